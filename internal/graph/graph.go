@@ -1,11 +1,11 @@
 // Package graph compiles tasks that are run again and again into a [driver.Program].
 //
-// The tasks are given in an order in which they could run one after the other. What really has to come before what is decided by the bytes that
-// they touch: a task comes after an earlier one if one of them writes what the other one reads or writes. Everything else runs together, in any mixture
-// of directions, small copies as one batch.
+// The tasks are given in an order in which they could run one after the other. What really has to come before what is
+// decided by the bytes that they touch: a task comes after an earlier one if one of them writes what the other one
+// reads or writes. Everything else runs together, in any mixture of directions, small copies as one batch.
 //
-// Each task gets a level, the length of the longest chain of tasks that have to come before it. The tasks of a level have nothing to do with each other, and a
-// level begins when the one before it is over.
+// Each task gets a level, the length of the longest chain of tasks that have to come before it. The tasks of a level
+// have nothing to do with each other, and a level begins when the one before it is over.
 package graph
 
 import (
@@ -14,13 +14,18 @@ import (
 
 // Task is something that a program does.
 type Task struct {
-	Op driver.Op // OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpPost, OpWork; for all but OpWork the ranges follow from it
+	// Op is OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpPost or OpWork; for all but OpWork the ranges follow from it.
+	Op driver.Op
 
-	// Touches is what an OpWork reads and writes, in addition to N bytes that it changes at Dst and reads at Src, if those are not 0.
+	// Touches is what an OpWork reads and writes, in addition to N bytes that it changes at Dst and reads at Src, if
+	// those are not 0.
 	Touches []Range
 
-	Anything bool // it may touch memory that nobody knows before it runs: it comes after all tasks before it, and before all after it
-	Off      bool // it does nothing
+	// Anything says that it may touch memory that nobody knows before it runs: it comes after all tasks before it, and
+	// before all after it.
+	Anything bool
+
+	Off bool // it does nothing
 }
 
 // Range is bytes that a task touches.
@@ -137,8 +142,9 @@ func formOf(t *Task) form {
 	return plain
 }
 
-// isWord tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is there: the host, or a wait for
-// a value. So it comes after that, and by itself: a copy of one word writes it as a whole.
+// isWord tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is
+// there: the host, or a wait for a value. So it comes after that, and by itself: a copy of one word writes it as a
+// whole.
 func isWord(op *driver.Op) bool {
 	return op.N <= 8 && op.N&(op.N-1) == 0 && uint64(op.Dst)&(op.N-1) == 0
 }
@@ -148,7 +154,8 @@ func overlaps(a uintptr, an uint64, b uintptr, bn uint64) bool {
 	return an > 0 && bn > 0 && (uint64(a-b) < bn || uint64(b-a) < an)
 }
 
-// rowsApart is up to how many rows of a 2-D copy are looked at one by one; of more, what lies between them counts as touched.
+// rowsApart is up to how many rows of a 2-D copy are looked at one by one; of more, what lies between them counts as
+// touched.
 const rowsApart = 256
 
 // touched calls f for the ranges that task i touches.

@@ -144,7 +144,8 @@ func conflict(a, b *effect) bool {
 	return false
 }
 
-// verify compares a graph with its tasks, by looking at every pair of them. exact says that levels are as low as can be.
+// verify compares a graph with its tasks, by looking at every pair of them. exact says that levels are as low as can
+// be.
 func verify(tasks []Task, g *Graph, exact bool, seed uint64) error {
 	effects := make([]effect, len(tasks))
 	for i := range tasks {

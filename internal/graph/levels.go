@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// access is a range that a task touches, and where its ends come among the ends of all ranges that may have to do with each other.
+// access is a range that a task touches, and where its ends come among the ends of all ranges that may have to do
+// with each other.
 type access struct {
 	lo, hi      uintptr
 	first, last int32 // cells of the tree, last not included; 0, 0: no other task has to do with it
@@ -23,14 +24,16 @@ func (g *Graph) collect() []access {
 	return all
 }
 
-// elsewhere is where memory that has other addresses is touched, too: all such ranges may be the same bytes. No memory of a program is there.
+// elsewhere is where memory that has other addresses is touched, too: all such ranges may be the same bytes. No
+// memory of a program is there.
 const elsewhere = ^uintptr(0) - 15
 
 // appendTouched appends the ranges of task i to list.
 func (g *Graph) appendTouched(list []access, i int) []access {
 	v := &g.nodes[i]
 	if v.form == plain {
-		list = append(list, access{lo: v.src, hi: v.src + uintptr(v.n), task: int32(i)}, access{lo: v.dst, hi: v.dst + uintptr(v.n), task: int32(i), write: true})
+		list = append(list, access{lo: v.src, hi: v.src + uintptr(v.n), task: int32(i)},
+			access{lo: v.dst, hi: v.dst + uintptr(v.n), task: int32(i), write: true})
 		if g.sole == nil {
 			return list
 		}
@@ -57,10 +60,12 @@ type end struct {
 	of  uint32 // number of the access, times two, and one more for the upper end
 }
 
-// place finds out which ranges meet others that are written, and gives their ends places among each other. It returns how many cells lie between those ends.
+// place finds out which ranges meet others that are written, and gives their ends places among each other. It returns
+// how many cells lie between those ends.
 //
-// Ranges that touch each other, directly or by way of others, are a group. In most models nearly all groups have one range, or none that is written: those
-// are of no further interest, so what is left of a model of scattered copies is sorting their ends.
+// Ranges that touch each other, directly or by way of others, are a group. In most models nearly all groups have one
+// range, or none that is written: those are of no further interest, so what is left of a model of scattered copies is
+// sorting their ends.
 func place(all []access) (cells int32) {
 	ends := make([]end, 0, 2*len(all))
 	for i := range all {
@@ -201,8 +206,9 @@ func (g *Graph) levels() {
 	g.depth = top
 }
 
-// tree remembers the highest level that touched each cell, and that wrote it. A later task of the same cell never has a lower level than one
-// before it that it has to do with, so levels only grow, and a range is marked without looking at what is below.
+// tree remembers the highest level that touched each cell, and that wrote it. A later task of the same cell never has
+// a lower level than one before it that it has to do with, so levels only grow, and a range is marked without looking
+// at what is below.
 type tree struct {
 	size  int32 // of leaves, a power of two; they are the second half of nodes
 	nodes []tops

@@ -10,8 +10,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A change of a task is compiled by itself: its ranges are looked up among those of all others, and its level, and if need be those of tasks after it, are
-// set anew. Levels of others never become lower by that. Where that would not be enough, everything is compiled.
+// A change of a task is compiled by itself: its ranges are looked up among those of all others, and its level, and if
+// need be those of tasks after it, are set anew. Levels of others never become lower by that. Where that would not be
+// enough, everything is compiled.
 
 // mostRaised is how many tasks a change may raise the level of before everything is compiled.
 const mostRaised = 256
@@ -50,8 +51,8 @@ func (g *Graph) Set(i int, t Task) {
 	}
 }
 
-// relevel finds the level of task i, which was changed, and raises those of tasks after it where they have to come later. It is false if everything has to be
-// compiled.
+// relevel finds the level of task i, which was changed, and raises those of tasks after it where they have to come
+// later. It is false if everything has to be compiled.
 func (g *Graph) relevel(i int, was form) bool {
 	x := g.index
 	v := &g.nodes[i]
@@ -108,7 +109,8 @@ func (g *Graph) relevel(i int, was form) bool {
 // guards tells whether a task of that form comes after all before it.
 func guards(f form) bool { return f == fence || f == word }
 
-// between is the lowest level that task i may have because of guards before it, and the lowest that it may not because of those after it.
+// between is the lowest level that task i may have because of guards before it, and the lowest that it may not
+// because of those after it.
 func (g *Graph) between(i int32) (floor, ceiling int32) {
 	at, _ := slices.BinarySearch(g.guard, i)
 	ceiling = 1<<31 - 1
@@ -134,7 +136,8 @@ func (g *Graph) meeting(i int, f func(k int32)) {
 	}
 }
 
-// index finds ranges that meet others: all that there were when it was made, by where they begin, and those of tasks that were changed since.
+// index finds ranges that meet others: all that there were when it was made, by where they begin, and those of tasks
+// that were changed since.
 type index struct {
 	all     []access
 	tops    []uintptr // a tree over all, of the highest upper end; leaves are its second half
@@ -146,7 +149,8 @@ type index struct {
 
 func (g *Graph) newIndex() *index {
 	all := g.collect()
-	all = slices.DeleteFunc(all, func(a access) bool { return g.nodes[a.task].form == fence }) // these are found by their place
+	// Fences are found by their place.
+	all = slices.DeleteFunc(all, func(a access) bool { return g.nodes[a.task].form == fence })
 	ends := make([]end, len(all))
 	for i := range all {
 		ends[i] = end{uint64(all[i].lo), uint32(2 * i)}

@@ -18,8 +18,8 @@ func StepFailed(s *driver.Step, err error) error {
 	return fmt.Errorf("%s %d of the model: %w", what, s.Task, err)
 }
 
-// EachStep calls f with operations that do what the program of op does, for a queue that has no way of its own to run one: all but the last have Tag.More.
-// The operations may be changed and released as any other.
+// EachStep calls f with operations that do what the program of op does, for a queue that has no way of its own to run
+// one: all but the last have Tag.More. The operations may be changed and released as any other.
 func EachStep(op *driver.Op, f func(op driver.Op)) {
 	steps := op.Program.Steps[op.N:]
 	put := func(next driver.Op, last bool) {

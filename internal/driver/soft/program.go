@@ -7,11 +7,12 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// lookAfter is how many steps of a program, or hundreds of copies in order, run between two looks whether the queue was dropped.
+// lookAfter is how many steps of a program, or hundreds of copies in order, run between two looks whether the queue
+// was dropped.
 const lookAfter = 64
 
-// program runs the steps of a program from number op.N on. Copies of a step that may run in any order are a batch, and large ones are shared with helpers
-// of q, if that is not nil.
+// program runs the steps of a program from number op.N on. Copies of a step that may run in any order are a batch,
+// and large ones are shared with helpers of q, if that is not nil.
 func (d *Driver) program(op *driver.Op, q *queue) error {
 	steps := op.Program.Steps[op.N:]
 	for i := range steps {

@@ -9,7 +9,8 @@ import (
 	"ropeway/internal/graph"
 )
 
-// BenchmarkProgram compares scattered copies as a program with the same as a batch, and one after the other; the metric is nanoseconds a copy.
+// BenchmarkProgram compares scattered copies as a program with the same as a batch, and one after the other; the
+// metric is nanoseconds a copy.
 func BenchmarkProgram(b *testing.B) {
 	for _, shape := range []struct {
 		count int
