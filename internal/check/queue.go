@@ -98,6 +98,10 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 // Submit implements driver.Queue: op runs when somebody wants it.
 func (q *queue) Submit(op driver.Op) {
+	if op.Kind == driver.OpProgram {
+		hostqueue.EachStep(&op, q.Submit)
+		return
+	}
 	c := q.c
 	c.called()
 	c.mu.Lock()

@@ -26,6 +26,7 @@ type batch struct {
 	launched int             // so many are the kernel's that runs already, and waits for them
 	bytes    uint64          // of the whole list
 	few      kernels.FewParams
+	params   [20]byte // of a launch
 
 	large   []driver.Segment // for the kernel or the engines
 	engines []driver.Segment // for the engines: the kernel does not reach them
@@ -383,7 +384,7 @@ func (b *batch) rest(stream uintptr) bool {
 // launch puts the kernel on a stream, for n entries of the table.
 func (b *batch) launch(first, n int, stream uintptr) bool {
 	blocks, run := b.plan.Launch(n)
-	var params [20]byte
+	params := &b.params
 	binary.LittleEndian.PutUint64(params[:], uint64(b.table.addr)+uint64(first)*entryBytes)
 	binary.LittleEndian.PutUint32(params[8:], uint32(n))
 	binary.LittleEndian.PutUint32(params[12:], run)

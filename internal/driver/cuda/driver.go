@@ -51,6 +51,8 @@ type Driver struct {
 	past  ranges.Set[struct{}]      // what was in own once
 	epoch atomic.Uint64             // see driver.Driver
 
+	shares atomic.Bool // memory was shared: this process may have imported it, too, and found it another address
+
 	virtual virtual
 
 	waiting      atomic.Int32 // goroutines that wait for a queue or a flag

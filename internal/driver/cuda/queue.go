@@ -433,6 +433,8 @@ func (q *queue) Exec(op *driver.Op) error {
 		return q.v.d.indirect(op)
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
 		return q.v.d.carry(op, false)
+	case driver.OpProgram:
+		return q.program(op)
 	}
 	return hostqueue.Do(op)
 }

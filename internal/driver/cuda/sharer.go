@@ -106,6 +106,7 @@ func (m *memory) share() (*driver.Shared, error) {
 
 // ShareAt implements driver.Sharer.
 func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
+	d.shares.Store(true)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r := d.virtual.reserved.Find(addr); r != nil {

@@ -13,7 +13,7 @@ import (
 // held, and the stream is not in use.
 func (q *queue) start(op *driver.Op) bool {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait, driver.OpProgram:
 	default:
 		return false
 	}
@@ -35,6 +35,10 @@ func (q *queue) start(op *driver.Op) bool {
 		m.flag = op.Flag.(*flag)
 	case driver.OpDesc, driver.OpOffset:
 		if m.read = q.read(op); m.read == nil {
+			return false
+		}
+	case driver.OpProgram:
+		if !q.moveProgram(op) {
 			return false
 		}
 	default:
@@ -100,13 +104,18 @@ func (q *queue) move(op *driver.Op) bool {
 	case driver.OpCopy2D:
 		return q.move2D(op)
 	case driver.OpBatch:
-		if list := op.Segs.List; len(list) == 1 {
-			return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
-		}
-		q.load += op.Segs.Bytes
-		return q.v.card.putBatch(op.Segs, q.stream, true)
+		return q.moveList(op.Segs)
 	}
 	return q.moveFill(op)
+}
+
+// moveList gives copies that may run in any order to the stream. Mu is held.
+func (q *queue) moveList(segs *driver.Segments) bool {
+	if list := segs.List; len(list) == 1 {
+		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
+	}
+	q.load += segs.Bytes
+	return q.v.card.putBatch(segs, q.stream, true)
 }
 
 // pair finds both ends of a copy that a stream can do.

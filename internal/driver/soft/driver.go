@@ -72,6 +72,7 @@ type Driver struct {
 	epoch   atomic.Uint64 // see driver.Driver
 	quiesce quiescer
 	shaded  atomic.Uintptr // the end of what shade was told of
+	shares  atomic.Bool    // memory of an arena was shared: this process may have imported it, too, and found it another address
 
 	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
 

@@ -127,6 +127,8 @@ func small(op *driver.Op) bool {
 		return op.Flag.IsSet()
 	case driver.OpWork:
 		return op.N <= inlineBytes
+	case driver.OpProgram:
+		return op.Program.Bytes <= inlineBatch && !op.Program.Long
 	case driver.OpCall, driver.OpDesc, driver.OpOffset:
 		return false
 	}

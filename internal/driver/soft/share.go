@@ -43,6 +43,7 @@ func (d *Driver) Share(mem driver.Memory) (*driver.Shared, error) {
 
 // ShareAt implements driver.Sharer.
 func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
+	d.shares.Store(true)
 	a := d.arenaOf(addr)
 	switch {
 	case a == nil:

@@ -1,0 +1,28 @@
+package driver
+
+// Program is work that was compiled once and runs often: OpProgram. Its steps run one after the other, each when the
+// one before it is over. What a queue needs to run it is here, so that running it allocates nothing and looks up
+// nothing but memory.
+//
+// A program belongs to who made it, who changes it only while no operation with it is queued. A queue neither changes
+// nor releases it.
+type Program struct {
+	Steps []Step
+	Bytes uint64 // that all steps move
+	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
+}
+
+// Step is one step of a program: a list of copies, or another operation.
+type Step struct {
+	Segs    Segments // the copies; none overlaps itself
+	Largest uint64   // bytes of the longest of them
+	Ordered bool     // they run one after the other; else in any order and together, as those of a batch
+	Op      *Op      // not nil: this instead of copies. OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpPost, OpWork
+	Task    uint32   // of whose failure the step's is, for people: the place in the model of its first task
+}
+
+// Sole is a driver that can tell which memory has one address only. Of memory for which it cannot, or of which it
+// says no, two ranges that are apart may be the same bytes.
+type Sole interface {
+	Sole(addr uintptr) bool
+}
