@@ -6,12 +6,12 @@
     acl.rt.memcpy_async(...)
     acl.rt.synchronize_stream(stream)
 
-The extension has the process record itself (ROPEWAY_TRACE), so it has to be loaded before acl is imported. A report has everything
-that was recorded since; its view is the time of the cell. With --process the cell is a program of its own, in a process of its own,
-and the report has nothing else: it sees no variables of the notebook.
+The extension has the process record itself (ROPEWAY_TRACE), so it has to be loaded before acl is imported. A report has
+everything that was recorded since; its view is the time of the cell. With --process the cell is a program of its own, in
+a process of its own, and the report has nothing else: it sees no variables of the notebook.
 
-The report is a frame that runs its own script, and can neither read nor change the notebook. It stays in the notebook when that is
-saved; --link writes a file instead, and shows a link.
+The report is a frame that runs its own script, and can neither read nor change the notebook. It stays in the notebook
+when that is saved; --link writes a file instead, and shows a link.
 """
 
 import atexit
@@ -34,8 +34,8 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import HTML, display
 
 LATE = (
-    "acl was imported before ropeway_jupyter was loaded, so this process is not recorded. Restart the kernel and begin with "
-    "%load_ext ropeway_jupyter, or use %%ropeway_trace --process"
+    "acl was imported before ropeway_jupyter was loaded, so this process is not recorded. Restart the kernel and begin "
+    "with %load_ext ropeway_jupyter, or use %%ropeway_trace --process"
 )
 
 
@@ -54,7 +54,7 @@ class TraceMagics(Magics):
 
     @magic_arguments()
     @argument("--height", type=int, default=720, help="of the report, in pixels")
-    @argument("--process", action="store_true", help="run the cell as a program of its own; the report has nothing else")
+    @argument("--process", action="store_true", help="run the cell as a program of its own")
     @argument("--link", metavar="FILE", help="write the report to FILE and show a link to it")
     @cell_magic
     def ropeway_trace(self, line, cell):
@@ -121,7 +121,8 @@ def find_command():
 
 def report(command, arguments, check=True, env=None):
     """Runs 'ropeway trace'."""
-    done = subprocess.run([command, "trace", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    pipe = subprocess.PIPE
+    done = subprocess.run([command, "trace", *arguments], stdout=pipe, stderr=pipe, text=True, env=env)
     if check and done.returncode:
         raise UsageError(f"ropeway trace: {done.stderr.strip()}")
     return done

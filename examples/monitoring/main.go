@@ -1,5 +1,6 @@
-// Command monitoring is a service that Prometheus watches: it copies blocks to a device and back, some in batches, and serves what
-// was counted at /metrics. Beside it are the configuration of Prometheus, rules that raise alerts, and a dashboard for Grafana.
+// Command monitoring is a service that Prometheus watches: it copies blocks to a device and back, some in batches, and
+// serves what was counted at /metrics. Beside it are the configuration of Prometheus, rules that raise alerts, and a
+// dashboard for Grafana.
 //
 //	go run ./examples/monitoring -listen 127.0.0.1:9470
 package main
@@ -137,7 +138,8 @@ func (w *worker) round(ctx context.Context) error {
 		func() error { return w.done.Wait(ctx) },
 		func() error { return w.stream.Synchronize(ctx) },
 		func() error { return w.dev.Synchronize(ctx) },
-		func() error { return w.dev.Copy(w.mem.Range(0, size), ropeway.Pageable(w.pageable)) }, // the host copies this one itself
+		// The host copies this one itself.
+		func() error { return w.dev.Copy(w.mem.Range(0, size), ropeway.Pageable(w.pageable)) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -130,7 +130,9 @@ func TestDashboardLayout(t *testing.T) {
 // TestAlerts: Prometheus accepts the rules, and each fires when it should.
 func TestAlerts(t *testing.T) {
 	testenv.Need(t, "promtool")
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"check", "config", "prometheus.yml"}, {"test", "rules", "alerts.test.yml"}} {
+	for _, args := range [][]string{
+		{"check", "rules", "alerts.yml"}, {"check", "config", "prometheus.yml"}, {"test", "rules", "alerts.test.yml"},
+	} {
 		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
@@ -215,7 +217,8 @@ func ask(t *testing.T, address string, into any) {
 	}
 }
 
-// TestPrometheus: a real Prometheus scrapes the service, every panel of the dashboard has data, and every rule is evaluated.
+// TestPrometheus: a real Prometheus scrapes the service, every panel of the dashboard has data, and every rule is
+// evaluated.
 func TestPrometheus(t *testing.T) {
 	testenv.Long(t, "it runs Prometheus for some seconds")
 	testenv.Need(t, "prometheus")
@@ -248,8 +251,9 @@ func TestPrometheus(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	start(t, "Server is ready to receive web requests", exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address))
+	start(t, "Server is ready to receive web requests", exec.Command("prometheus",
+		"--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address))
 
 	end := time.Now().Add(hang)
 	variables := strings.NewReplacer("$__rate_interval", "30s", "$__range", "1m", "$job", "ropeway", "$instance", ".*")

@@ -75,7 +75,8 @@ func TestCitation(t *testing.T) {
 	if c.Format != "1.2.0" || c.Message == "" || c.Title == "" || len(c.Authors) == 0 || c.License != "Apache-2.0" {
 		t.Errorf("%+v", c)
 	}
-	if text, err := os.ReadFile(filepath.Join(root, "VERSION")); err == nil && strings.TrimSpace(string(text)) != c.Version {
+	text, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if err == nil && strings.TrimSpace(string(text)) != c.Version {
 		t.Errorf("CITATION.cff is of %s, VERSION says %s", c.Version, text)
 	}
 }

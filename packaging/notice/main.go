@@ -1,5 +1,6 @@
-// Command notice writes NOTICE: the work of others that is in what we hand out, with its licences. That is the Go modules linked into
-// the command and the library, Go's own runtime and library, the scripts in the report page, and the style of the site.
+// Command notice writes NOTICE: the work of others that is in what we hand out, with its licences. That is the Go
+// modules linked into the command and the library, Go's own runtime and library, the scripts in the report page, and
+// the style of the site.
 //
 //	go run ./packaging/notice          writes NOTICE
 //	go run ./packaging/notice -check   writes nothing, exits 1 if it is stale
@@ -243,7 +244,8 @@ func chroma(root string) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{{name, string(m[1]), "the documentation site (colours of code)", []file{{"COPYING", string(licence)}}}}, nil
+	files := []file{{"COPYING", string(licence)}}
+	return []part{{name, string(m[1]), "the documentation site (colours of code)", files}}, nil
 }
 
 // kinds are licences by words that they have.

@@ -21,8 +21,9 @@ func TestNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"github.com/spf13/cobra", "golang.org/x/sys", "uplot", "d3-array", "github.com/alecthomas/chroma/v2", // one of each kind
-		"Copyright 2009 The Go Authors", "Permission is hereby granted", "TERMS AND CONDITIONS FOR USE", // and texts
+		// Some of each kind, and texts.
+		"github.com/spf13/cobra", "golang.org/x/sys", "uplot", "d3-array", "github.com/alecthomas/chroma/v2",
+		"Copyright 2009 The Go Authors", "Permission is hereby granted", "TERMS AND CONDITIONS FOR USE",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("NOTICE does not have %q", want)
@@ -37,7 +38,8 @@ func TestIdentify(t *testing.T) {
 		{"Permission is hereby granted, free\nof charge", "MIT"},
 		{"Redistributions in binary form must reproduce … Neither the name of X", "BSD-3-Clause"},
 		{"Redistributions in binary form must reproduce", "BSD-2-Clause"},
-		{"Permission is hereby granted, free of charge … Licensed under the Apache License, Version 2.0", "Apache-2.0 AND MIT"},
+		{"Permission is hereby granted, free of charge … Licensed under the Apache License, Version 2.0",
+			"Apache-2.0 AND MIT"},
 		{"Do what you want", ""},
 	} {
 		got, err := identify(part{name: "x", files: []file{{"LICENSE", tt[0]}}})
@@ -47,7 +49,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestVulnerabilities: what a database names fails packaging/vulnerabilities.sh; one that gives no answer does not, and is said.
+// TestVulnerabilities: what a database names fails packaging/vulnerabilities.sh; one that gives no answer does not, and
+// is said.
 func TestVulnerabilities(t *testing.T) {
 	for _, tt := range []struct {
 		goSays, npmSays string
@@ -56,7 +59,8 @@ func TestVulnerabilities(t *testing.T) {
 		wants           string
 	}{
 		{"No vulnerabilities found.", "found 0 vulnerabilities", 0, 0, false, "npm packages: nothing is known"},
-		{"dial tcp: lookup x: no such host", "npm error audit endpoint returned an error", 1, 1, false, "npm packages: not asked: npm error"},
+		{"dial tcp: lookup x: no such host", "npm error audit endpoint returned an error", 1, 1, false,
+			"npm packages: not asked: npm error"},
 		{"Vulnerability #1: GO-1 (after 403 Forbidden)", "found 0 vulnerabilities", 3, 0, true, "Vulnerability #1"},
 		{"No vulnerabilities found.", "1 high severity vulnerability", 0, 1, true, "1 high severity"},
 	} {

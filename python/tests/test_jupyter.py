@@ -124,7 +124,8 @@ class TestJupyter(unittest.TestCase):
 
     def test_page(self):
         """The cells of docs/howto-jupyter.md work, and those with the magic show a report."""
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "howto-jupyter.md"), encoding="utf-8") as file:
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "..", "..", "docs", "howto-jupyter.md"), encoding="utf-8") as file:
             cells = re.findall(r"^```python\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
         got = notebook(*cells)
         self.assertEqual([True] * 4, got["ended"], got["said"])

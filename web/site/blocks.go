@@ -87,7 +87,8 @@ func openTable(list bool) string {
 
 var columns = regexp.MustCompile(`\s{2,}`)
 
-// measurements makes a table of what a benchmark printed: lines after one that begins with "row". It returns "" for other text.
+// measurements makes a table of what a benchmark printed: lines after one that begins with "row". It returns "" for other
+// text.
 func measurements(code string) string {
 	before, rows, found := strings.Cut("\n"+code, "\nrow ")
 	if !found {
@@ -163,7 +164,9 @@ func coloured(language, code string) string {
 // codeColours is the style of code, light and dark.
 func codeColours() ([]byte, error) {
 	var b bytes.Buffer
-	for _, theme := range []struct{ name, style, other string }{{"light", "github", "dark"}, {"dark", "github-dark", "light"}} {
+	for _, theme := range []struct{ name, style, other string }{
+		{"light", "github", "dark"}, {"dark", "github-dark", "light"},
+	} {
 		var css bytes.Buffer
 		if err := formatter.WriteCSS(&css, styles.Get(theme.style)); err != nil {
 			return nil, err

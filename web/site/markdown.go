@@ -38,7 +38,8 @@ func (s *site) document(source string) {
 
 var converter = goldmark.New(
 	goldmark.WithExtensions(extension.Linkify, extension.Strikethrough,
-		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))), // a style would need a policy
+		// The pages' policy forbids styles in attributes.
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 	goldmark.WithRendererOptions(html.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&blocks{}, 100))),
 )
@@ -193,7 +194,8 @@ func (s *site) linkWords(p *page, n *ast.Text, content []byte) {
 	n.Segment = n.Segment.WithStart(at)
 }
 
-// mention is a link of a document to a page of the API. That page links back to documents that explain, not to records and lists.
+// mention is a link of a document to a page of the API. That page links back to documents that explain, not to records
+// and lists.
 func (s *site) mention(p *page, to string) *ast.Link {
 	explains := path.Dir(p.Source) == "docs" && !slices.Contains(inFunctions, p.Source)
 	if explains && !slices.Contains(s.mentions[to], p) {

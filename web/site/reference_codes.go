@@ -123,7 +123,8 @@ func allTypes(t *table.Table) (all []typeView) {
 	for _, e := range t.Types.DeclaredEnums() {
 		v := typeView{Name: tagless(e.Name), Kind: "enum", Header: e.Header, Size: 4, Align: 4}
 		for _, m := range e.Members {
-			v.Members = append(v.Members, memberView{Name: m.Name, Value: strconv.FormatInt(m.Value, 10), Deprecated: m.Deprecated})
+			value := strconv.FormatInt(m.Value, 10)
+			v.Members = append(v.Members, memberView{Name: m.Name, Value: value, Deprecated: m.Deprecated})
 		}
 		all = append(all, v)
 	}

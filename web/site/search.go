@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 )
@@ -15,8 +16,8 @@ type section struct {
 // inFunctions are pages whose text the pages of functions have, too: the search finds those.
 var inFunctions = []string{"docs/reference.md", "docs/coverage.md"}
 
-// searchIndex writes what the search reads. It is a script, because pages that were opened from disk may load scripts and
-// nothing else.
+// searchIndex writes what the search reads. It is a script, because pages that were opened from disk may load scripts
+// and nothing else.
 func (s *site) searchIndex() {
 	type entry struct {
 		Path    string `json:"p"`
@@ -40,7 +41,7 @@ func (s *site) searchIndex() {
 		switch {
 		case strings.HasPrefix(name, "types/"):
 			rank = 2
-		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && !strings.Contains(name, "/") && name != "index.html":
+		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && path.Dir(name) == "." && name != "index.html":
 			rank = 1
 		}
 		for i := range p.sections {

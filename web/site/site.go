@@ -37,6 +37,17 @@ type page struct {
 // Rel is how this page names a file of the site.
 func (p *page) Rel(to string) string { return relative(p.Path, to) }
 
+// Current says how a page of the list stands to this one: it is "page", or the list that this one is in ("true"), or "".
+func (p *page) Current(listed string) string {
+	switch {
+	case listed == p.Path:
+		return "page"
+	case path.Base(listed) == "index.html" && path.Dir(listed) != "." && path.Dir(listed) == path.Dir(p.Path):
+		return "true"
+	}
+	return ""
+}
+
 // heading is an entry of a page's table of contents.
 type heading struct {
 	Level    int

@@ -99,7 +99,8 @@ test("tables sort by numbers, units and words", async (t) => {
   await page.goto(site + "docs/record/benchmarks.html");
   const run = page.locator("table.sortable").first();
   await run.locator("th button", { hasText: "ratio" }).click();
-  const ratios = (await run.locator("tbody tr td:nth-child(4)").allTextContents()).filter((x) => /^\d/.test(x)).map(Number);
+  const cells = await run.locator("tbody tr td:nth-child(4)").allTextContents();
+  const ratios = cells.filter((x) => /^\d/.test(x)).map(Number);
   assert.ok(ratios.length > 10);
   assert.deepEqual(ratios, ratios.toSorted((a, b) => a - b));
 });
@@ -144,9 +145,8 @@ test("nothing is wider than a phone, and the list of pages opens", async (t) => 
   const page = await open(t, "index.html", { viewport: { width: 360, height: 700 }, hasTouch: true });
   const all = await page.$$eval("nav.pages a", (links) => links.map((a) => a.href));
   assert.ok(all.length > 30);
-  for (const path of ["functions/aclrtMemcpyAsync.html", "codes/107002.html", "types/aclrtMemcpyKind.html", "src/examples/c/async_copy.c.html"]) {
-    all.push(site + path);
-  }
+  all.push(site + "functions/aclrtMemcpyAsync.html", site + "codes/107002.html", site + "types/aclrtMemcpyKind.html",
+    site + "src/examples/c/async_copy.c.html");
   for (const path of all) {
     await page.goto(path);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), path);

@@ -150,8 +150,8 @@ func escaped(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(text)
 }
 
-// TestRulesInOrder: the checks of a page are those of the table, in their order, with their codes; a known function has an
-// example in C and one in Python.
+// TestRulesInOrder: the checks of a page are those of the table, in their order, with their codes; a known function has
+// an example in C and one in Python.
 func TestRulesInOrder(t *testing.T) {
 	s := mustBuild(t)
 	f := s.table.Function("aclrtMemcpyAsync")
@@ -168,6 +168,9 @@ func TestRulesInOrder(t *testing.T) {
 		if r.Code != nil && !strings.Contains(text[at:end], fmt.Sprintf(">%d</a>", *r.Code)) {
 			t.Errorf("check %d does not show its code %d:\n%s", i+1, *r.Code, text[at:end])
 		}
+	}
+	if !strings.Contains(text, `aria-current="true">Functions</a>`) {
+		t.Error("the list of pages does not show where the function is")
 	}
 	for _, file := range []string{"examples/c/async_copy.c", "examples/python/async_copy.py"} {
 		if !strings.Contains(text, ">"+file+"</a>") {
@@ -211,7 +214,9 @@ func TestSearchIndex(t *testing.T) {
 			t.Errorf("%s repeats the pages of functions", e.P)
 		}
 	}
-	for _, want := range []string{"functions/aclrtMemcpy.html", "codes/107002.html", "docs/check.html#stream-race", "index.html"} {
+	for _, want := range []string{
+		"functions/aclrtMemcpy.html", "codes/107002.html", "docs/check.html#stream-race", "index.html",
+	} {
 		if !paths[want] {
 			t.Errorf("the search does not know %s", want)
 		}
@@ -222,8 +227,8 @@ func TestSearchIndex(t *testing.T) {
 func TestAnchors(t *testing.T) {
 	i := &ids{used: map[string]int{}}
 	for _, tt := range [][2]string{
-		{"What is `not` faster?", "what-is-not-faster"}, {"libascendcl.so, from C", "libascendclso-from-c"}, {"C and C++", "c-and-c"},
-		{"C and C++", "c-and-c-1"}, {"µs_x", "µs_x"},
+		{"What is `not` faster?", "what-is-not-faster"}, {"libascendcl.so, from C", "libascendclso-from-c"},
+		{"C and C++", "c-and-c"}, {"C and C++", "c-and-c-1"}, {"µs_x", "µs_x"},
 	} {
 		if got := string(i.Generate([]byte(tt[0]), 0)); got != tt[1] {
 			t.Errorf("%q gets %q, want %q", tt[0], got, tt[1])

@@ -191,7 +191,8 @@ func (s *site) source(file, name string) {
 	}
 	p := &page{Title: file, Path: "src/" + file + ".html", Source: file, Class: "source"}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<h1>%s</h1>\n<div class=\"code\"><pre tabindex=\"0\"><code class=\"chroma\">", template.HTMLEscapeString(file))
+	fmt.Fprintf(&b, "<h1>%s</h1>\n", template.HTMLEscapeString(file))
+	b.WriteString(`<div class="code"><pre tabindex="0"><code class="chroma">`)
 	if bytes.IndexByte(text, 0) >= 0 {
 		b.WriteString("(binary)")
 	} else {
