@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx site soak soak-ipc vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -230,6 +230,12 @@ pictures: page dist ## take the pictures of the docs anew, in Chromium
 	$(call need,chromium,Chromium,chromium)
 	cd web/report && npm run pictures && TOOLKIT="$(abspath $(DIST))" npm run pictures-tutorial
 
+SITE ?= site
+
+site: ## write the documentation as a site that opens from disk, with a page for each function, to site/ (SITE=directory)
+	$(needgo)
+	cd web/site && CGO_ENABLED=0 $(GO) run -trimpath . -root ../.. -out "$(abspath $(SITE))"
+
 microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -p 1 ./...
@@ -255,13 +261,17 @@ soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (I
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
 
+vulnerabilities: ## ask the databases of Go and npm about everything that is linked, bundled or used to build
+	$(needgo)
+	GO="$(GO)" packaging/vulnerabilities.sh
+
 module-path: ## change the path of the Go module everywhere (TO=example.com/ropeway)
 	$(needgo)
 	@test -n "$(TO)" || { echo "make $@: TO is missing, such as TO=example.com/ropeway" >&2; exit 1; }
 	$(GO) run ./packaging/modulepath $(TO)
 
 clean: ## delete what was built
-	rm -rf bin dist dist-arm64
+	rm -rf bin dist dist-arm64 site
 
 # The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails. All compile with -trimpath, as
 # make dist and make test do: what one has compiled serves the others.
@@ -277,6 +287,7 @@ check-vet:
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=1 $(GO) vet -trimpath ./...
+	cd web/site && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 
 check-build:
 	$(needgo)
@@ -312,6 +323,7 @@ check-lint:
 check-tidy:
 	$(needgo)
 	$(GO) mod tidy -diff
+	cd web/site && $(GO) mod tidy -diff
 	@if [ -d internal/memcopy/gen ]; then cd internal/memcopy/gen && $(GO) mod tidy -diff; fi
 
 endif

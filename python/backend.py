@@ -3,8 +3,9 @@
     python3 python/backend.py wheel --toolkit dist --out dist
     pip install ./python                     # takes the toolkit in ROPEWAY_DIST, or else in dist of the repository
 
-The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, and the pytest plugin. Its tag says
-what the libraries need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
+The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, the pytest plugin, and the
+extension for Jupyter. Its tag says what the libraries need, as they themselves say: the processor, the oldest glibc, and
+Python from 3.9 on.
 """
 
 import argparse
@@ -20,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DIST = os.path.join(HERE, "..", "dist")
 LIBRARIES = ("libascendcl.so", "libropeway_core.so", "libropeway_check.so")
 PLUGIN = "ropeway_pytest"
+JUPYTER = "ropeway_jupyter"
 EXTENSION = "_fast.abi3.so"
 PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the number in an ELF header
 
@@ -81,7 +83,7 @@ def package(toolkit):
         if not os.path.isfile(path):
             path = os.path.normpath(path)
             raise SystemExit(f"no {path}: write the toolkit with 'make dist' first, or say where it is (ROPEWAY_DIST)")
-    files = {f"{PLUGIN}.py": read(packages, f"{PLUGIN}.py")}
+    files = {f"{name}.py": read(packages, f"{name}.py") for name in (PLUGIN, JUPYTER)}
     for name in sorted(os.listdir(acl)):
         if name.endswith((".py", ".pyi")) or name in ("py.typed", EXTENSION):
             files[f"acl/{name}"] = read(acl, name)

@@ -11,7 +11,7 @@ cc=${CC:-gcc}
 rm -rf "$acl"
 mkdir -p "$acl"
 cp "$here"/acl/*.py "$here"/acl/*.pyi "$here"/acl/py.typed "$acl"
-cp "$here"/ropeway_pytest.py "$acl/.."
+cp "$here"/ropeway_pytest.py "$here"/ropeway_jupyter.py "$acl/.."
 
 include=$("${PYTHON:-python3}" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null || true)
 if ! echo '#include <Python.h>' | $cc -I"$include" -E - >/dev/null 2>&1; then

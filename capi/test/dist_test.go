@@ -132,7 +132,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 	const packages = "python/site-packages"
 	want["python"], want[packages] = "drwxr-xr-x", "drwxr-xr-x"
 	want[packages+"/acl"] = "drwxr-xr-x"
-	want[packages+"/ropeway_pytest.py"] = "-rw-r--r--"
+	want[packages+"/ropeway_pytest.py"], want[packages+"/ropeway_jupyter.py"] = "-rw-r--r--", "-rw-r--r--"
 	for name := range tree(t, root+"/python/acl") {
 		if ext := filepath.Ext(name); ext == ".py" || ext == ".pyi" || ext == ".typed" {
 			want[packages+"/acl/"+name] = "-rw-r--r--"

@@ -233,7 +233,7 @@ func (a *app) checkSession(o *checkOptions, rules []string, suppressions []*find
 	signals <-chan os.Signal) *checkrun.Session {
 	options := checkrun.Options{
 		Schedules: o.schedules, Most: o.most, ErrorCode: o.errorCode, Inject: o.inject, Rules: rules,
-		Suppressions: suppressions, Version: buildVersion(), Page: o.page != "",
+		Suppressions: suppressions, Version: buildVersion(), Page: o.page != "", Docs: a.docs(),
 		Interrupted: func() (asked bool) {
 			for len(signals) > 0 {
 				asked = checkrun.Interrupts(<-signals) || asked

@@ -48,7 +48,7 @@ var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
-	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !slices.ContainsFunc(forTests, s.under)
+	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !s.under("web/site") && !slices.ContainsFunc(forTests, s.under)
 }
 
 // rules say when an import crosses a border.

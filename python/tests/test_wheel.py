@@ -109,7 +109,7 @@ class TestWheel(WheelCase):
             package = {name for name in os.listdir(PACKAGE) if name not in ("__pycache__", "lib")}
             self.assertEqual(package, inside)
             libraries = {"acl/lib/libascendcl.so", "acl/lib/libropeway_core.so", "acl/lib/libropeway_check.so"}
-            self.assertLessEqual({*libraries, "ropeway_pytest.py"}, names)
+            self.assertLessEqual({*libraries, "ropeway_jupyter.py", "ropeway_pytest.py"}, names)
             (path,) = [name for name in names if name.endswith("/entry_points.txt")]
             self.assertEqual("[pytest11]\nropeway = ropeway_pytest\n", wheel.read(path).decode())
             (path,) = [name for name in names if name.endswith("/METADATA")]

@@ -16,6 +16,7 @@ var packages = map[string]string{
 	"groff":                 "groff-base",
 	"node":                  "nodejs",
 	"objcopy":               "binutils",
+	"promtool":              "prometheus",
 	"qemu-aarch64":          "qemu-user",
 	"setarch":               "util-linux",
 	"sh":                    "dash",
