@@ -73,7 +73,7 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
 	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"
-	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
+	@cp packaging/ascendcl.pc packaging/ropeway.pc "$(NEW)/lib64/pkgconfig"
 	@cp packaging/AscendCL*.cmake "$(NEW)/lib64/cmake/AscendCL"
 	@ln -s ../../lib64/cmake/AscendCL "$(NEW)/share/cmake/AscendCL"
 	@cp packaging/set_env.sh "$(NEW)"

@@ -21,4 +21,4 @@ fi
 # shellcheck disable=SC2016,SC2086 # $ORIGIN is for the loader; flags are several words
 $cc -shared -fPIC -std=gnu11 -fvisibility=hidden -Wall -Wextra -Wno-deprecated-declarations ${CFLAGS:--O2} \
 	-I"$include" -I"$here/../capi/include" -I"$here/../capi/shim" -o "$acl/_fast.abi3.so" "$here/acl/_fast.c" \
-	-L"$dist/lib64" -lascendcl -Wl,-z,now,-z,relro -Wl,--enable-new-dtags -Wl,-rpath,'$ORIGIN/lib:$ORIGIN/../../../lib64'
+	-L"$dist/lib64" -lascendcl -Wl,-z,now,-z,relro -Wl,--enable-new-dtags -Wl,-rpath,'$ORIGIN/lib64:$ORIGIN/../../../lib64:$ORIGIN/../../../ropeway/lib64'

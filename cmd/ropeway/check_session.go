@@ -15,6 +15,7 @@ import (
 
 	"ropeway/internal/finding"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // checkSession is one "ropeway check": its runs, and what their processes report.
@@ -44,7 +45,7 @@ func newCheckSession(a *app, o *checkOptions, rules []string, suppressions []*fi
 	if s.out.Width != nil {
 		s.layout.Width = min(max(s.out.Width(), leastWidth), mostWidth)
 	}
-	s.report = &finding.Report{Version: buildVersion(), Started: time.Now(), Rules: rules}
+	s.report = &finding.Report{Version: version.Ropeway, Started: time.Now(), Rules: rules}
 	if o.failOn != "never" {
 		s.report.FailOn = finding.Severity(o.failOn)
 	}

@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // infoReport is what --json writes.
@@ -177,7 +178,7 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	defer rt.Close()
 	p := settings.Product
 	r := &infoReport{
-		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver().Name(), Drivers: drivers(), API: apiVersion,
+		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver().Name(), Drivers: drivers(), API: version.API,
 		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p), Devices: []deviceInfo{},
 		Limits:      limits(p),
 		Environment: a.readVariables(),
