@@ -11,6 +11,9 @@ import (
 	"ropeway/internal/version"
 )
 
+// commit is set by make release, which has the go command note nothing.
+var commit string
+
 type versionReport struct {
 	Version string `json:"version"`
 	API     string `json:"api"`
@@ -21,7 +24,8 @@ type versionReport struct {
 }
 
 func readVersion() versionReport {
-	r := versionReport{Version: version.Ropeway, API: version.API, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	r := versionReport{Version: version.Ropeway, API: version.API, Go: runtime.Version(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Commit: commit}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
 			switch s.Key {
