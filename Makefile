@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx release soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx record release soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -273,6 +273,15 @@ soak: ## run the soak tests, each for SOAK=10m
 soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (IPC_ROUNDS)
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
+
+FORCE ?= 0
+
+record: ## write down anew what the release offers, before it is made (compat/); FORCE=1 also where the version does not allow what is lost
+	$(needgo)
+	$(needgcc)
+	@$(MAKE) --no-print-directory dist DIST="$(TESTKIT)"
+	ROPEWAY_UPDATE=$(if $(filter 1,$(FORCE)),force,1) ROPEWAY_TEST_TOOLKIT="$(TESTKIT)" $(GO) test -trimpath -count 1 \
+		-run '^TestRecord(Go|Commands|ABI|Python)$$' ./internal/compat ./cmd/ropeway ./capi/test
 
 module-path: ## change the path of the Go module everywhere (TO=example.com/ropeway)
 	$(needgo)

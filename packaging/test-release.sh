@@ -1,8 +1,9 @@
 #!/bin/sh
-# test-release.sh [RELEASE] shows that a release installs from its files alone, and works, in clean systems without Go
+# test-release.sh [RELEASE [OLDER]] shows that a release installs from its files alone, and works, in clean systems without Go
 # and without a network: by the tarball, by Debian's packages and by the wheel, on Debian 12 and on Debian 11. The five
 # minutes of docs/c.md and docs/python.md pass, upgrading keeps programs working, and uninstalling leaves nothing.
-# Without RELEASE it builds one from HEAD, twice, in two folders, and compares them. It needs root and mmdebstrap.
+# Without RELEASE it builds one from HEAD, twice, in two folders, and compares them; without OLDER, one of version 0.0.9 from
+# the same sources. It needs root and mmdebstrap.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 go=${GO:-go}
@@ -45,13 +46,18 @@ else
 	release=$temp/one/release
 fi
 
-clone older
-echo 0.0.9 >"$temp/older/VERSION"
-(cd "$temp/older" && "$go" run ./spec/gen && SOURCE_DATE_EPOCH=1700000000 CGO_ENABLED=0 "$go" run -trimpath ./packaging/release -arch "$cpu") >"$temp/log" 2>&1 || {
-	cat "$temp/log"
-	exit 1
-}
-say "ok: a release of version 0.0.9, to upgrade from"
+if [ $# -gt 1 ]; then
+	mkdir "$temp/older"
+	cp -R "$2" "$temp/older/release"
+else
+	clone older
+	echo 0.0.9 >"$temp/older/VERSION"
+	(cd "$temp/older" && "$go" run ./spec/gen && SOURCE_DATE_EPOCH=1700000000 CGO_ENABLED=0 "$go" run -trimpath ./packaging/release -arch "$cpu") >"$temp/log" 2>&1 || {
+		cat "$temp/log"
+		exit 1
+	}
+	say "ok: a release of version 0.0.9, to upgrade from"
+fi
 
 # What can be seen from outside.
 
@@ -76,7 +82,7 @@ base() {
 room() {
 	room=$temp/room
 	rm -rf "$room"
-	mkdir "$room"
+	mkdir -p "$room/work"
 	tar -xf "$top/bin/rooms/$1.tar" -C "$room" --exclude='./dev/*'
 	cp -R "$release" "$room/release"
 	cp -R "$temp/older/release" "$room/older"
@@ -91,7 +97,7 @@ inside() {
 	timeout 1200 unshare --mount --pid --net --fork --kill-child sh -euc '
 		mount -t proc proc "$1/proc"
 		mount --rbind /dev "$1/dev"
-		exec chroot "$1" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root TERM=dumb ROPEWAY_DEVICE_MEMORY=1GiB sh -euc "$2"
+		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/work TERM=dumb ROPEWAY_DEVICE_MEMORY=1GiB sh -euc "$2"
 	' sh "$room" "cd; $1" >"$temp/log" 2>&1 </dev/null || {
 		cat "$temp/log"
 		echo "failed: $1" >&2
@@ -121,7 +127,7 @@ page() {
 
 # things lists all files, but not those in which a system notes what was ever done.
 things() {
-	(cd "$room" && find . -path ./proc -prune -o -path ./dev -prune -o -path ./release -prune -o -path ./older -prune -o -path ./root -prune \
+	(cd "$room" && find . -path ./proc -prune -o -path ./dev -prune -o -path ./release -prune -o -path ./older -prune -o -path ./root -prune -o -path ./work -prune \
 		-o -path ./tmp -prune -o ! -path './var/log/*' ! -path './var/cache/*' ! -path './var/lib/dpkg/*-old' ! -path './etc/ld.so.cache' -print | sort)
 }
 
@@ -149,12 +155,12 @@ int main(void)
 END'
 # shellcheck disable=SC2016 # it runs in the room
 from_toolkit='
-mkdir -p /root/clone/page && ln -sfn "$kit" /root/clone/dist
-cp -R "$examples" /root/clone/examples
-clone=/root/clone; . "$kit/set_env.sh"
+mkdir -p /work/clone/page && ln -sfn "$kit" /work/clone/dist
+cp -R "$examples" /work/clone/examples
+clone=/work/clone; . "$kit/set_env.sh"
 ropeway check --format sarif --output check.sarif ./try
-(cd /root/clone/page && . /c.sh)
-(cd /root/clone/page && . /python.sh)'
+(cd /work/clone/page && . /c.sh)
+(cd /work/clone/page && . /python.sh)'
 
 tarball() {
 	room "$1"
@@ -207,7 +213,7 @@ packages() {
 wheel() {
 	room "$1"
 	inside "python3 -m venv --without-pip bare && python3 -m venv env && env/bin/pip --version"
-	(cd "$room/root/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/before"
+	(cd "$room/work/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/before"
 	inside "env/bin/pip install --no-index --disable-pip-version-check /older/*.whl
 		printf 'import acl\nassert acl.init() == 0 and acl.rt.set_device(0) == 0\nprint(acl._library.implementation)\n' >try.py
 		[ \"\$(env/bin/python try.py)\" = extension ]
@@ -217,9 +223,9 @@ wheel() {
 		env/bin/ropeway check env/bin/python try.py
 		mkdir -p clone/dist/bin && ln -s ~/env/bin/ropeway clone/dist/bin/ropeway
 		tar -xzf /release/ropeway-$version-linux-$cpu.tar.gz && cp -R ropeway-*/toolkit/share/ropeway/examples clone/examples
-		clone=/root/clone PATH=/root/env/bin:\$PATH; cd clone && . /python.sh"
+		clone=/work/clone PATH=/work/env/bin:\$PATH; cd clone && . /python.sh"
 	inside "env/bin/pip uninstall -y ropeway"
-	(cd "$room/root/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/after"
+	(cd "$room/work/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/after"
 	diff "$temp/before" "$temp/after"
 	say "ok: the wheel on $1: upgrade, the command, the page, uninstall"
 }
@@ -237,7 +243,7 @@ container() {
 	} >"$room/steps.sh"
 	# shellcheck disable=SC2016 # the inner shell expands
 	timeout 1200 unshare --mount --pid --fork --kill-child sh -euc 'mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
-		exec chroot "$1" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root ROPEWAY_DEVICE_MEMORY=1GiB sh /steps.sh' \
+		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/work ROPEWAY_DEVICE_MEMORY=1GiB sh /steps.sh' \
 		sh "$room" >"$temp/log" 2>&1 || {
 		cat "$temp/log"
 		exit 1
@@ -248,7 +254,8 @@ container() {
 # The release for arm64, in qemu, with the glibc 2.31 it was linked with.
 arm64() {
 	kit=$temp/arm64
-	mkdir "$kit"
+	mkdir "$kit" "$temp/kit"
+	tar -xzf "$release/ropeway-$version-linux-amd64.tar.gz" -C "$temp/kit" --strip-components=2
 	tar -xzf "$release/ropeway-$version-linux-arm64.tar.gz" -C "$kit" --strip-components=1
 	sh "$kit/install.sh" --prefix "$kit/installed" >/dev/null
 	work=$temp/one/bin/release
@@ -258,9 +265,11 @@ arm64() {
 		-Wl,-rpath,"$kit/installed/lib64")
 	[ "$(ROPEWAY_DEVICE_MEMORY=1GiB qemu-aarch64 -L "$root" "$kit/try")" = works ]
 	qemu-aarch64 "$kit/installed/bin/ropeway" --version | grep -qx "ropeway $version"
+	nm -D --defined-only "$kit/installed/lib64/libascendcl.so" | cut -d' ' -f2- | sort >"$temp/symbols-arm64"
+	nm -D --defined-only "$temp/kit/lib64/libascendcl.so" | cut -d' ' -f2- | sort | diff - "$temp/symbols-arm64"
 	sh "$kit/installed/uninstall.sh"
 	[ ! -e "$kit/installed" ]
-	say "ok: the tarball for arm64, in qemu, with glibc 2.31"
+	say "ok: the tarball for arm64, in qemu, with glibc 2.31; the same symbols as for amd64"
 }
 
 base bookworm
