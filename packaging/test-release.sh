@@ -82,7 +82,7 @@ base() {
 room() {
 	room=$temp/room
 	rm -rf "$room"
-	mkdir -p "$room/work"
+	mkdir -p "$room/mine"
 	tar -xf "$top/bin/rooms/$1.tar" -C "$room" --exclude='./dev/*'
 	cp -R "$release" "$room/release"
 	cp -R "$temp/older/release" "$room/older"
@@ -97,7 +97,7 @@ inside() {
 	timeout 1200 unshare --mount --pid --net --fork --kill-child sh -euc '
 		mount -t proc proc "$1/proc"
 		mount --rbind /dev "$1/dev"
-		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/work TERM=dumb ROPEWAY_DEVICE_MEMORY=1GiB sh -euc "$2"
+		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/mine TERM=dumb ROPEWAY_DEVICE_MEMORY=1GiB sh -euc "$2"
 	' sh "$room" "cd; $1" >"$temp/log" 2>&1 </dev/null || {
 		cat "$temp/log"
 		echo "failed: $1" >&2
@@ -127,7 +127,7 @@ page() {
 
 # things lists all files, but not those in which a system notes what was ever done.
 things() {
-	(cd "$room" && find . -path ./proc -prune -o -path ./dev -prune -o -path ./release -prune -o -path ./older -prune -o -path ./root -prune -o -path ./work -prune \
+	(cd "$room" && find . -path ./proc -prune -o -path ./dev -prune -o -path ./release -prune -o -path ./older -prune -o -path ./root -prune -o -path ./mine -prune \
 		-o -path ./tmp -prune -o ! -path './var/log/*' ! -path './var/cache/*' ! -path './var/lib/dpkg/*-old' ! -path './etc/ld.so.cache' -print | sort)
 }
 
@@ -155,12 +155,12 @@ int main(void)
 END'
 # shellcheck disable=SC2016 # it runs in the room
 from_toolkit='
-mkdir -p /work/clone/page && ln -sfn "$kit" /work/clone/dist
-cp -R "$examples" /work/clone/examples
-clone=/work/clone; . "$kit/set_env.sh"
+mkdir -p /mine/clone/page && ln -sfn "$kit" /mine/clone/dist
+cp -R "$examples" /mine/clone/examples
+clone=/mine/clone; . "$kit/set_env.sh"
 ropeway check --format sarif --output check.sarif ./try
-(cd /work/clone/page && . /c.sh)
-(cd /work/clone/page && . /python.sh)'
+(cd /mine/clone/page && . /c.sh)
+(cd /mine/clone/page && . /python.sh)'
 
 tarball() {
 	room "$1"
@@ -213,7 +213,7 @@ packages() {
 wheel() {
 	room "$1"
 	inside "python3 -m venv --without-pip bare && python3 -m venv env && env/bin/pip --version"
-	(cd "$room/work/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/before"
+	(cd "$room/mine/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/before"
 	inside "env/bin/pip install --no-index --disable-pip-version-check /older/*.whl
 		printf 'import acl\nassert acl.init() == 0 and acl.rt.set_device(0) == 0\nprint(acl._library.implementation)\n' >try.py
 		[ \"\$(env/bin/python try.py)\" = extension ]
@@ -223,9 +223,9 @@ wheel() {
 		env/bin/ropeway check env/bin/python try.py
 		mkdir -p clone/dist/bin && ln -s ~/env/bin/ropeway clone/dist/bin/ropeway
 		tar -xzf /release/ropeway-$version-linux-$cpu.tar.gz && cp -R ropeway-*/toolkit/share/ropeway/examples clone/examples
-		clone=/work/clone PATH=/work/env/bin:\$PATH; cd clone && . /python.sh"
+		clone=/mine/clone PATH=/mine/env/bin:\$PATH; cd clone && . /python.sh"
 	inside "env/bin/pip uninstall -y ropeway"
-	(cd "$room/work/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/after"
+	(cd "$room/mine/env" && find . ! -path '*/__pycache__/*' | sort) >"$temp/after"
 	diff "$temp/before" "$temp/after"
 	say "ok: the wheel on $1: upgrade, the command, the page, uninstall"
 }
@@ -243,7 +243,7 @@ container() {
 	} >"$room/steps.sh"
 	# shellcheck disable=SC2016 # the inner shell expands
 	timeout 1200 unshare --mount --pid --fork --kill-child sh -euc 'mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
-		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/work ROPEWAY_DEVICE_MEMORY=1GiB sh /steps.sh' \
+		exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/mine ROPEWAY_DEVICE_MEMORY=1GiB sh /steps.sh' \
 		sh "$room" >"$temp/log" 2>&1 || {
 		cat "$temp/log"
 		exit 1
