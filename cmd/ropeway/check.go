@@ -27,6 +27,7 @@ type checkOptions struct {
 	errorCode int
 	format    string
 	output    string
+	annotate  bool
 	page      string // file for the page with the timeline
 	suppress  []string
 	write     string // file for suppressions
@@ -72,7 +73,8 @@ OUTPUT
   or github (annotations of GitHub Actions, one line a finding). json, junit and
   sarif need --output, because the program writes to standard error too;
   --output - is standard output, after what the program wrote there.
-  Annotations go to standard output unless --output says otherwise.
+  Annotations go to standard output unless --output says otherwise; --annotate
+  writes them there besides a report in another form.
   --report FILE gets a page that shows the run on a timeline, its calls, copies
   and events, with the findings where they happened. Open it in a browser. Of
   several runs it shows the first with findings.
@@ -115,6 +117,7 @@ LIMITS
   ropeway check --schedules 20 -- python3 serve.py
   ropeway check --seed 7 --product 310P ./my_program
   ropeway check --format sarif --output check.sarif ./my_program
+  ropeway check --annotate --format sarif --output check.sarif ./my_program
   ropeway check --format junit --output check.xml ctest
   ropeway check --report check.html ./my_program
   ropeway check --write-suppressions known.txt ./my_program
@@ -136,6 +139,7 @@ LIMITS
 	f.IntVar(&o.errorCode, "error-exitcode", exitFindings, "exit `code` if findings count")
 	f.StringVar(&o.format, "format", "text", "`form` of the report")
 	f.StringVarP(&o.output, "output", "o", "", "`file` for the report; - is standard output")
+	f.BoolVar(&o.annotate, "annotate", false, "write annotations of GitHub Actions, too")
 	f.StringVar(&o.page, "report", "", "`file` for a page with the timeline")
 	f.StringArrayVar(&o.suppress, "suppress", nil, "`file` of findings to suppress; repeatable")
 	f.StringVar(&o.write, "write-suppressions", "", "`file` for suppressions of every finding")

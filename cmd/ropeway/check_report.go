@@ -259,8 +259,13 @@ func (f *outputs) close() {
 
 // write writes what was asked for. All files are tried.
 func (f *outputs) write(s *checkSession) error {
+	var annotations *os.File
+	if s.o.annotate {
+		annotations = os.Stdout
+	}
 	return errors.Join(
 		writeFile(f.report, s.writeReport),
+		writeFile(annotations, func(w io.Writer) error { return s.report.WriteGitHub(w, finding.Layout{Dir: s.layout.Dir}) }),
 		writeFile(f.suppressions, func(w io.Writer) error { return finding.WriteSuppressions(w, s.fold.Entries) }),
 		writeFile(f.page, s.writePage))
 }

@@ -156,6 +156,7 @@ func TestUsage(t *testing.T) {
 		{"check --error-exitcode 256 env", "--error-exitcode: 256 is not 1 to 255"},
 		{"check --fail-on all env", `--fail-on: "all" is not error, warning, note or never`},
 		{"check --format xml env", `--format: "xml" is not text, json, junit, sarif or github`},
+		{"check --annotate --format github env", "leave either out"},
 		{"check --format junit env", "--output check.xml, or --output -"},
 		{"check --output x --write-suppressions x env", "the same file"},
 		{"check --rules stream-races env", "did you mean stream-race?"},

@@ -27,6 +27,7 @@ func TestOneVersion(t *testing.T) {
 		"packaging/man/man1/ropeway.1":         `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
 		"packaging/man/man1/ropeway-version.1": `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
 		"docs/cli.md":                          `(?m)^Of ropeway (\d+\.\d+\.\d+)\. `,
+		"packaging/ci/gitlab.yml":              `ROPEWAY_VERSION: "(.*)"`,
 		"docs/compatibility.md":                `(?m)^This is version ([0-9.]+)\. `,
 		"CITATION.cff":                         `(?m)^version: "?([^"\n]*)"?$`,
 	} {

@@ -20,6 +20,7 @@ type file struct {
 	content []byte
 	target  string
 	program bool // may be run
+	dir     bool // a directory, for which nothing is in the package
 }
 
 // tree is files by their paths, slash separated and relative.
@@ -103,6 +104,12 @@ func (t tree) pack(top string, date time.Time) ([]byte, error) {
 		}
 		if err := parents(w, full, date, done); err != nil {
 			return nil, err
+		}
+		if f.dir {
+			if err := parents(w, full+"/", date, done); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		h := tar.Header{Name: full, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: date,
 			Uname: "root", Gname: "root", Format: tar.FormatGNU}

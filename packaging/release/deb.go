@@ -104,6 +104,7 @@ func share(p processor, kit, command, dev, python tree) {
 	}
 	dev[home+"/include"] = file{target: "../../include/ascendcl-ropeway"}
 	dev["usr/lib/"+p.triplet+"/pkgconfig/ropeway.pc"] = file{target: "../../ropeway/lib64/pkgconfig/ropeway.pc"}
+	dev["usr/lib/"+p.triplet+"/cmake"] = file{dir: true} // for an alternative
 	dev["usr/include/ropeway"] = file{target: "ascendcl-ropeway/ropeway"}
 	command["usr/bin/ropeway"] = file{target: "../lib/ropeway/bin/ropeway"}
 }
@@ -210,7 +211,7 @@ func (r *release) debianPackage(pkg debian, values map[string]string) ([]byte, e
 	for _, name := range slices.Sorted(maps.Keys(pkg.files)) {
 		f := pkg.files[name]
 		size += (len(f.content) + 1023) / 1024
-		if f.target == "" {
+		if f.target == "" && !f.dir {
 			fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(f.content), name) //nolint:gosec // dpkg's format
 		}
 	}
