@@ -46,6 +46,19 @@ func TestOneVersion(t *testing.T) {
 			t.Errorf("%s says %s, VERSION says %s", file, m[1], Ropeway)
 		}
 	}
+	named := regexp.MustCompile(`(?:ropeway-|ropeway@v|rev: v)(\d+\.\d+\.\d+)`)
+	for _, page := range []string{"docs/howto-install.md", "docs/howto-ci.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		found := named.FindAllSubmatch(text, -1)
+		if err != nil || len(found) < 3 {
+			t.Errorf("%s names %d releases: %v", page, len(found), err)
+		}
+		for _, m := range found {
+			if string(m[1]) != Ropeway {
+				t.Errorf("%s: %s, VERSION says %s", page, m[0], Ropeway)
+			}
+		}
+	}
 	project, err := os.ReadFile(filepath.Join(root, "python/pyproject.toml"))
 	if err != nil || !strings.Contains(string(project), `dynamic = ["version"]`) {
 		t.Errorf("python/pyproject.toml has a version of its own: %v", err)
