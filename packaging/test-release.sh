@@ -260,11 +260,11 @@ arm64() {
 	sh "$kit/install.sh" --prefix "$kit/installed" >/dev/null
 	work=$temp/one/bin/release
 	[ -d "$work/sysroot" ] || work=$top/bin/release
-	root=$(echo "$work"/sysroot/arm64-*)
+	root=$(sed -n 's/.*--sysroot="\([^"]*\)".*/\1/p' "$work/cc-arm64")
 	(cd "$kit" && sh -c "$program" && "$work/cc-arm64" try.c -o try -Iinstalled/include -Linstalled/lib64 -lascendcl \
 		-Wl,-rpath,"$kit/installed/lib64")
 	[ "$(ROPEWAY_DEVICE_MEMORY=1GiB qemu-aarch64 -L "$root" "$kit/try")" = works ]
-	qemu-aarch64 "$kit/installed/bin/ropeway" --version | grep -qx "ropeway $version"
+	qemu-aarch64 -L "$root" "$kit/installed/bin/ropeway" --version | grep -qx "ropeway $version"
 	nm -D --defined-only "$kit/installed/lib64/libascendcl.so" | cut -d' ' -f2- | sort >"$temp/symbols-arm64"
 	nm -D --defined-only "$temp/kit/lib64/libascendcl.so" | cut -d' ' -f2- | sort | diff - "$temp/symbols-arm64"
 	sh "$kit/installed/uninstall.sh"
