@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/setup"
 	"ropeway/internal/setup/cudadriver"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // hostVersions are the versions that reports of problems should name.
@@ -24,7 +25,7 @@ type hostVersions struct {
 
 func readHostVersions() hostVersions {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return hostVersions{buildVersion(), runtime.Version(), strings.TrimSpace(string(kernel)), glibcVersion()}
+	return hostVersions{version.Ropeway, runtime.Version(), strings.TrimSpace(string(kernel)), glibcVersion()}
 }
 
 // glibcVersion is the latest version that the C library of this machine defines, "" if it is not known. The library's

@@ -11,6 +11,7 @@ var packages = map[string]string{
 	"aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
 	"addr2line":             "binutils",
 	"ctest":                 "cmake",
+	"dpkg-deb":              "dpkg",
 	"env":                   "coreutils",
 	"gcc":                   "gcc libc6-dev",
 	"groff":                 "groff-base",
