@@ -18,9 +18,9 @@ import (
 	"ropeway/internal/version"
 )
 
-// These tests run what CI systems would run: the steps of action.yml, the scripts of the template for GitLab, the hook of
-// pre-commit, and the expression with which VS Code finds problems. What only those systems do is not tried: uploads,
-// their own reading of the files, their images.
+// These tests run what CI systems would run: the steps of action.yml, the scripts of the template for GitLab, the
+// hook of pre-commit, and the expression with which VS Code finds problems. What only those systems do is not tried:
+// uploads, their own reading of the files, their images.
 
 // releaseOf is a directory as make release writes it, with the tarball of a toolkit.
 func releaseOf(t *testing.T, kit string) string {
@@ -28,8 +28,10 @@ func releaseOf(t *testing.T, kit string) string {
 	dir := t.TempDir()
 	name := "ropeway-" + version.Ropeway + "-linux-" + runtime.GOARCH
 	command(t, dir, nil, "sh", "-euc", `mkdir "$1" && cp -R "$2" "$1/toolkit" && cp "$3/install.sh" "$3/copy.sh" "$1"
-		mkdir -p "$1/toolkit/share/ropeway" && cp "$3/uninstall.sh" "$1/toolkit" && cp "$3/../VERSION" "$1/toolkit/share/ropeway"
-		tar -c "$1" | gzip -1 >"$1.tar.gz" && rm -r "$1" && sha256sum "$1.tar.gz" >SHA256SUMS`, "sh", name, kit, absolute(t, root+"/packaging"))
+		mkdir -p "$1/toolkit/share/ropeway" && cp "$3/uninstall.sh" "$1/toolkit"
+		cp "$3/../VERSION" "$1/toolkit/share/ropeway"
+		tar -c "$1" | gzip -1 >"$1.tar.gz" && rm -r "$1" && sha256sum "$1.tar.gz" >SHA256SUMS`,
+		"sh", name, kit, absolute(t, root+"/packaging"))
 	return dir
 }
 
@@ -67,7 +69,8 @@ int main(void)
 		t.Fatal(err)
 	}
 	for _, flag := range []string{"-DWRONG", "-DRIGHT"} {
-		command(t, dir, nil, "gcc", "-g", flag, "-o", strings.ToLower(flag[2:]), "upload.c", "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl")
+		command(t, dir, nil, "gcc", "-g", flag, "-o", strings.ToLower(flag[2:]), "upload.c", "-I"+kit+"/include",
+			"-L"+kit+"/lib64", "-lascendcl")
 	}
 	return dir
 }
@@ -101,8 +104,8 @@ type actionStep struct {
 
 var expression = regexp.MustCompile(`\$\{\{ *([\w.-]+) *\}\}`)
 
-// runAction runs the steps that have a script, as a runner does: with expressions filled in, and with what earlier steps
-// wrote for later ones. It returns what they printed, the exit code, and what each name stands for at the end.
+// runAction runs the steps that have a script, as a runner does: with expressions filled in, and with what earlier
+// steps wrote for later ones. It returns what they printed, the exit code, and what each name stands for at the end.
 func runAction(t *testing.T, dir string, inputs map[string]string) (out string, code int, values map[string]string) {
 	t.Helper()
 	var a action
@@ -192,7 +195,8 @@ func TestAction(t *testing.T) {
 	release, programs := releaseOf(t, kit), wrongAndRight(t, kit)
 
 	out, code, values := runAction(t, programs, map[string]string{"mode": "install", "release": release})
-	if installed := values["steps.install.outputs.toolkit"]; code != 0 || !isFile(installed+"/lib64/libascendcl.so") || !strings.Contains(out, version.Ropeway) {
+	if installed := values["steps.install.outputs.toolkit"]; code != 0 || !isFile(installed+"/lib64/libascendcl.so") ||
+		!strings.Contains(out, version.Ropeway) {
 		t.Errorf("install: exit code %d, toolkit %q\n%s", code, installed, out)
 	}
 
@@ -208,7 +212,8 @@ func TestAction(t *testing.T) {
 			Results []struct{ RuleID string }
 		}
 	}
-	if err := json.Unmarshal([]byte(contents(values["steps.run.outputs.sarif"])), &sarif); err != nil || len(sarif.Runs) != 1 ||
+	if err := json.Unmarshal([]byte(contents(values["steps.run.outputs.sarif"])), &sarif); err != nil ||
+		len(sarif.Runs) != 1 ||
 		len(sarif.Runs[0].Results) != 1 || sarif.Runs[0].Results[0].RuleID != "host-write-in-flight" {
 		t.Errorf("check: %v, SARIF %+v", err, sarif)
 	}
@@ -216,7 +221,8 @@ func TestAction(t *testing.T) {
 		t.Error("check: no report")
 	}
 
-	out, code, _ = runAction(t, programs, map[string]string{"release": release, "run": "sh -c 'exec ./right'", "flags": "--product A3 --fail-on note"})
+	out, code, _ = runAction(t, programs, map[string]string{"release": release, "run": "sh -c 'exec ./right'",
+		"flags": "--product A3 --fail-on note"})
 	if code != 0 || strings.Contains(out, "::error") {
 		t.Errorf("check of a right program: exit code %d\n%s", code, out)
 	}
@@ -224,12 +230,14 @@ func TestAction(t *testing.T) {
 	if code != 0 || !isFile(values["steps.run.outputs.report"]+"/report.html") {
 		t.Errorf("trace: exit code %d\n%s", code, out)
 	}
-	if out, code, _ = runAction(t, programs, map[string]string{"release": release, "mode": "race", "run": "./right"}); code != 2 || !strings.Contains(out, "::error::mode is") {
+	if out, code, _ = runAction(t, programs, map[string]string{"release": release, "mode": "race",
+		"run": "./right"}); code != 2 || !strings.Contains(out, "::error::mode is") {
 		t.Errorf("a mode that there is not: exit code %d\n%s", code, out)
 	}
 	// A file that is not what SHA256SUMS says is not installed.
 	if err := os.WriteFile(filepath.Join(release, "SHA256SUMS"),
-		[]byte(strings.Repeat("0", 64)+"  ropeway-"+version.Ropeway+"-linux-"+runtime.GOARCH+".tar.gz\n"), 0o644); err != nil {
+		[]byte(strings.Repeat("0",
+			64)+"  ropeway-"+version.Ropeway+"-linux-"+runtime.GOARCH+".tar.gz\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, code, _ = runAction(t, programs, map[string]string{"release": release, "mode": "install"}); code == 0 {
@@ -261,7 +269,8 @@ func TestGitLab(t *testing.T) {
 	for program, want := range map[string]int{"wrong": 86, "right": 0} {
 		variables := maps.Clone(job.Variables)
 		maps.Copy(variables, map[string]string{"ROPEWAY_RELEASE": release, "ROPEWAY_RUN": "./built one",
-			"ROPEWAY_BUILD": "gcc -g -D" + strings.ToUpper(program) + ` -o built upload.c -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/lib64" -lascendcl`})
+			"ROPEWAY_BUILD": "gcc -g -D" + strings.ToUpper(program) +
+				` -o built upload.c -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/lib64" -lascendcl`})
 		cmd := exec.Command("sh", "-ec", strings.Join(append(slices.Clone(job.BeforeScript), job.Script...), "\n"))
 		cmd.Dir, cmd.Env = dir, cleanEnv()
 		for name, value := range variables {
@@ -318,7 +327,8 @@ func TestProblemMatcher(t *testing.T) {
 		t.Fatalf("%s does not fit\n%s", p.Regexp, out)
 	}
 	got := []string{m[p.Severity], m[p.File], m[p.Line], m[p.Code]}
-	if want := []string{"error", "upload.c", "13", "host-write-in-flight"}; !slices.Equal(got, want) || !strings.HasPrefix(m[p.Message], "the host writes") ||
+	if want := []string{"error", "upload.c", "13", "host-write-in-flight"}; !slices.Equal(got, want) ||
+		!strings.HasPrefix(m[p.Message], "the host writes") ||
 		strings.Contains(m[p.Message], "%0A") {
 		t.Errorf("found %v %q", got, m[p.Message])
 	}

@@ -42,10 +42,12 @@ func TestRecordABI(t *testing.T) {
 		}
 	}
 	write("all.c", source)
-	command(t, dir, nil, "gcc", "-std=gnu11", "-g", "-w", "-fno-eliminate-unused-debug-types", "-c", "-I"+kit+"/include", "all.c")
+	command(t, dir, nil, "gcc", "-std=gnu11", "-g", "-w", "-fno-eliminate-unused-debug-types", "-c",
+		"-I"+kit+"/include", "all.c")
 	lines = append(lines, typeLines(t, filepath.Join(dir, "all.o"), kit+"/include")...)
 	macros := regexp.MustCompile(`(?m)^#define ((?:ACL|CANN|RT|GE|RUNTIME)_\w+) (.+)$`)
-	for _, m := range macros.FindAllStringSubmatch(command(t, dir, nil, "gcc", "-dM", "-E", "-I"+kit+"/include", "headers.c"), -1) {
+	for _, m := range macros.FindAllStringSubmatch(command(t, dir, nil, "gcc", "-dM", "-E", "-I"+kit+"/include",
+		"headers.c"), -1) {
 		lines = append(lines, "macro "+m[1]+" "+m[2])
 	}
 	if len(lines) < 2000 {
@@ -144,8 +146,10 @@ func typeLines(t *testing.T, object, include string) (lines []string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines = append(lines, "prototype "+strings.TrimPrefix(name, "record_")+strings.TrimPrefix(v.(*dwarf.PtrType).Type.String(), "func"))
-		case ours && slices.Contains([]dwarf.Tag{dwarf.TagTypedef, dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagEnumerationType}, e.Tag):
+			lines = append(lines, "prototype "+strings.TrimPrefix(name,
+				"record_")+strings.TrimPrefix(v.(*dwarf.PtrType).Type.String(), "func"))
+		case ours && slices.Contains([]dwarf.Tag{dwarf.TagTypedef, dwarf.TagStructType, dwarf.TagUnionType,
+			dwarf.TagEnumerationType}, e.Tag):
 			typ, err := d.Type(e.Offset)
 			if err != nil {
 				t.Fatal(err)

@@ -96,7 +96,8 @@ func TestVersion(t *testing.T) {
 
 	var r versionReport
 	parse(t, good(t, "version", "--json"), &r)
-	if r.Version != version.Ropeway || r.API != "1.17.0" || !strings.HasPrefix(r.Go, "go1.") || !strings.Contains(r.System, "/") {
+	if r.Version != version.Ropeway || r.API != "1.17.0" || !strings.HasPrefix(r.Go, "go1.") ||
+		!strings.Contains(r.System, "/") {
 		t.Errorf("%+v", r)
 	}
 	if got := good(t, "--version"); got != "ropeway "+r.Version+"\n" {

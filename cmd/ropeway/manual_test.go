@@ -139,7 +139,8 @@ func markdown(text string) string {
 func writeCLI(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!-- %s -->\n# Command line\n\n%s\n", madeBy, markdown(root.Long))
-	b.WriteString("\nOf ropeway " + version.Ropeway + ". `ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for " +
+	b.WriteString("\nOf ropeway " + version.Ropeway +
+		". `ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for " +
 		"terminals: `NO_COLOR`, or\n" +
 		"`CLICOLOR=0`, turns them off, and `CLICOLOR_FORCE=1` on everywhere. How to get " +
 		"[completion](howto-install.md#completion).\n\n")

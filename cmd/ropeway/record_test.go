@@ -37,7 +37,8 @@ func TestRecordCommands(t *testing.T) {
 	for _, r := range finding.RuleNames() {
 		add("rule %s", r)
 	}
-	for name, v := range map[string]any{"version": versionReport{}, "info": infoReport{}, "check": finding.Report{}, "bench": bench.Result{},
+	for name, v := range map[string]any{"version": versionReport{}, "info": infoReport{}, "check": finding.Report{},
+		"bench":           bench.Result{},
 		"bench --compare": bench.Comparison{}, "demo": demoReport{}} {
 		jsonFields(reflect.TypeOf(v), "json of "+name+": ", map[reflect.Type]bool{}, add)
 	}

@@ -306,7 +306,7 @@ func readAlerts(t *testing.T) string {
 	return string(text)
 }
 
-// data tells whether an expression has a value that is a number.
+// data reports whether an expression has a value that is a number.
 func data(t *testing.T, address, expr string) bool {
 	t.Helper()
 	var answer struct {

@@ -17,7 +17,8 @@ import (
 	"ropeway/internal/version"
 )
 
-const header = "# What release %s offers; internal/compat compares. CONTRIBUTING.md says when and how to write it anew: make record.\n"
+const header = "# What release %s offers; internal/compat compares. " +
+	"CONTRIBUTING.md says when and how to write it anew: make record.\n"
 
 // Check fails the test for each line of a record that is not among the lines. With ROPEWAY_UPDATE=1 it writes the
 // record anew instead, if the version allows what it loses; ROPEWAY_UPDATE=force writes it in any case.
@@ -37,7 +38,8 @@ func Check(t testing.TB, root, name string, lines []string) {
 		for _, line := range lost {
 			t.Errorf("gone or changed since release %s: %s", release, line)
 		}
-		t.Fatalf("version %s must not break what release %s offers: keep it, or see CONTRIBUTING.md, Releases", version.Ropeway, release)
+		t.Fatalf("version %s must not break what release %s offers: keep it, or see CONTRIBUTING.md, Releases",
+			version.Ropeway, release)
 	}
 	if update == "" {
 		return
@@ -81,7 +83,7 @@ func compare(text string, lines []string) (release string, lost []string, err er
 	return release, lost, nil
 }
 
-// mayBreak tells whether a version may lack what a release had: its first number is greater or, while that is 0, its
+// mayBreak reports whether a version may lack what a release had: its first number is greater or, while that is 0, its
 // second (semver.org, 4 and 8).
 func mayBreak(release, now string) bool {
 	old, next := numbers(release), numbers(now)

@@ -24,7 +24,7 @@ type listed struct {
 	Module                   *struct{ Path string }
 }
 
-// public tells whether other modules can and should import a package of this one.
+// public reports whether other modules can and should import a package of this one.
 func (p *listed) public() bool {
 	path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 	first, _, _ := strings.Cut(path, "/")
@@ -142,7 +142,8 @@ func typeSurface(o *types.TypeName, text func(types.Type) string, add func(strin
 	set := types.NewMethodSet(types.NewPointer(named))
 	for m := range set.Methods() {
 		if f, ok := m.Obj().(*types.Func); ok && f.Exported() && !types.IsInterface(named) {
-			add("method (%s) %s%s", o.Name(), f.Name(), strings.TrimPrefix(text(unnamed(m.Type().(*types.Signature))), "func"))
+			add("method (%s) %s%s", o.Name(), f.Name(), strings.TrimPrefix(text(unnamed(m.Type().(*types.Signature))),
+				"func"))
 		}
 	}
 }

@@ -26,8 +26,8 @@ var place = regexp.MustCompile(`(?s)<script[^>]*\bid="data"[^>]*>.*?</script>`)
 // plainLimit is how many bytes of JSON stand in the page as they are; more are compressed.
 const plainLimit = 256 << 10
 
-// Write writes the page that shows the run. docs is the address of the documentation (make site), which ends with a slash: the
-// page links to it, if it is not "".
+// Write writes the page that shows the run. docs is the address of the documentation (make site), which ends with a
+// slash: the page links to it, if it is not "".
 func Write(w io.Writer, run *timeline.Run, docs string) error {
 	data, err := JSON(run)
 	if err != nil {

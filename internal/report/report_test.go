@@ -63,7 +63,8 @@ func TestDocs(t *testing.T) {
 	if err := Write(&out, sample.Serving(1, 1), `https://example.com/"><b>/`); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(out.Bytes(), []byte("<head>\n"+`<meta name="ropeway-docs" content="https://example.com/&#34;&gt;&lt;b&gt;/">`)) {
+	if !bytes.Contains(out.Bytes(),
+		[]byte("<head>\n"+`<meta name="ropeway-docs" content="https://example.com/&#34;&gt;&lt;b&gt;/">`)) {
 		t.Error("it does not name the documentation")
 	}
 }

@@ -31,7 +31,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// TestIdentify: licences are told apart, two in one file are both named, and one that is not known is an error.
+// TestIdentify: licences are distinguished, two in one file are both named, and one that is not known is an error.
 func TestIdentify(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"Apache License\n   Version 2.0", "Apache-2.0"},

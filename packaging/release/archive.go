@@ -63,7 +63,8 @@ func (t tree) readFiles(files map[string]string) error {
 		if err != nil {
 			return err
 		}
-		t[name] = file{content: content, program: strings.HasSuffix(from, ".sh") && !strings.HasSuffix(from, "set_env.sh")}
+		t[name] = file{content: content, program: strings.HasSuffix(from, ".sh") && !strings.HasSuffix(from,
+			"set_env.sh")}
 	}
 	return nil
 }

@@ -90,9 +90,11 @@ func share(p processor, kit, command, dev, python tree) {
 		case strings.HasPrefix(name, "share/man/"): // addCommandDocs
 		case name == "lib64/pkgconfig/ascendcl.pc":
 			// An alternative leads here from where pkg-config looks, so where that file lies says nothing.
-			f.content = bytes.ReplaceAll(f.content, []byte("# Where this file lies says where the rest is: the toolkit may be moved.\n"), nil)
+			f.content = bytes.ReplaceAll(f.content,
+				[]byte("# Where this file lies says where the rest is: the toolkit may be moved.\n"), nil)
 			f.content = bytes.ReplaceAll(f.content, []byte("prefix=${pcfiledir}/../.."), []byte("prefix=/"+home))
-			f.content = bytes.ReplaceAll(f.content, []byte("includedir=${prefix}/include"), []byte("includedir=/"+headers))
+			f.content = bytes.ReplaceAll(f.content, []byte("includedir=${prefix}/include"),
+				[]byte("includedir=/"+headers))
 			dev[path.Join(home, name)] = f
 		case path.Base(name) == "include" || slices.ContainsFunc(forBuilds, func(d string) bool {
 			return name == d || strings.HasPrefix(name, d+"/")
@@ -146,7 +148,8 @@ func (r *release) debianDocs() (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := fmt.Sprintf("ropeway (%s-%s) unstable; urgency=medium\n\n  * What is new is in changelog.gz.\n\n -- %s  %s\n",
+	entry := fmt.Sprintf("ropeway (%s-%s) unstable; urgency=medium\n\n"+
+		"  * What is new is in changelog.gz.\n\n -- %s  %s\n",
 		r.version, debianRevision, maintainer(), r.date.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 	docs := tree{}
 	for name, content := range map[string][]byte{"changelog.gz": changes, "changelog.Debian.gz": []byte(entry)} {
@@ -246,7 +249,8 @@ func (r *release) debianPackage(pkg debian, values map[string]string) ([]byte, e
 		name    string
 		content []byte
 	}{{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", controlTar}, {"data.tar.gz", dataTar}} {
-		fmt.Fprintf(&b, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", member.name, r.date.Unix(), 0, 0, "100644", len(member.content))
+		fmt.Fprintf(&b, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", member.name, r.date.Unix(), 0, 0, "100644",
+			len(member.content))
 		b.Write(member.content)
 		if len(member.content)%2 == 1 {
 			b.WriteByte('\n')

@@ -124,7 +124,8 @@ func (r *release) empty() error {
 		return err
 	}
 	for _, e := range entries {
-		ours := strings.Contains(e.Name(), "ropeway") || slices.Contains([]string{"SHA256SUMS", "Containerfile"}, e.Name())
+		ours := strings.Contains(e.Name(), "ropeway") || slices.Contains([]string{"SHA256SUMS", "Containerfile"},
+			e.Name())
 		if !ours || e.IsDir() {
 			return fmt.Errorf("%s is not from an earlier run; move it", filepath.Join(r.out, e.Name()))
 		}
@@ -184,7 +185,8 @@ func (r *release) build(p processor, root, kit string) error {
 }
 
 func (r *release) writeWheel(kit string) error {
-	out, err := exec.Command(or("PYTHON", "python3"), "python/backend.py", "wheel", "--toolkit", kit, "--out", r.out).Output()
+	out, err := exec.Command(or("PYTHON", "python3"), "python/backend.py", "wheel", "--toolkit", kit, "--out",
+		r.out).Output()
 	if err != nil {
 		return err
 	}

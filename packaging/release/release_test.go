@@ -17,11 +17,14 @@ import (
 // small is a toolkit with one file of each kind.
 func small() tree {
 	return tree{
-		"bin/ropeway": {content: []byte("the command"), program: true}, "lib64/libascendcl.so": {content: []byte("the library"), program: true},
-		"lib64/libacl_rt.so": {target: "libascendcl.so"}, "include/acl/acl.h": {content: []byte("a header")},
+		"bin/ropeway":          {content: []byte("the command"), program: true},
+		"lib64/libascendcl.so": {content: []byte("the library"), program: true},
+		"lib64/libacl_rt.so":   {target: "libascendcl.so"}, "include/acl/acl.h": {content: []byte("a header")},
 		"x86_64-linux/include": {target: "../include"}, "x86_64-linux/lib64": {target: "../lib64"},
-		"lib64/pkgconfig/ascendcl.pc":          {content: []byte("prefix=${pcfiledir}/../..\nincludedir=${prefix}/include\n")},
-		"python/site-packages/acl/__init__.py": {content: []byte("import it")}, "share/man/man1/ropeway.1": {content: []byte("a page")},
+		"lib64/pkgconfig/ascendcl.pc": {content: []byte("prefix=${pcfiledir}/../..\n" +
+			"includedir=${prefix}/include\n")},
+		"python/site-packages/acl/__init__.py": {content: []byte("import it")},
+		"share/man/man1/ropeway.1":             {content: []byte("a page")},
 	}
 }
 
@@ -31,8 +34,10 @@ func TestShare(t *testing.T) {
 	command, dev, python := tree{}, tree{}, tree{}
 	share(processors[0], small(), command, dev, python)
 	for name, of := range map[string]tree{
-		"usr/lib/ropeway/bin/ropeway": command, "usr/lib/ropeway/lib64/libascendcl.so": command, "usr/bin/ropeway": command,
-		"usr/lib/ropeway/x86_64-linux/lib64": command, "usr/lib/ropeway/x86_64-linux/include": dev, "usr/lib/ropeway/include": dev,
+		"usr/lib/ropeway/bin/ropeway": command, "usr/lib/ropeway/lib64/libascendcl.so": command,
+		"usr/bin/ropeway":                    command,
+		"usr/lib/ropeway/x86_64-linux/lib64": command, "usr/lib/ropeway/x86_64-linux/include": dev,
+		"usr/lib/ropeway/include":                dev,
 		"usr/include/ascendcl-ropeway/acl/acl.h": dev, "usr/lib/python3/dist-packages/acl/__init__.py": python,
 		"usr/lib/ropeway/python/site-packages/acl": python,
 	} {
@@ -46,7 +51,8 @@ func TestShare(t *testing.T) {
 			t.Errorf("%s is in %d packages, in the right one: %v", name, found, ok)
 		}
 	}
-	if pc := string(dev["usr/lib/ropeway/lib64/pkgconfig/ascendcl.pc"].content); !strings.Contains(pc, "prefix=/usr/lib/ropeway\nincludedir=/usr/include/ascendcl-ropeway\n") {
+	if pc := string(dev["usr/lib/ropeway/lib64/pkgconfig/ascendcl.pc"].content); !strings.Contains(pc,
+		"prefix=/usr/lib/ropeway\nincludedir=/usr/include/ascendcl-ropeway\n") {
 		t.Errorf("ascendcl.pc: %s", pc)
 	}
 	if command["usr/lib/ropeway/lib64/libascendcl.so"].program {
@@ -58,7 +64,8 @@ func TestShare(t *testing.T) {
 func TestDebianPackage(t *testing.T) {
 	testenv.Need(t, "dpkg-deb")
 	r := release{version: "1.2.3", date: time.Unix(1700000000, 0).UTC()}
-	values := map[string]string{"Version": "1.2.3-0ropeway1", "Arch": "arm64", "Triplet": "aarch64-linux-gnu", "Glibc": "2.18", "Maintainer": "A <a@example.org>"}
+	values := map[string]string{"Version": "1.2.3-0ropeway1", "Arch": "arm64", "Triplet": "aarch64-linux-gnu",
+		"Glibc": "2.18", "Maintainer": "A <a@example.org>"}
 	write := func() []byte {
 		command := tree{}
 		share(processors[1], small(), command, tree{}, tree{})
@@ -77,8 +84,10 @@ func TestDebianPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string][]string{
-		"--info":     {"Package: ropeway", "Version: 1.2.3-0ropeway1", "Architecture: arm64", "Depends: libc6 (>= 2.18)", "postinst"},
-		"--contents": {"-rwxr-xr-x root/root", "./usr/lib/ropeway/bin/ropeway", "2023-11-14", "./usr/bin/ropeway -> ../lib/ropeway/bin/ropeway"},
+		"--info": {"Package: ropeway", "Version: 1.2.3-0ropeway1", "Architecture: arm64",
+			"Depends: libc6 (>= 2.18)", "postinst"},
+		"--contents": {"-rwxr-xr-x root/root", "./usr/lib/ropeway/bin/ropeway", "2023-11-14",
+			"./usr/bin/ropeway -> ../lib/ropeway/bin/ropeway"},
 	} {
 		cmd := exec.Command("dpkg-deb", args, file)
 		cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C")
@@ -92,7 +101,9 @@ func TestDebianPackage(t *testing.T) {
 			}
 		}
 	}
-	script, err := exec.Command("sh", "-euc", `dpkg-deb --ctrl-tarfile "$1" | tar -xO ./postinst | sh -n && dpkg-deb --ctrl-tarfile "$1" | tar -xO ./postinst`, "sh", file).CombinedOutput()
+	script, err := exec.Command("sh", "-euc",
+		`dpkg-deb --ctrl-tarfile "$1" | tar -xO ./postinst | sh -n && dpkg-deb --ctrl-tarfile "$1" | tar -xO ./postinst`,
+		"sh", file).CombinedOutput()
 	if err != nil || !strings.Contains(string(script), "/usr/lib/aarch64-linux-gnu") {
 		t.Errorf("postinst: %v\n%s", err, script)
 	}
@@ -152,8 +163,10 @@ func TestSBOM(t *testing.T) {
 	if !slices.Contains(names, "uplot") || !slices.Contains(names, "d3-array") || slices.Contains(names, "typescript") {
 		t.Errorf("the report page bundles %v", names)
 	}
-	files := []spdxFile{{ID: spdxID("File", "a.deb"), Name: "./a.deb", Sums: []spdxChecksum{{"SHA256", strings.Repeat("0", 64)}}}}
-	text, err := sbom("1.2.3", "abc", time.Unix(1700000000, 0).UTC(), append(scripts, bundled{"x/y", "v1", "pkg:golang/x/y@v1", "MIT"}), files)
+	files := []spdxFile{{ID: spdxID("File", "a.deb"), Name: "./a.deb",
+		Sums: []spdxChecksum{{"SHA256", strings.Repeat("0", 64)}}}}
+	text, err := sbom("1.2.3", "abc", time.Unix(1700000000, 0).UTC(),
+		append(scripts, bundled{"x/y", "v1", "pkg:golang/x/y@v1", "MIT"}), files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +187,8 @@ func TestSBOM(t *testing.T) {
 			t.Errorf("%+v leads nowhere", r)
 		}
 	}
-	if d.Version != "SPDX-2.3" || d.Creation.Created != "2023-11-14T22:13:20Z" || !strings.HasPrefix(d.Namespace, "https://") {
+	if d.Version != "SPDX-2.3" || d.Creation.Created != "2023-11-14T22:13:20Z" || !strings.HasPrefix(d.Namespace,
+		"https://") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -208,7 +222,8 @@ func TestInstallScript(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for name, to := range map[string]string{"install.sh": "install.sh", "copy.sh": "copy.sh", "uninstall.sh": "toolkit/uninstall.sh"} {
+		for name, to := range map[string]string{"install.sh": "install.sh", "copy.sh": "copy.sh",
+			"uninstall.sh": "toolkit/uninstall.sh"} {
 			text, err := os.ReadFile("../" + name)
 			if err != nil {
 				t.Fatal(err)
@@ -243,7 +258,8 @@ func TestInstallScript(t *testing.T) {
 	if err := os.WriteFile(prefix+"/lib64/mine", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := run(true, prefix+"/uninstall.sh"); !strings.Contains(out, "has other files in it") || there(prefix+"/bin") || !there(prefix+"/lib64/mine") || there(bin+"/ropeway") {
+	if out := run(true, prefix+"/uninstall.sh"); !strings.Contains(out, "has other files in it") ||
+		there(prefix+"/bin") || !there(prefix+"/lib64/mine") || there(bin+"/ropeway") {
 		t.Errorf("uninstalling beside a file of the user's: %s", out)
 	}
 	if err := os.RemoveAll(prefix); err != nil {

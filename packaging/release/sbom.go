@@ -113,7 +113,8 @@ func bundledScripts(lock []byte) ([]bundled, error) {
 		if !ok || p.Dev || p.Optional {
 			continue
 		}
-		all = append(all, bundled{name, p.Version, "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + p.Version, p.License})
+		all = append(all, bundled{name, p.Version, "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + p.Version,
+			p.License})
 	}
 	return all, nil
 }
@@ -211,8 +212,9 @@ func sbom(version, commit string, date time.Time, all []bundled, files []spdxFil
 	if commit != "" {
 		source = "built from commit " + commit
 	}
-	d.Packages = []spdxPackage{{ID: itself, Name: "ropeway", Version: version, Download: noAssertion, Concluded: "Apache-2.0",
-		Declared: "Apache-2.0", Copyright: noAssertion, Source: source}}
+	d.Packages = []spdxPackage{{ID: itself, Name: "ropeway", Version: version, Download: noAssertion,
+		Concluded: "Apache-2.0",
+		Declared:  "Apache-2.0", Copyright: noAssertion, Source: source}}
 	d.Relationships = []spdxRelation{{d.ID, itself, "DESCRIBES"}}
 	for _, b := range all {
 		id := spdxID("Package", b.url)

@@ -162,8 +162,10 @@ func compiler(p processor, root, dir string) (string, error) {
 	}
 	file := filepath.Join(dir, "cc-"+p.goarch)
 	lib := "/usr/lib/" + p.triplet
-	text := fmt.Sprintf("#!/bin/sh\nexec %s --sysroot=%q -nostdinc -isystem %q -isystem %q -isystem %q -B%q -L%q -L%q \"$@\"\n", gcc, root,
-		strings.TrimSpace(string(headers)), root+"/usr/include/"+p.triplet, root+"/usr/include", root+lib, root+lib, root+"/lib/"+p.triplet)
+	text := fmt.Sprintf("#!/bin/sh\nexec %s --sysroot=%q -nostdinc -isystem %q -isystem %q -isystem %q "+
+		"-B%q -L%q -L%q \"$@\"\n",
+		gcc, root, strings.TrimSpace(string(headers)), root+"/usr/include/"+p.triplet, root+"/usr/include",
+		root+lib, root+lib, root+"/lib/"+p.triplet)
 	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
 		return "", err
 	}

@@ -87,8 +87,8 @@ func openTable(list bool) string {
 
 var columns = regexp.MustCompile(`\s{2,}`)
 
-// measurements makes a table of what a benchmark printed: lines after one that begins with "row". It returns "" for other
-// text.
+// measurements makes a table of what a benchmark printed: lines after one that begins with "row". It returns "" for
+// other text.
 func measurements(code string) string {
 	before, rows, found := strings.Cut("\n"+code, "\nrow ")
 	if !found {

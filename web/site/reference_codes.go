@@ -46,7 +46,8 @@ func (s *site) codePages() {
 			v := s.codeView(p, c, g.Title)
 			view.Rows = append(view.Rows, v)
 			s.fromTemplate(p, "code.tmpl", v)
-			p.sections = []section{{text: fmt.Sprintf("%d %s %s %s", c.Number, c.Name, c.Meaning, s.table.AdviceFor(c.Name))}}
+			p.sections = []section{{text: fmt.Sprintf("%d %s %s %s", c.Number, c.Name, c.Meaning,
+				s.table.AdviceFor(c.Name))}}
 			s.add(p)
 		}
 	}
@@ -129,7 +130,8 @@ func allTypes(t *table.Table) (all []typeView) {
 		all = append(all, v)
 	}
 	for _, st := range t.Types.Structs {
-		all = append(all, typeView{Name: tagless(st.Name), Kind: st.Kind, Header: st.Header, Size: st.Size, Align: st.Align,
+		all = append(all, typeView{Name: tagless(st.Name), Kind: st.Kind, Header: st.Header, Size: st.Size,
+			Align:   st.Align,
 			Members: fields(st.Fields, "")})
 	}
 	for _, list := range []struct {

@@ -41,7 +41,8 @@ func (s *site) searchIndex() {
 		switch {
 		case strings.HasPrefix(name, "types/"):
 			rank = 2
-		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && path.Dir(name) == "." && name != "index.html":
+		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && path.Dir(name) == "." &&
+			name != "index.html":
 			rank = 1
 		}
 		for i := range p.sections {

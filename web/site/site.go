@@ -37,7 +37,8 @@ type page struct {
 // Rel is how this page names a file of the site.
 func (p *page) Rel(to string) string { return relative(p.Path, to) }
 
-// Current says how a page of the list stands to this one: it is "page", or the list that this one is in ("true"), or "".
+// Current says how a page of the list stands to this one: it is "page", or the list that this one is in ("true"), or
+// "".
 func (p *page) Current(listed string) string {
 	switch {
 	case listed == p.Path:
