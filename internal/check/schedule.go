@@ -238,6 +238,10 @@ func (c *Checker) move(q *queue, t *task) error {
 		}
 		t.op.Segs = nil // the queue below releases it
 	}
+	if op.Launch != nil {
+		c.launched(&op)
+		op.Launch = op.Launch.Lend()
+	}
 	q.failure = nil
 	c.mu.Unlock()
 	q.inner.Submit(op)
@@ -253,7 +257,7 @@ func (q *queue) finish(t *task, err error) {
 	if err != nil {
 		c.failedTasks = keepLast(c.failedTasks, t.who)
 	}
-	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Done != nil {
+	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
 		c.mu.Unlock()
 		hostqueue.Finish(q.ran, q.sink, &t.op, began, err)

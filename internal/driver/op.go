@@ -22,6 +22,7 @@ const (
 	OpCall                 // Fn is called on a goroutine of its own; the queue waits until it returns
 	OpFail                 // fails with Err
 	OpWork                 // Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they are not 0
+	OpLaunch               // Launch runs
 	OpGate                 // nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
 )
 
@@ -45,6 +46,7 @@ type Op struct {
 	Fn      func()
 	Work    func() error
 	Gate    Gate
+	Launch  *Launch
 	Order   *Order // OpPost, OpWork, OpGate: see Order; may be nil
 	Err     error
 

@@ -71,6 +71,7 @@ type Driver struct {
 	virtual virtual
 	epoch   atomic.Uint64 // see driver.Driver
 	quiesce quiescer
+	kernels kernels
 	shaded  atomic.Uintptr // the end of what shade was told of
 
 	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
@@ -210,6 +211,11 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 			return nil, err
 		}
 		d.windows[i].Store(a)
+		if d.kernels.shown.Load() && !d.guard {
+			if err := a.Show(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	d.opened[i] = &device{d: d, number: i, arena: a}
 	return d.opened[i], nil

@@ -134,6 +134,8 @@ func (d *Driver) exec(op *driver.Op, q *queue) error {
 		return d.move(op, false, q)
 	case driver.OpDesc, driver.OpOffset:
 		return d.indirect(op, q)
+	case driver.OpLaunch:
+		return d.launch(op, q)
 	}
 	return hostqueue.Do(op)
 }
