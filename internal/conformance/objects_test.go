@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
@@ -47,6 +48,11 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
+	"image":       func(e *env) core.Handle { return e.imageOf(sharedObject(e.launches().T, kernelSource)) },
+	"binary":      func(e *env) core.Handle { return e.binary(kernelSource) },
+	"kernel":      func(e *env) core.Handle { return e.kernel("times") },
+	"kernel.idle": func(e *env) core.Handle { return e.kernel("idle") },
+	"args":        func(e *env) core.Handle { return e.argsOfThread() },
 	"cntNotify": func(e *env) (n core.Handle) {
 		e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 		return n
@@ -60,6 +66,10 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    signal.DestroyNotify,
 	"cntNotify": signal.CntNotifyDestroy,
+	"image":     launch.DestroyBinary,
+	"binary":    launch.BinaryUnLoad,
+	"kernel":    unloadKernel,
+	"args":      endArgs,
 }
 
 func (e *env) eventWith(flag uint32) (ev core.Handle) {
@@ -209,6 +219,13 @@ func streamStateFunc(slot uint64) core.StreamStateFunc {
 		return nil
 	}
 	return func(core.Handle, abi.StreamState, core.Addr) {}
+}
+
+func opExceptionFunc(slot uint64) launch.OpExceptionFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(core.Addr, core.Addr) {}
 }
 
 func taskAbortFunc(slot uint64) core.TaskAbortFunc {

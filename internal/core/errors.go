@@ -136,9 +136,12 @@ func CallCode(err error) abi.Code {
 // taskCode is the code for a driver error of a task that ran.
 func taskCode(err error) abi.Code {
 	var c coded
+	var k *driver.KernelError
 	switch {
 	case errors.As(err, &c):
 		return c.Code()
+	case errors.As(err, &k):
+		return kernelCode(k)
 	case errors.Is(err, driver.ErrFault):
 		return abi.ErrRTSysDma
 	case errors.Is(err, driver.ErrTimeout):

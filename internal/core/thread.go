@@ -47,6 +47,7 @@ func (t *Thread) Close() {
 	}
 	t.use(nil, nil)
 	t.Runtime.forgetThread(t)
+	eachPart(t.Runtime, func(p ThreadCloser) { p.ThreadClosed(t) })
 }
 
 // Done records how a call ended and returns its code.

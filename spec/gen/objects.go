@@ -24,9 +24,13 @@ var objects = map[string]object{
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
-	"aclrtContext":   {symbol: "context", find: "t.context(%s)", goType: "*Context"},
-	"aclrtNotify":    {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
-	"aclrtCntNotify": {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
+	"aclrtContext":    {symbol: "context", find: "t.context(%s)", goType: "*Context"},
+	"aclrtNotify":     {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
+	"aclrtBinary":     {symbol: "image", find: "findImage(t, %s)", goType: "*description"},
+	"aclrtBinHandle":  {symbol: "binary", find: "findBinary(t, %s)", goType: "*binary"},
+	"aclrtFuncHandle": {symbol: "kernel", find: "findFunction(t, %s)", goType: "*function"},
+	"aclrtArgsHandle": {symbol: "args", find: "findBuilder(t, %s)", goType: "*builder"},
+	"aclrtCntNotify":  {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
 }
 
 // values are the symbols of what a handle can be, the ordinary one first.

@@ -10,7 +10,10 @@ import (
 )
 
 // outside tells whether a case is for programs: a call that is refused, in the simplest way and with later rules broken too.
-func (c *ruleCase) outside() bool { return !c.more && (c.rule > 0 || !c.built) }
+// Calls with binaries and kernels are made by functions_kernel.c: they need a shared object.
+func (c *ruleCase) outside() bool {
+	return !c.more && (c.rule > 0 || !c.built) && !(c.built && c.f.Group == "kernel")
+}
 
 // fromC tells whether a program can make the call through a pointer to a function whose parameters are all slots.
 func (c *ruleCase) fromC() bool {
