@@ -33,6 +33,7 @@ var runFlags = []struct {
 	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M", []string{"1GiB", "8GiB", "64GiB"}},
 	{"driver", setup.EnvDriver, "`driver`: soft or cuda", []string{"soft", "cuda"}},
 	{"visible", setup.EnvVisible, "`list` of the devices the program sees, like 0,2", nil},
+	{"kernels", setup.EnvKernels, "`folder` with stand-ins for NPU binaries", nil},
 }
 
 func (a *app) run() *cobra.Command {
