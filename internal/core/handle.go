@@ -53,7 +53,7 @@ type Table[T any] struct {
 type Slot[T any] struct {
 	handle atomic.Uintptr
 	object atomic.Pointer[T]
-	gen    uint32 // guarded by table.mu
+	gen    uint32 // guarded by Table.mu
 }
 
 // Add gives object a handle, or 0 when the table is full.
