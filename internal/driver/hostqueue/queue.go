@@ -131,6 +131,9 @@ func (q *Queue) Run(until uint64, most int) bool {
 		return false
 	}
 	for q.list.Len() > 0 && q.completed < until && most > 0 && q.word.Load()&paused == 0 {
+		if until != Forever && q.list.Head().Kind == driver.OpLaunch && q.taken >= q.dropTo {
+			break // a goroutine that waits runs no kernel
+		}
 		if !q.Turn() {
 			q.Mu.Unlock()
 			return true
@@ -206,6 +209,9 @@ func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err
 	if op.Segs != nil {
 		op.Segs.Release()
 	}
+	if op.Launch != nil {
+		op.Launch.Return()
+	}
 	if op.Done != nil {
 		op.Done()
 	}
@@ -231,7 +237,7 @@ func (q *Queue) Idle() bool { return q.word.Load()&^atRest == uint32(Rest) }
 // Stalled implements driver.Queue.
 func (q *Queue) Stalled() bool { return q.State() == Parked }
 
-// Dropped tells whether the task that the caller runs was dropped after its turn came.
+// Dropped reports whether the task that the caller runs was dropped after its turn came.
 func (q *Queue) Dropped() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -313,7 +319,7 @@ func (q *Queue) Resume() {
 	}
 }
 
-// Uses tells whether a task may be running, and so be using memory.
+// Uses reports whether a task may be running, and so be using memory.
 func (q *Queue) Uses() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -351,4 +357,11 @@ func (q *Queue) Snapshot() Snapshot {
 	w := q.word.Load()
 	return Snapshot{stateOf(w), w&late != 0, w&shut != 0, w&paused != 0,
 		q.list.Len(), len(q.waiters), q.submitted, q.taken, q.completed}
+}
+
+// Launching reports whether a kernel is next. It is for a worker: a thread of the program could be kept by it for ever.
+func (q *Queue) Launching() bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.list.Len() > 0 && q.list.Head().Kind == driver.OpLaunch
 }
