@@ -44,7 +44,8 @@ func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"
 
 // forTests are packages that only tests import: they and the test files may use what the product may not.
 var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
-	"internal/driver/cuda/imitation", "internal/conformance", "internal/archtest", "internal/compat",
+	"internal/driver/cuda/imitation", "internal/kernel/kerneltest", "internal/conformance", "internal/archtest",
+	"internal/compat",
 	"packaging/runtests", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.

@@ -31,6 +31,7 @@ const (
 	EnvTrace        = "ROPEWAY_TRACE"
 	EnvCUDAShare    = "ROPEWAY_CUDA_SHARE"
 	EnvStrict       = "ROPEWAY_STRICT"
+	EnvKernels      = "ROPEWAY_KERNELS"
 )
 
 // DefaultDevices is how many devices there are by default.
@@ -56,6 +57,7 @@ type Settings struct {
 	Home         string  // ASCEND_HOME_PATH: where package versions are read
 	Check        Checker // nil: the program is not checked
 	Trace        string  // directory for what is recorded; "": nothing is
+	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
@@ -103,6 +105,7 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Home:         r.value(EnvHome),
 		Check:        r.check(),
 		Trace:        r.value(EnvTrace),
+		Kernels:      r.value(EnvKernels),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list

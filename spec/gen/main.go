@@ -41,6 +41,7 @@ var outputs = []output{
 	{"internal/conformance/rule_calls_test.go", writeRuleCalls},
 	{"internal/core/unbuilt_rules.go", writeUnbuilt},
 	{"internal/core/checks.go", writeChecks("core")},
+	{"internal/core/launch/checks.go", writeChecks("launch")},
 	{"internal/core/memory/checks.go", writeChecks("memory")},
 	{"internal/core/process/checks.go", writeChecks("process")},
 	{"internal/core/signal/checks.go", writeChecks("signal")},
