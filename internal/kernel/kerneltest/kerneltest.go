@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -14,10 +13,16 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// root is the root of the repository.
+// root is the root of the repository: the directory with go.mod above the one that the test runs in.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	for dir := "."; ; dir = filepath.Join(dir, "..") {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if abs, err := filepath.Abs(dir); err != nil || abs == "/" {
+			panic("no go.mod above the directory of the test")
+		}
+	}
 }
 
 // Compile makes a shared object of C source, with ropeway/kernel.h.
