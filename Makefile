@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx record release site soak soak-ipc vulnerabilities clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release site soak soak-ipc vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -266,6 +266,10 @@ fuzz: ## run the packages with random tests CAMPAIGN=5 times, each with other se
 		echo "$$dir $$name"; \
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
 	done
+
+explore: ## show that the exploration of queues finds seeded faults (about 15 minutes)
+	$(needgo)
+	ROPEWAY_TEST_FAULTS=1 go test -count=1 -timeout=1h -v -run TestExplorationFindsFaults ./internal/driver/hostqueue ./internal/driver/cuda
 
 soak: ## run the soak tests, each for SOAK=10m
 	$(needgo)
