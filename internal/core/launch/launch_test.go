@@ -168,13 +168,13 @@ func TestPlaceholders(t *testing.T) {
 func TestArgsArray(t *testing.T) {
 	b := newBench(t, "950")
 	p, s := b.words(1, 100), b.Stream(b.Th)
-	addr, value := uint64(p), uint32(7)
-	args := []core.Addr{core.Addr(unsafe.Pointer(&addr)), core.Addr(unsafe.Pointer(&value))}
+	addr, value := host(uint64(p)), host(7)
+	args := []core.Addr{core.AddrOf(addr), core.AddrOf(value)}
 	f := b.function("set")
 	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(f), 2, s, nil, &args[0]))
-	var symbol byte
-	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.Addr(unsafe.Pointer(&symbol)), text("set")))
-	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(unsafe.Pointer(&symbol)), 1, s, nil, &args[0]))
+	symbol := host(0)
+	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.AddrOf(symbol), text("set")))
+	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.AddrOf(symbol), 1, s, nil, &args[0]))
 	b.OK(b.Th.SynchronizeStream(s))
 	if got := b.read(p, 1)[0]; got != 121 {
 		t.Errorf("%d, want 121", got)
