@@ -241,6 +241,9 @@ func (s *Stream) synchronized(api string, n uint64) *Error {
 	if f := s.Runtime.onSynchronized.Load(); f != nil {
 		(*f)()
 	}
+	if s.Context.failed.Load() == 0 && s.failure.Load() == nil {
+		return nil
+	}
 	return s.outcome(api)
 }
 
@@ -252,9 +255,6 @@ func (s *Stream) outcome(api string) *Error {
 		}
 		s.Runtime.callbacks.settle()
 		return stopped(api, abi.Code(code))
-	}
-	if s.failure.Load() == nil {
-		return nil
 	}
 	if f := s.failure.Swap(nil); f != nil {
 		return s.failed(api, f)
@@ -397,14 +397,6 @@ func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Err
 	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
 }
 
-// millis turns an ACL timeout into a duration; -1 is for ever.
-func millis(ms int32) time.Duration {
-	if ms < 0 {
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
 func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	if s != nil && s.flags&unwaited != 0 {
 		return nil
@@ -415,6 +407,9 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	}
 	if s == nil {
 		s = c.Default
+	}
+	if t.Runtime.Observer == nil {
+		return s.Wait(api, w)
 	}
 	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
 }

@@ -88,12 +88,14 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 
 // copyNow copies in the calling goroutine, which belongs to the program. The core has looked at the addresses a moment
 // ago, so arena memory needs no second look: what is freed meanwhile stays mapped.
-func (d *Driver) copyNow(dst, src uintptr, n uint64) error {
+func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
 	to, from := d.arenaOf(dst), d.arenaOf(src)
 	if to == nil || from == nil || n >= backBytes {
 		return d.moveNow(dst, src, n)
 	}
-	return tryCopy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
+	memcopy.Copy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+	return nil
 }
 
 // moveNow is apart from copyNow, whose frame it would make large.
