@@ -118,7 +118,6 @@ type Checker struct {
 
 	known   *clock // what the host knows to be complete; replaced, never changed
 	shadow  shadow
-	sites   siteTable
 	stacks  stackTable
 	scratch scratch
 
@@ -258,7 +257,7 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number}
+	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number, coming: map[uint32]submission{}}
 	o.Sink, o.Observer = q, nil // what is late is told by who made it late
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()

@@ -3,10 +3,11 @@ package check
 import (
 	"slices"
 
+	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
 
-// order is what a driver.Order holds here: who hands it on, who takes it, and what came before it was handed on.
+// order is what a core.Order holds here: who hands it on, who takes it, and what came before it was handed on.
 type order struct {
 	clock   clock    // what came before the operations that have handed it on; replaced, never changed
 	setters []*queue // queues with an operation that will, by submission
@@ -14,7 +15,7 @@ type order struct {
 }
 
 // orderOf is the order that operations share by p, nil if they share none. Checker.mu is held.
-func orderOf(p *driver.Order) *order {
+func orderOf(p *core.Order) *order {
 	if p == nil {
 		return nil
 	}
@@ -25,9 +26,6 @@ func orderOf(p *driver.Order) *order {
 	}
 	return o
 }
-
-// foreign is a gate that others than the queues of this process may open: what came before is not known then.
-type foreign interface{ Foreign() bool }
 
 // pass tells whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu is held.
 func (c *Checker) pass(t *task) bool {
@@ -48,7 +46,7 @@ func (c *Checker) wake() {
 // before is what has happened according to a gate that is open. A word in memory may have been written by anything, so the
 // last one who did counts too, and so does the host. mu is held.
 func (c *Checker) before(t *task) (k clock) {
-	if o := orderOf(t.op.Order); o != nil {
+	if o := t.order; o != nil {
 		k = o.clock.clone()
 	}
 	if t.op.N > 0 {
@@ -60,7 +58,7 @@ func (c *Checker) before(t *task) (k clock) {
 			}
 		})
 	}
-	if g, ok := t.op.Gate.(foreign); ok && g.Foreign() {
+	if g, ok := t.op.Gate.(core.ForeignGate); ok && g.Foreign() {
 		c.joinRun(&k, func(*queue) bool { return true })
 	}
 	return k
@@ -88,7 +86,7 @@ func (c *Checker) goBehind(q *queue, t *task) error {
 		return driver.ErrTimeout
 	}
 	q.clock.join(t.after)
-	if g, ok := t.op.Gate.(interface{ Err() error }); ok {
+	if g, ok := t.op.Gate.(driver.FailingGate); ok {
 		if err := g.Err(); err != nil {
 			return err
 		}
@@ -99,7 +97,7 @@ func (c *Checker) goBehind(q *queue, t *task) error {
 // hand hands the order of t on, which is about to run: what came before it comes before those who wait for it. The result is
 // for look. mu is held, and released meanwhile.
 func (c *Checker) hand(q *queue, t *task) *order {
-	o := orderOf(t.op.Order)
+	o := t.order
 	if o == nil {
 		return nil
 	}
@@ -144,7 +142,7 @@ func (c *Checker) look(o *order) {
 
 // takes tells whether t is a gate that waits for o. Checker.mu is held.
 func (t *task) takes(o *order) bool {
-	return t.op.Kind == driver.OpWaitCond && orderOf(t.op.Order) == o
+	return t.op.Kind == driver.OpWaitCond && t.order == o
 }
 
 // writers are queues with a task that has not run and writes to [lo, hi). mu is held.
@@ -170,7 +168,7 @@ func (t *task) awaits(lo, hi uintptr) bool {
 }
 
 // Asking implements core.Watcher: who asks lets one task go on, and who waits all that are needed.
-func (c *Checker) Asking(p *driver.Order, waits bool) (answered func(over, here bool)) {
+func (c *Checker) Asking(p *core.Order, waits bool) (answered func(over, here bool)) {
 	c.called()
 	c.mu.Lock()
 	o := orderOf(p)

@@ -54,7 +54,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	if hi <= t.lo || lo >= t.hi || !moves(t.op.Kind) {
 		return
 	}
-	if isWord(&t.op) && !write && hi-lo <= wordBytes {
+	if t.isWord() && !write && hi-lo <= wordBytes {
 		return // a look at what is written at once
 	}
 	t.q.c.touches(&t.op, func(l, h uintptr, w bool) bool {
@@ -85,8 +85,8 @@ func (p *past) does(wrote bool) string {
 	return does(wrote)
 }
 
-// isWord tells whether op writes a word at once, for those who wait for it.
-func isWord(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Order != nil }
+// isWord tells whether t writes a word at once, for those who wait for it.
+func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.
 func (c *Checker) task(who origin) string {
@@ -240,7 +240,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: isWord(&t.op), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
+	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: t.isWord(), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow = shadow{}

@@ -43,6 +43,9 @@ type queue struct {
 
 	early *earlyWait             // the last wait for an event, if that came before any record
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
+
+	// coming is what the core has said of tasks of which operations are still to come, by their numbers.
+	coming map[uint32]submission
 }
 
 // task is something queued. Checker.mu guards it until somebody carries it out or discards it, and has it alone from
@@ -54,6 +57,7 @@ type task struct {
 	mark  uint64 // how often somebody had taken note of how far the line was
 	known *clock // what the host knew when it was submitted
 	who   origin
+	order *order  // what it signals or waits for; may be nil
 	sums  []sum   // what its host memory held then
 	lo    uintptr // everything it touches, as far as the operation says, is in [lo, hi)
 	hi    uintptr
@@ -67,6 +71,12 @@ type task struct {
 	passed bool        // a gate: it is open
 	after  clock       // what came before that
 	frees  *allocation // memory of a pool that goes when it runs
+}
+
+// submission is what the core says of a task before it submits it.
+type submission struct {
+	site  *site
+	order *order // what it signals or waits for; may be nil
 }
 
 // led is a range that a task reaches through device memory.
@@ -111,7 +121,7 @@ func (q *queue) Submit(op driver.Op) {
 		}
 	}
 	if q.closed {
-		c.sites.take(op.Tag.Site)
+		q.arrived(op.Tag)
 		c.mu.Unlock()
 		q.discard(&task{op: op, q: q}) // without a number: the line may be another queue's by now
 		return
@@ -149,9 +159,24 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	} else {
 		t = new(task)
 	}
-	*t = task{op: op, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
+	s := q.arrived(op.Tag)
+	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
+	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
 	return t
+}
+
+// arrived is what the core has said of the task that an operation belongs to. The first operation has the site, which
+// keeps what it did to memory: see site.past. Checker.mu is held.
+func (q *queue) arrived(tag driver.Tag) submission {
+	s, said := q.coming[tag.Task]
+	switch {
+	case !said:
+	case tag.More:
+		q.coming[tag.Task] = submission{order: s.order}
+	default:
+		delete(q.coming, tag.Task)
+	}
+	return s
 }
 
 // recycle takes a task back that nobody looks at any more. mu is held.
@@ -173,13 +198,13 @@ func (c *Checker) enlist(t *task) {
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
 	case driver.OpFunc, driver.OpCompute:
-		if o := orderOf(op.Order); o != nil {
+		if o := t.order; o != nil {
 			c.marks[q.line]++
 			o.setters = append(o.setters, q)
 			t.frees = q.freedBy(op.Tag.Task)
 		}
 	case driver.OpWaitCond:
-		if o := orderOf(op.Order); o != nil {
+		if o := t.order; o != nil {
 			o.waiters = append(o.waiters, q)
 		}
 	}
@@ -192,11 +217,11 @@ func (c *Checker) delist(t *task) {
 	case driver.OpSet:
 		op.Flag.(*flag).forget(q)
 	case driver.OpFunc, driver.OpCompute:
-		if o := orderOf(op.Order); o != nil {
+		if o := t.order; o != nil {
 			o.setters = without(o.setters, q)
 		}
 	case driver.OpWaitCond:
-		if o := orderOf(op.Order); o != nil {
+		if o := t.order; o != nil {
 			o.waiters = without(o.waiters, q)
 		}
 	}

@@ -92,7 +92,7 @@ func (c *Checker) openers(t *task) []*queue {
 	if t.op.Kind == driver.OpAwait {
 		return t.op.Flag.(*flag).setters
 	}
-	if o := orderOf(t.op.Order); o != nil && len(o.setters) > 0 {
+	if o := t.order; o != nil && len(o.setters) > 0 {
 		return o.setters
 	}
 	if t.op.N == 0 {

@@ -88,35 +88,6 @@ type scratch struct {
 	named [deepest][2]uint32
 }
 
-// siteTable holds the sites between the call that names them and the task that takes them.
-type siteTable struct {
-	list []*site
-	free []uint32
-}
-
-// put keeps s until somebody takes it, and returns its number, which is not 0.
-func (t *siteTable) put(s *site) uint32 {
-	if n := len(t.free); n > 0 {
-		i := t.free[n-1]
-		t.free = t.free[:n-1]
-		t.list[i] = s
-		return i + 1
-	}
-	t.list = append(t.list, s)
-	return uint32(len(t.list))
-}
-
-// take is the site with a number; nil if it was taken already.
-func (t *siteTable) take(number uint32) *site {
-	if number == 0 || int(number) > len(t.list) || t.list[number-1] == nil {
-		return nil
-	}
-	s := t.list[number-1]
-	t.list[number-1] = nil
-	t.free = append(t.free, number-1)
-	return s
-}
-
 // There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and ranges are
 // joined; beyond mostCells the past is dropped.
 var manyCells = 50_000 // changed by tests alone

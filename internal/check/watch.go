@@ -12,11 +12,13 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Site implements core.Watcher.
-func (c *Checker) Site(t *core.Thread) uint32 {
+// Submitting implements core.Watcher.
+func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.Order) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.sites.put(c.here(t))
+	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
+		q.coming[task] = submission{c.here(t), orderOf(o)}
+	}
 }
 
 // whoIs is a call of a thread as an origin. mu is held.

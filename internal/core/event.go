@@ -297,7 +297,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	if e.Shared != nil {
 		return e.Shared.Record(api, t, e, s)
 	}
-	tag := s.NextTag(t)
+	tag := s.NextTag(t, nil)
 	r := EventRecord{Number: e.begin(), Flag: t.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
 		frees: s.freesNow()}
 	if e.state != nil {
@@ -364,7 +364,7 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	if !e.hold() {
 		return NoEvent(api, "event", event)
 	}
-	last, tag := e.last().Number, s.NextTag(t)
+	last, tag := e.last().Number, s.NextTag(t, nil)
 	if e.state != nil {
 		s.part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
 	}

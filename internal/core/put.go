@@ -15,12 +15,13 @@ type Task struct {
 	Kind  observe.Kind // what an observer sees, where the operation does not say it
 	About uint64       // the handle or the address that records and waits have in common, or 0
 	After EventRecord  // the record that it waits for, if there is one
+	Order *Order       // what it signals or waits for, for a checker; may be nil
 }
 
 // Put puts a task on the stream.
 func (s *Stream) Put(api string, t *Thread, k Task) {
 	if k.Op.Tag.Task == 0 {
-		k.Op.Tag = s.NextTag(t)
+		k.Op.Tag = s.NextTag(t, k.Order)
 	}
 	if s.Runtime.Observer != nil {
 		s.putObserved(api, t, &k)
@@ -44,7 +45,7 @@ func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, t
 // putCopyWatched is PutCopy where somebody watches, or several goroutines share the thread.
 func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location,
 	number uint32) {
-	tag := s.numbered(t, number)
+	tag := s.numbered(t, number, nil)
 	if s.Runtime.Observer != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
 		return

@@ -167,23 +167,25 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 // StopsOnFailure implements driver.FailFast.
 func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
-// NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again
-// after that many tasks; they are never 0, which stands for no task.
-func (s *Stream) NextTag(t *Thread) driver.Tag { return s.numbered(t, uint32(s.Tasks.Add(1))) }
+// NextTag numbers a task that t submits; o is what the task signals or waits for, or nil. Programs, drivers and
+// observers see the low 32 bits, which are used again after that many tasks; they are never 0, which stands for no
+// task.
+func (s *Stream) NextTag(t *Thread, o *Order) driver.Tag {
+	return s.numbered(t, uint32(s.Tasks.Add(1)), o)
+}
 
 // numbered is the tag of a task that got the number n; if that is 0, it gets the next one.
-func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
+func (s *Stream) numbered(t *Thread, n uint32, o *Order) driver.Tag {
 	if n == 0 {
 		n = uint32(s.Tasks.Add(1))
 	}
 	if !t.Shared {
 		t.lastTask = n
 	}
-	tag := driver.Tag{Task: n, Thread: t.id}
 	if w := s.Runtime.Watch; w != nil {
-		tag.Site = w.Site(t)
+		w.Submitting(t, s.ID, n, o)
 	}
-	return tag
+	return driver.Tag{Task: n, Thread: t.id}
 }
 
 // TaskNumber is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is

@@ -42,7 +42,7 @@ func TestTaskNumbersWrap(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Tasks.Store(failing - 1)
-		tag := s.NextTag(th)
+		tag := s.NextTag(th, nil)
 		var last uint32
 		if err := th.GetThreadLastTaskId(&last); err != nil || last == 0 || last != tag.Task {
 			t.Errorf("task %#x: the thread's last is %d, of the tag %d", failing, last, tag.Task)
@@ -64,7 +64,7 @@ func TestTaskNumbersWrap(t *testing.T) {
 			t.Error("the stream does not report the failure")
 		}
 		// A failure that nobody asked for stays one of before, however many tasks come after it.
-		s.TaskFailed(s.NextTag(th), driver.ErrFault)
+		s.TaskFailed(s.NextTag(th, nil), driver.ErrFault)
 		s.Tasks.Add(3 << 31)
 		if err := th.RecordEvent(after, h); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,9 @@ import (
 // between the core and the driver; a Watcher learns the rest: which thread does it, in which call, and what the core
 // refuses or silently puts right. Methods may be called concurrently, with no lock of the core held.
 type Watcher interface {
-	// Site names the call t is in. The number comes back in the tag of the task that the call submits.
-	Site(t *Thread) uint32
+	// Submitting tells that t submits a task to a stream, before the first operation of the task reaches the queue. The
+	// operations have the number in their tags. o, if not nil, is what the task signals or waits for: see Order.
+	Submitting(t *Thread, stream int32, task uint32, o *Order)
 
 	// Now is called before t carries op out itself. The result is called when that is over: done is whether it was
 	// carried out.
@@ -38,7 +39,7 @@ type Watcher interface {
 
 	// Asking tells that the host looks whether operations with o are over, or waits for them. The result is called
 	// when it knows: whether they are, and whether they are this process's own.
-	Asking(o *driver.Order, waits bool) (answered func(over, here bool))
+	Asking(o *Order, waits bool) (answered func(over, here bool))
 
 	// Refused tells that a call is answered with err.
 	Refused(t *Thread, err *Error)
@@ -52,6 +53,20 @@ type Watcher interface {
 	// Ending tells that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited
 	// for.
 	Ending(t *Thread)
+}
+
+// Order stands for something that tasks signal and other tasks wait for: a notify, a word, a block of a pool. What
+// comes before a task that signals it comes before what is behind a task that waits for it, and passes later. The core
+// keeps one with each such thing; what is in it is the watcher's.
+type Order any
+
+// ForeignGate is a driver.Gate that another process may open: what came before that is not known then. Gates need not
+// be one.
+type ForeignGate interface {
+	driver.Gate
+
+	// Foreign tells, after Pass has returned true, whether another process may have opened it.
+	Foreign() bool
 }
 
 // ResourceKind is what kind of thing a program gets and gives back.

@@ -140,7 +140,6 @@ type Allocation struct {
 type Tag struct {
 	Task   uint32 // number of the task on its stream
 	Thread uint32 // submitting thread
-	Site   uint32 // where in the program it was submitted, for who watches; else 0
 	More   bool   // another operation of the same task follows
 }
 

@@ -123,9 +123,8 @@ type HostViewer interface {
 	View(addr uintptr, n uint64) ([]byte, error)
 }
 
-// Gate holds a queue up: OpWaitCond. Methods are called by who runs the queue, one at a time, possibly with a lock of it held: they must not wait,
-// and must not call the queue. One that has Err() error too is asked for it once it has passed: that is how the operation ends. One that has
-// Foreign() bool too says whether another process may have let it pass: who judges orders cannot know then what came before.
+// Gate holds a queue up: OpWaitCond. Its methods are called by the goroutine that runs the queue, one at a time, possibly
+// with a lock of the queue held: they must not wait, and must not call the queue.
 type Gate interface {
 	// Pass tells whether the queue may go on. If so, what the wait takes is taken (a notify is cleared); it is not asked again. If
 	// not, wake is called, from anywhere but inside Pass, when it is worth asking again; calling it too often does no harm.
@@ -136,6 +135,10 @@ type Gate interface {
 	Leave()
 }
 
-// Order is handed from operation to operation: what comes before an OpFunc or OpCompute with an Order comes before what is behind an
-// OpWaitCond with it that passes later. Who judges orders implements it; drivers hand it on.
-type Order any
+// FailingGate is a Gate that may let the queue go on with an error. Gates need not be one.
+type FailingGate interface {
+	Gate
+
+	// Err is called once, after Pass has returned true: the operation fails with what it returns, unless that is nil.
+	Err() error
+}

@@ -54,7 +54,6 @@ type Op struct {
 	Work    func() error
 	Gate    Gate
 	Launch  *Launch
-	Order   *Order // OpFunc, OpCompute, OpWaitCond: see Order; may be nil
 	Err     error
 
 	// Done, if not nil, is called once when the operation has run, failed or been dropped, with no lock held.

@@ -223,8 +223,8 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		return noPool(api, memPool) // it went meanwhile
 	}
 	if got.after != 0 {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after},
-			Order: &b.order}})
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after}},
+			Order: &b.order})
 	}
 	if b.bare != nil {
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other})
@@ -278,7 +278,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	if !b.live.CompareAndSwap(true, false) {
 		return b.notLive(api, "ptr", ptr)
 	}
-	tag := s.NextTag(t)
+	tag := s.NextTag(t, &b.order)
 	w := t.Runtime.Watch
 	var r core.Resource
 	if w != nil {
@@ -287,7 +287,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 		w.Taking(t, r)
 	}
 	b.begun.Add(1)
-	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
+	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
 	b.put(s)
 	if w != nil {

@@ -79,7 +79,7 @@ type poolBlock struct {
 	seen  atomic.Bool   // another process may have it, too
 	begun atomic.Uint32 // frees queued on streams, ever
 	over  atomic.Uint32 // of these, how many were reached or dropped
-	order driver.Order  // for a checker that judges orders
+	order core.Order    // signalled by frees
 
 	on     *core.Stream // guarded by pool.mu; where it was freed last; nil: in no stream's order
 	waits  uint64       // guarded by pool.mu; synchronisations of that stream begun by then

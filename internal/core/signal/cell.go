@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ropeway/internal/core"
-	"ropeway/internal/driver"
 )
 
 // cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell
@@ -22,7 +21,7 @@ import (
 // The words are written and read with mu held, and atomically because of the other processes, whom nobody trusts: any
 // value is possible at any time.
 type cell struct {
-	order driver.Order // handed from records to waits: see driver.Op
+	order core.Order   // signalled by records
 	holds atomic.Int32 // the handle and the tasks that need it; with the last one the page goes
 
 	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the words may have died
@@ -223,7 +222,7 @@ func (w *cellWait) Pass(wake func()) bool {
 	return false
 }
 
-// Foreign tells whether another process may have let it go: see driver.Gate.
+// Foreign tells whether another process may have let it go: see core.ForeignGate.
 func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
 // Leave implements driver.Gate. A wait that was let go in the same moment gives back what it took.

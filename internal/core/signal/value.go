@@ -111,7 +111,7 @@ func (w *valueWait) Leave() {
 	}
 }
 
-// Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have,
+// Foreign tells whether another process may have let it go: see core.ForeignGate. Any memory may be one that others have,
 // once some is.
 func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
 
@@ -188,11 +188,11 @@ func (v *values) look() {
 // wordOrder is the order of a word, as long as the allocation is there that has it.
 type wordOrder struct {
 	allocation uint64 // its id
-	order      *driver.Order
+	order      *core.Order
 }
 
 // valueOrder is what stores of a word hand to waits for it, if somebody watches.
-func valueOrder(rt *core.Runtime, addr core.Addr) *driver.Order {
+func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
 	if rt.Watch == nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func valueOrder(rt *core.Runtime, addr core.Addr) *driver.Order {
 	if v.orders == nil {
 		v.orders = map[core.Addr]wordOrder{}
 	}
-	o = wordOrder{id, new(driver.Order)}
+	o = wordOrder{id, new(core.Order)}
 	v.orders[addr] = o
 	return o.order
 }
@@ -226,9 +226,9 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 	}
 	v := &signalsOf(t.Runtime).values
 	s.Put(api, t, core.Task{Op: driver.Op{
-		Kind: driver.OpCompute, Dst: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr),
+		Kind: driver.OpCompute, Dst: devAddr, N: 8,
 		Work: func() error { return v.store(words, devAddr, value) },
-	}, Kind: observe.ValueWrite, About: uint64(devAddr)})
+	}, Kind: observe.ValueWrite, About: uint64(devAddr), Order: valueOrder(t.Runtime, devAddr)})
 	return nil
 }
 
@@ -241,8 +241,8 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	}
 	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value,
 		met: valueConditions[flag]}
-	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr)}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr)})
+	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: devAddr, N: 8}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr), Order: valueOrder(t.Runtime, devAddr)})
 	return nil
 }
 

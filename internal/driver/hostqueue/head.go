@@ -120,7 +120,7 @@ func Do(op *driver.Op) error {
 	case driver.OpCompute:
 		return op.Work()
 	case driver.OpWaitCond:
-		if g, ok := op.Gate.(interface{ Err() error }); ok {
+		if g, ok := op.Gate.(driver.FailingGate); ok {
 			return g.Err()
 		}
 	case driver.OpFail:
