@@ -81,8 +81,8 @@ func (r *Runtime) failed(e *core.Error) error {
 }
 
 // refuse is misuse that shows what kind of mistake it is, of memory at addr.
-func (r *Runtime) refuse(api, arg, text string, m core.Mistake, addr core.Addr) error {
-	e := core.Error{Code: abi.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text, Mistake: m, Value: addr}
+func (r *Runtime) refuse(api, arg, text string, m core.Cause, addr core.Addr) error {
+	e := core.Error{Code: abi.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text, Cause: m, Value: addr}
 	return r.failed(&e)
 }
 

@@ -48,7 +48,7 @@ func misuse(api, arg, text string) error {
 // outOfBounds refuses what goes past the end of a span, which a checker reports as such.
 func (q queue) outOfBounds(arg, text string) error {
 	e := &core.Error{Code: abi.ErrRTParamInvalid, API: q.api, Arg: arg, Index: -1, Text: text,
-		Mistake: core.OutOfBounds}
+		Cause: core.OutOfBounds}
 	return q.result(e)
 }
 

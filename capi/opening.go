@@ -42,7 +42,7 @@ type process struct {
 	why  *C.char       // and what aclGetRecentErrMsg says
 
 	check    *check.Checker   // nil unless the program is checked
-	observer observe.Observer // nil unless the program is recorded
+	observer observe.Tracer // nil unless the program is recorded
 }
 
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.

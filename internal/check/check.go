@@ -87,7 +87,7 @@ const DefaultDepth = 2048
 // DefaultPatience is long for a program that goes on, and short for one that waits for its work without asking.
 const DefaultPatience = 50 * time.Millisecond
 
-// Checker implements core.Watcher; [Checker.Driver] is what the core is to use.
+// Checker implements core.CheckHooks; [Checker.Driver] is what the core is to use.
 type Checker struct {
 	under    driver.Driver // immutable
 	guard    driver.Guard  // immutable; nil if host memory cannot be closed
@@ -185,7 +185,7 @@ func New(o Options) *Checker {
 // Driver is the driver that the core is to use.
 func (c *Checker) Driver() driver.Driver { return c.drv }
 
-var _ core.Watcher = (*Checker)(nil)
+var _ core.CheckHooks = (*Checker)(nil)
 
 // SetFace says who knows the calls of the program.
 func (c *Checker) SetFace(f Face) {

@@ -167,8 +167,8 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	return at < hi && lo < end
 }
 
-// Asking implements core.Watcher: who asks lets one task go on, and who waits all that are needed.
-func (c *Checker) Asking(p *core.Order, waits bool) (answered func(over, here bool)) {
+// Querying implements core.CheckHooks: who asks lets one task go on, and who waits all that are needed.
+func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
 	c.called()
 	c.mu.Lock()
 	o := orderOf(p)
@@ -177,7 +177,7 @@ func (c *Checker) Asking(p *core.Order, waits bool) (answered func(over, here bo
 	c.mu.Unlock()
 	end := func() {}
 	if waits {
-		end = c.Wanting()
+		end = c.WaitingForFuncs()
 	}
 	return func(over, here bool) {
 		end()

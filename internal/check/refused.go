@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Refused implements core.Watcher.
+// Refused implements core.CheckHooks.
 func (c *Checker) Refused(t *core.Thread, err *core.Error) {
-	if err.Mistake == core.NoContext && err.Quiet {
+	if err.Cause == core.NoContext && err.Quiet {
 		return
 	}
 	c.mu.Lock()
@@ -24,7 +24,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	if a != nil && err.Length > 0 {
 		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
 	}
-	switch err.Mistake {
+	switch err.Cause {
 	case core.OutOfBounds:
 		d.rule = "out-of-bounds"
 	case core.PastEnd:
@@ -110,8 +110,8 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	return true
 }
 
-// Doubted implements core.Watcher.
-func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
+// Warned implements core.CheckHooks.
+func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	given := d.Addr
@@ -173,7 +173,7 @@ func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintpt
 
 // tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind registered
 // memory the program may have more. mu is held.
-func (c *Checker) tooLarge(a *allocation, d core.Doubt) bool {
+func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 	if a == nil || a.what == core.RegisteredMemory {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Submitting implements core.Watcher.
+// Submitting implements core.CheckHooks.
 func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.Order) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,9 +32,9 @@ func (c *Checker) whoIs(t *core.Thread) origin {
 	return origin{site: s, thread: s.thread}
 }
 
-// Now implements core.Watcher: a synchronous copy or fill is an access of the host. It is judged before it is made, by what is in
+// Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is made, by what is in
 // flight then; it counts when it has been made.
-func (c *Checker) Now(t *core.Thread, op *driver.Op) (ran func(done bool)) {
+func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +85,8 @@ func (c *Checker) made(who origin, op *driver.Op, found []draft) {
 	})
 }
 
-// Giving implements core.Watcher.
-func (c *Checker) Giving(_ *core.Thread, r core.Resource) {
+// Registering implements core.CheckHooks.
+func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tellSpans(span{r.Name, r.Name + uintptr(r.Size)})
@@ -119,14 +119,14 @@ func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	}
 }
 
-// Wanting implements core.Watcher: work that nobody forces is not held back as long.
-func (c *Checker) Wanting() (end func()) {
+// WaitingForFuncs implements core.CheckHooks: work that nobody forces is not held back as long.
+func (c *Checker) WaitingForFuncs() (end func()) {
 	c.wanted.Add(1)
 	return func() { c.wanted.Add(-1) }
 }
 
-// Serving implements core.Watcher: t runs a function of aclrtLaunchCallback, for which the stream waits.
-func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
+// RunningFunc implements core.CheckHooks: t runs a function of aclrtLaunchCallback, for which the stream waits.
+func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
 	q := c.byStream[stream]
 	var s *serving
@@ -140,8 +140,8 @@ func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
 	return c.serve(t.ID(), s)
 }
 
-// Given implements core.Watcher.
-func (c *Checker) Given(t *core.Thread, r core.Resource) {
+// Acquired implements core.CheckHooks.
+func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func hasSpan(kind core.ResourceKind) bool {
 	return kind == core.RegisteredMemory || kind == core.ImportedMemory || kind == core.AddressRange
 }
 
-// Shared implements core.Watcher: what other processes write is not seen, so all of it may be written.
+// Shared implements core.CheckHooks: what other processes write is not seen, so all of it may be written.
 func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +199,8 @@ func (c *Checker) trimHandles() {
 	}
 }
 
-// Taking implements core.Watcher.
-func (c *Checker) Taking(t *core.Thread, r core.Resource) {
+// Releasing implements core.CheckHooks.
+func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,8 +285,8 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 // unknown tells whether q has work that the host does not know to be complete.
 func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.has(q.line, q.work) }
 
-// Taken implements core.Watcher.
-func (c *Checker) Taken(t *core.Thread, r core.Resource) {
+// Released implements core.CheckHooks.
+func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.whoIs(t)
@@ -337,7 +337,7 @@ func (c *Checker) endQueue(stream int32) {
 	}
 }
 
-// Ending implements core.Watcher: what was never synchronised, and what was never given back.
+// Ending implements core.CheckHooks: what was never synchronised, and what was never given back.
 func (c *Checker) Ending(t *core.Thread) {
 	c.mu.Lock()
 	where, role, who := "the process ends", "ended", origin{}
@@ -367,8 +367,8 @@ func (c *Checker) Ending(t *core.Thread) {
 	}
 }
 
-// Quiet implements core.Watcher: what is queued runs, but nobody learns that it is complete.
-func (c *Checker) Quiet() {
+// Quiesce implements core.CheckHooks: what is queued runs, but nobody learns that it is complete.
+func (c *Checker) Quiesce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runAll()

@@ -29,7 +29,7 @@ type job struct {
 type machine struct {
 	guard  driver.Guard // nil: no memory is closed
 	driver driver.Driver
-	watch  core.Watcher
+	watch  core.CheckHooks
 	touch  toucher // nil: nobody wants to know
 }
 

@@ -39,7 +39,7 @@ type machine struct {
 	bare    bool    // no device is set: th has no context
 	strict  bool    // what the documents forbid is refused
 
-	observer observe.Observer // may be nil
+	observer observe.Tracer // may be nil
 }
 
 // checked makes all tests run under the checker: programs behave there as they do without it.

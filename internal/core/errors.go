@@ -26,9 +26,9 @@ type Error struct {
 	Stream int32  // of Task
 	Task   uint32 // the task that failed, by its number on the stream; 0: the call itself did
 
-	Mistake Mistake // what kind of mistake it shows, if that is clear
-	Value   uintptr // the address or handle it is about, 0 if that is not clear
-	Length  uint64  // bytes at that address, 0 if that is not clear
+	Cause  Cause   // what kind of mistake it shows, if that is clear
+	Value  uintptr // the address or handle it is about, 0 if that is not clear
+	Length uint64  // bytes at that address, 0 if that is not clear
 }
 
 // Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).

@@ -64,7 +64,7 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 	}
 	if r.Flag == nil || e.ctx.Device != c.Device && !t.Runtime.Product.Modern {
 		if w := t.Runtime.Watch; w != nil && e.last().Flag == nil {
-			w.Doubted(t, Doubt{Kind: EarlyWait, Stream: s.ID, Text: fmt.Sprintf("event %d", e.resource().Number)})
+			w.Warned(t, Warning{Kind: EarlyWait, Stream: s.ID, Text: fmt.Sprintf("event %d", e.resource().Number)})
 		}
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}

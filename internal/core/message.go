@@ -52,7 +52,7 @@ func (t *Thread) GetRecentErrMsg() string {
 	}
 	if t.Current() == nil {
 		// who asks what went wrong makes no mistake
-		t.Done(NoCurrentContext("aclGetRecentErrMsg").Because(NoMistake, 0))
+		t.Done(NoCurrentContext("aclGetRecentErrMsg").Because(NoCause, 0))
 	}
 	s := &t.Runtime.callbacks
 	var list []text

@@ -74,7 +74,7 @@ func (l *lines) isOurs(pc uintptr) bool {
 }
 
 // number asks the observer for the number of a function that is called from an address.
-func (l *lines) number(o observe.Observer, function uint16, pc uintptr) uint16 {
+func (l *lines) number(o observe.Tracer, function uint16, pc uintptr) uint16 {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	n := o.From(function, observe.Site{File: f.File, Line: f.Line, Function: f.Function})
 	keepLine(&l.mu, &l.known, calledAt{function, pc}, n)

@@ -7,7 +7,7 @@ import "time"
 // what other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
 	if rt.Watch != nil {
-		rt.Watch.Quiet() // destructors that run later may still synchronise, and are to be judged by it
+		rt.Watch.Quiesce() // destructors that run later may still synchronise, and are to be judged by it
 		return
 	}
 	end := time.Now().Add(limit)

@@ -407,7 +407,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 		return late()
 	}
 	if w := t.Runtime.Watch; w != nil {
-		defer w.Wanting()()
+		defer w.WaitingForFuncs()()
 	}
 	for !t.runPending(s, by) {
 		select {
@@ -442,7 +442,7 @@ func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 // serve runs a function; a watcher is told if its stream waits for it.
 func (t *Thread) serve(s *reportState, r *report) {
 	if w := t.Runtime.Watch; w != nil && r.done != nil {
-		defer w.Serving(t, r.stream.ID)()
+		defer w.RunningFunc(t, r.stream.ID)()
 	}
 	if r.behind != nil {
 		r.behind.IsSet() // the program learns by the call that its turn has come

@@ -62,10 +62,10 @@ type Options struct {
 	Log *slog.Logger
 
 	// Watch is told what the program does; nil if nobody watches.
-	Watch Watcher
+	Watch CheckHooks
 
 	// Observe is told what runs when; nil if nobody wants to know. The runtime closes it.
-	Observe observe.Observer
+	Observe observe.Tracer
 }
 
 // Runtime is the state of a process. Methods may be called concurrently.
@@ -82,8 +82,8 @@ type Runtime struct {
 	Strict    bool             // immutable; see Options.Strict
 	// immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
 	Aligned  bool
-	Watch    Watcher          // immutable; may be nil
-	Observer observe.Observer // immutable; may be nil
+	Watch    CheckHooks     // immutable; may be nil
+	Observer observe.Tracer // immutable; may be nil
 
 	contexts Table[Context]
 	Streams  Table[Stream]

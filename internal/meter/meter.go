@@ -47,14 +47,14 @@ const (
 
 const shards = 16 // a power of two
 
-// Meter counts for one runtime. It is an [observe.Observer].
+// Meter counts for one runtime. It is an [observe.Tracer].
 type Meter struct {
 	base   time.Time // immutable
 	shards [shards]shard
 	flight flight
 }
 
-var _ observe.Observer = (*Meter)(nil)
+var _ observe.Tracer = (*Meter)(nil)
 
 // New makes a meter.
 func New() *Meter { return &Meter{base: time.Now()} }
@@ -102,7 +102,7 @@ func bucket(v, unit uint64) int {
 
 func (m *Meter) shard(number uint32) *shard { return &m.shards[number&(shards-1)] }
 
-// Now implements observe.Observer: nanoseconds since the meter was made.
+// Now implements observe.Tracer: nanoseconds since the meter was made.
 func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
 
 // span is the time between two moments; clocks of several processors may disagree by a little.
@@ -119,7 +119,7 @@ func workOf(t *observe.Task) Work {
 	return Other
 }
 
-// Submitted implements observe.Observer.
+// Submitted implements observe.Tracer.
 func (m *Meter) Submitted(t observe.Task) {
 	w := workOf(&t)
 	s := m.shard(uint32(t.Stream))
@@ -135,7 +135,7 @@ func (m *Meter) Submitted(t observe.Task) {
 	}
 }
 
-// Ran implements observe.Observer.
+// Ran implements observe.Tracer.
 func (m *Meter) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
 	s := m.shard(uint32(stream))
 	e, found := m.flight.take(stream, number)
@@ -158,7 +158,7 @@ func (m *Meter) Ran(stream int32, number uint32, began, ended int64, how observe
 	c.ran.add(span(began, ended), TimeUnit)
 }
 
-// Copied implements observe.Observer.
+// Copied implements observe.Tracer.
 func (m *Meter) Copied(c observe.Call, t observe.Task) {
 	w := &m.shard(uint32(t.Stream)).works[workOf(&t)]
 	w.sizes.add(t.Bytes, SizeUnit)
@@ -166,7 +166,7 @@ func (m *Meter) Copied(c observe.Call, t observe.Task) {
 	w.ran.add(span(t.Submit, c.End), TimeUnit)
 }
 
-// Function implements observe.Observer: what a function waits for.
+// Function implements observe.Tracer: what a function waits for.
 func (m *Meter) Function(name string) uint16 {
 	switch {
 	case strings.Contains(name, "SynchronizeStream"):
@@ -179,18 +179,18 @@ func (m *Meter) Function(name string) uint16 {
 	return uint16(WaitOther)
 }
 
-// Called implements observe.Observer.
+// Called implements observe.Tracer.
 func (m *Meter) Called(c observe.Call) {
 	if c.Blocked > 0 && c.State == observe.Returned && c.Function < uint16(waits) {
 		m.shard(uint32(c.Stream)).waits[c.Function].add(span(0, c.Blocked), TimeUnit)
 	}
 }
 
-// From and Sites implement observe.Observer: where calls come from makes no difference.
+// From and Sites implement observe.Tracer: where calls come from makes no difference.
 func (m *Meter) From(function uint16, _ observe.Site) uint16 { return function }
 func (m *Meter) Sites() bool                                 { return false }
 
-// Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Observer: there is nothing to count.
+// Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Tracer: there is nothing to count.
 func (m *Meter) Ranged(observe.Range)      {}
 func (m *Meter) Device(int32, string)      {}
 func (m *Meter) Stream(int32, int32, bool) {}

@@ -1,10 +1,10 @@
 // Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core
-// and the drivers report to an [Observer]: a recorder, metrics.
+// and the drivers report to an [Tracer]: a recorder, metrics.
 package observe
 
-// Observer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call
+// Tracer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call
 // and task: they must not wait, and should not allocate.
-type Observer interface {
+type Tracer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's own. All times are of it, if only nearly.
 	Now() int64
 

@@ -6,7 +6,7 @@ import (
 )
 
 // GoPackage is how the names of our own Go functions begin: the path of the module.
-var GoPackage = strings.TrimSuffix(reflect.TypeFor[Observer]().PkgPath(), "/internal/observe")
+var GoPackage = strings.TrimSuffix(reflect.TypeFor[Tracer]().PkgPath(), "/internal/observe")
 
 // Own reports whether a Go function is part of the product, and not of the program that uses it. Tests are programs.
 func Own(function string) bool {

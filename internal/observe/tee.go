@@ -7,12 +7,12 @@ import (
 
 // Tee passes everything to both. Times are the first one's: the second has to do with nanoseconds of a clock that is
 // not its own.
-func Tee(first, second Observer) Observer {
+func Tee(first, second Tracer) Tracer {
 	return &tee{first: first, second: second, numbers: map[from]uint16{}}
 }
 
 type tee struct {
-	first, second Observer
+	first, second Tracer
 
 	mu        sync.Mutex
 	numbers   map[from]uint16 // guarded by mu; of functions, and of their calls from sites
@@ -63,17 +63,17 @@ func (t *tee) split(c Call) (first, second Call) {
 
 // Function gives a name one number that stands for those of both.
 func (t *tee) Function(name string) uint16 {
-	return t.number(from{name: name}, 0, func(o Observer, _ uint16) uint16 { return o.Function(name) })
+	return t.number(from{name: name}, 0, func(o Tracer, _ uint16) uint16 { return o.Function(name) })
 }
 
 func (t *tee) From(function uint16, s Site) uint16 {
 	return t.number(from{function: function, site: s}, function,
-		func(o Observer, n uint16) uint16 { return o.From(n, s) })
+		func(o Tracer, n uint16) uint16 { return o.From(n, s) })
 }
 
 // number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is
 // written once, before its number is given out.
-func (t *tee) number(of from, function uint16, ask func(o Observer, function uint16) uint16) uint16 {
+func (t *tee) number(of from, function uint16, ask func(o Tracer, function uint16) uint16) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, known := t.numbers[of]

@@ -23,7 +23,7 @@ func BenchmarkTask(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var o observe.Observer = r
+	var o observe.Tracer = r
 	before := processor(b)
 	for b.Loop() {
 		start := o.Now()

@@ -44,7 +44,7 @@ func (n *names) number() (uint16, bool) {
 	return uint16(n.next - 1), true
 }
 
-// Function implements observe.Observer. A new name takes a lock.
+// Function implements observe.Tracer. A new name takes a lock.
 func (r *Recorder) Function(name string) uint16 {
 	if n, ok := (*r.names.functions.Load())[name]; ok {
 		return n
@@ -66,7 +66,7 @@ func (r *Recorder) Function(name string) uint16 {
 // functionsLeft is how many numbers are kept for functions.
 const functionsLeft = 4096
 
-// From implements observe.Observer. It takes a lock, and finding out where a new address is takes reading a file.
+// From implements observe.Tracer. It takes a lock, and finding out where a new address is takes reading a file.
 func (r *Recorder) From(function uint16, s observe.Site) uint16 {
 	r.names.mu.Lock()
 	defer r.names.mu.Unlock()
@@ -112,10 +112,10 @@ func (r *Recorder) module(file, build string) uint32 {
 	return n
 }
 
-// Sites implements observe.Observer.
+// Sites implements observe.Tracer.
 func (r *Recorder) Sites() bool { return true }
 
-// Thread implements observe.Observer: it records the system's name of the thread, which takes reading a file.
+// Thread implements observe.Tracer: it records the system's name of the thread, which takes reading a file.
 func (r *Recorder) Thread(id uint32) {
 	if id == 0 {
 		return
@@ -134,7 +134,7 @@ func (r *Recorder) Thread(id uint32) {
 	r.text(TextThread, id, name)
 }
 
-// Left implements observe.Observer.
+// Left implements observe.Tracer.
 func (r *Recorder) Left(id uint32) {
 	r.Thread(id)
 	r.names.mu.Lock()

@@ -115,7 +115,7 @@ func Open(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Now implements observe.Observer: the time in ticks.
+// Now implements observe.Tracer: the time in ticks.
 func (r *Recorder) Now() int64 { return r.clock.now() }
 
 // tick records what the time is.
@@ -278,7 +278,7 @@ func (r *Recorder) fail(err error) {
 	r.changed.Broadcast()
 }
 
-// Ended implements observe.Observer.
+// Ended implements observe.Tracer.
 func (r *Recorder) Ended() {
 	r.tick()
 	r.renameThreads()
@@ -289,7 +289,7 @@ func (r *Recorder) Ended() {
 	}
 }
 
-// Close implements observe.Observer. What comes later is lost. The error says that something is missing.
+// Close implements observe.Tracer. What comes later is lost. The error says that something is missing.
 func (r *Recorder) Close() error {
 	r.Ended()
 	r.mu.Lock()

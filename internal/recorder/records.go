@@ -4,9 +4,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-var _ observe.Observer = (*Recorder)(nil)
+var _ observe.Tracer = (*Recorder)(nil)
 
-// Submitted implements observe.Observer.
+// Submitted implements observe.Tracer.
 func (r *Recorder) Submitted(t observe.Task) {
 	of := half(t.Stream)
 	r.put(t.Thread, &line{
@@ -24,7 +24,7 @@ func (r *Recorder) Submitted(t observe.Task) {
 	}
 }
 
-// Ran implements observe.Observer. Streams and threads begin at different shards.
+// Ran implements observe.Tracer. Streams and threads begin at different shards.
 func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
 	result := Done
 	switch {
@@ -41,7 +41,7 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 	})
 }
 
-// Called implements observe.Observer.
+// Called implements observe.Tracer.
 func (r *Recorder) Called(c observe.Call) {
 	last := uint64(c.End)
 	if c.State == observe.Waiting {
@@ -59,7 +59,7 @@ func (r *Recorder) Called(c observe.Call) {
 	}
 }
 
-// Copied implements observe.Observer: it is one record, if all of it fits.
+// Copied implements observe.Tracer: it is one record, if all of it fits.
 func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 	ticks := c.End - c.Start
 	if t.Bytes >= 1<<32 || ticks < 0 || ticks >= 1<<32 || t.Submit != c.Start || t.Thread != c.Thread ||
@@ -79,7 +79,7 @@ func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 	})
 }
 
-// Stream implements observe.Observer.
+// Stream implements observe.Tracer.
 func (r *Recorder) Stream(stream, device int32, isDefault bool) {
 	var d uint64
 	if isDefault {
@@ -88,7 +88,7 @@ func (r *Recorder) Stream(stream, device int32, isDefault bool) {
 	r.put(uint32(stream), &line{uint64(StreamType) | d<<8 | half(stream), uint64(uint32(device))})
 }
 
-// Device implements observe.Observer.
+// Device implements observe.Tracer.
 func (r *Recorder) Device(device int32, name string) { r.text(TextDevice, uint32(device), name) }
 
 // half is a number in the upper half of a word.
@@ -109,7 +109,7 @@ func (r *Recorder) text(what uint8, number uint32, s string) {
 	}
 }
 
-// Ranged implements observe.Observer.
+// Ranged implements observe.Tracer.
 func (r *Recorder) Ranged(n observe.Range) {
 	last := uint64(n.End)
 	if n.End == 0 || n.Kind == observe.Moment {

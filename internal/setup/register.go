@@ -18,7 +18,7 @@ type OpenDriver func(s *Settings, say func(string)) (driver.Driver, error)
 // Checker is a checker that is set up and not open yet.
 type Checker interface {
 	// Open puts the checker around a driver. Findings that go nowhere else are printed to w.
-	Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.Watcher)
+	Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.CheckHooks)
 }
 
 // CheckVariables are the values of the variables that concern the checker.

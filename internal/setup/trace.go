@@ -8,7 +8,7 @@ import (
 )
 
 // record begins to record the process, if that was asked for. If it cannot, the program runs all the same.
-func (s Settings) record(driver string, say func(string)) observe.Observer {
+func (s Settings) record(driver string, say func(string)) observe.Tracer {
 	if s.Trace == "" {
 		return nil
 	}

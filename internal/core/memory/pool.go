@@ -284,14 +284,14 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	if w != nil {
 		r = core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID,
 			Task: tag.Task}
-		w.Taking(t, r)
+		w.Releasing(t, r)
 	}
 	b.begun.Add(1)
 	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
 	b.put(s)
 	if w != nil {
-		w.Taken(t, r)
+		w.Released(t, r)
 	}
 	return nil
 }

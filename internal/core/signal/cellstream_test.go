@@ -152,9 +152,9 @@ func TestCellThreadIn(t *testing.T) {
 
 // taskList is an observer that keeps tasks.
 type taskList struct {
-	observe.Observer // the methods that a program without calls does not need
-	mu               sync.Mutex
-	tasks            []observe.Task
+	observe.Tracer // the methods that a program without calls does not need
+	mu             sync.Mutex
+	tasks          []observe.Task
 }
 
 func (l *taskList) Now() int64 { return time.Now().UnixNano() }

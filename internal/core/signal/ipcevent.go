@@ -183,8 +183,8 @@ func (x *ipcEvent) orphans() (changed bool) {
 type ipcRecord struct {
 	x      *ipcEvent
 	number uint64
-	watch  core.Watcher // who is told what the host learns; may be nil
-	here   bool         // this process made it
+	watch  core.CheckHooks // who is told what the host learns; may be nil
+	here   bool            // this process made it
 }
 
 func (r ipcRecord) Set()         { r.x.end(r.number, false) }
@@ -202,7 +202,7 @@ func (r ipcRecord) asking(waits bool) (answered func(over bool)) {
 	if r.watch == nil {
 		return func(bool) {}
 	}
-	told := r.watch.Asking(&r.x.cell.order, waits)
+	told := r.watch.Querying(&r.x.cell.order, waits)
 	return func(over bool) { told(over, r.here) }
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // watchful is a Watcher that nothing is asked of.
-type watchful struct{ core.Watcher }
+type watchful struct{ core.CheckHooks }
 
 // TestOrdersPruned proves that the orders of words go with the memory, and that memory which comes to the same address
 // has its own.

@@ -274,7 +274,7 @@ func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, o
 		return err
 	})
 	if err == nil {
-		t.DoubtPageable(op)
+		t.WarnPageable(op)
 	}
 	return err
 }
@@ -331,9 +331,9 @@ func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind
 	}
 	why := "its host memory is not pinned"
 	if kind != abi.MemcpyHostToHost {
-		t.Doubt(core.PageableFails, 0, 0, "the device cannot reach it: the copy will fail when it runs")
+		t.Warn(core.PageableFails, 0, 0, "the device cannot reach it: the copy will fail when it runs")
 	} else {
-		t.Doubt(core.HostToHostAsync, 0, 0, "the copy will fail when it runs")
+		t.Warn(core.HostToHostAsync, 0, 0, "the copy will fail when it runs")
 		why = "it goes from host to host"
 	}
 	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: lateError(why)}})

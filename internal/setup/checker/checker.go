@@ -42,7 +42,7 @@ func read(v setup.CheckVariables) (*Settings, *setup.BadVariable) {
 }
 
 // Open implements setup.Checker. Findings that are not sent anywhere are printed to w.
-func (s *Settings) Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.Watcher) {
+func (s *Settings) Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.CheckHooks) {
 	sink := s.Sink
 	if sink == nil && s.Report != "" {
 		var err error
