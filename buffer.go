@@ -46,7 +46,7 @@ func (b *Buffer) Bytes() []byte {
 	if b.freed.Load() {
 		return nil
 	}
-	if c, ok := b.d.r.rt.Watch.(judge); ok && b.host != nil {
+	if c, ok := b.d.r.rt.Checker().(judge); ok && b.host != nil {
 		c.Judge(b.d.t, b.addr, uint64(b.n), false)
 	}
 	return b.host

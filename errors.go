@@ -74,9 +74,7 @@ func (d *Device) result(e *core.Error) error {
 
 // failed makes an error of this package from one of the core, and reports it to a checker.
 func (r *Runtime) failed(e *core.Error) error {
-	if w := r.rt.Watch; w != nil {
-		w.Refused(r.t, e)
-	}
+	r.t.ReportRefused(e)
 	return public(e)
 }
 

@@ -33,9 +33,7 @@ func init() {
 		if err == nil {
 			return nil
 		}
-		if w := t.Runtime.Watch; w != nil {
-			w.Refused(t, err)
-		}
+		t.ReportRefused(err)
 		return public(err)
 	}
 }

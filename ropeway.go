@@ -112,7 +112,7 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, opening(err)
 	}
-	if c, ok := rt.Watch.(interface{ SpeakGo() }); ok { // a checker, which names calls as Go does
+	if c, ok := rt.Checker().(interface{ SpeakGo() }); ok { // a checker, which names calls as Go does
 		c.SpeakGo()
 	}
 	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0)}, nil

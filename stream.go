@@ -41,7 +41,7 @@ func (s *Stream) Close() error {
 	const api = "aclrtDestroyStreamForce"
 	// A checker reports what is dropped, and it must not see a query, which orders what the program did not order.
 	dropped := false
-	if s.h != 0 && s.d.r.rt.Watch == nil {
+	if s.h != 0 && !s.d.r.rt.Checked() {
 		idle, err := s.Idle()
 		dropped = err == nil && !idle
 	}

@@ -259,7 +259,7 @@ func (p *process) startChecking() {
 	if p.rt == nil {
 		return
 	}
-	if p.check, _ = p.rt.Watch.(*check.Checker); p.check != nil {
+	if p.check, _ = p.rt.Checker().(*check.Checker); p.check != nil {
 		ballast = make([]byte, ballastSize)
 		p.check.SetFace(frontEnd{})
 		if checkerC.Load() != nil {
@@ -319,7 +319,7 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 	case C.ROPEWAY_OPEN_KNOWN:
 		c.OpenKnown()
 	case C.ROPEWAY_END:
-		opening.rt.Ending()
+		opening.rt.Ending(nil)
 	case C.ROPEWAY_SPANS:
 		low, high := c.Window()
 		*pointer[[2]uint64](a[0]) = [2]uint64{uint64(low), uint64(high)}

@@ -27,7 +27,7 @@ import (
 //
 //export ropeway_core_call
 func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) C.uint64_t {
-	if t != nil && opening.observer != nil {
+	if t != nil && opening.tracer != nil {
 		return C.uint64_t(observed(uint32(function), (*thread)(t), (*slots)(a)))
 	}
 	return C.uint64_t(carryOut(uint32(function), (*thread)(t), (*slots)(a)))

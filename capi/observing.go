@@ -12,27 +12,27 @@ import (
 	"ropeway/internal/observe"
 )
 
-// observedAs is what the observer calls each function, and 1; 0 as long as it was not asked.
+// observedAs is what the tracer calls each function, and 1; 0 as long as it was not asked.
 var observedAs [len(functionNames)]atomic.Uint32
 
-// startObserving finds out whether the runtime is observed.
+// startObserving finds out whether the runtime is traced.
 func (p *process) startObserving() {
 	if p.rt != nil {
-		p.observer = p.rt.Observer
+		p.tracer = p.rt.Tracer()
 	}
 }
 
-// numberOf is what the observer calls a function.
+// numberOf is what the tracer calls a function.
 func numberOf(f uint32) uint16 {
 	number := observedAs[f].Load()
 	if number == 0 {
-		number = 1 + uint32(opening.observer.Function(functionNames[f]))
+		number = 1 + uint32(opening.tracer.Function(functionNames[f]))
 		observedAs[f].Store(number)
 	}
 	return uint16(number - 1)
 }
 
-// observed carries out a call of a thread and reports it to the observer.
+// observed carries out a call of a thread and reports it to the tracer.
 func observed(function uint32, t *thread, a *slots) uint64 {
 	f := function
 	if function == C.ROPEWAY_WAIT && a[0] < uint64(len(waitedFor)) {

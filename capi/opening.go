@@ -41,8 +41,8 @@ type process struct {
 	code abi.Code      // what every call returns then
 	why  *C.char       // and what aclGetRecentErrMsg says
 
-	check    *check.Checker   // nil unless the program is checked
-	observer observe.Tracer // nil unless the program is recorded
+	check  *check.Checker // nil unless the program is checked
+	tracer observe.Tracer // nil unless the program is recorded
 }
 
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
@@ -87,8 +87,8 @@ func (p *process) refuse(function uint32) uint64 {
 func (p *process) quiet() {
 	if rt := p.runtime(); rt != nil {
 		rt.Quiet(quietLimit)
-		if p.observer != nil {
-			p.observer.Ended()
+		if p.tracer != nil {
+			p.tracer.Ended()
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"ropeway/internal/observe"
 )
 
-// sites is where a thread calls from, as the shim says, and what the observer calls the last few of them. It belongs to
+// sites is where a thread calls from, as the shim says, and what the tracer calls the last few of them. It belongs to
 // the thread.
 type sites struct {
 	at    *C.ropeway_site
 	known [64]calledFrom
 }
 
-// calledFrom is a function that was called from somewhere. The zero value is none: the observer's number is one less.
+// calledFrom is a function that was called from somewhere. The zero value is none: the tracer's number is one less.
 type calledFrom struct {
 	address    uint64
 	name, line uint32
@@ -26,7 +26,7 @@ type calledFrom struct {
 	number     uint32
 }
 
-// calls is the observer's number for a call of a function that the thread makes now.
+// calls is the tracer's number for a call of a function that the thread makes now.
 func (t *thread) calls(f uint32) uint16 {
 	s := t.sites
 	c := calledFrom{address: uint64(s.at.address), name: uint32(s.at.name), line: uint32(s.at.line), function: f}
@@ -52,7 +52,7 @@ func (t *thread) calls(f uint32) uint16 {
 		site.Line = int(c.line)
 		site.File, site.Function = name(c.name)
 	}
-	c.number = 1 + uint32(opening.observer.From(numberOf(f), site))
+	c.number = 1 + uint32(opening.tracer.From(numberOf(f), site))
 	*known = c
 	return uint16(c.number - 1)
 }
@@ -70,7 +70,7 @@ const mostFrames = 1 << 16
 func nameFrame(file, function string) uint32 {
 	frames.mu.Lock()
 	defer frames.mu.Unlock()
-	if opening.observer == nil || len(frames.names) == mostFrames {
+	if opening.tracer == nil || len(frames.names) == mostFrames {
 		return 0
 	}
 	frames.names = append(frames.names, [2]string{file, function})

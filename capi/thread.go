@@ -47,8 +47,8 @@ func enter(a *slots) *thread {
 	id := uint32(a[1])
 	t := &thread{Thread: rt.NewThread(id)}
 	t.SetPthread(a[0])
-	if opening.observer != nil {
-		opening.observer.Thread(id)
+	if opening.tracer != nil {
+		opening.tracer.Thread(id)
 		t.sites = &sites{at: pointer[C.ropeway_site](a[2])}
 		*pointer[int32](a[3]) = 1
 	}
@@ -65,8 +65,8 @@ func enter(a *slots) *thread {
 // leave forgets a thread that ends.
 func (t *thread) leave() {
 	t.Close()
-	if opening.observer != nil {
-		opening.observer.Left(t.ID())
+	if opening.tracer != nil {
+		opening.tracer.Left(t.ID())
 	}
 	C.free(unsafe.Pointer(t.message))
 	threads.mu.Lock()

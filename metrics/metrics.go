@@ -36,7 +36,7 @@ func With(m *Meter) ropeway.Option {
 		if m.used.Swap(true) {
 			return errors.New("the meter is another runtime's")
 		}
-		s.Observe = m.m
+		s.Tracer = m.m
 		return nil
 	}).(ropeway.Option)
 }

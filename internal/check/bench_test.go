@@ -42,7 +42,7 @@ func BenchmarkCopy(b *testing.B) {
 			if checked {
 				c := check.New(check.Options{Driver: d})
 				c.CloseMemory()
-				o.Driver, o.Watch = c.Driver(), c
+				o.Driver, o.Probe.Check = c.Driver(), c
 			}
 			rt := core.New(o)
 			defer rt.Close() //nolint:errcheck // a benchmark

@@ -97,7 +97,7 @@ func beginOn(t testing.TB, name string, options ...func(*Options)) *program {
 	}
 	p.c = New(o)
 	p.guard = o.Driver.(driver.Guard)
-	p.rt = core.New(core.Options{Driver: p.c.Driver(), Product: prod, Watch: p.c})
+	p.rt = core.New(core.Options{Driver: p.c.Driver(), Product: prod, Probe: core.Probe{Check: p.c}})
 	p.Thread = p.thread(1)
 	t.Cleanup(p.finish)
 	return p

@@ -87,7 +87,7 @@ func checked(p *program, how mode, want map[seen][]byte) (*run, []*finding.Findi
 	}
 	var r *run
 	watch(p, func() {
-		r = execute(p, machine{driver: c.Driver(), watch: c, guard: d.(driver.Guard), touch: touching(c, how.closing)},
+		r = execute(p, machine{driver: c.Driver(), check: c, guard: d.(driver.Guard), touch: touching(c, how.closing)},
 			want)
 	})
 	return r, l.findings

@@ -29,7 +29,7 @@ type job struct {
 type machine struct {
 	guard  driver.Guard // nil: no memory is closed
 	driver driver.Driver
-	watch  core.CheckHooks
+	check  core.CheckHooks
 	touch  toucher // nil: nobody wants to know
 }
 
@@ -117,7 +117,7 @@ func execute(p *program, m machine, want map[seen][]byte) *run {
 	for i := range r.done {
 		r.done[i] = make(chan struct{})
 	}
-	r.rt = core.New(core.Options{Driver: m.driver, Product: prod, Watch: m.watch})
+	r.rt = core.New(core.Options{Driver: m.driver, Product: prod, Probe: core.Probe{Check: m.check}})
 	for i := range p.threads {
 		h := &hostThread{Thread: r.rt.NewThread(hostThreads + uint32(i)), work: make(chan func(*hostThread)), dev: -1}
 		h.SetCaller(&h.now)

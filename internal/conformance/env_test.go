@@ -39,7 +39,7 @@ type machine struct {
 	bare    bool    // no device is set: th has no context
 	strict  bool    // what the documents forbid is refused
 
-	observer observe.Tracer // may be nil
+	tracer observe.Tracer // may be nil
 }
 
 // checked makes all tests run under the checker: programs behave there as they do without it.
@@ -81,10 +81,10 @@ func makeEnv(t *testing.T, m machine) *env {
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC,
 		Guard: checked}))}
 	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict,
-		Observe: m.observer}
+		Probe: core.Probe{Trace: m.tracer}}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
-		o.Driver, o.Watch = c.Driver(), c
+		o.Driver, o.Probe.Check = c.Driver(), c
 	}
 	e.rt = core.New(o)
 	t.Cleanup(func() {

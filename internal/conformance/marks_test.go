@@ -14,7 +14,7 @@ import (
 
 // Proofs of the part of profiling that names moments and ranges.
 
-// marksSeen is an observer that keeps ranges and the tasks that mark moments.
+// marksSeen is a tracer that keeps ranges and the tasks that mark moments.
 type marksSeen struct {
 	mu     sync.Mutex
 	ranges []observe.Range
@@ -49,7 +49,7 @@ func (m *marksSeen) Close() error                                    { return ni
 func (e *env) recorded() (*env, *marksSeen) {
 	e.Helper()
 	seen := &marksSeen{}
-	return e.on(machine{observer: seen}), seen
+	return e.on(machine{tracer: seen}), seen
 }
 
 // stamp makes a stamp with a text.

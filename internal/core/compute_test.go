@@ -239,7 +239,7 @@ func TestManagedTogether(t *testing.T) {
 	wg.Wait()
 }
 
-// kindsSeen is an observer that keeps what tasks are.
+// kindsSeen is a tracer that keeps what tasks are.
 type kindsSeen struct {
 	counted
 	seen []string
@@ -253,7 +253,7 @@ func (k *kindsSeen) Submitted(t observe.Task) {
 
 func (k *kindsSeen) Ran(int32, uint32, int64, int64, observe.Result) {}
 
-// TestComputingIsObserved proves what an observer is told of tasks that compute, and of managed memory.
+// TestComputingIsObserved proves what a tracer is told of tasks that compute, and of managed memory.
 func TestComputingIsObserved(t *testing.T) {
 	p, err := product.Find("A2", "")
 	if err != nil {
@@ -264,7 +264,7 @@ func TestComputingIsObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &kindsSeen{}
-	rt := core.New(core.Options{Driver: d, Product: p, Observe: k})
+	rt := core.New(core.Options{Driver: d, Product: p, Probe: core.Probe{Trace: k}})
 	th := rt.NewThread(1)
 	must(t, th.SetDevice(0))
 	var m, dev core.Addr

@@ -70,7 +70,7 @@ func (c *Context) destroy(t *Thread) bool {
 		return false
 	}
 	for _, s := range c.all() {
-		s.goWith(t)
+		s.endWithContext(t)
 	}
 	d := c.Device
 	if a := c.overflow.Load(); a != 0 {

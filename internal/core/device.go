@@ -107,9 +107,7 @@ func (d *Device) hold() error {
 			return err
 		}
 		d.Opened.Store(&OpenDevice{dev})
-		if o := d.Runtime.Observer; o != nil {
-			o.Device(d.User, d.Runtime.Product.Chip)
-		}
+		d.observeDevice()
 	}
 	d.opens++
 	return nil

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"ropeway/internal/driver"
@@ -63,9 +62,7 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		defer s.follow(r.frees, s.drops.Load())
 	}
 	if r.Flag == nil || e.ctx.Device != c.Device && !t.Runtime.Product.Modern {
-		if w := t.Runtime.Watch; w != nil && e.last().Flag == nil {
-			w.Warned(t, Warning{Kind: EarlyWait, Stream: s.ID, Text: fmt.Sprintf("event %d", e.resource().Number)})
-		}
+		t.warnEarlyWait(e, s)
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}
 	if !e.hold() {
@@ -94,12 +91,12 @@ func (e *Event) toWaitFor(api string, s *Stream) (EventRecord, *Error) {
 		return EventRecord{Flag: e.state}, nil
 	}
 	r := e.last()
-	heard := e.Runtime.Watch != nil || e.Runtime.Observer != nil // who watches or observes wants every wait
+	watched := e.Runtime.Probe != nil // then every wait is queued
 	switch {
 	case e.kind == timedEvent && r.Flag == nil:
 		return r, Refused(api, "event",
 			"was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
-	case r.Flag == nil, !heard && r.Flag.IsSet(), e.kind == ExEvent && r.On == s:
+	case r.Flag == nil, !watched && r.Flag.IsSet(), e.kind == ExEvent && r.On == s:
 		if r.Flag == nil {
 			r.frees = nil // it was reset
 		}

@@ -11,12 +11,12 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// What an observer is told comes from here. A program that nobody observes pays one comparison in each place.
+// This is how tasks and calls look to a tracer; what is reported where is in probe.go.
 //
-// A face that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go
+// A front end that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go
 // API, the core knows the calls that submit or wait.
 
-// observing is what the core keeps for its observer.
+// observing is what the core keeps for its tracer.
 type observing struct {
 	now        atomic.Uint32 // tasks that were in no stream: their numbers
 	mu         sync.Mutex    // held to change registered
@@ -33,18 +33,18 @@ type OngoingCall struct {
 	copied   bool // it made Thread.copied, which nobody was told of yet
 }
 
-// Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that
-// this one is inside of, is for End. There is an observer.
+// Begin tells that the thread begins a call, by the tracer's number of the function. What it returns, the call that
+// this one is inside of, is for End. There is a tracer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
 	t.tellCopied()
 	outer = t.Call
-	t.Call = OngoingCall{Start: t.Runtime.Observer.Now(), function: function, stream: observe.None}
+	t.Call = OngoingCall{Start: t.Runtime.Probe.Trace.Now(), function: function, stream: observe.None}
 	return outer
 }
 
 // End tells that the thread's call has ended.
 func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
-	o := t.Runtime.Observer
+	o := t.Runtime.Probe.Trace
 	c := observe.Call{
 		State: state, Function: t.Call.function, Thread: t.id, Stream: t.Call.stream, Code: int32(code),
 		Start: t.Call.Start, End: o.Now(), Blocked: t.Call.blocked,
@@ -62,7 +62,7 @@ func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
 func (t *Thread) tellCopied() {
 	if t.Call.copied {
 		t.Call.copied = false
-		o := t.Runtime.Observer
+		o := t.Runtime.Probe.Trace
 		o.Submitted(t.copied)
 		o.Ran(t.copied.Stream, t.copied.Number, 0, o.Now(), observe.Result{})
 	}
@@ -73,7 +73,7 @@ func (t *Thread) began() int64 {
 	if t.Call.Start != 0 {
 		return t.Call.Start
 	}
-	return t.Runtime.Observer.Now()
+	return t.Runtime.Probe.Trace.Now()
 }
 
 // about notes which stream the thread's call is about.
@@ -86,15 +86,15 @@ func (t *Thread) about(s *Stream) {
 // submitted ends a call of a face that does not tell its calls: it did nothing but submit.
 func (t *Thread) submitted(api string, s *Stream, began int64) {
 	if t.Call.Start == 0 {
-		o := t.Runtime.Observer
+		o := t.Runtime.Probe.Trace
 		o.Called(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()})
 	}
 }
 
-// ObserveWait reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time
+// ObserveWait reports to the tracer how long f took, which waits for work or does it; s may be nil. f gets the time
 // at which the call began. Waits do not nest.
 func (t *Thread) ObserveWait(api string, s *Stream, f func(began int64) *Error) *Error {
-	if t.Runtime.Observer == nil {
+	if t.Runtime.Tracer() == nil {
 		return f(0)
 	}
 	return t.waitsObserved(api, s, observe.At{}, f)
@@ -102,7 +102,7 @@ func (t *Thread) ObserveWait(api string, s *Stream, f func(began int64) *Error) 
 
 // waitsEvent is waits for the latest record of an event.
 func (t *Thread) waitsEvent(api string, e *Event, w WaitLimit) *Error {
-	if t.Runtime.Observer == nil {
+	if t.Runtime.Tracer() == nil {
 		return e.wait(api, w)
 	}
 	var after observe.At
@@ -114,7 +114,7 @@ func (t *Thread) waitsEvent(api string, e *Event, w WaitLimit) *Error {
 
 func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(began int64) *Error) *Error {
 	t.tellCopied() // this may never end
-	o := t.Runtime.Observer
+	o := t.Runtime.Probe.Trace
 	c := observe.Call{Function: t.Call.function, Thread: t.id, Stream: observe.None, Start: t.Call.Start, After: after}
 	known := t.Call.Start != 0
 	began := o.Now()
@@ -144,7 +144,7 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	return err
 }
 
-// putCopyObserved is PutCopy with an observer.
+// putCopyObserved is PutCopy with a tracer.
 func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from,
 	to *driver.Location) {
 	began := t.began()
@@ -152,7 +152,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 		Submit: began, Call: began}
 	w.Direction, w.Memory = t.Runtime.way(dst, src, *from, *to)
 	t.about(s)
-	o := t.Runtime.Observer
+	o := t.Runtime.Probe.Trace
 	switch {
 	case s.prompt == nil || !s.prompt.CopyNow(dst, src, n):
 		o.Submitted(w)
@@ -167,9 +167,9 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 	}
 }
 
-// putObserved is put with an observer.
+// putObserved is put with a tracer.
 func (s *Stream) putObserved(api string, t *Thread, k *Task) {
-	o := t.Runtime.Observer
+	o := t.Runtime.Probe.Trace
 	began := t.began()
 	w := t.Runtime.work(&k.Op)
 	w.Event = k.About
@@ -190,9 +190,9 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	t.submitted(api, s, began)
 }
 
-// RunObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
-func (t *Thread) RunObserved(op driver.Op, call int64) (began, ended int64, err error) {
-	o := t.Runtime.Observer
+// runObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
+func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
+	o := t.Runtime.Probe.Trace
 	w := t.Runtime.work(&op)
 	w.Stream, w.Number, w.Thread = observe.None, t.Runtime.observing.now.Add(1), t.id
 	if c := t.Current(); c != nil {
@@ -207,13 +207,13 @@ func (t *Thread) RunObserved(op driver.Op, call int64) (began, ended int64, err 
 	return w.Submit, ended, err
 }
 
-// ObserveRan accounts for what the call of api has done itself.
-func (t *Thread) ObserveRan(api string, began, ended int64, err *Error) {
+// observeRan accounts for what the call of api has done itself.
+func (t *Thread) observeRan(api string, began, ended int64, err *Error) {
 	if t.Call.Start != 0 {
 		t.Call.blocked += ended - began
 		return
 	}
-	o := t.Runtime.Observer
+	o := t.Runtime.Probe.Trace
 	c := observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended,
 		Blocked: ended - began}
 	if err != nil {
@@ -223,12 +223,12 @@ func (t *Thread) ObserveRan(api string, began, ended int64, err *Error) {
 }
 
 // Now implements driver.Observer.
-func (s *Stream) Now() int64 { return s.Runtime.Observer.Now() }
+func (s *Stream) Now() int64 { return s.Runtime.Probe.Trace.Now() }
 
 // Ran implements driver.Observer.
 func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
 	if tag.Task != 0 && !tag.More {
-		s.Runtime.Observer.Ran(s.ID, tag.Task, began, ended, resultOf(err))
+		s.Runtime.Probe.Trace.Ran(s.ID, tag.Task, began, ended, resultOf(err))
 	}
 }
 
@@ -329,12 +329,11 @@ func (rt *Runtime) memory(addr Addr, l driver.Location) observe.Memory {
 	return observe.Pinned
 }
 
-// ObserveRegister notes that host memory was registered.
-func (rt *Runtime) ObserveRegister(addr Addr, n uint64) {
-	if rt.Observer == nil || n == 0 {
+// register notes that host memory was registered.
+func (o *observing) register(addr Addr, n uint64) {
+	if n == 0 {
 		return
 	}
-	o := &rt.observing
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.registered.Overlap(addr, n) == nil {
@@ -342,12 +341,8 @@ func (rt *Runtime) ObserveRegister(addr Addr, n uint64) {
 	}
 }
 
-// ObserveUnregister notes that host memory is no longer registered.
-func (rt *Runtime) ObserveUnregister(addr Addr) {
-	if rt.Observer == nil {
-		return
-	}
-	o := &rt.observing
+// unregister notes that host memory is no longer registered.
+func (o *observing) unregister(addr Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.registered.Find(addr); s != nil {

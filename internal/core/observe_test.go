@@ -17,7 +17,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// counted is an observer that counts.
+// counted is a tracer that counts.
 type counted struct {
 	mu       sync.Mutex
 	tasks    map[observe.At]int // told as submitted, less told as ended
@@ -110,6 +110,11 @@ func (c *counted) Close() error              { c.closed.Add(1); return nil }
 
 func newObserved(t *testing.T) (*core.Runtime, *counted) {
 	t.Helper()
+	return newTraced(t, &counted{})
+}
+
+func newTraced(t *testing.T, c *counted) (*core.Runtime, *counted) {
+	t.Helper()
 	p, err := product.Find("A2", "")
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +123,8 @@ func newObserved(t *testing.T) (*core.Runtime, *counted) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{tasks: map[observe.At]int{}, ended: map[observe.At]int{}}
-	return core.New(core.Options{Driver: d, Product: p, Observe: c}), c
+	c.tasks, c.ended = map[observe.At]int{}, map[observe.At]int{}
+	return core.New(core.Options{Driver: d, Product: p, Probe: core.Probe{Trace: c}}), c
 }
 
 // TestObservedOnce: each task is told once as submitted and once as ended, in this order, whatever becomes of it, while
@@ -305,15 +310,19 @@ func TestObservedAllocatesNothing(t *testing.T) {
 
 // TestLinesAreKept: where a Go program calls from is asked once for each place, and finding it again allocates nothing.
 func TestLinesAreKept(t *testing.T) {
-	rt, c := newObserved(t)
-	c.sites, c.quiet = true, true
-	th := rt.NewThread(1)
-	must(t, th.SetDevice(0))
-	var s core.Handle
-	must(t, th.CreateStream(&s))
-	var dev core.Addr
-	must(t, memory.Malloc(th, &dev, 64, 0))
-	fill := func() { must(t, transfer.MemsetAsync(th, dev, 64, 0, 64, s)) }
+	filling := func(c *counted) (fill func()) {
+		rt, _ := newTraced(t, c)
+		th := rt.NewThread(1)
+		must(t, th.SetDevice(0))
+		var s core.Handle
+		must(t, th.CreateStream(&s))
+		t.Cleanup(func() { must(t, th.SynchronizeStream(s)) })
+		var dev core.Addr
+		must(t, memory.Malloc(th, &dev, 64, 0))
+		return func() { must(t, transfer.MemsetAsync(th, dev, 64, 0, 64, s)) }
+	}
+	c := &counted{sites: true, quiet: true}
+	fill := filling(c)
 	fill()
 	if len(c.from) != 1 || c.from[0].PC != 0 || !strings.HasSuffix(c.from[0].File, "observe_test.go") ||
 		!strings.Contains(c.from[0].Function, "TestLinesAreKept") {
@@ -325,9 +334,7 @@ func TestLinesAreKept(t *testing.T) {
 	if len(c.from) != asked {
 		t.Errorf("asked again: %+v", c.from)
 	}
-	c.sites = false
-	if without := testing.AllocsPerRun(100, fill); with != without {
+	if without := testing.AllocsPerRun(100, filling(&counted{quiet: true})); with != without {
 		t.Errorf("%v allocations with the line, %v without", with, without)
 	}
-	must(t, th.SynchronizeStream(s))
 }

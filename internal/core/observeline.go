@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A face that tells its calls says where they come from, as well. Of a Go program the core finds that out itself: the
+// A front end that tells its calls says where they come from, as well. Of a Go program the core finds that out itself: the
 // innermost function that is not ours. What it has found it keeps, so that a call costs the walk of a few frames.
 
 // lines are what is known of the addresses in a Go program's stacks.
@@ -21,10 +21,10 @@ type lines struct {
 
 type (
 	oursAt    = map[uintptr]bool    // whether a return address is in a function of ours
-	numbersAt = map[calledAt]uint16 // the observer's numbers
+	numbersAt = map[calledAt]uint16 // the tracer's numbers
 )
 
-// calledAt is a function, by the observer's number, and where it is called from.
+// calledAt is a function, by the tracer's number, and where it is called from.
 type calledAt struct {
 	function uint16
 	pc       uintptr
@@ -35,11 +35,11 @@ const (
 	mostLines   = 8192 // addresses that are kept; of others nothing is known
 )
 
-// called is the observer's number for a call of api by a Go program, with its line if that is wanted.
+// called is the tracer's number for a call of api by a Go program, with its line if that is wanted.
 func (rt *Runtime) called(api string) uint16 {
-	o := rt.Observer
+	o := rt.Probe.Trace
 	function := o.Function(api)
-	if !o.Sites() {
+	if !rt.Probe.sites {
 		return function
 	}
 	var pcs [deepestLine]uintptr
@@ -73,7 +73,7 @@ func (l *lines) isOurs(pc uintptr) bool {
 	return is
 }
 
-// number asks the observer for the number of a function that is called from an address.
+// number asks the tracer for the number of a function that is called from an address.
 func (l *lines) number(o observe.Tracer, function uint16, pc uintptr) uint16 {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	n := o.From(function, observe.Site{File: f.File, Line: f.Line, Function: f.Function})

@@ -17,7 +17,7 @@ type CopyCache struct {
 
 // RememberCopy notes that a copy between two places in context c went through.
 func (t *Thread) RememberCopy(c *Context, s *Stream, stream Handle, from, to driver.Location) {
-	if t.Shared || t.Runtime.blocking || t.Runtime.Aligned || t.Runtime.Watch != nil || from.Place == driver.Pageable ||
+	if t.Shared || t.Runtime.blocking || t.Runtime.Aligned || t.Runtime.Checked() || from.Place == driver.Pageable ||
 		to.Place == driver.Pageable {
 		return
 	}

@@ -6,13 +6,13 @@ import (
 )
 
 // A call has one way to put a task on a stream: put, or, for a plain copy, PutCopy, which every program calls most.
-// Both number the task, report it to the observer if there is one, and enqueue it. The caller has checked that the
+// Both number the task, report it to the probe if there is one, and enqueue it. The caller has checked that the
 // stream takes tasks (Stream.admit). What a task needs beside its own operation is no task: see Stream.part.
 
 // Task is what a call puts on a stream.
 type Task struct {
 	Op    driver.Op    // numbered by put, unless the caller has done so
-	Kind  observe.Kind // what an observer sees, where the operation does not say it
+	Kind  observe.Kind // what a tracer sees, where the operation does not say it
 	About uint64       // the handle or the address that records and waits have in common, or 0
 	After EventRecord  // the record that it waits for, if there is one
 	Order *Order       // what it signals or waits for, for a checker; may be nil
@@ -23,7 +23,7 @@ func (s *Stream) Put(api string, t *Thread, k Task) {
 	if k.Op.Tag.Task == 0 {
 		k.Op.Tag = s.NextTag(t, k.Order)
 	}
-	if s.Runtime.Observer != nil {
+	if s.Runtime.Tracer() != nil {
 		s.putObserved(api, t, &k)
 		return
 	}
@@ -34,7 +34,7 @@ func (s *Stream) Put(api string, t *Thread, k Task) {
 // be.
 func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
 	number := uint32(s.Tasks.Add(1))
-	if number == 0 || t.Shared || s.Runtime.Observer != nil || s.Runtime.Watch != nil {
+	if number == 0 || t.Shared || s.Runtime.Probe != nil {
 		s.putCopyWatched(api, t, dst, src, n, from, to, number)
 		return
 	}
@@ -42,11 +42,11 @@ func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, t
 	s.queue.Copy(dst, src, n, driver.Tag{Task: number, Thread: t.id})
 }
 
-// putCopyWatched is PutCopy where somebody watches, or several goroutines share the thread.
+// putCopyWatched is PutCopy where something watches, or several goroutines share the thread.
 func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location,
 	number uint32) {
 	tag := s.numbered(t, number, nil)
-	if s.Runtime.Observer != nil {
+	if s.Runtime.Tracer() != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
 		return
 	}

@@ -6,8 +6,7 @@ import "time"
 // up after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and
 // what other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
-	if rt.Watch != nil {
-		rt.Watch.Quiesce() // destructors that run later may still synchronise, and are to be judged by it
+	if rt.quiesced() {
 		return
 	}
 	end := time.Now().Add(limit)

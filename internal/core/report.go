@@ -49,7 +49,7 @@ type report struct {
 	drops  uint32        // immutable; Stream.drops when it was launched: later it has been dropped
 	fn     func(Addr)    // immutable
 	data   Addr          // immutable
-	behind driver.Flag   // immutable; set when its turn came, for who watches; nil if nobody does or the stream waits
+	behind driver.Flag   // immutable; set when its turn came, for a checker; nil if there is none, or the stream waits
 	// immutable; nil unless the stream waits: closed when the function has returned or never will run
 	done chan struct{}
 }
@@ -327,7 +327,7 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 	}
 	r := &report{sub: sub, stream: s, drops: s.drops.Load(), fn: fn, data: userData}
 	if blockType == abi.CallbackNoBlock {
-		if t.Runtime.Watch != nil {
+		if t.Runtime.Checked() {
 			r.behind = t.Runtime.Driver.NewFlag()
 			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.behind})
 		}
@@ -406,9 +406,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 	case <-cancel:
 		return late()
 	}
-	if w := t.Runtime.Watch; w != nil {
-		defer w.WaitingForFuncs()()
-	}
+	defer t.waitingForFuncs()()
 	for !t.runPending(s, by) {
 		select {
 		case <-by.more:
@@ -439,10 +437,10 @@ func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 	return ran
 }
 
-// serve runs a function; a watcher is told if its stream waits for it.
+// serve runs a function; a checker is told if its stream waits for it.
 func (t *Thread) serve(s *reportState, r *report) {
-	if w := t.Runtime.Watch; w != nil && r.done != nil {
-		defer w.RunningFunc(t, r.stream.ID)()
+	if r.done != nil {
+		defer t.runningFunc(r.stream)()
 	}
 	if r.behind != nil {
 		r.behind.IsSet() // the program learns by the call that its turn has come

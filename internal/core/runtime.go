@@ -26,7 +26,6 @@
 package core
 
 import (
-	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -34,7 +33,6 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/observe"
 	"ropeway/internal/product"
 	"ropeway/internal/share"
 )
@@ -61,11 +59,8 @@ type Options struct {
 	// Log gets aclAppLog's lines, the errors the program is given, and what becomes of devices; nil discards them.
 	Log *slog.Logger
 
-	// Watch is told what the program does; nil if nobody watches.
-	Watch CheckHooks
-
-	// Observe is told what runs when; nil if nobody wants to know. The runtime closes it.
-	Observe observe.Tracer
+	// Probe is what watches the program; the zero value: nothing does.
+	Probe Probe
 }
 
 // Runtime is the state of a process. Methods may be called concurrently.
@@ -81,9 +76,8 @@ type Runtime struct {
 	blocking  bool             // immutable; see Options.Blocking
 	Strict    bool             // immutable; see Options.Strict
 	// immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
-	Aligned  bool
-	Watch    CheckHooks     // immutable; may be nil
-	Observer observe.Tracer // immutable; may be nil
+	Aligned bool
+	Probe   *Probe // immutable; nil: nothing watches
 
 	contexts Table[Context]
 	Streams  Table[Stream]
@@ -109,7 +103,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log,
 		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
-			o.Product.Aligned, Watch: o.Watch, Observer: o.Observe}
+			o.Product.Aligned, Probe: o.Probe.attach()}
 	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
 	n := min(o.Driver.Devices(), MaxDevices)
@@ -168,18 +162,14 @@ func (rt *Runtime) ByPhys(phys int32) *Device {
 // Close ends all work and gives everything back: contexts, devices, the driver. No call is under way and none may
 // follow.
 func (rt *Runtime) Close() error {
-	rt.Ending()
+	rt.Ending(nil)
 	for _, d := range rt.Devices {
 		d.destroyAll()
 	}
 	rt.Finalize()
 	rt.Broker.Close()
 	rt.reports.close()
-	err := rt.Driver.Close()
-	if rt.Observer != nil {
-		err = errors.Join(err, rt.Observer.Close())
-	}
-	return err
+	return rt.closeProbe(rt.Driver.Close())
 }
 
 // Live counts what the program has not destroyed, for leak reports.

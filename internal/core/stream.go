@@ -18,7 +18,7 @@ type Stream struct {
 	ID      int32               // immutable; small number for people
 	flags   uint32              // immutable; ACL_STREAM_*
 	queue   driver.Queue        // immutable
-	prompt  driver.InlineCopier // immutable; the queue, if somebody observes it and it is one
+	prompt  driver.InlineCopier // immutable; the queue, if something traces it and it is one
 
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
@@ -67,12 +67,9 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 		return nil
 	}
 	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.ID}
-	if c.Runtime.Observer != nil {
-		o.Observer = s
-		c.Runtime.Observer.Stream(s.ID, c.Device.User, c.Default == nil)
-	}
+	s.observeQueue(&o)
 	s.queue = c.Device.Opened.Load().NewQueue(o)
-	if c.Runtime.Observer != nil {
+	if o.Observer != nil {
 		s.prompt, _ = s.queue.(driver.InlineCopier)
 	}
 	s.Handle = c.Runtime.Streams.Add(s)
@@ -182,9 +179,7 @@ func (s *Stream) numbered(t *Thread, n uint32, o *Order) driver.Tag {
 	if !t.Shared {
 		t.lastTask = n
 	}
-	if w := s.Runtime.Watch; w != nil {
-		w.Submitting(t, s.ID, n, o)
-	}
+	s.submitting(t, n, o)
 	return driver.Tag{Task: n, Thread: t.id}
 }
 
@@ -410,7 +405,7 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	if s == nil {
 		s = c.Default
 	}
-	if t.Runtime.Observer == nil {
+	if t.Runtime.Tracer() == nil {
 		return s.Wait(api, w)
 	}
 	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })

@@ -28,8 +28,8 @@ type Thread struct {
 	captureMode abi.MdlRICaptureMode
 
 	Pushed []any        // ranges of aclprofPush that are not popped; package info has them
-	caller Caller       // knows what the thread is doing; nil unless somebody watches
-	Call   OngoingCall  // for who observes
+	caller Caller       // knows what the thread is doing; nil unless something checks
+	Call   OngoingCall  // for a tracer
 	copied observe.Task // that the call made, if it says so
 }
 
@@ -59,9 +59,7 @@ func (t *Thread) Done(err *Error) abi.Code {
 	if err.Recorded() && !t.Shared {
 		t.Last = err.Code
 	}
-	if w := t.Runtime.Watch; w != nil {
-		w.Refused(t, err)
-	}
+	t.ReportRefused(err)
 	if !err.Minor {
 		t.remember(err)
 	}

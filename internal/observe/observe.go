@@ -5,7 +5,7 @@ package observe
 // Tracer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call
 // and task: they must not wait, and should not allocate.
 type Tracer interface {
-	// Now is the time in nanoseconds, on a clock of the observer's own. All times are of it, if only nearly.
+	// Now is the time in nanoseconds, on a clock of the tracer's own. All times are of it, if only nearly.
 	Now() int64
 
 	// Submitted reports that a task is about to be given to its stream, or to be carried out by its caller.
@@ -41,7 +41,7 @@ type Tracer interface {
 	Thread(id uint32)
 	Left(id uint32)
 
-	// Ended reports that the process is about to end; something may still follow. Close ends the observer: nothing
+	// Ended reports that the process is about to end; something may still follow. Close ends the tracer: nothing
 	// follows.
 	Ended()
 	Close() error

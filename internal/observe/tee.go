@@ -71,7 +71,7 @@ func (t *tee) From(function uint16, s Site) uint16 {
 		func(o Tracer, n uint16) uint16 { return o.From(n, s) })
 }
 
-// number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is
+// number is the one for something, which both tracers number as ask says, by their numbers of a function. An entry is
 // written once, before its number is given out.
 func (t *tee) number(of from, function uint16, ask func(o Tracer, function uint16) uint16) uint16 {
 	t.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// notes is an observer that notes what it receives; first is the number of its first function.
+// notes is a tracer that notes what it receives; first is the number of its first function.
 type notes struct {
 	first uint16
 	names []string

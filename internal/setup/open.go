@@ -64,14 +64,14 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 		Strict: s.Strict, Log: log,
 	}
 	if s.Check != nil {
-		o.Driver, o.Watch = s.Check.Open(d, warn, say)
+		o.Driver, o.Probe.Check = s.Check.Open(d, warn, say)
 	}
-	o.Observe = s.record(d.Name(), say)
+	o.Probe.Trace = s.record(d.Name(), say)
 	switch {
-	case s.Observe != nil && o.Observe != nil:
-		o.Observe = observe.Tee(o.Observe, s.Observe)
-	case s.Observe != nil:
-		o.Observe = s.Observe
+	case s.Tracer != nil && o.Probe.Trace != nil:
+		o.Probe.Trace = observe.Tee(o.Probe.Trace, s.Tracer)
+	case s.Tracer != nil:
+		o.Probe.Trace = s.Tracer
 	}
 	rt := core.New(o)
 	launch.SetFolder(rt, s.Kernels)

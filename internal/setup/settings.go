@@ -61,7 +61,7 @@ type Settings struct {
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
-	Observe observe.Tracer // receives what runs when, beside the recorder; may be nil
+	Tracer observe.Tracer // receives what runs when, beside the recorder; may be nil
 
 	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers
 	// that keep such memory apart; may be nil.

@@ -32,8 +32,8 @@ func TestTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (rt.Observer != nil) != (tt.files > 0) {
-			t.Errorf("%q: observed by %v", tt.dir, rt.Observer)
+		if (rt.Tracer() != nil) != (tt.files > 0) {
+			t.Errorf("%q: traced by %v", tt.dir, rt.Tracer())
 		}
 		if err := rt.Close(); err != nil {
 			t.Error(err)

@@ -151,7 +151,7 @@ func HostRegister(t *core.Thread, ptr core.Addr, size uint64, typ abi.HostRegist
 	if c == nil {
 		return core.NoCurrentContext(api)
 	}
-	t.Offering(core.Resource{Kind: core.RegisteredMemory, Name: ptr, Size: size})
+	t.Registering(core.Resource{Kind: core.RegisteredMemory, Name: ptr, Size: size})
 	a, err := register(c, api, ptr, size, abi.HostRegMapped)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 	if c == nil {
 		return core.NoCurrentContext(api)
 	}
-	t.Offering(core.Resource{Kind: core.RegisteredMemory, Name: ptr, Size: size})
+	t.Registering(core.Resource{Kind: core.RegisteredMemory, Name: ptr, Size: size})
 	if _, err := register(c, api, ptr, size, flag); err != nil {
 		return err
 	}
@@ -217,7 +217,6 @@ func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint
 		return 0, core.Refused(api, "ptr",
 			"%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
 	}
-	rt.ObserveRegister(ptr, size)
 	return a, nil
 }
 
@@ -259,7 +258,6 @@ func HostUnregister(t *core.Thread, ptr core.Addr) *core.Error {
 			e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
 			return e.Because(core.Gone, ptr)
 		}
-		t.Runtime.ObserveUnregister(ptr)
 		return nil
 	})
 }

@@ -96,7 +96,7 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 		memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k)
 		return core.NoMemory(api, "devPtr", devPtr)
 	}
-	t.Offered(devPtr, size)
+	t.MemoryShared(devPtr, size)
 	return nil
 }
 

@@ -230,7 +230,7 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other})
 	}
 	*ptr = b.addr
-	if t.Runtime.Watch != nil {
+	if t.Runtime.Checked() {
 		t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: b.addr, Size: size, Device: p.dev.User, Pooled: true,
 			Number: s.ID, Task: uint32(s.Tasks.Load())})
 	}
@@ -279,20 +279,20 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 		return b.notLive(api, "ptr", ptr)
 	}
 	tag := s.NextTag(t, &b.order)
-	w := t.Runtime.Watch
-	var r core.Resource
-	if w != nil {
-		r = core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID,
-			Task: tag.Task}
-		w.Releasing(t, r)
+	if !t.Runtime.Checked() {
+		return b.queueFree(api, t, s, tag)
 	}
+	r := core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID,
+		Task: tag.Task}
+	return t.Releasing(r, func() *core.Error { return b.queueFree(api, t, s, tag) })
+}
+
+// queueFree puts the free of b on a stream, as the task of a tag.
+func (b *poolBlock) queueFree(api string, t *core.Thread, s *core.Stream, tag driver.Tag) *core.Error {
 	b.begun.Add(1)
 	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
 	b.put(s)
-	if w != nil {
-		w.Released(t, r)
-	}
 	return nil
 }
 

@@ -302,7 +302,7 @@ func (x *mapping) grantOwn() {
 	}
 }
 
-// resource describes p at addr to a watcher.
+// resource describes p at addr to the checker.
 func (p *Physical) resource(addr core.Addr) core.Resource {
 	r := core.Resource{Kind: core.MappedMemory, Name: addr, Size: p.size, Device: -1}
 	if d := p.memory.Device(); d != driver.OnHost {

@@ -227,7 +227,7 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 	return nil
 }
 
-// counted describes a reference to p to a watcher; more if there are others.
+// counted describes a reference to p to the checker; more if there are others.
 func (p *Physical) counted(h core.Handle, more bool) core.Resource {
 	return core.Resource{Kind: core.PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device,
 		Counts: more}

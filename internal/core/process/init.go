@@ -225,9 +225,7 @@ func finalizedAlready(api string) *core.Error {
 // finalize runs the finalize callbacks, in order of registration, and takes aclInit's settings back. If a callback
 // fails nothing has changed. in.calls is held.
 func finalize(t *core.Thread, api string) *core.Error {
-	if w := t.Runtime.Watch; w != nil {
-		w.Ending(t)
-	}
+	t.Runtime.Ending(t)
 	in := &processOf(t.Runtime).init
 	var hooks []hook[FinalizeFunc]
 	core.Locked(&in.mu, func() { hooks = slices.Clone(in.finalizes) })

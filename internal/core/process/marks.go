@@ -10,7 +10,7 @@ import (
 )
 
 // Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free
-// ranges, each with a text. They are on while somebody records, as the vendor's are under its profiler; the observer
+// ranges, each with a text. They are on while somebody records, as the vendor's are under its profiler; the tracer
 // receives them, and nothing else is done with them.
 
 // marks are those of the process.
@@ -49,7 +49,7 @@ type mark struct {
 
 // marked reports whether marks are on.
 func marked(t *core.Thread, api string) *core.Error {
-	if t.Runtime.Observer == nil {
+	if t.Runtime.Tracer() == nil {
 		return core.Fail(api, misused, "", "func() {} records the program: start it with ropeway trace")
 	}
 	return nil
@@ -64,9 +64,9 @@ func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// begin makes a range with a stamp's text and reports it to the observer.
+// begin makes a range with a stamp's text and reports it to the tracer.
 func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
-	m, o := marksOf(t.Runtime), t.Runtime.Observer
+	m, o := marksOf(t.Runtime), t.Runtime.Tracer()
 	m.mu.Lock()
 	n := &mark{kind: kind, number: m.next, text: s.text, start: o.Now()}
 	m.next++
@@ -75,27 +75,27 @@ func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
 	return n
 }
 
-// endRange reports to the observer that a range has ended, in this thread.
+// endRange reports to the tracer that a range has ended, in this thread.
 func endRange(t *core.Thread, n *mark) {
-	o := t.Runtime.Observer
+	o := t.Runtime.Tracer()
 	o.Ranged(observe.Range{Kind: n.kind, Number: n.number, Thread: t.ID(), Start: n.start,
 		End: max(o.Now(), n.start+1)})
 }
 
-// moment reports a moment to the observer.
+// moment reports a moment to the tracer.
 func moment(t *core.Thread, text string, at int64, on observe.At) {
 	m := marksOf(t.Runtime)
 	m.mu.Lock()
 	number := m.next
 	m.next++
 	m.mu.Unlock()
-	t.Runtime.Observer.Ranged(observe.Range{Kind: observe.Moment, Number: number, Thread: t.ID(), Text: text, Start: at,
+	t.Runtime.Tracer().Ranged(observe.Range{Kind: observe.Moment, Number: number, Thread: t.ID(), Text: text, Start: at,
 		End: at, Marker: on})
 }
 
 // ProfCreateStamp is aclprofCreateStamp.
 func ProfCreateStamp(t *core.Thread) core.Handle {
-	if t.Runtime.Observer == nil {
+	if t.Runtime.Tracer() == nil {
 		return 0
 	}
 	m := marksOf(t.Runtime)
@@ -230,7 +230,7 @@ func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
 			again := *n
 			again.number = m.next
 			m.next++
-			t.Runtime.Observer.Ranged(observe.Range{Kind: again.kind, Number: again.number, Thread: t.ID(),
+			t.Runtime.Tracer().Ranged(observe.Range{Kind: again.kind, Number: again.number, Thread: t.ID(),
 				Text: again.text, Start: again.start})
 			n = &again
 		}
@@ -260,7 +260,7 @@ func ProfMark(t *core.Thread, stamp core.Handle) *core.Error {
 	marksOf(t.Runtime).mu.Lock()
 	text := s.text
 	marksOf(t.Runtime).mu.Unlock()
-	moment(t, text, t.Runtime.Observer.Now(), observe.At{})
+	moment(t, text, t.Runtime.Tracer().Now(), observe.At{})
 	return nil
 }
 
@@ -283,7 +283,7 @@ func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *c
 	case msgLen == 0 || msgLen > markText:
 		return core.Fail(api, misused, "msgLen", "is %d; a text has 1 to %d bytes", msgLen, markText)
 	}
-	now := t.Runtime.Observer.Now()
+	now := t.Runtime.Tracer().Now()
 	on, err := queueMark(t, api, stream)
 	if err != nil {
 		if err.Recorded() && !t.Shared {

@@ -150,7 +150,7 @@ func TestCellThreadIn(t *testing.T) {
 	m.Within("threads", all.Wait)
 }
 
-// taskList is an observer that keeps tasks.
+// taskList is a tracer that keeps tasks.
 type taskList struct {
 	observe.Tracer // the methods that a program without calls does not need
 	mu             sync.Mutex
@@ -183,7 +183,7 @@ func TestCellObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &taskList{}
-	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Observe: l})}
+	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Probe: core.Probe{Trace: l}})}
 	defer m.Runtime.Close()
 	m.Th = m.NewThread(0)
 	n, p, s := newNotify(m), word(m), m.Stream(m.Th)

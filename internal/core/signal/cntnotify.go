@@ -47,7 +47,7 @@ func CntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) *core.Er
 	return nil
 }
 
-// resource is n as a watcher knows it.
+// resource is n as the checker knows it.
 func (n *cntNotify) resource() core.Resource {
 	return core.Resource{Kind: core.CountNotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: n.device}
 }

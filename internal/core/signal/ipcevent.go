@@ -183,27 +183,23 @@ func (x *ipcEvent) orphans() (changed bool) {
 type ipcRecord struct {
 	x      *ipcEvent
 	number uint64
-	watch  core.CheckHooks // who is told what the host learns; may be nil
-	here   bool            // this process made it
+	rt     *core.Runtime
+	here   bool // this process made it
 }
 
 func (r ipcRecord) Set()         { r.x.end(r.number, false) }
 func (r ipcRecord) SetAt() int64 { return 0 }
 
 func (r ipcRecord) IsSet() bool {
-	answered := r.asking(false)
+	known := r.querying(false)
 	isOver, dropped := r.state()
-	answered(isOver && !dropped)
+	known(isOver && !dropped)
 	return isOver && !dropped
 }
 
-// asking tells a watcher that the host wants to know whether the record is over; the result tells that it does.
-func (r ipcRecord) asking(waits bool) (answered func(over bool)) {
-	if r.watch == nil {
-		return func(bool) {}
-	}
-	told := r.watch.Querying(&r.x.cell.order, waits)
-	return func(over bool) { told(over, r.here) }
+// querying reports that the host wants to know whether the record is over, until the result is called.
+func (r ipcRecord) querying(waits bool) (known func(over bool)) {
+	return r.rt.Querying(&r.x.cell.order, waits, r.here)
 }
 
 // state is what became of the record; of one long ago, whose place another one has, that it was done.
@@ -224,9 +220,9 @@ func (r ipcRecord) Err() error {
 }
 
 func (r ipcRecord) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	answered := r.asking(true)
+	known := r.querying(true)
 	isOver := r.x.cell.await(r.met, core.WaitLimit{Timeout: timeout, Cancel: cancel})
-	answered(isOver)
+	known(isOver)
 	return isOver
 }
 
@@ -251,7 +247,7 @@ func (x *ipcEvent) Last(e *core.Event) core.EventRecord {
 	if here {
 		r.On, r.Task = own.On, own.Task
 	}
-	r.Flag = ipcRecord{x, number, e.Runtime.Watch, here}
+	r.Flag = ipcRecord{x, number, e.Runtime, here}
 	return r
 }
 
@@ -273,7 +269,7 @@ func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Str
 		}
 		e.Release()
 	}}
-	r := core.EventRecord{Number: number, Flag: ipcRecord{x, number, t.Runtime.Watch, true}, On: s,
+	r := core.EventRecord{Number: number, Flag: ipcRecord{x, number, t.Runtime, true}, On: s,
 		Task: s.TaskNumber(tag)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Record, About: uint64(e.Handle)})
 	x.queued(number)

@@ -92,7 +92,7 @@ func CreateNotify(t *core.Thread, notify *core.Handle, flag uint64) *core.Error 
 	return nil
 }
 
-// resource is n as a watcher knows it.
+// resource is n as the checker knows it.
 func (n *Notify) resource() core.Resource {
 	r := core.Resource{Kind: core.NotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: -1}
 	if n.dev != nil {

@@ -24,7 +24,7 @@ type values struct {
 	waits   map[core.Addr][]*valueWait // guarded by mu; that hold a stream up, in the order of their turn
 	looking bool                       // guarded by mu; a goroutine looks
 	fresh   bool                       // guarded by mu; there is a wait that it has not looked at
-	orders  map[core.Addr]wordOrder    // guarded by mu; of words that somebody watches
+	orders  map[core.Addr]wordOrder    // guarded by mu; if something checks
 	// guarded by mu; how many orders there are when those are taken out whose memory is gone
 	sweepAt int
 }
@@ -191,9 +191,9 @@ type wordOrder struct {
 	order      *core.Order
 }
 
-// valueOrder is what stores of a word hand to waits for it, if somebody watches.
+// valueOrder is what stores of a word hand to waits for it, if something checks.
 func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
-	if rt.Watch == nil {
+	if !rt.Checked() {
 		return nil
 	}
 	v := &signalsOf(rt).values

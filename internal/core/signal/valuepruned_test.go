@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/core/memory"
 )
 
-// watchful is a Watcher that nothing is asked of.
+// watchful is a checker that nothing is asked of.
 type watchful struct{ core.CheckHooks }
 
 // TestOrdersPruned proves that the orders of words go with the memory, and that memory which comes to the same address
@@ -20,8 +20,8 @@ func TestOrdersPruned(t *testing.T) {
 	if err := memory.Malloc(th, &live, 4096, abi.MemMallocHugeFirst); err != nil {
 		t.Fatal(err)
 	}
-	rt.Watch = watchful{}
-	defer func() { rt.Watch = nil }()
+	rt.Probe = &core.Probe{Check: watchful{}}
+	defer func() { rt.Probe = nil }()
 	kept := valueOrder(rt, live)
 	dev := *rt.Device(0).Opened.Load()
 	reused := 0

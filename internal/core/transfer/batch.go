@@ -87,7 +87,7 @@ func MemcpyBatchAsyncV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs 
 // boundedBatch is bounded for the segments of a batch.
 func boundedBatch(t *core.Thread, err *core.Error, b *batch) *core.Error {
 	// without dst there was nothing to copy
-	if t.Runtime.Watch == nil || err != nil || b.dst == nil || b.destMaxs == b.sizes {
+	if !t.Runtime.Checked() || err != nil || b.dst == nil || b.destMaxs == b.sizes {
 		return err
 	}
 	for i, most := range core.ArrayOf(t, b.destMaxs, b.n) {
@@ -341,7 +341,7 @@ func copySegments(t *core.Thread, b *batch) *core.Error {
 	if err != nil {
 		return err
 	}
-	return run(t, b.api, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
+	return t.Run(b.api, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
 }
 
 // batchAsync queues the segments. On A2 and A3 each is validated and submitted in turn, so those before a bad one are
@@ -366,7 +366,7 @@ func batchAsync(t *core.Thread, b *batch, stream core.Handle) *core.Error {
 		s = c.Default
 	}
 	q := batchQueue{c: c, s: s, whole: t.Runtime.Product.UB, slice: firstSlice}
-	if q.whole || t.Runtime.Watch != nil {
+	if q.whole || t.Runtime.Checked() {
 		q.slice = math.MaxUint64
 	}
 	if q.whole {

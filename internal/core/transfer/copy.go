@@ -74,38 +74,8 @@ func copyNow(t *core.Thread, api string, d *core.Device, dst, src core.Addr, n u
 	if err := peers(t, api, d, dst, src, from, to); err != nil {
 		return err
 	}
-	err = run(t, api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
+	err = t.Run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
 	return t.Compare(err, kind, from.Place, to.Place, src, n)
-}
-
-// run has the driver carry op out now.
-func run(t *core.Thread, api string, op driver.Op) *core.Error {
-	began, ended, err := carryOut(t, api, op, t.Call.Start)
-	if t.Runtime.Observer != nil {
-		t.ObserveRan(api, began, ended, err)
-	}
-	return err
-}
-
-// carryOut is run as a part of a call that its caller accounts for, and that began at a time, if anybody wants to know.
-func carryOut(t *core.Thread, api string, op driver.Op, call int64) (began, ended int64, err *core.Error) {
-	var ran func(done bool)
-	if t.Runtime.Watch != nil {
-		ran = t.ReportNow(op)
-	}
-	var e error
-	if t.Runtime.Observer == nil {
-		e = t.Runtime.Driver.Run(op)
-	} else {
-		began, ended, e = t.RunObserved(op, call)
-	}
-	if e != nil {
-		err = core.FromDriver(api, "", e)
-	}
-	if ran != nil {
-		ran(e == nil)
-	}
-	return began, ended, err
 }
 
 // MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
@@ -270,8 +240,7 @@ func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, o
 		if err := c.Aborting(api); err != nil {
 			return err
 		}
-		_, _, err := carryOut(t, api, op, began)
-		return err
+		return t.RunWithin(api, op, began)
 	})
 	if err == nil {
 		t.WarnPageable(op)
@@ -309,7 +278,7 @@ func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, d
 		return core.FromDriver(api, "count", e)
 	}
 	drop := func() { t.Runtime.Driver.FreeHost(buf) } //nolint:errcheck // ours, allocated above
-	if err := run(t, api, driver.Op{Kind: driver.OpCopy, Dst: buf, Src: src, N: n}); err != nil {
+	if err := t.Run(api, driver.Op{Kind: driver.OpCopy, Dst: buf, Src: src, N: n}); err != nil {
 		drop()
 		return err
 	}

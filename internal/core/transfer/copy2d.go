@@ -122,7 +122,7 @@ func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitc
 	if err := p.wraps(api); err != nil {
 		return err
 	}
-	return t.Compare(run(t, api, p.op()), kind, from.Place, to.Place, p.src, p.span(p.spitch))
+	return t.Compare(t.Run(api, p.op()), kind, from.Place, to.Place, p.src, p.span(p.spitch))
 }
 
 // Memcpy2dAsync is aclrtMemcpy2dAsync. With pageable memory it waits for the stream and copies before it returns.

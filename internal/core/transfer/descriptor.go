@@ -138,7 +138,7 @@ func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr,
 
 // poke writes b into device memory now.
 func poke(t *core.Thread, api string, dst core.Addr, b []byte) *core.Error {
-	err := run(t, api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: core.AddrOf(b), N: uint64(len(b))})
+	err := t.Run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: core.AddrOf(b), N: uint64(len(b))})
 	runtime.KeepAlive(b)
 	return err
 }

@@ -36,7 +36,7 @@ func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, coun
 	if err := strictFill(t.Runtime, api, devPtr, l); err != nil {
 		return err
 	}
-	return t.Bounded(run(t, api, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
+	return t.Bounded(t.Run(api, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
 }
 
 // strictFill refuses host memory that is not pinned: the documents leave open what a fill makes of it.
@@ -97,7 +97,7 @@ func fill(t *core.Thread, api string, s *core.Stream, arg string, l driver.Locat
 		return memory.LaunchManaged(t, api, s, op)
 	}
 	if l.Place != driver.OnDevice {
-		return run(t, api, op)
+		return t.Run(api, op)
 	}
 	if err := t.Runtime.PeerDenied(api, arg, s.Context.Device, op.Dst, l); err != nil {
 		return err
@@ -128,7 +128,7 @@ func MemsetD32(t *core.Thread, ptr core.Addr, memSize uint64, value uint32, coun
 	if err := t.Runtime.PeerDenied(api, "ptr", c.Device, ptr, l); err != nil {
 		return err
 	}
-	return t.Bounded(run(t, api, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
+	return t.Bounded(t.Run(api, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
 }
 
 func fillWords(p core.Addr, value uint32, n uint64) driver.Op {
@@ -155,7 +155,7 @@ func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32,
 		return core.NoCurrentContext(api)
 	}
 	if l.Place != driver.OnDevice && l.Place != driver.Managed {
-		return run(t, api, fillWords(ptr, value, count))
+		return t.Run(api, fillWords(ptr, value, count))
 	}
 	if s, err = c.On(api, s); err != nil {
 		return err

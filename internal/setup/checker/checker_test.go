@@ -106,8 +106,8 @@ func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := rt.Watch.(*check.Checker); !ok {
-		t.Fatalf("%T watches", rt.Watch)
+	if _, ok := rt.Checker().(*check.Checker); !ok {
+		t.Fatalf("%T checks", rt.Checker())
 	}
 	return rt, &warn
 }
