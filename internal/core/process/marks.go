@@ -50,7 +50,7 @@ type mark struct {
 // marked reports whether marks are on.
 func marked(t *core.Thread, api string) *core.Error {
 	if t.Runtime.Tracer() == nil {
-		return core.Fail(api, misused, "", "func() {} records the program: start it with ropeway trace")
+		return core.Fail(api, misused, "", "nothing records the program: start it with ropeway trace")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func ProfPop(t *core.Thread) *core.Error {
 	}
 	n := len(t.Pushed)
 	if n == 0 {
-		return core.Fail(api, misused, "", "this thread has pushed func() {} that it has not popped")
+		return core.Fail(api, misused, "", "this thread has pushed nothing that it has not popped")
 	}
 	endRange(t, t.Pushed[n-1].(*mark))
 	t.Pushed = t.Pushed[:n-1]
