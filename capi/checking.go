@@ -29,7 +29,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses
+// checker is what the C side of the checker (capi/check) needs of the other: the runtime's checker is one. Addresses
 // are those of the program. Methods are called with no lock of ours held, by any thread.
 type checker interface {
 	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc
