@@ -79,7 +79,8 @@ func makeEnv(t *testing.T, m machine) *env {
 		open = openSoft
 	}
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked}))}
-	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict, Observe: m.observer}
+	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict,
+		Observe: m.observer, Patience: 50 * time.Millisecond}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
 		o.Driver, o.Watch = c.Driver(), c

@@ -26,12 +26,14 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
@@ -58,6 +60,9 @@ type Options struct {
 	// Blocking is ASCEND_LAUNCH_BLOCKING: copies, fills and host functions return when they are done, with their error.
 	Blocking bool
 
+	// Patience is how long aclmdlRIDestroy waits for executions; 0 is 10 seconds.
+	Patience time.Duration
+
 	// Log gets aclAppLog's lines, the errors the program is given, and what becomes of devices; nil discards them.
 	Log *slog.Logger
 
@@ -82,6 +87,7 @@ type Runtime struct {
 	Strict    bool             // immutable; see Options.Strict
 	// immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
 	Aligned  bool
+	Patience time.Duration    // immutable; see Options.Patience
 	Watch    Watcher          // immutable; may be nil
 	Observer observe.Observer // immutable; may be nil
 
@@ -99,6 +105,8 @@ type Runtime struct {
 	Params        [4]atomic.Int64 // system parameters of the process
 	SharedTexts   atomic.Bool     // aclInit's err_msg_mode "1": error texts are kept per process, not per thread
 
+	captures atomic.Int32 // that are open
+
 	callbacks callbackState
 	reports   reportState
 	observing observing
@@ -110,6 +118,7 @@ func New(o Options) *Runtime {
 	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log,
 		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
 			o.Product.Aligned, Watch: o.Watch, Observer: o.Observe}
+	rt.Patience = cmp.Or(o.Patience, 10*time.Second)
 	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
 	n := min(o.Driver.Devices(), MaxDevices)

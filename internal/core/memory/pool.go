@@ -220,10 +220,11 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 	}
 	if got.after != 0 {
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after},
-			Order: &b.order}})
+			Order: &b.order}, Outside: true})
 	}
 	if b.bare != nil {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other})
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other,
+			Outside: true})
 	}
 	*ptr = b.addr
 	if t.Runtime.Watch != nil {
@@ -283,7 +284,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	}
 	b.begun.Add(1)
 	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
 	b.put(s)
 	if w != nil {
 		w.Taken(t, r)

@@ -223,6 +223,11 @@ func (w *cellWait) Pass(wake func()) bool {
 	return false
 }
 
+// Again is the same wait, to be made once more by a model.
+func (w *cellWait) Again() driver.Gate {
+	return &cellWait{c: w.c, met: w.met, back: w.back, here: w.here}
+}
+
 // Foreign tells whether another process may have let it go: see driver.Gate.
 func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
