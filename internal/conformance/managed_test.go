@@ -22,7 +22,7 @@ var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}
 // managed allocates n bytes of managed memory.
 func (e *env) managed(n uint64) (p core.Addr) {
 	e.Helper()
-	if _, ok := driver.As[driver.Manager](e.rt.Driver); !ok {
+	if _, ok := driver.As[driver.ManagedAllocator](e.rt.Driver); !ok {
 		e.Skip("the driver has no managed memory")
 	}
 	e.ok(memory.MemAllocManaged(e.th, &p, n, abi.MemAttachGlobal))

@@ -12,13 +12,13 @@ import (
 // Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
 // promises: task numbers, the first failure, aborts, failure modes.
 type Stream struct {
-	Runtime *Runtime      // immutable
-	Context *Context      // immutable
-	Handle  Handle        // immutable
-	ID      int32         // immutable; small number for people
-	flags   uint32        // immutable; ACL_STREAM_*
-	queue   driver.Queue  // immutable
-	prompt  driver.Prompt // immutable; the queue, if somebody observes it and it is one
+	Runtime *Runtime            // immutable
+	Context *Context            // immutable
+	Handle  Handle              // immutable
+	ID      int32               // immutable; small number for people
+	flags   uint32              // immutable; ACL_STREAM_*
+	queue   driver.Queue        // immutable
+	prompt  driver.InlineCopier // immutable; the queue, if somebody observes it and it is one
 
 	lane     atomic.Pointer[Lane]    // where submissions go while it is captured; else nil
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
@@ -77,7 +77,7 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	}
 	s.queue = c.Device.Opened.Load().NewQueue(o)
 	if c.Runtime.Observer != nil {
-		s.prompt, _ = s.queue.(driver.Prompt)
+		s.prompt, _ = s.queue.(driver.InlineCopier)
 	}
 	s.Handle = c.Runtime.Streams.Add(s)
 	s.hold()
@@ -177,7 +177,7 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	}
 }
 
-// StopsOnFailure implements driver.Strict.
+// StopsOnFailure implements driver.FailFast.
 func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
 // NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again
@@ -259,6 +259,9 @@ func (s *Stream) synchronized(api string, n uint64) *Error {
 	if f := s.Runtime.onSynchronized.Load(); f != nil {
 		(*f)()
 	}
+	if s.Context.failed.Load() == 0 && s.failure.Load() == nil {
+		return nil
+	}
 	return s.outcome(api)
 }
 
@@ -270,9 +273,6 @@ func (s *Stream) outcome(api string) *Error {
 		}
 		s.Runtime.callbacks.settle()
 		return stopped(api, abi.Code(code))
-	}
-	if s.failure.Load() == nil {
-		return nil
 	}
 	if f := s.failure.Swap(nil); f != nil {
 		return s.failed(api, f)

@@ -35,14 +35,6 @@ func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Err
 	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
 }
 
-// millis turns an ACL timeout into a duration; -1 is for ever.
-func millis(ms int32) time.Duration {
-	if ms < 0 {
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
 func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	if s != nil && s.flags&unwaited != 0 {
 		return nil
@@ -53,6 +45,9 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	}
 	if s == nil {
 		s = c.Default
+	}
+	if t.Runtime.Observer == nil {
+		return s.Wait(api, w)
 	}
 	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
 }

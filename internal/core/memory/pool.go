@@ -219,7 +219,7 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		return noPool(api, memPool) // it went meanwhile
 	}
 	if got.after != 0 {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after},
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after},
 			Order: &b.order}, Outside: true})
 	}
 	if b.bare != nil {
@@ -283,7 +283,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 		w.Taking(t, r)
 	}
 	b.begun.Add(1)
-	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
+	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
 	b.put(s)
 	if w != nil {

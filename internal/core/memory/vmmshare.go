@@ -278,7 +278,7 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	if failed != nil {
 		return badShare(api, "shareableHandle", failed)
 	}
-	if err := befriend(t, api, d, s.Device); err != nil {
+	if err := enablePeers(t, api, d, s.Device); err != nil {
 		return err
 	}
 	sharer, err := sharesPhysical(t, api)
@@ -314,8 +314,8 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	return handOut(t, api, handle, p)
 }
 
-// befriend enables peer access between d and the device with a physical number, in both directions.
-func befriend(t *core.Thread, api string, d *core.Device, phys int) *core.Error {
+// enablePeers enables peer access between d and the device with a physical number, in both directions.
+func enablePeers(t *core.Thread, api string, d *core.Device, phys int) *core.Error {
 	if phys == driver.OnHost || phys == int(d.Phys) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 // kindOf is what an operation is to a model.
 func kindOf(op *driver.Op) taskKind {
 	switch op.Kind {
-	case driver.OpAwait, driver.OpGate, driver.OpCall, driver.OpSet, driver.OpClear:
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
 		return waitTask
 	}
 	return workTask
@@ -78,7 +78,7 @@ func typeOf(kind observe.Kind) abi.MdlRITaskType {
 // touchesMore tells whether an operation may touch memory that it does not name, or is looked at by others to learn
 // that what came before it is done.
 func touchesMore(op *driver.Op) bool {
-	return op.Kind == driver.OpWork && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
+	return op.Kind == driver.OpCompute && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
 }
 
 // addCopy appends a plain copy. Model.mu is held.

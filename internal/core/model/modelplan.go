@@ -140,7 +140,7 @@ func (m *Model) findRegions(p *plan) {
 		}
 		op := &v.more.op
 		switch op.Kind {
-		case driver.OpCopy, driver.OpWork, driver.OpGate:
+		case driver.OpCopy, driver.OpCompute, driver.OpWaitCond:
 			note(i, op.Dst, op.N)
 			note(i, op.Src, op.N)
 		case driver.OpFill:

@@ -51,12 +51,12 @@ func (m *Model) show(i int32) shown {
 	}
 	kind := map[driver.OpKind]string{
 		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC", driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC",
-		driver.OpCall: "HOSTFUNC_CALLBACK", driver.OpGate: "NOTIFY_WAIT", driver.OpPost: "NOTIFY_RECORD", driver.OpWork: "REDUCE_ASYNC",
+		driver.OpHostFunc: "HOSTFUNC_CALLBACK", driver.OpWaitCond: "NOTIFY_WAIT", driver.OpFunc: "NOTIFY_RECORD", driver.OpCompute: "REDUCE_ASYNC",
 	}[k.op.Kind]
 	if kind == "" {
 		kind = "TASK"
 	}
-	if k.op.Kind == driver.OpGate {
+	if k.op.Kind == driver.OpWaitCond {
 		return shown{kind, kind, 15}
 	}
 	return shown{kind, kind, 10}

@@ -88,8 +88,8 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	r.self = r
 	dropped := s.Dropped()
 	tag := s.NextTag(t)
-	s.Part(tag, driver.Op{Kind: driver.OpCall, Fn: func() { r.do(s, dropped) }})
-	op := driver.Op{Kind: driver.OpWork, Work: r.result, Done: m.ends, Tag: tag}
+	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
+	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
 }
 
@@ -170,9 +170,9 @@ func (k *taskMore) again(round uint64) driver.Op {
 	switch k.kind {
 	case recordTask:
 		e := &k.record.gate
-		return driver.Op{Kind: driver.OpPost, Fn: func() { e.set(round) }}
+		return driver.Op{Kind: driver.OpFunc, Fn: func() { e.set(round) }}
 	case joinTask:
-		return driver.Op{Kind: driver.OpGate, Gate: &edgeWait{&k.record.gate, round}}
+		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&k.record.gate, round}}
 	}
 	op := k.op
 	op.Done = nil

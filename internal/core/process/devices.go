@@ -222,7 +222,7 @@ func ResetOverflowStatus(t *core.Thread, stream core.Handle) *core.Error {
 	if s.IsCaptured() {
 		return core.Captured(api, s)
 	}
-	return queue(t, api, s, driver.Op{Kind: driver.OpPost, Fn: func() {}})
+	return queue(t, api, s, driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 }
 
 // queue puts op on s, or, if that is nil, on the default stream.

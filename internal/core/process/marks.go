@@ -308,7 +308,7 @@ func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, e
 	if err != nil {
 		return on, err
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: func() {}, Tag: s.NextTag(t)}
+	op := driver.Op{Kind: driver.OpFunc, Fn: func() {}, Tag: s.NextTag(t)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Mark})
 	return observe.At{Stream: s.ID, Number: op.Tag.Task}, nil
 }

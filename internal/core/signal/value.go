@@ -38,7 +38,7 @@ const (
 type valueWait struct {
 	rt    *core.Runtime
 	v     *values
-	words driver.Words
+	words driver.WordAccess
 	addr  core.Addr
 	given uint64
 	met   func(word, given uint64) bool
@@ -143,7 +143,7 @@ func (v *values) settle(addr core.Addr) (gone []func()) {
 }
 
 // store writes a word, once, and lets those go on that wait for it.
-func (v *values) store(words driver.Words, addr core.Addr, value uint64) error {
+func (v *values) store(words driver.WordAccess, addr core.Addr, value uint64) error {
 	stored := v.waiting.Load() == 0
 	if stored {
 		if err := words.Store(addr, value); err != nil || v.waiting.Load() == 0 {
@@ -230,17 +230,17 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 }
 
 // valueWrite is what a value write does.
-func valueWrite(rt *core.Runtime, words driver.Words, addr core.Addr, value uint64) driver.Op {
+func valueWrite(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64) driver.Op {
 	v := &signalsOf(rt).values
-	return driver.Op{Kind: driver.OpWork, Dst: addr, N: 8, Order: valueOrder(rt, addr),
+	return driver.Op{Kind: driver.OpCompute, Dst: addr, N: 8, Order: valueOrder(rt, addr),
 		Work: func() error { return v.store(words, addr, value) }}
 }
 
 // valueWaitOp is what a value wait does.
-func valueWaitOp(rt *core.Runtime, words driver.Words, addr core.Addr, value uint64, flag uint32) driver.Op {
+func valueWaitOp(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64, flag uint32) driver.Op {
 	w := &valueWait{rt: rt, v: &signalsOf(rt).values, words: words, addr: addr, given: value,
 		met: valueConditions[flag]}
-	return driver.Op{Kind: driver.OpGate, Gate: w, Src: addr, N: 8, Order: valueOrder(rt, addr)}
+	return driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: addr, N: 8, Order: valueOrder(rt, addr)}
 }
 
 // WriteTask is a value write that a model makes instead of a task it had.
@@ -265,8 +265,8 @@ func WaitTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *cor
 }
 
 // wordsOf is what changes single words of device memory, if the driver can.
-func wordsOf(rt *core.Runtime, api string) (driver.Words, *core.Error) {
-	words, ok := driver.As[driver.Words](rt.Driver)
+func wordsOf(rt *core.Runtime, api string) (driver.WordAccess, *core.Error) {
+	words, ok := driver.As[driver.WordAccess](rt.Driver)
 	if !ok {
 		return nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
 			rt.Driver.Name())
@@ -293,7 +293,7 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 }
 
 // valueCall is what both calls look at; flag has to be less than flags.
-func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.Words,
+func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.WordAccess,
 	*core.Stream, *core.Error) {
 	if devAddr == 0 {
 		return nil, nil, core.IsNull(api, "devAddr")

@@ -436,7 +436,7 @@ func testEveryKindInOrder(e *env) {
 		want := append([]byte(nil), in.host...)
 		var order []int
 		post := func(i int) {
-			q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { order = append(order, i) }})
+			q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { order = append(order, i) }})
 		}
 		f := e.d.NewFlag()
 		release := func() {}
@@ -457,7 +457,7 @@ func testEveryKindInOrder(e *env) {
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 		q.Submit(driver.Op{Kind: driver.OpClear, Flag: f})
 		q.Submit(driver.Op{Kind: driver.OpOffset, Dst: meta.addr + 64, Src: meta.addr + 72, N: n})
-		q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { order = append(order, 2) }})
+		q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { order = append(order, 2) }})
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: d.addr + n - 3, N: 3, Width: 1, Value: 7})
 		copy(want[n-3:], []byte{7, 7, 7})
 		segs := driver.NewSegments()

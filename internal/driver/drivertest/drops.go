@@ -40,7 +40,7 @@ func testDrop(e *env) {
 	}
 	// What comes after Drop runs, even if what was dropped is not gone yet.
 	in, out := make(chan struct{}), make(chan struct{})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { close(in); <-out }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { close(in); <-out }})
 	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
 	<-in
 	q.Drop()
@@ -55,8 +55,8 @@ func testDrop(e *env) {
 	}
 	// A call that has not begun is never made.
 	q.block()
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { e.Error("a dropped call was made") }})
-	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.Error("a dropped post was made") }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { e.Error("a dropped call was made") }})
+	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { e.Error("a dropped post was made") }})
 	q.Drop()
 	q.finish()
 	// A wait with a time limit is dropped without a word.
@@ -142,7 +142,7 @@ func testReentrant(e *env) {
 			}
 		}
 		f = e.d.NewFlag()
-		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {}, Done: again})
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}, Done: again})
 		f.Wait(0, nil)
 		q.Wait(0, nil)
 		if m.host[1] != 1 {
@@ -205,7 +205,7 @@ func testClose(e *env) {
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	var ran atomic.Bool
 	q.Submit(fill)
-	q.Submit(driver.Op{Kind: driver.OpCall, Done: done, Fn: func() {
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Done: done, Fn: func() {
 		close(inside)
 		<-goOn
 		ran.Store(true)

@@ -56,8 +56,8 @@ func testObserver(e *env) {
 	segs.Add(dev.addr, host.addr, 100)
 	submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
 	submit(driver.Op{Kind: driver.OpSet, Flag: e.d.NewFlag()})
-	submit(driver.Op{Kind: driver.OpPost, Fn: func() {}})
-	submit(driver.Op{Kind: driver.OpCall, Fn: func() {}})
+	submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}})
+	submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}})
 	submit(driver.Op{Kind: driver.OpFail, Err: gone})
 	failed := number
 	submit(driver.Op{Kind: driver.OpAwait, Flag: flag})

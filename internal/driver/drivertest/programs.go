@@ -47,9 +47,9 @@ func (s *site) tasks(r *rand.Rand, count, most, room int, ran *atomic.Int32) []g
 			op.Kind, op.N, op.Height, op.DstPitch, op.SrcPitch = driver.OpCopy2D, uint64(w), uint64(1+r.IntN(12)), uint64(w+r.IntN(20)), uint64(w+r.IntN(20))
 			n = 12 * (w + 20)
 		case 2:
-			op = driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }, Tag: tag(i)}
+			op = driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Add(1) }, Tag: tag(i)}
 		case 3:
-			op = driver.Op{Kind: driver.OpWork, Work: func() error { ran.Add(1); return nil }, Tag: tag(i)}
+			op = driver.Op{Kind: driver.OpCompute, Work: func() error { ran.Add(1); return nil }, Tag: tag(i)}
 		}
 		if op.Kind <= driver.OpFill {
 			op.Dst, op.Src = at(n), at(n)

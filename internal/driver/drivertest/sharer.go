@@ -254,7 +254,7 @@ func testShareRunning(e *env) {
 	const part, rounds = 8 << 20, 3
 	src := e.pinned(part)
 	copy(src.host, painted(part, canary))
-	words, _ := driver.As[driver.Words](e.d)
+	words, _ := driver.As[driver.WordAccess](e.d)
 	stuck := e.queue()
 	release := stuck.block()
 	stuck.Copy(e.device(64).addr, src.addr, 64, tag(1))

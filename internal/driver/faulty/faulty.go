@@ -178,7 +178,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 func (q *queue) Submit(op driver.Op) {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork,
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpCompute,
 		driver.OpProgram, driver.OpLaunch:
 		if err := q.fault(); err != nil {
 			if op.Segs != nil {

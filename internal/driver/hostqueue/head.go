@@ -37,7 +37,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 		}
 		h.limit(op.Timeout, mu, q)
 		return false
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if !drop && op.Gate.Pass(q.Unpark) {
 			h.passed, h.expired = true, false // as above
 		}
@@ -46,7 +46,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 		}
 		h.limit(op.Timeout, mu, q)
 		return false
-	case driver.OpCall:
+	case driver.OpHostFunc:
 		if drop && !h.called {
 			return true
 		}
@@ -64,7 +64,7 @@ func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	if h.sets != 0 {
 		op.Flag.(awaited).Forget(q)
 	}
-	if op.Kind == driver.OpGate && !h.passed {
+	if op.Kind == driver.OpWaitCond && !h.passed {
 		op.Gate.Leave()
 	}
 	if h.timer != nil {
@@ -114,11 +114,11 @@ func Do(op *driver.Op) error {
 		op.Flag.(interface{ Clear() }).Clear()
 	case driver.OpAwait:
 		return op.Flag.Err()
-	case driver.OpPost:
+	case driver.OpFunc:
 		op.Fn()
-	case driver.OpWork:
+	case driver.OpCompute:
 		return op.Work()
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if g, ok := op.Gate.(interface{ Err() error }); ok {
 			return g.Err()
 		}

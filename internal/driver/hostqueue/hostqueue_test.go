@@ -150,7 +150,7 @@ func TestHeadWait(t *testing.T) {
 // TestHeadCall proves that a function is called once, and not at all if it is dropped before.
 func TestHeadCall(t *testing.T) {
 	p, calls := newParkable(), 0
-	op := &driver.Op{Kind: driver.OpCall, Fn: func() { calls++ }}
+	op := &driver.Op{Kind: driver.OpHostFunc, Fn: func() { calls++ }}
 	if !p.ready(op, true) || p.ready(op, false) || p.ready(op, false) && calls == 0 {
 		t.Error("dropped before it began, or over before it began")
 	}

@@ -44,8 +44,8 @@ func TestAreaModel(t *testing.T) {
 				for _, ok := range ready[x : x+k] {
 					all = all && ok
 				}
-				tr := &tract{area: &r}
-				if got := tr.allReady(&ranges.Span[*tract]{Start: start + uintptr(x*extent), Size: uint64(k) * extent, Of: tr}); got != all {
+				tr := &mappedRange{area: &r}
+				if got := tr.allReady(&ranges.Span[*mappedRange]{Start: start + uintptr(x*extent), Size: uint64(k) * extent, Of: tr}); got != all {
 					t.Fatalf("%d extents from %d: ready %v, want %v", k, x, got, all)
 				}
 			},

@@ -69,7 +69,7 @@ func TestBatchShared(t *testing.T) {
 			must(t, err)
 			src, err := dev.Alloc(most*size, driver.PageNormal)
 			must(t, err)
-			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // by pieces, for which nobody helps
+			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // by fragments, for which nobody helps
 				must(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: src + at, N: parallelBytes / 2, Width: 1, Value: 7}))
 			}
 			sink := &log{make(chan error, 1)}

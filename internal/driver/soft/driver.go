@@ -264,7 +264,7 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 		}
 		return driver.Location{Place: driver.Nowhere}
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil {
+	if s := d.virtual.mapped.Find(addr); s != nil {
 		return driver.Location{Place: s.Of.place, Device: s.Of.device, Room: roomIn(s, addr)}
 	}
 	if d.virtual.reserved.Find(addr) != nil {
@@ -286,7 +286,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 		if r, ok := a.Find(addr); ok {
 			al.Start, al.Size, al.PageSize, al.ID = r.Start, r.Size, r.PageSize, r.ID
 		}
-	} else if s := d.virtual.tracts.Find(addr); s != nil {
+	} else if s := d.virtual.mapped.Find(addr); s != nil {
 		al.Start, al.Size, al.PageSize, al.ID = s.Start, s.Size, s.Of.page, s.Of.id
 	} else if r, ok := d.hosts.find(addr); ok && al.Place != driver.Nowhere {
 		al.Start, al.Size, al.ID = r.start, r.size, r.id

@@ -170,7 +170,7 @@ func TestHelperFault(t *testing.T) {
 }
 
 // TestCutSplitsLargeSegments: no chunk is left with more than one claim's worth of bytes, and every byte is in one
-// piece.
+// fragment.
 func TestCutSplitsLargeSegments(t *testing.T) {
 	s := driver.NewSegments()
 	s.Add(1<<40, 1<<41, 3*chunkBytes+5)
@@ -185,7 +185,7 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 			t.Errorf("a segment of %d bytes was left", g.N)
 		}
 		if g.Src-1<<41 != g.Dst-1<<40 && g.Dst < 1<<42 {
-			t.Errorf("a piece lost its other end: %#x from %#x", g.Dst, g.Src)
+			t.Errorf("a fragment lost its other end: %#x from %#x", g.Dst, g.Src)
 		}
 		if covered[g.Dst] != 0 {
 			t.Errorf("%#x is there twice", g.Dst)
@@ -194,7 +194,7 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 		total += g.N
 	}
 	if total != s.Bytes || covered[1<<40+3*chunkBytes] != 5 || covered[1<<42] != 7 {
-		t.Errorf("the pieces are not the whole: %v", covered)
+		t.Errorf("the fragments are not the whole: %v", covered)
 	}
 	if got := int(j.cuts[len(j.cuts)-1]); got != len(s.List) {
 		t.Errorf("chunks end at segment %d of %d", got, len(s.List))

@@ -221,9 +221,9 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			w.failed = append(w.failed, failure(tag, driver.ErrTimeout))
 		case "post", "call":
 			w.log = append(w.log, id)
-			op := driver.Op{Kind: driver.OpPost}
+			op := driver.Op{Kind: driver.OpFunc}
 			if kind == "call" {
-				op.Kind = driver.OpCall
+				op.Kind = driver.OpHostFunc
 			}
 			add(q, op)
 		case "wait":
@@ -270,7 +270,7 @@ func (m *machine) run(t *rapid.T, dev driver.Device, p *program) {
 			return
 		}
 		op := s.op
-		if op.Kind == driver.OpPost || op.Kind == driver.OpCall {
+		if op.Kind == driver.OpFunc || op.Kind == driver.OpHostFunc {
 			op.Fn = func() { logs[s.queue] = append(logs[s.queue], int(op.Tag.Task)) }
 		}
 		if op.Kind == driver.OpCopy && op.N%2 == 0 {

@@ -105,7 +105,7 @@ func TestGuardRegistered(t *testing.T) {
 					t.Errorf("closable: %#x to %#x", lo, hi)
 				}
 				if err := d.Protect(first, last, driver.NoAccess); err == nil {
-					t.Error("closed without a second view")
+					t.Error("closed without a shadow")
 				}
 				must(t, d.Unregister(start))
 				return

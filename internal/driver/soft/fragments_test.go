@@ -11,9 +11,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestPiecesModel does random work on host memory of which parts are registered and closed, and the same on plain
+// TestFragmentsModel does random work on host memory of which parts are registered and closed, and the same on plain
 // bytes. Wherever the borders between views lie, the bytes end alike.
-func TestPiecesModel(t *testing.T) {
+func TestFragmentsModel(t *testing.T) {
 	const size = 64 << 10
 	mem := mmap(t, -1, size, readWrite, unix.MAP_PRIVATE)
 	base := addressOf(mem)
@@ -120,7 +120,7 @@ func TestPiecesModel(t *testing.T) {
 }
 
 // Large copies over several views, with helpers, on a queue.
-func TestPiecesLarge(t *testing.T) {
+func TestFragmentsLarge(t *testing.T) {
 	const size = 4 << 20
 	d := guardian(t)
 	dev, err := d.Open(0)
@@ -163,7 +163,7 @@ func TestPiecesLarge(t *testing.T) {
 }
 
 // A descriptor may lie on the border of two views.
-func TestPiecesDescriptor(t *testing.T) {
+func TestFragmentsDescriptor(t *testing.T) {
 	d := guardian(t)
 	dev, err := d.Open(0)
 	must(t, err)
