@@ -92,8 +92,6 @@ func (c *unbuiltCall) elsewhere(i int) bool {
 	return s != nil && current != nil && s.Context != current
 }
 
-func (c *unbuiltCall) captured(i int) bool { return c.stream(i).IsCaptured() }
-
 func (c *unbuiltCall) liveModel(i int) bool { return c.t.Runtime.isModel(Handle(c.a[i])) }
 
 // bound and made are about what cannot be made yet.
