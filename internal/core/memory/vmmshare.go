@@ -288,7 +288,8 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	switch {
 	case s.Device == int(d.Phys) && t.Runtime.Broker.Owns(k):
 		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
-			"was exported by this process, which has the memory on device %d already; another device can have it", d.User)
+			"was exported by this process, which has the memory on device %d already; another device can have it",
+			d.User)
 	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
 		return core.Unsupported(api, "shareableHandle",
 			"is host memory in normal pages, which a device cannot have; allocate it with huge pages")

@@ -104,7 +104,7 @@ func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool,
 	wg.Wait()
 	for _, err := range errs {
 		if errors.Is(err, driver.ErrAborted) {
-			return driver.ErrAborted // as it is: that nobody is told of
+			return driver.ErrAborted // as it is: that is not reported
 		}
 	}
 	return errors.Join(errs...)

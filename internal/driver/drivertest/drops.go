@@ -17,7 +17,8 @@ func testDrop(e *env) {
 	for round := range 3 {
 		q.block()
 		for i := range 500 {
-			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i), Done: func() { dones.Add(1) }})
+			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i),
+				Done: func() { dones.Add(1) }})
 			q.Copy(m.addr, m.addr+1, 1, tag(i))
 		}
 		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
@@ -136,7 +137,8 @@ func testReentrant(e *env) {
 		var again func()
 		again = func() {
 			if left--; left > 0 {
-				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: uint32(left), Done: again})
+				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: uint32(left),
+					Done: again})
 			} else {
 				q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 			}
@@ -151,14 +153,15 @@ func testReentrant(e *env) {
 	}
 }
 
-// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again once it
-// is open.
+// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again
+// once it is open.
 func testShut(e *env) {
 	q := e.queue()
 	m := e.pinned(2)
 	var dones atomic.Int32
 	fill := func(value uint32) {
-		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: value, Done: func() { dones.Add(1) }})
+		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: value,
+			Done: func() { dones.Add(1) }})
 	}
 	never := e.d.NewFlag()
 	await := func() {

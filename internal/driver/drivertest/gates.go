@@ -168,7 +168,7 @@ func testWork(e *env) {
 	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(log, want) {
 		e.Fatalf("in the order %v", log)
 	}
-	// What comes before is done, what comes behind is not.
+	// What comes before is done, what comes after is not.
 	if v, ok := driver.As[driver.HostViewer](e.d); ok {
 		dev, src := e.device(4096), e.pinned(4096)
 		copy(src.host, noise(1, 4096))

@@ -34,8 +34,8 @@ func (o *observed) Ran(tag driver.Tag, began, ended int64, err error) {
 	o.order = append(o.order, tag.Task)
 }
 
-// testObserver: each operation is told once, in the order of the queue, with times that fit: those that ran, that failed and
-// that were dropped.
+// testObserver: each operation is told once, in the order of the queue, with times that fit: those that ran, that
+// failed and that were dropped.
 func testObserver(e *env) {
 	o := new(observed)
 	q := e.dev.NewQueue(driver.QueueOptions{Sink: &queue{}, Observer: o})

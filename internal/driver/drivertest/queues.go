@@ -79,7 +79,10 @@ func testPost(e *env) {
 	release := q.block()
 	for i := range 1000 {
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 2, Width: 4, Value: uint32(i)})
-		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { order = append(order, i, int(m.host[0])|int(m.host[1])<<8) }})
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+			order = append(order, i,
+				int(m.host[0])|int(m.host[1])<<8)
+		}})
 	}
 	release()
 	q.finish()
@@ -106,10 +109,11 @@ func (e *env) everyOp() map[string]driver.Op {
 		return segs
 	}
 	return map[string]driver.Op{
-		"copy":        {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 100},
-		"large copy":  {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 2 << 20},
-		"2-D":         {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 10, Height: 10, DstPitch: 10, SrcPitch: 20},
-		"large 2-D":   {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 1000, Height: 1000, DstPitch: 1000, SrcPitch: 1001},
+		"copy":       {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 100},
+		"large copy": {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 2 << 20},
+		"2-D":        {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 10, Height: 10, DstPitch: 10, SrcPitch: 20},
+		"large 2-D": {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 1000, Height: 1000, DstPitch: 1000,
+			SrcPitch: 1001},
 		"batch":       {Kind: driver.OpBatch, Segs: batch(5, 10)},
 		"large batch": {Kind: driver.OpBatch, Segs: batch(4000, 500)},
 		"fill":        {Kind: driver.OpFill, Dst: a.addr, N: 100, Width: 4},
@@ -288,7 +292,8 @@ func testFailures(e *env) {
 					fault(driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: tag(i)})
 				}
 			default:
-				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + uintptr(i), N: 1, Width: 1, Value: 1, Tag: tag(i)})
+				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + uintptr(i), N: 1, Width: 1, Value: 1,
+					Tag: tag(i)})
 			}
 		}
 		if queued {

@@ -109,7 +109,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// A task fails in its turn, with its tag; only copies and fills do, and what they hold is given back.
+// A task fails in its turn, with its tag; only copies and fills do, and what they hold is freed.
 func TestFailTask(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)

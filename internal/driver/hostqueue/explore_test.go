@@ -20,7 +20,7 @@ type rig struct {
 	ran    int // and how often one has left it
 	ops    []*probe
 	wrong  []string
-	failed int // tasks that the Sink was told of
+	failed int // tasks that the Sink received
 }
 
 // probe is an operation that was submitted.
@@ -33,7 +33,7 @@ func (p *probe) ends() {
 	p.done++
 }
 
-// over tells whether the operation has ended. Its order with that is explored, too.
+// over reports whether the operation has ended. Its order with that is explored, too.
 func (p *probe) over() bool {
 	step(p, nil)
 	return p.done == 1
@@ -180,7 +180,7 @@ func (r *rig) allRan() {
 // limited is a wait that may give up at any time.
 var limited = LimitOf(time.Hour, nil)
 
-// gate opens when it is told to.
+// gate opens when the test says so.
 type gate struct {
 	mu   Mutex
 	open bool
@@ -223,7 +223,10 @@ var programs = []struct {
 		r := newRig(x, 1)
 		x.Start("submitter", false, func() {
 			p := r.post()
-			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(p.over(), "the second task ran before the first") }})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(p.over(),
+					"the second task ran before the first")
+			}})
 		})
 		x.Start("submitter", false, func() { r.post() })
 		return func() error { r.allRan(); return r.end(0) }
@@ -303,7 +306,10 @@ var programs = []struct {
 		r, f := newRig(x, 1), new(testFlag)
 		x.Start("submitter", false, func() {
 			p := r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
-			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(f.IsSet() && p.over(), "passed a flag that is not set") }})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(f.IsSet() && p.over(),
+					"passed a flag that is not set")
+			}})
 		})
 		x.Start("setter", false, f.Set)
 		return func() error { r.wants(r.ops[1].ran == 1, "not run"); return r.end(0) }
@@ -338,7 +344,10 @@ var programs = []struct {
 		r := newRig(x, 1)
 		x.Start("submitter", false, func() {
 			p := r.submit(driver.Op{Kind: driver.OpHostFunc})
-			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(p.over() && p.ran == 1, "ran before the function had returned") }})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(p.over() && p.ran == 1,
+					"ran before the function had returned")
+			}})
 			r.waitFor(limited)
 		})
 		return func() error { r.allRan(); return r.end(0) }
@@ -459,7 +468,8 @@ func TestExplore(t *testing.T) {
 			if err := x.Explore(tt.p, most); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.Runs, x.Pruned, x.Steps, x.Deepest, time.Since(began))
+			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.Runs, x.Pruned, x.Steps,
+				x.Deepest, time.Since(began))
 		})
 	}
 }

@@ -23,7 +23,7 @@ type awaited interface {
 	Forget(q Parkable)
 }
 
-// Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
+// Ready reports whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
 // that op is to be discarded. mu is the lock of q, and held.
 func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	switch op.Kind {
@@ -59,7 +59,8 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	return true
 }
 
-// Leave ends what Ready has arranged for op, which is taken, and tells whether its time was up. The lock of q is held.
+// Leave ends what Ready has arranged for op, which is taken, and reports whether its time was up. The lock of q is
+// held.
 func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	if h.sets != 0 {
 		op.Flag.(awaited).Forget(q)

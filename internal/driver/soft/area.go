@@ -24,7 +24,8 @@ type area struct {
 // newArea is an area with nothing in it.
 func newArea(start uintptr, size uint64, delta uintptr) area {
 	words := (size/extent + 31) / 32
-	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words), bare: make([]atomic.Uint32, words)}
+	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words),
+		bare: make([]atomic.Uint32, words)}
 }
 
 // mark says of n bytes at addr that they are not ready, and whether they are bare.
@@ -76,8 +77,8 @@ func (r *area) prepareExtent(x uint64, bit uint32, end uintptr) error {
 	return nil
 }
 
-// allReady tells whether every extent of a mappedRange is ready. It may say no for a very large one: looking would take too
-// long.
+// allReady reports whether every extent of a mappedRange is ready. It may say no for a very large one: looking would
+// take too long.
 func (t *mappedRange) allReady(s *ranges.Span[*mappedRange]) bool {
 	const tooLarge = 4 << 30
 	if s.Size > tooLarge {

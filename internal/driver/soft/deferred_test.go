@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// lent is addresses that were used, and how they are given back.
+// lent is addresses that were used, and how they are freed.
 type lent struct {
 	name string
 	take func(d *Driver) (uintptr, error)
@@ -33,7 +33,7 @@ var lents = []lent{
 	{"managed memory", func(d *Driver) (uintptr, error) { return d.AllocManaged(extent, 0) }, (*Driver).FreeManaged},
 }
 
-// isTaken tells whether somebody has the addresses.
+// isTaken reports whether somebody has the addresses.
 func isTaken(at uintptr) bool {
 	if arena.ReserveAt(at, extent) != nil {
 		return true
@@ -42,7 +42,7 @@ func isTaken(at uintptr) bool {
 	return false
 }
 
-// deferrals is how many wait to be given back.
+// deferrals is how many wait to be freed.
 func (d *Driver) deferrals() int {
 	d.quiesce.mu.Lock()
 	defer d.quiesce.mu.Unlock()

@@ -239,8 +239,8 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 // streamBatch is from how many bytes on a batch is written past the cache.
 const streamBatch = 4 << 20
 
-// resolver resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and comparing
-// with its bounds is cheaper than looking it up.
+// resolver resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and
+// comparing with its bounds is cheaper than looking it up.
 type resolver struct {
 	d        *Driver
 	pageable bool

@@ -52,8 +52,8 @@ func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error
 	return nil
 }
 
-// inFragments carries out op if its memory is not one fragment, and reports whether it did. A batch loses the segments that
-// were carried out, and is still to be done.
+// inFragments carries out op if its memory is not one fragment, and reports whether it did. A batch loses the
+// segments that were carried out, and is still to be done.
 func (d *Driver) inFragments(op *driver.Op, pageable bool, q *queue) (done bool, err error) {
 	one := func(addr uintptr, n uint64) bool { return d.contiguous(addr, n) == n }
 	switch op.Kind {
@@ -63,7 +63,8 @@ func (d *Driver) inFragments(op *driver.Op, pageable bool, q *queue) (done bool,
 		}
 		return true, d.copyFragments(op, pageable, q)
 	case driver.OpCopy2D:
-		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src, (op.Height-1)*op.SrcPitch+op.N) {
+		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src,
+			(op.Height-1)*op.SrcPitch+op.N) {
 			return false, nil
 		}
 		if err := d.whole(op, pageable); err != nil {

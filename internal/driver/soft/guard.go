@@ -16,9 +16,11 @@ import (
 // differs from others in this:
 //
 //   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
-//     of the window has been, so that a stale address is known as such. The windows are larger than the memory, for that.
+//     of the window has been, so that a stale address is known as such. The windows are larger than the memory,
+//     for that.
 //   - Freed pinned memory is closed to the program.
-//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see fence.go).
+//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see
+//     fence.go).
 //   - Registered memory gets a shadow, so that it can be closed too (see shadow).
 //
 // Memory that is mapped into reservations, imported or managed cannot be closed: Closable finds nothing there.

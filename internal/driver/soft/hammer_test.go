@@ -249,7 +249,8 @@ func TestHammerDrop(t *testing.T) {
 					dawdle(rnd)
 					f.Set()
 				case 1:
-					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
+					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f,
+						Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
 				case 2:
 					seed := rnd.Uint64()
 					submit(q, driver.Op{Kind: driver.OpHostFunc, Fn: func() { dawdle(rand.New(rand.NewPCG(2, seed))) }})

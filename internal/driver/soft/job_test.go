@@ -87,7 +87,8 @@ func TestJobHammer(t *testing.T) {
 			for i := range rounds {
 				v := byte(i*7 + g)
 				size := n - uint64(rnd.IntN(400_000))
-				if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: src, N: size, Width: 1, Value: uint32(v)}); err != nil {
+				if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: src, N: size, Width: 1,
+					Value: uint32(v)}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -95,7 +96,8 @@ func TestJobHammer(t *testing.T) {
 				case 0:
 					q.Copy(dst, src, size, driver.Tag{})
 				case 1:
-					q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: dst, Src: src, N: 1000, Height: size / 1000, DstPitch: 1000, SrcPitch: 1000})
+					q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: dst, Src: src, N: 1000, Height: size / 1000,
+						DstPitch: 1000, SrcPitch: 1000})
 					size = size / 1000 * 1000
 				case 2:
 					segs := driver.NewSegments()
@@ -106,7 +108,8 @@ func TestJobHammer(t *testing.T) {
 				}
 				for !q.Wait(time.Duration(rnd.IntN(3))*50*time.Microsecond, nil) {
 				}
-				if got := bytesAt(dst, size); got[0] != v || got[size-1] != v || bytes.Count(got, []byte{v}) != int(size) {
+				if got := bytesAt(dst, size); got[0] != v || got[size-1] != v || bytes.Count(got,
+					[]byte{v}) != int(size) {
 					t.Errorf("goroutine %d, round %d: not whole", g, i)
 					return
 				}

@@ -246,7 +246,8 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	}
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
-		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args, Size: o.Size,
+		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
+		Size: o.Size,
 	}
 	if err := d.reachArgs(l); err != nil {
 		return err

@@ -18,19 +18,21 @@ type mapsLine struct {
 	path   string
 }
 
-// sharable tells whether the memory can be mapped a second time.
+// sharable reports whether the memory can be mapped a second time.
 func (m *mapsLine) sharable() bool {
-	device := strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/dev/shm/") && !strings.HasPrefix(m.path, "/dev/zero")
+	device := strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/dev/shm/") &&
+		!strings.HasPrefix(m.path, "/dev/zero")
 	return m.shared && m.prot&unix.PROT_READ != 0 && !device
 }
 
-// movable tells whether the memory is the program's alone, and of no file.
+// movable reports whether the memory is the program's alone, and of no file.
 func (m *mapsLine) movable() bool {
-	own := m.path == "" || m.path == "[heap]" || strings.HasPrefix(m.path, "[anon:") && !strings.HasPrefix(m.path, "[anon: Go")
+	own := m.path == "" || m.path == "[heap]" || strings.HasPrefix(m.path, "[anon:") && !strings.HasPrefix(m.path,
+		"[anon: Go")
 	return !m.shared && m.prot&unix.PROT_READ != 0 && m.inode == 0 && own
 }
 
-// gapless tells whether the list covers all from lo to hi.
+// gapless reports whether the list covers all from lo to hi.
 func gapless(list []mapsLine, lo, hi uintptr) bool {
 	for _, m := range list {
 		if m.lo > lo {

@@ -160,7 +160,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	if w == nil {
 		return true
 	}
-	for i := 0; i < lingers && !w.Told(); i++ {
+	for i := 0; i < lingers && !w.Woken(); i++ {
 		if q.assist(l, w.Target) {
 			i = 0
 		}

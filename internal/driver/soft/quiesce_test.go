@@ -32,7 +32,7 @@ func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	return d, dev, dst, src
 }
 
-// over tells whether c is closed within a moment.
+// over reports whether c is closed within a moment.
 func over(c <-chan struct{}, moment time.Duration) bool {
 	select {
 	case <-c:
@@ -260,7 +260,8 @@ func TestQuiesceForgets(t *testing.T) {
 	if n := known(); n != len(open) {
 		t.Errorf("%d queues are known, %d are open", n, len(open))
 	}
-	if all := d.quiesce.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue), open[0].(*queue)}) {
+	if all := d.quiesce.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue),
+		open[0].(*queue)}) {
 		t.Errorf("%d queues were paused", len(all))
 	}
 	d.quiesce.pauseAll(false)

@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// A shadow is a second mapping of registered memory: the engine works through it while the program's own is closed. Only
-// whole pages have one; what lies on the first and last page beside the range is not the device's business.
+// A shadow is a second mapping of registered memory: the engine works through it while the program's own is closed.
+// Only whole pages have one; what lies on the first and last page beside the range is not the device's business.
 //
 // Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes
 // their place at the same address, and moves back when the range is unregistered. Other threads may use the memory
@@ -108,7 +108,7 @@ func (s *shadow) share(p fragment) error {
 	return remap(p.lo, 0, p.lo-s.lo+s.view, uint64(p.hi-p.lo))
 }
 
-// move puts private memory into the file and tells up to where that was possible.
+// move puts private memory into the file and returns up to where that was possible.
 func (s *shadow) move(p fragment, file *memfile) uintptr {
 	if file.open(uint64(s.hi-s.lo)) != nil {
 		return p.lo
@@ -259,7 +259,8 @@ func (f *memfile) close() {
 
 // mapAt maps n bytes of the file from off on at addr, in place of what is there.
 func (f *memfile) mapAt(addr uintptr, n uint64, prot int, off uintptr) error {
-	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED, uintptr(f.fd), off)
+	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED,
+		uintptr(f.fd), off)
 	if e != 0 {
 		return fmt.Errorf("map %d bytes at %#x: %w", n, addr, e)
 	}
@@ -276,7 +277,7 @@ func remap(from, old, to uintptr, n uint64) error {
 	return nil
 }
 
-// mapped tells whether the program still has memory at all of the n bytes at addr: the shadow alone would not show
+// mapped reports whether the program still has memory at all of the n bytes at addr: the shadow alone would not show
 // that it has gone.
 func mapped(addr uintptr, n uint64) bool {
 	lo := floor(addr)

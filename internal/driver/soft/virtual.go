@@ -40,8 +40,9 @@ type virtual struct {
 	slack    slack                // guarded by mu
 }
 
-// mappedRange is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of
-// one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes its place.
+// mappedRange is memory at addresses that follow each other: mappings of one reservation that touch, are on one
+// device and of one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes
+// its place.
 type mappedRange struct {
 	*area
 	place  driver.Place
@@ -327,7 +328,7 @@ func (d *Driver) Unmap(addr uintptr) error {
 	return errors.Join(err, last.end())
 }
 
-// unmap takes the mapping away that starts at addr, and returns its memory if that is to be given back now.
+// unmap takes the mapping away that starts at addr, and returns its memory if that is to be freed now.
 func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -417,7 +418,7 @@ func (v *virtual) newID() uint64 {
 	return mappedID | v.lastID
 }
 
-// lose gives back the memory of a device that is being closed: where it was mapped there is nothing any more.
+// lose frees the memory of a device that is being closed: where it was mapped there is nothing any more.
 func (v *virtual) lose(device int32) error {
 	v.mu.Lock()
 	var errs []error
@@ -446,7 +447,7 @@ func (v *virtual) lose(device int32) error {
 	return errors.Join(errs...)
 }
 
-// close gives back everything. Nobody uses it any more.
+// close frees everything. Nobody uses it any more.
 func (v *virtual) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -99,7 +99,7 @@ func (m *virtualModel) write(addr uintptr, b []byte) {
 	m.each(addr, uint64(len(b)), func(to []byte) { b = b[copy(to, b):] })
 }
 
-// meet tells whether two ranges have a byte in common, under whatever addresses.
+// meet reports whether two ranges have a byte in common, under whatever addresses.
 func (m *virtualModel) meet(x, y uintptr, n uint64) bool {
 	seen := map[*byte]bool{}
 	const grain = 4096
@@ -126,7 +126,8 @@ func (m *virtualModel) address() uintptr {
 			break
 		}
 	}
-	off := rapid.OneOf(rapid.SampledFrom([]int{0, 1, extent - 1, extent - 100}), rapid.IntRange(0, extent-1)).Draw(m.T, "offset")
+	off := rapid.OneOf(rapid.SampledFrom([]int{0, 1, extent - 1, extent - 100}), rapid.IntRange(0, extent-1)).Draw(m.T,
+		"offset")
 	return a.addr + uintptr(x*extent+off)
 }
 
@@ -187,7 +188,8 @@ func (m *virtualModel) create(t *rapid.T) {
 	r, err := m.d.Reserve(uint64(n)*extent, 0)
 	m.want("reserve", err, nil)
 	m.want("map", m.d.Map(r, mem), nil)
-	m.want("fill", m.d.Run(driver.Op{Kind: driver.OpFill, Dst: r, N: uint64(n) * extent, Width: 1, Value: uint32(v)}), nil)
+	m.want("fill", m.d.Run(driver.Op{Kind: driver.OpFill, Dst: r, N: uint64(n) * extent, Width: 1, Value: uint32(v)}),
+		nil)
 	m.want("unmap", m.d.Unmap(r), nil)
 	m.want("release", m.d.Release(r), nil)
 }
