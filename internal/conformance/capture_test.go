@@ -28,7 +28,10 @@ func proveCaptureInfo() {
 	})
 	prove("aclmdlRICaptureGetInfo", 3, func(e *env) *core.Error {
 		var s abi.MdlRICaptureStatus
-		e.want(model.MdlRICaptureGetInfo(e.on(machine{product: "310B"}).th, garbage, &s, nil), abi.ErrRTFeatureNotSupport)
+		e.want(
+			model.MdlRICaptureGetInfo(e.on(machine{product: "310B"}).th, garbage, &s, nil),
+			abi.ErrRTFeatureNotSupport,
+		)
 		return model.MdlRICaptureGetInfo(e.on(machine{product: "910"}).th, garbage, &s, nil)
 	})
 	behaves("aclmdlRICaptureGetInfo", func(e *env) {
@@ -40,7 +43,9 @@ func proveCaptureInfo() {
 			is(o, "status", status, abi.ModelRiCaptureStatusNone)
 			is(o, "model", made, core.Handle(0))
 			status, made = abi.ModelRiCaptureStatusActive, garbage
-			o.ok(model.MdlRICaptureGetInfo(o.stranger(), s, &status, nil)) // either may be NULL, and no context is needed
+			o.ok(
+				model.MdlRICaptureGetInfo(o.stranger(), s, &status, nil),
+			) // either may be NULL, and no context is needed
 			o.ok(model.MdlRICaptureGetInfo(o.stranger(), s, nil, &made))
 			is(o, "status", status, abi.ModelRiCaptureStatusNone)
 			is(o, "model", made, core.Handle(0))

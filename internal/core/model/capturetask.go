@@ -75,7 +75,7 @@ func typeOf(kind observe.Kind) abi.MdlRITaskType {
 	return abi.ModelRiTaskDefault
 }
 
-// touchesMore tells whether an operation may touch memory that it does not name, or is looked at by others to learn
+// touchesMore reports whether an operation may touch memory that it does not name, or is looked at by others to learn
 // that what came before it is done.
 func touchesMore(op *driver.Op) bool {
 	return op.Kind == driver.OpCompute && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
@@ -180,7 +180,8 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *c
 		return true, core.Unsupported(
 			api,
 			"event",
-			"stream %d is being captured, which takes events of aclrtCreateEventExWithFlag only, and those with ACL_EVENT_EXTERNAL",
+			"stream %d is being captured, which takes events of aclrtCreateEventExWithFlag only, and those with "+
+				"ACL_EVENT_EXTERNAL",
 			s.ID,
 		)
 	}
@@ -266,7 +267,8 @@ func collide(t *core.Thread, api string, s *core.Stream, one, other *Model) *cor
 		api,
 		abi.ErrStreamCaptureConflict,
 		"stream",
-		"stream %d is being captured into model %d, and the event belongs to the capture of model %d; both are of no use now",
+		"stream %d is being captured into model %d, and the event belongs to the capture of model %d; both are of "+
+			"no use now",
 		s.ID,
 		one.id,
 		other.id,

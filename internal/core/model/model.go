@@ -27,7 +27,7 @@ type Model struct {
 	mu       sync.Mutex
 	state    modelState           // guarded by mu
 	gone     bool                 // guarded by mu; it is destroyed
-	broke    abi.Code             // guarded by mu; the code that the end of a task group returns for a capture of no use
+	broke    abi.Code             // guarded by mu; what the end of a task group returns for a capture of no use
 	why      string               // guarded by mu; why the capture is invalid, or the model unusable
 	name     string               // guarded by mu
 	mode     abi.MdlRICaptureMode // guarded by mu; of the capture
@@ -149,7 +149,9 @@ func findModel(t *core.Thread, api, arg string, h core.Handle) (*Model, *core.Er
 // ofContext refuses a model of another context than the current one.
 func ofContext(t *core.Thread, api string, m *Model, c *core.Context) *core.Error {
 	if m.ctx != c {
-		return core.Fail(api, abi.ErrRTModelContext, "modelRI", "model %d belongs to context %#x, but %#x is current in this thread", m.id, uintptr(m.ctx.Handle), uintptr(c.Handle)).
+		return core.Fail(api, abi.ErrRTModelContext, "modelRI",
+			"model %d belongs to context %#x, but %#x is current in this thread", m.id, uintptr(m.ctx.Handle),
+			uintptr(c.Handle)).
 			Because(core.OtherContext, 0)
 	}
 	return nil
@@ -173,7 +175,7 @@ func (m *Model) addLane(user *core.Stream) *lane {
 	return l
 }
 
-// destroy ends the model: functions of the program are called, and what it has is given back. The first caller does it
+// destroy ends the model: functions of the program are called, and what it has is released. The first caller does it
 // and gets true. wait is how long executions that are under way are waited for; a context that goes has dropped them.
 func (m *Model) destroy() bool {
 	m.mu.Lock()
@@ -257,7 +259,8 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 		)
 	}
 	if !m.destroy() {
-		return core.Fail(api, abi.ErrRTInvalidHandle, "modelRI", "%#x was destroyed by another thread meanwhile", uintptr(modelRI)).
+		return core.Fail(api, abi.ErrRTInvalidHandle, "modelRI", "%#x was destroyed by another thread meanwhile",
+			uintptr(modelRI)).
 			Because(core.Gone, uintptr(modelRI))
 	}
 	return nil
@@ -265,7 +268,8 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 
 // settle waits until no execution is queued or running; false if that takes longer than limit.
 func (m *Model) settle(limit time.Duration) bool {
-	for until, pause := time.Now().Add(limit), time.Microsecond; m.runs.Load() > 0; pause = min(2*pause, time.Millisecond) {
+	until, pause := time.Now().Add(limit), time.Microsecond
+	for ; m.runs.Load() > 0; pause = min(2*pause, time.Millisecond) {
 		if time.Now().After(until) {
 			return false
 		}

@@ -294,7 +294,8 @@ func TestModelAllocs(t *testing.T) {
 	}
 	var m core.Handle
 	coretest.OK(t, model.MdlRICaptureEnd(th, s.streams[0], &m))
-	if got := testing.AllocsPerRun(100, func() { coretest.OK(t, model.MdlRIExecuteAsync(th, m, s.streams[0])) }); got != 0 {
+	run := func() { coretest.OK(t, model.MdlRIExecuteAsync(th, m, s.streams[0])) }
+	if got := testing.AllocsPerRun(100, run); got != 0 {
 		t.Errorf("an execution allocates %v times", got)
 	}
 	coretest.OK(t, th.SynchronizeStream(s.streams[0]))

@@ -50,8 +50,9 @@ func (m *Model) show(i int32) shown {
 		return shown{fmt.Sprintf("MEM_WAIT_VALUE_%d", k.value.Addr), "MEM_WAIT_VALUE", 15}
 	}
 	kind := map[driver.OpKind]string{
-		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC", driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC",
-		driver.OpHostFunc: "HOSTFUNC_CALLBACK", driver.OpWaitCond: "NOTIFY_WAIT", driver.OpFunc: "NOTIFY_RECORD", driver.OpCompute: "REDUCE_ASYNC",
+		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC",
+		driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC", driver.OpHostFunc: "HOSTFUNC_CALLBACK",
+		driver.OpWaitCond: "NOTIFY_WAIT", driver.OpFunc: "NOTIFY_RECORD", driver.OpCompute: "REDUCE_ASYNC",
 	}[k.op.Kind]
 	if kind == "" {
 		kind = "TASK"

@@ -218,7 +218,7 @@ func (l *lane) TaskFailed(err error) {
 	}
 }
 
-// modelFailure is a task of a model that failed, as the stream that the model was launched on tells it.
+// modelFailure is a task of a model that failed, as the stream that the model was launched on reports it.
 type modelFailure struct{ err error }
 
 func (f modelFailure) Error() string { return "a task of the model failed: " + f.err.Error() }

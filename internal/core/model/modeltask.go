@@ -30,7 +30,7 @@ func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Err
 	)
 }
 
-// has32 tells whether the model has a task with that number.
+// has32 reports whether the model has a task with that number.
 func (m *Model) has32(i uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,7 +176,7 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	return nil
 }
 
-// changing tells whether a task of the model may be changed, and begins a change. mu is held.
+// changing reports whether a task of the model may be changed, and begins a change. mu is held.
 func (m *Model) changing(api string) *core.Error {
 	switch {
 	case m.runs.Load() > 0:
@@ -438,5 +438,5 @@ func MdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) *core.Error {
 	return nil
 }
 
-// has tells whether an event is known to the model. mu is held.
+// has reports whether an event is known to the model. mu is held.
 func (m *Model) has(e *core.Event) bool { return slices.Contains(m.events, e) }
