@@ -14,26 +14,44 @@ const (
 
 // Runtime: caller errors (107xxx).
 const (
-	ErrRTParamInvalid          Code = 107000 // An argument failed a check in the runtime or the driver (bad range, size over capacity, wrong memory location, driver rejected an address).
-	ErrRTInvalidDeviceid       Code = 107001 // Device id outside the usable range.
-	ErrRTContextNull           Code = 107002 // The calling thread has no usable context (no device set, or the context died).
-	ErrRTStreamContext         Code = 107003 // The stream belongs to another context than the current one.
-	ErrRTEventTimestampInvalid Code = 107006 // An event carries no valid time stamp.
-	ErrRTAddrUnaligned         Code = 107008 // Address not aligned as needed.
-	ErrRTStreamSubscribe       Code = 107011 // Stream subscription conflict: already subscribed, not subscribed, or used by the other callback mechanism.
-	ErrRTThreadSubscribe       Code = 107012 // Thread subscription conflict: thread not subscribed, or subscribed in an incompatible way.
-	ErrRTStreamNoCbReg         Code = 107015 // A callback was launched on a stream no thread has subscribed.
-	ErrRTInvalidMemoryType     Code = 107016 // Memory attribute or type out of range.
-	ErrRTInvalidHandle         Code = 107017 // A handle is not a live object of the expected kind (destroyed, garbage, or another kind).
-	ErrRTWaitTimeout           Code = 107019 // A wait timed out.
-	ErrRTTaskTimeout           Code = 107020 // A task timed out on the device (reported at synchronisation).
-	ErrRTSysparamoptNotSet     Code = 107021 // The context has no value for this system parameter yet.
-	ErrRTDeviceTaskAbort       Code = 107022 // The device is aborting tasks or its tasks were aborted.
-	ErrRTStreamAbort           Code = 107023 // The stream was aborted while being waited on.
-	ErrRTStreamNotCaptured     Code = 107029 // The stream is not in capture state although the call needs it.
-	ErrRTSymbolNotFound        Code = 107042 // Device symbol not found.
-	ErrRTInvalidSymbol         Code = 107043 // Symbol is not a valid device symbol.
-	ErrRTInvalidDeviceFunction Code = 107044 // Not a valid device function.
+	ErrRTParamInvalid             Code = 107000 // An argument failed a check in the runtime or the driver (bad range, size over capacity, wrong memory location, driver rejected an address).
+	ErrRTInvalidDeviceid          Code = 107001 // Device id outside the usable range.
+	ErrRTContextNull              Code = 107002 // The calling thread has no usable context (no device set, or the context died).
+	ErrRTStreamContext            Code = 107003 // The stream belongs to another context than the current one.
+	ErrRTModelContext             Code = 107004 // The model belongs to another context.
+	ErrRTStreamModel              Code = 107005 // The stream is not in the state the model operation needs (not bound, or bound elsewhere).
+	ErrRTEventTimestampInvalid    Code = 107006 // An event carries no valid time stamp.
+	ErrRTAddrUnaligned            Code = 107008 // Address not aligned as needed.
+	ErrRTStreamSubscribe          Code = 107011 // Stream subscription conflict: already subscribed, not subscribed, or used by the other callback mechanism.
+	ErrRTThreadSubscribe          Code = 107012 // Thread subscription conflict: thread not subscribed, or subscribed in an incompatible way.
+	ErrRTStreamNoCbReg            Code = 107015 // A callback was launched on a stream no thread has subscribed.
+	ErrRTInvalidMemoryType        Code = 107016 // Memory attribute or type out of range.
+	ErrRTInvalidHandle            Code = 107017 // A handle is not a live object of the expected kind (destroyed, garbage, or another kind).
+	ErrRTWaitTimeout              Code = 107019 // A wait timed out.
+	ErrRTTaskTimeout              Code = 107020 // A task timed out on the device (reported at synchronisation).
+	ErrRTSysparamoptNotSet        Code = 107021 // The context has no value for this system parameter yet.
+	ErrRTDeviceTaskAbort          Code = 107022 // The device is aborting tasks or its tasks were aborted.
+	ErrRTStreamAbort              Code = 107023 // The stream was aborted while being waited on.
+	ErrRTCaptureDependency        Code = 107024 // A capture dependency rule was broken (or work would leak out of a capture).
+	ErrRTStreamUnjoined           Code = 107025 // A stream forked inside a capture was not joined back.
+	ErrRTModelCaptured            Code = 107026 // The model is in a captured state that forbids this call.
+	ErrRTStreamCaptured           Code = 107027 // The stream is being captured; this call is not allowed on it.
+	ErrRTEventCaptured            Code = 107028 // The event belongs to a capture; this call is not allowed on it.
+	ErrRTStreamNotCaptured        Code = 107029 // The stream is not in capture state although the call needs it.
+	ErrRTCaptureModeNotSupport    Code = 107030 // A call not allowed in the current capture mode (e.g. a synchronous copy while a non-relaxed capture runs).
+	ErrRTStreamCaptureImplicit    Code = 107031 // The default (implicit) stream cannot be captured.
+	ErrStreamCaptureConflict      Code = 107032 // Two captures collide on a stream.
+	ErrStreamTaskGroupStatus      Code = 107033 // Task group is in the wrong state.
+	ErrStreamTaskGroupIntr        Code = 107034 // Task group was interrupted.
+	ErrRTStreamCaptureUnmatched   Code = 107036 // Capture was ended on another stream than it began on.
+	ErrRTModelRunning             Code = 107037 // The model is running.
+	ErrRTStreamCaptureWrongThread Code = 107038 // Capture was ended by another thread than it began on.
+	ErrRTInsufficientInputArray   Code = 107039 // The output array passed in is too small.
+	ErrRTModelUpdateFailed        Code = 107040 // Updating a captured model failed.
+	ErrRTCaptureModeBlockAsync    Code = 107041 // An asynchronous call that must degrade to a synchronous one (pageable memory) met a capture mode that forbids it.
+	ErrRTSymbolNotFound           Code = 107042 // Device symbol not found.
+	ErrRTInvalidSymbol            Code = 107043 // Symbol is not a valid device symbol.
+	ErrRTInvalidDeviceFunction    Code = 107044 // Not a valid device function.
 )
 
 // ACL layer: resource and feature errors (200xxx).
@@ -65,6 +83,7 @@ const (
 	ErrRTContextReleaseError       Code = 507007 // Releasing a context failed, or the context is already being released / still in use.
 	ErrRTTaskTypeNotSupport        Code = 507009 // Task type not supported.
 	ErrRTLostHeartbeat             Code = 507010 // The device stopped answering heartbeats.
+	ErrRTModelExecute              Code = 507011 // Model execution failed.
 	ErrRTReportTimeout             Code = 507012 // No callback arrived within the time given to aclrtProcessReport.
 	ErrRTSysDma                    Code = 507013 // A DMA copy failed on the device (reported at synchronisation).
 	ErrRTAicoreTimeout             Code = 507014 // AI Core task timed out.
@@ -73,6 +92,7 @@ const (
 	ErrRTAicpuTimeout              Code = 507017 // AI CPU task timed out.
 	ErrRTAicpuException            Code = 507018 // AI CPU task failed.
 	ErrRTIpcError                  Code = 507022 // Inter-process communication failed.
+	ErrRTModelAbortNormal          Code = 507023 // The model was aborted on request.
 	ErrRTDevSetupError             Code = 507033 // The device could not be brought up, or was never set.
 	ErrRTVectorCoreTimeout         Code = 507034 // Vector core task timed out.
 	ErrRTVectorCoreException       Code = 507035 // Vector core task raised an exception.
@@ -81,6 +101,7 @@ const (
 	ErrRTEventSyncTimeout          Code = 507047 // Event synchronisation hit its timeout.
 	ErrRTDeviceMemError            Code = 507053 // Uncorrectable device memory error hit by a task.
 	ErrRTDrvInternalError          Code = 507899 // Generic driver failure.
+	ErrRTStreamCaptureInvalidated  Code = 507903 // The capture was invalidated by an earlier error.
 	ErrHostMemoryAlreadyRegistered Code = 507910 // The host range overlaps an existing registration.
 	ErrHostMemoryNotRegistered     Code = 507911 // The host pointer was never registered.
 )

@@ -88,6 +88,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/model"
 	coreprocess "ropeway/internal/core/process"
 )
 
@@ -135,6 +136,13 @@ func exceptionFunc(slot uint64) core.Func[core.ExceptionFunc] {
 		return core.Func[core.ExceptionFunc]{}
 	}
 	return core.Func[core.ExceptionFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
+}
+
+func modelFunc(slot uint64) core.Func[model.ModelFunc] {
+	if slot == 0 {
+		return core.Func[model.ModelFunc]{}
+	}
+	return core.Func[model.ModelFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
 }
 
 func initFunc(slot uint64) core.Func[coreprocess.InitFunc] {

@@ -9,13 +9,14 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/core/model"
 	coreprocess "ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xf5ac62fb
+const fingerprint = 0xd2a7292e
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1271,8 +1272,32 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	277: aclGetDataBufferAddr,
 	278: aclGetDataBufferSize,
 	279: aclGetDataBufferSizeV2,
+	280: aclmdlRICaptureBegin,
 	282: aclmdlRICaptureGetInfo,
+	283: aclmdlRICaptureEnd,
 	284: aclmdlRICaptureThreadExchangeMode,
+	285: aclmdlRICaptureTaskGrpBegin,
+	286: aclmdlRICaptureTaskGrpEnd,
+	287: aclmdlRICaptureTaskUpdateBegin,
+	288: aclmdlRICaptureTaskUpdateEnd,
+	289: aclmdlRIExecuteAsync,
+	291: aclmdlRIDestroy,
+	292: aclmdlRIAbort,
+	298: aclmdlRISetName,
+	299: aclmdlRIGetName,
+	300: aclmdlRIGetId,
+	301: aclmdlRIDestroyRegisterCallback,
+	302: aclmdlRIDestroyUnregisterCallback,
+	303: aclmdlRIDebugPrint,
+	304: aclmdlRIDebugJsonPrint,
+	305: aclmdlRIGetStreams,
+	306: aclmdlRIGetTasksByStream,
+	307: aclmdlRITaskGetType,
+	308: aclmdlRITaskGetSeqId,
+	309: aclmdlRITaskGetParams,
+	310: aclmdlRITaskSetParams,
+	312: aclmdlRITaskDisable,
+	313: aclmdlRIUpdate,
 	332: aclrtCreateBinary,
 	333: aclrtDestroyBinary,
 	334: aclrtBinaryLoad,
@@ -2416,12 +2441,108 @@ func aclGetDataBufferSizeV2(t *thread, a *slots) uint64 {
 	return uint64(transfer.GetDataBufferSizeV2(t.Thread, core.Handle(a[0])))
 }
 
+func aclmdlRICaptureBegin(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureBegin(t.Thread, core.Handle(a[0]), abi.MdlRICaptureMode(a[1]))))
+}
+
 func aclmdlRICaptureGetInfo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MdlRICaptureGetInfo(core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))))
+	return uint64(t.Done(model.MdlRICaptureGetInfo(t.Thread, core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))))
+}
+
+func aclmdlRICaptureEnd(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureEnd(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
 }
 
 func aclmdlRICaptureThreadExchangeMode(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))))
+}
+
+func aclmdlRICaptureTaskGrpBegin(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureTaskGrpBegin(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRICaptureTaskGrpEnd(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureTaskGrpEnd(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclmdlRICaptureTaskUpdateBegin(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureTaskUpdateBegin(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclmdlRICaptureTaskUpdateEnd(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureTaskUpdateEnd(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRIExecuteAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIExecuteAsync(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclmdlRIDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRIAbort(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIAbort(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRISetName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRISetName(t.Thread, core.Handle(a[0]), pointer[byte](a[1]))))
+}
+
+func aclmdlRIGetName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIGetName(t.Thread, core.Handle(a[0]), uint32(a[1]), pointer[byte](a[2]))))
+}
+
+func aclmdlRIGetId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIGetId(t.Thread, core.Handle(a[0]), pointer[uint32](a[1]))))
+}
+
+func aclmdlRIDestroyRegisterCallback(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIDestroyRegisterCallback(t.Thread, core.Handle(a[0]), modelFunc(a[1]), core.Addr(a[2]))))
+}
+
+func aclmdlRIDestroyUnregisterCallback(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIDestroyUnregisterCallback(t.Thread, core.Handle(a[0]), modelFunc(a[1]))))
+}
+
+func aclmdlRIDebugPrint(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIDebugPrint(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRIDebugJsonPrint(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIDebugJsonPrint(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))))
+}
+
+func aclmdlRIGetStreams(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIGetStreams(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[uint32](a[2]))))
+}
+
+func aclmdlRIGetTasksByStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIGetTasksByStream(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[uint32](a[2]))))
+}
+
+func aclmdlRITaskGetType(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRITaskGetType(t.Thread, core.Handle(a[0]), pointer[abi.MdlRITaskType](a[1]))))
+}
+
+func aclmdlRITaskGetSeqId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRITaskGetSeqId(t.Thread, core.Handle(a[0]), pointer[uint32](a[1]))))
+}
+
+func aclmdlRITaskGetParams(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRITaskGetParams(t.Thread, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))))
+}
+
+func aclmdlRITaskSetParams(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRITaskSetParams(t.Thread, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))))
+}
+
+func aclmdlRITaskDisable(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRITaskDisable(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRIUpdate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIUpdate(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtCreateBinary(t *thread, a *slots) uint64 {

@@ -1285,8 +1285,20 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	277: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_addr
 	278: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size
 	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
+	280: {{"stream", 0}, {"mode", 1}},                                                                                                        // acl.rt.mdl_ri_capture_begin
 	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
+	283: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_end
 	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+	285: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_task_grp_begin
+	286: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_task_grp_end
+	287: {{"stream", 0}, {"handle", 1}},                                                                                                      // acl.rt.mdl_ri_capture_task_update_begin
+	288: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_task_update_end
+	289: {{"model_ri", 0}, {"stream", 1}},                                                                                                    // acl.rt.mdl_ri_execute_async
+	291: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_destroy
+	292: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_abort
+	300: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_get_id
+	303: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_debug_print
+	313: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_update
 	418: {},                                                                                                                                  // acl.prof.create_stamp
 	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
 	420: {{"stamp", 0}},                                                                                                                      // acl.prof.push

@@ -6,11 +6,16 @@ import (
 	"testing"
 )
 
-// memoryExamples are the programs of examples/c that map, share and wait for memory, and all that they print.
+// memoryExamples are the programs of examples/c that map, share and wait for memory, or run models, and all that they
+// print.
 var memoryExamples = map[string][]string{
 	"growing_buffer": {
 		"The buffer grew 4 times, by 2097152 bytes each, and its address never changed.",
 		"One copy read all of it back, across the pieces.",
+	},
+	"graph": {
+		"129 copies and 4 events are one model.",
+		"It ran 1000 times, and every result is right.",
 	},
 	"pool": {
 		"100 buffers of 2097152 bytes came from the pool, which allocated only 2097152 from the device.",

@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/model"
 )
 
 const (
@@ -23,26 +24,31 @@ func init() {
 
 func proveCaptureInfo() {
 	prove("aclmdlRICaptureGetInfo", 2, func(e *env) *core.Error {
-		return e.on(machine{product: "910"}).stranger().MdlRICaptureGetInfo(garbage, nil, nil)
+		return model.MdlRICaptureGetInfo(e.on(machine{product: "910"}).stranger(), garbage, nil, nil)
 	})
 	prove("aclmdlRICaptureGetInfo", 3, func(e *env) *core.Error {
 		var s abi.MdlRICaptureStatus
-		e.want(e.on(machine{product: "310B"}).th.MdlRICaptureGetInfo(garbage, &s, nil), abi.ErrRTFeatureNotSupport)
-		return e.on(machine{product: "910"}).th.MdlRICaptureGetInfo(garbage, &s, nil)
+		e.want(
+			model.MdlRICaptureGetInfo(e.on(machine{product: "310B"}).th, garbage, &s, nil),
+			abi.ErrRTFeatureNotSupport,
+		)
+		return model.MdlRICaptureGetInfo(e.on(machine{product: "910"}).th, garbage, &s, nil)
 	})
 	behaves("aclmdlRICaptureGetInfo", func(e *env) {
 		for _, p := range []string{"A2", "A3", "950", "310P"} {
 			o := e.on(machine{product: p})
 			s := o.stream()
-			status, model := abi.ModelRiCaptureStatusActive, core.Handle(garbage)
-			o.ok(o.th.MdlRICaptureGetInfo(s, &status, &model))
+			status, made := abi.ModelRiCaptureStatusActive, core.Handle(garbage)
+			o.ok(model.MdlRICaptureGetInfo(o.th, s, &status, &made))
 			is(o, "status", status, abi.ModelRiCaptureStatusNone)
-			is(o, "model", model, core.Handle(0))
-			status, model = abi.ModelRiCaptureStatusActive, garbage
-			o.ok(o.stranger().MdlRICaptureGetInfo(s, &status, nil)) // either may be NULL, and no context is needed
-			o.ok(o.stranger().MdlRICaptureGetInfo(s, nil, &model))
+			is(o, "model", made, core.Handle(0))
+			status, made = abi.ModelRiCaptureStatusActive, garbage
+			o.ok(
+				model.MdlRICaptureGetInfo(o.stranger(), s, &status, nil),
+			) // either may be NULL, and no context is needed
+			o.ok(model.MdlRICaptureGetInfo(o.stranger(), s, nil, &made))
 			is(o, "status", status, abi.ModelRiCaptureStatusNone)
-			is(o, "model", model, core.Handle(0))
+			is(o, "model", made, core.Handle(0))
 		}
 	})
 }

@@ -81,7 +81,7 @@ func makeEnv(t *testing.T, m machine) *env {
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC,
 		Guard: checked}))}
 	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict,
-		Probe: core.Probe{Trace: m.tracer}}
+		Probe: core.Probe{Trace: m.tracer}, Patience: 50 * time.Millisecond}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
 		o.Driver, o.Probe.Check = c.Driver(), c

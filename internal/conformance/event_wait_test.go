@@ -85,7 +85,7 @@ func (w waitCall) holdsUp(e *env) {
 }
 
 func init() {
-	prove("aclrtStreamWaitEvent", 13, waitCall(waitPlain).neverRecorded)
+	prove("aclrtStreamWaitEvent", 18, waitCall(waitPlain).neverRecorded)
 	behaves("aclrtStreamWaitEvent", func(e *env) {
 		waitCall(waitPlain).holdsUp(e)
 		for round := range 8 { // what comes after the wait sees what came before the record

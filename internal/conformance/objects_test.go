@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/core/model"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 )
@@ -25,12 +26,20 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(e.th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
 		return s
 	},
-	"event":            func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
-	"event.deviceOnly": func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
-	"event.external":   func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
-	"event.unwaitable": func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
-	"event.ipc":        func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
-	"event.ex":         func(e *env) core.Handle { return e.exWith(abi.EventSync) },
+	"stream.captured":           func(e *env) core.Handle { return e.capturedStream(e.th) },
+	"stream.captured.elsewhere": func(e *env) core.Handle { return e.capturedStream(e.elsewhere()) },
+	"model":                     func(e *env) core.Handle { return e.model() },
+	"event":                     func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
+	"event.deviceOnly":          func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
+	"event.external":            func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
+	"event.unwaitable":          func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
+	"event.ipc":                 func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
+	"event.ex":                  func(e *env) core.Handle { return e.exWith(abi.EventSync) },
+	"event.captured": func(e *env) core.Handle {
+		ev := e.exWith(abi.EventSync | abi.EventTimeLine)
+		e.ok(e.th.RecordEvent(ev, e.capturedStream(e.th)))
+		return ev
+	},
 	"event.recorded": func(e *env) core.Handle {
 		ev := e.eventWith(abi.EventSync | abi.EventTimeLine)
 		s := e.stream()
@@ -63,7 +72,8 @@ var makers = map[string]func(e *env) core.Handle{
 // destroyers destroy what makers make, by the first word of the symbol.
 var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"context":   (*core.Thread).DestroyContext,
-	"stream":    (*core.Thread).DestroyStreamForce,
+	"stream":    endCapture,
+	"model":     model.MdlRIDestroy,
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    signal.DestroyNotify,
 	"cntNotify": signal.CntNotifyDestroy,
@@ -71,6 +81,33 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"binary":    launch.BinaryUnLoad,
 	"kernel":    unloadKernel,
 	"args":      endArgs,
+}
+
+// capturedStream is a stream that is being captured, in a mode that is in nobody's way.
+func (e *env) capturedStream(th *core.Thread) (s core.Handle) {
+	e.Helper()
+	e.ok(th.CreateStream(&s))
+	e.ok(model.MdlRICaptureBegin(th, s, abi.ModelRiCaptureModeRelaxed))
+	e.Cleanup(func() { endCapture(th, s) })
+	return s
+}
+
+// model is a captured model without tasks.
+func (e *env) model() (m core.Handle) {
+	e.Helper()
+	s := e.stream()
+	e.ok(model.MdlRICaptureBegin(e.th, s, abi.ModelRiCaptureModeRelaxed))
+	e.ok(model.MdlRICaptureEnd(e.th, s, &m))
+	return m
+}
+
+// endCapture destroys a stream that may be captured.
+func endCapture(t *core.Thread, s core.Handle) *core.Error {
+	var m core.Handle
+	if model.MdlRICaptureEnd(t, s, &m) == nil {
+		model.MdlRIDestroy(t, m)
+	}
+	return t.DestroyStreamForce(s)
 }
 
 func (e *env) eventWith(flag uint32) (ev core.Handle) {
@@ -239,6 +276,10 @@ func taskAbortFunc(slot uint64) core.TaskAbortFunc {
 
 func exceptionFunc(slot uint64) core.Func[core.ExceptionFunc] {
 	return core.Func[core.ExceptionFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
+}
+
+func modelFunc(slot uint64) core.Func[model.ModelFunc] {
+	return core.Func[model.ModelFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
 }
 
 func initFunc(slot uint64) (f core.Func[process.InitFunc]) {

@@ -7,6 +7,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/core/model"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
@@ -595,13 +596,75 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclUpdateDataBuffer": func(t *core.Thread, a []uint64) *core.Error {
 		return transfer.UpdateDataBuffer(t, core.Handle(a[0]), core.Addr(a[1]), a[2])
 	},
+	"aclmdlRICaptureBegin": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureBegin(t, core.Handle(a[0]), abi.MdlRICaptureMode(a[1]))
+	},
 	"aclmdlRICaptureGetInfo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MdlRICaptureGetInfo(core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))
+		return model.MdlRICaptureGetInfo(t, core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))
+	},
+	"aclmdlRICaptureEnd": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureEnd(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
 	},
 	"aclmdlRICaptureThreadExchangeMode": func(t *core.Thread, a []uint64) *core.Error {
 		return t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))
 	},
-	"aclrtDestroyBinary": func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
+	"aclmdlRICaptureTaskGrpBegin": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureTaskGrpBegin(t, core.Handle(a[0]))
+	},
+	"aclmdlRICaptureTaskGrpEnd": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureTaskGrpEnd(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclmdlRICaptureTaskUpdateBegin": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureTaskUpdateBegin(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclmdlRICaptureTaskUpdateEnd": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureTaskUpdateEnd(t, core.Handle(a[0]))
+	},
+	"aclmdlRIExecuteAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIExecuteAsync(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclmdlRIDestroy": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIDestroy(t, core.Handle(a[0])) },
+	"aclmdlRIAbort":   func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIAbort(t, core.Handle(a[0])) },
+	"aclmdlRISetName": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRISetName(t, core.Handle(a[0]), pointer[byte](a[1]))
+	},
+	"aclmdlRIGetName": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIGetName(t, core.Handle(a[0]), uint32(a[1]), pointer[byte](a[2]))
+	},
+	"aclmdlRIGetId": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIGetId(t, core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclmdlRIDestroyRegisterCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIDestroyRegisterCallback(t, core.Handle(a[0]), modelFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclmdlRIDestroyUnregisterCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIDestroyUnregisterCallback(t, core.Handle(a[0]), modelFunc(a[1]))
+	},
+	"aclmdlRIDebugPrint": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIDebugPrint(t, core.Handle(a[0])) },
+	"aclmdlRIDebugJsonPrint": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIDebugJsonPrint(t, core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))
+	},
+	"aclmdlRIGetStreams": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIGetStreams(t, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[uint32](a[2]))
+	},
+	"aclmdlRIGetTasksByStream": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIGetTasksByStream(t, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[uint32](a[2]))
+	},
+	"aclmdlRITaskGetType": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRITaskGetType(t, core.Handle(a[0]), pointer[abi.MdlRITaskType](a[1]))
+	},
+	"aclmdlRITaskGetSeqId": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRITaskGetSeqId(t, core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclmdlRITaskGetParams": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRITaskGetParams(t, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))
+	},
+	"aclmdlRITaskSetParams": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRITaskSetParams(t, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))
+	},
+	"aclmdlRITaskDisable": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRITaskDisable(t, core.Handle(a[0])) },
+	"aclmdlRIUpdate":      func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIUpdate(t, core.Handle(a[0])) },
+	"aclrtDestroyBinary":  func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
 	"aclrtBinaryLoad": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.BinaryLoad(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
 	},

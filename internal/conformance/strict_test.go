@@ -92,7 +92,7 @@ func init() {
 		e.ok(e.th.CreateEvent(&event))
 		return e.next(&s).RecordEvent(event, s)
 	}, onEveryProduct...))
-	prove("aclrtStreamWaitEvent", 14, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", 19, onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle
 		e.ok(e.th.CreateEvent(&event))
 		e.ok(e.th.RecordEvent(event, e.stream()))

@@ -50,8 +50,8 @@ func TestUnbuiltMessage(t *testing.T) {
 	if o.want(err, abi.ErrRTFeatureNotSupport); err.Text != "310P does not have this function" {
 		t.Error(err)
 	}
-	err = e.th.NotBuilt("aclmdlRICaptureBegin", []uint64{uint64(e.stream()), 1<<32 - 1})
-	if e.want(err, abi.ErrRTParamInvalid); !strings.HasSuffix(err.Text, "it is -1") || err.Arg != "mode" {
+	err = e.th.NotBuilt("aclmdlRIExecute", []uint64{uint64(e.model()), 1<<32 - 2})
+	if e.want(err, abi.ErrRTParamInvalid); !strings.HasSuffix(err.Text, "it is -2") || err.Arg != "timeout" {
 		t.Error(err)
 	}
 }

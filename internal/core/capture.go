@@ -1,30 +1,198 @@
 package core
 
-import "ropeway/internal/abi"
+import (
+	"sync/atomic"
 
-// Capturing streams into models is not built. What a program may ask outside a capture has an answer all the same.
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
 
-// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: no stream is being captured, so the status is none and there is no
-// model.
-func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStatus, modelRI *Handle) *Error {
-	const api = "aclmdlRICaptureGetInfo"
-	if err := t.checkMdlRICaptureGetInfo(stream, status, modelRI); err != nil {
-		return err
+// A capture turns what is submitted to a stream into tasks of a model. Package model has both; here is what streams,
+// events and threads know of them. A stream that takes part in a capture has a lane, which every submission looks at
+// once.
+
+// Lane is the part of a stream in a capture. Its methods take no lock of this package before their own: Model.mu comes
+// before Event.mu.
+type Lane interface {
+	// Keep makes a submitted task one of the model, KeepCopy a plain copy. They return false if the stream has left the
+	// capture meanwhile; the task is the stream's then.
+	Keep(t *Thread, k *Task) bool
+	KeepCopy(t *Thread, dst, src Addr, n uint64) bool
+
+	// Admits refuses a task that the capture does not take at the moment.
+	Admits(api string, t *Thread) *Error
+
+	// Record, Reset and Wait make a record of an event, a reset of it or a wait for it a task of the model. The first
+	// result is false if the stream has left the capture meanwhile.
+	Record(api string, t *Thread, e *Event, external bool) (bool, *Error)
+	Reset(api string, t *Thread, e *Event) (bool, *Error)
+	Wait(api string, t *Thread, e *Event, external bool) (bool, *Error)
+
+	// Own is the stream that runs the tasks in executions of the model.
+	Own() *Stream
+
+	// Text names the capture, for people.
+	Text() string
+}
+
+// Joiner is a capture that an event belongs to. A wait for the event makes a stream join it.
+type Joiner interface {
+	Join(api string, t *Thread, e *Event, s *Stream, record any) (bool, *Error)
+}
+
+// CaptureRecord is the newest record of an event in a capture that is open; the zero value is none.
+type CaptureRecord struct {
+	By     Joiner
+	Record any // what By knows of it
+}
+
+// Execution is a model that runs. A stream that waits for it stops it when its own work is dropped.
+type Execution interface{ Stop(why error) }
+
+// HiddenOwner owns a stream that only the runtime uses.
+type HiddenOwner interface{ TaskFailed(err error) }
+
+// Lane returns the stream's part in a capture, or nil. The stream may be nil, which is a default stream: it is never
+// captured.
+func (s *Stream) Lane() Lane {
+	if s == nil {
+		return nil
 	}
-	if status == nil && modelRI == nil {
-		return Invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
+	if p := s.lane.Load(); p != nil {
+		return *p
 	}
-	if err := t.Lacks(api); err != nil {
-		return err
+	return nil
+}
+
+// IsCaptured reports whether what is submitted to the stream is captured.
+func (s *Stream) IsCaptured() bool { return s != nil && s.lane.Load() != nil }
+
+// EnterCapture gives the stream a lane; false if it has one.
+func (s *Stream) EnterCapture(l *Lane) bool { return s.lane.CompareAndSwap(nil, l) }
+
+// LeaveCapture ends the stream's part in a capture.
+func (s *Stream) LeaveCapture(l *Lane) { s.lane.CompareAndSwap(l, nil) }
+
+// keepTask is Lane.Keep. It is a function of its own so that only captured tasks are moved to the heap.
+//
+//go:noinline
+func keepTask(l Lane, t *Thread, k Task) bool { return l.Keep(t, &k) }
+
+// Within returns the newest record of the event in a capture that is open.
+func (e *Event) Within() CaptureRecord {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.within
+}
+
+// SetWithin notes a record in a capture.
+func (e *Event) SetWithin(r CaptureRecord) { Locked(&e.mu, func() { e.within = r }) }
+
+// LeaveCapture makes the event an ordinary one again, unless its newest record belongs to another capture.
+func (e *Event) LeaveCapture(by Joiner) {
+	Locked(&e.mu, func() {
+		if e.within.By == by {
+			e.within = CaptureRecord{}
+		}
+	})
+}
+
+// IsCaptured reports whether the event takes part in a capture.
+func (e *Event) IsCaptured() bool { return e.Within().By != nil }
+
+// waitCaptured makes a wait a task of a capture, if the event or the stream takes part in one.
+func (t *Thread) waitCaptured(api string, e *Event, s *Stream, external bool) (bool, *Error) {
+	if within := e.Within(); within.By != nil && !external {
+		return within.By.Join(api, t, e, s, within.Record)
 	}
-	if _, err := t.Stream(api, "stream", stream); err != nil {
-		return err
+	if l := s.Lane(); l != nil {
+		return l.Wait(api, t, e, external)
 	}
-	if status != nil {
-		*status = abi.ModelRiCaptureStatusNone
+	return false, nil
+}
+
+// CaptureCounts are numbers of open captures by mode.
+type CaptureCounts [abi.ModelRiCaptureModeRelaxed + 1]atomic.Int32
+
+// strictest is the strictest mode that is counted; false if none is.
+func (counts *CaptureCounts) strictest() (abi.MdlRICaptureMode, bool) {
+	for mode := range counts {
+		if counts[mode].Load() > 0 {
+			return abi.MdlRICaptureMode(mode), true
+		}
 	}
-	if modelRI != nil {
-		*modelRI = 0
+	return 0, false
+}
+
+// CaptureBegan counts a capture for its context and the thread that began it.
+func (c *Context) CaptureBegan(t *Thread, mode abi.MdlRICaptureMode) { c.countCapture(t, mode, 1) }
+
+// CaptureEnded ends that.
+func (c *Context) CaptureEnded(t *Thread, mode abi.MdlRICaptureMode) { c.countCapture(t, mode, -1) }
+
+func (c *Context) countCapture(t *Thread, mode abi.MdlRICaptureMode, by int32) {
+	c.Runtime.captures.Add(by)
+	c.captures[mode].Add(by)
+	t.captures[mode].Add(by)
+}
+
+// RefusesCopies reports whether a capture keeps the thread from making synchronous copies in context c.
+func (t *Thread) RefusesCopies(c *Context) bool {
+	if t.Runtime.captures.Load() == 0 {
+		return false
+	}
+	open, some := c.captures.strictest()
+	if !some {
+		return false
+	}
+	own, began := t.captures.strictest()
+	switch t.captureMode {
+	case abi.ModelRiCaptureModeRelaxed:
+		return false
+	case abi.ModelRiCaptureModeThreadLocal:
+		return began && own <= abi.ModelRiCaptureModeThreadLocal
+	}
+	return open == abi.ModelRiCaptureModeGlobal || began && own == abi.ModelRiCaptureModeThreadLocal
+}
+
+// WhileCaptured refuses a synchronous copy or fill that a capture does not allow.
+func (t *Thread) WhileCaptured(api string, c *Context) *Error {
+	if c == nil || !t.RefusesCopies(c) {
+		return nil
+	}
+	return t.CaptureInTheWay(api, c, abi.ErrRTCaptureModeNotSupport)
+}
+
+// CaptureInTheWay is the error of a call that a capture does not allow. It says which capture.
+func (t *Thread) CaptureInTheWay(api string, c *Context, code abi.Code) *Error {
+	what := "a stream of the context is being captured"
+	for _, s := range c.all() {
+		if l := s.Lane(); l != nil {
+			what = l.Text()
+			break
+		}
+	}
+	return Fail(api, code, "", "%s; use a relaxed capture, or aclmdlRICaptureThreadExchangeMode around the call", what)
+}
+
+// Captured refuses a call that a stream does not allow while it is captured.
+func Captured(api string, s *Stream) *Error {
+	e := Fail(api, abi.ErrRTStreamCaptured, "stream", "stream %d is being captured", s.ID)
+	if l := s.Lane(); l != nil {
+		e.Text = l.Text()
+	}
+	return e
+}
+
+// anyCaptured refuses a call that waits for all streams of a context while one of them is captured.
+func (c *Context) anyCaptured(api string) *Error {
+	if c.Runtime.captures.Load() == 0 {
+		return nil
+	}
+	for _, s := range c.all() {
+		if s.flags&unwaited == 0 && s.IsCaptured() {
+			return Captured(api, s)
+		}
 	}
 	return nil
 }
@@ -51,3 +219,111 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Err
 	}
 	return nil
 }
+
+// A hidden stream belongs to a model and to no list of streams: its owner learns of failures, and nothing else uses it.
+
+// NewHidden makes a hidden stream; nil if the context goes or there are no handles left.
+func (c *Context) NewHidden(owner HiddenOwner) *Stream {
+	s := &Stream{Runtime: c.Runtime, Context: c, ID: c.Runtime.streamIDs.Add(1) - 1, ended: make(chan struct{}),
+		owner: owner}
+	// The lock is held around the driver's call, so that the device stays open: see newStream.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead.Load() {
+		return nil
+	}
+	o := driver.QueueOptions{Sink: s, Number: s.ID}
+	s.observeQueue(&o)
+	s.queue = c.Device.Opened.Load().NewQueue(o)
+	if s.Handle = c.Runtime.Streams.Add(s); s.Handle == 0 {
+		s.queue.Close()
+		return nil
+	}
+	return s
+}
+
+// Owner is the owner of a hidden stream; nil for others.
+func (s *Stream) Owner() HiddenOwner { return s.owner }
+
+// Submit puts an operation on the queue of a hidden stream. o is what it signals or waits for, for a checker; it may
+// be nil.
+func (s *Stream) Submit(op driver.Op, o *Order) {
+	if o != nil {
+		s.submitting(nil, op.Tag.Task, o)
+	}
+	s.queue.Submit(op)
+}
+
+// Drain waits until a hidden stream has nothing to do.
+func (s *Stream) Drain() { s.queue.Wait(0, nil) }
+
+// Shut drops what a stream has not run, and what is submitted until Reopen.
+func (s *Stream) Shut() { s.shut() }
+
+// Reopen ends Shut.
+func (s *Stream) Reopen() { s.queue.Open() }
+
+// EndHidden ends a hidden stream, which has nothing to do any more.
+func (s *Stream) EndHidden() {
+	s.Runtime.Streams.Remove(s.Handle)
+	s.queue.Close()
+}
+
+// BeginExecution notes that the stream waits for an execution of a model, EndExecution that this is over.
+func (s *Stream) BeginExecution(x *Execution) { s.execution.Store(x) }
+func (s *Stream) EndExecution(x *Execution)   { s.execution.CompareAndSwap(x, nil) }
+
+// stopExecution stops the execution that the stream waits for.
+func (s *Stream) stopExecution() {
+	if x := s.execution.Load(); x != nil {
+		(*x).Stop(driver.ErrAborted)
+	}
+}
+
+// ContextEnder is a part that has something of a context which is being destroyed. Its streams are gone, its device is
+// open, and no lock is held.
+type ContextEnder interface{ ContextEnding(c *Context) }
+
+// ModelFinder is a part that knows which handles are models.
+type ModelFinder interface{ IsModel(h Handle) bool }
+
+// isModel reports whether a handle names a model.
+func (rt *Runtime) isModel(h Handle) bool {
+	is := false
+	eachPart(rt, func(p ModelFinder) { is = is || p.IsModel(h) })
+	return is
+}
+
+// What package model needs of an event and a thread.
+
+// State is the flag of a state event, which records set and resets clear.
+func (e *Event) State() driver.Flag { return e.state }
+
+// Is reports whether the event was made with a flag.
+func (e *Event) Is(flag uint32) bool { return e.is(flag) }
+
+// HasRecord reports whether the event was ever recorded outside captures.
+func (e *Event) HasRecord() bool { return e.last().Number > 0 }
+
+// ID is the number of the event, for people; 0 if it has none.
+func (e *Event) ID() uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.id
+}
+
+// NextEventID numbers an event that only a model has.
+func (rt *Runtime) NextEventID() uint32 { return rt.eventIDs.Add(1) }
+
+// Submitted notes the number of the task that the thread has submitted last.
+func (t *Thread) Submitted(number uint32) {
+	if !t.Shared {
+		t.lastTask = number
+	}
+}
+
+// Flags are those the stream was made with.
+func (s *Stream) Flags() uint32 { return s.flags }
+
+// Unwaited reports whether nobody waits for the stream, because of its flags.
+func (s *Stream) Unwaited() bool { return s.flags&unwaited != 0 }

@@ -161,6 +161,10 @@ func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32)
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
+	if theStream.IsCaptured() { // 4
+		err = Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		return
+	}
 	return
 }
 
@@ -171,6 +175,10 @@ func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theS
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
 		return
 	}
 	return
@@ -292,11 +300,19 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
+	if theEvent.IsIpc() && theStream.IsCaptured() { // 5
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC and the stream is being captured")
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 7
 		err = NoCurrentContext(api)
 		return
 	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 9
+		return
+	}
+	if theStream.IsCaptured() && !theEvent.IsEx() && !theEvent.IsExternal() { // 10
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "is being captured and the event is neither Ex nor EXTERNAL")
 		return
 	}
 	return
@@ -376,6 +392,10 @@ func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, 
 	if theStream, err = ctx.On(api, theStream); err != nil { // 9
 		return
 	}
+	if theStream.IsCaptured() && !theEvent.IsExternal() { // 10
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "(not the default one) is being captured and the event is not EXTERNAL")
+		return
+	}
 	return
 }
 
@@ -416,6 +436,10 @@ func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedSt
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
+	if theEvent.IsCaptured() { // 5
+		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		return
+	}
 	return
 }
 
@@ -452,6 +476,10 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
+	if theEvent.IsCaptured() { // 4
+		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		return
+	}
 	return
 }
 
@@ -476,6 +504,10 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
+	if theEvent.IsCaptured() { // 6
+		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		return
+	}
 	return
 }
 
@@ -497,6 +529,10 @@ func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent 
 		return
 	}
 	if theEndEvent, err = t.Event(api, "endEvent", endEvent); err != nil { // 5
+		return
+	}
+	if theStartEvent.IsCaptured() || theEndEvent.IsCaptured() { // 6
+		err = Fail(api, abi.ErrRTEventCaptured, "startEvent", "startEvent, then endEvent, is part of a capture")
 		return
 	}
 	if theStartEvent.IsExternal() || theStartEvent.IsIpc() { // 7
@@ -527,6 +563,10 @@ func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEve
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL or IPC")
 		return
 	}
+	if theEvent.IsCaptured() { // 5
+		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		return
+	}
 	return
 }
 
@@ -544,6 +584,10 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 	}
 	if theEvent.IsDeviceOnly() { // 4
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if theEvent.IsIpc() && theStream.IsCaptured() { // 5
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC and the stream is being captured")
 		return
 	}
 	if !theEvent.IsWaitable() { // 6
@@ -736,14 +780,6 @@ func (t *Thread) checkSetDeviceTaskAbortCallback(regName *byte, _ TaskAbortFunc,
 	const api = "aclrtSetDeviceTaskAbortCallback"
 	if regName == nil { // 1
 		return IsNull(api, "regName")
-	}
-	return nil
-}
-
-func (t *Thread) checkMdlRICaptureGetInfo(stream Handle, _ *abi.MdlRICaptureStatus, _ *Handle) *Error {
-	const api = "aclmdlRICaptureGetInfo"
-	if stream == 0 { // 1
-		return IsNull(api, "stream")
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Context struct {
 
 	calls sync.Mutex // held while a host function of the context runs: there is one thread for them
 
+	captures CaptureCounts // of its streams, that are open
+
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // guarded by mu
 	params  [3]int64             // guarded by mu; system parameters
@@ -72,6 +74,7 @@ func (c *Context) destroy(t *Thread) bool {
 	for _, s := range c.all() {
 		s.endWithContext(t)
 	}
+	eachPart(c.Runtime, func(p ContextEnder) { p.ContextEnding(c) })
 	d := c.Device
 	if a := c.overflow.Load(); a != 0 {
 		d.Opened.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
@@ -83,6 +86,9 @@ func (c *Context) destroy(t *Thread) bool {
 	}
 	return true
 }
+
+// Gone reports whether the context was destroyed, or is being.
+func (c *Context) Gone() bool { return c.dead.Load() }
 
 // CreateContext is aclrtCreateContext.
 func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {

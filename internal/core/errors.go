@@ -130,11 +130,11 @@ func CallCode(err error) abi.Code {
 	case errors.Is(err, driver.ErrUnsupported):
 		return abi.ErrRTFeatureNotSupport
 	}
-	return taskCode(err)
+	return TaskCode(err)
 }
 
-// taskCode is the code for a driver error of a task that ran.
-func taskCode(err error) abi.Code {
+// TaskCode is the code for a driver error of a task that ran.
+func TaskCode(err error) abi.Code {
 	var c coded
 	var k *driver.KernelError
 	switch {

@@ -46,6 +46,7 @@ type Event struct {
 	used   *atomic.Int32 // guarded by mu; the counter of ids it is in; nil while it has none
 	begun  uint64        // guarded by mu; records ever begun: their numbers
 	latest EventRecord   // guarded by mu; the latest that is queued
+	within CaptureRecord // guarded by mu; the newest in a capture that is open
 }
 
 // EventRecord is one record of an event; the zero value is none.
@@ -136,8 +137,8 @@ func noEvents(api string, d *Device) *Error {
 		d.Runtime.Product.Events)
 }
 
-// hold keeps the id until release; false if the event was destroyed and its last task is over.
-func (e *Event) hold() bool {
+// Hold keeps the id until release; false if the event was destroyed and its last task is over.
+func (e *Event) Hold() bool {
 	for n := e.holds.Load(); n > 0; n = e.holds.Load() {
 		if e.holds.CompareAndSwap(n, n+1) {
 			return true
@@ -277,9 +278,14 @@ func (d droppedRecord) Code() abi.Code {
 
 // record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
+	if l := s.Lane(); l != nil {
+		if done, err := l.Record(api, t, e, false); done {
+			return err
+		}
+	}
 	c := s.Context
 	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before admit: an abort that starts later counts
-	if !e.hold() {
+	if !e.Hold() {
 		return NoEvent(api, "event", e.Handle)
 	}
 	if !e.number() {
@@ -301,7 +307,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	r := EventRecord{Number: e.begin(), Flag: t.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
 		frees: s.freesNow()}
 	if e.state != nil {
-		s.part(tag, driver.Op{Kind: driver.OpSet, Flag: e.state})
+		s.Part(tag, driver.Op{Kind: driver.OpSet, Flag: e.state})
 	}
 	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: why, Done: e.Release, Tag: tag},
 		About: uint64(e.Handle)})
@@ -358,15 +364,20 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	if err != nil {
 		return err
 	}
+	if l := s.Lane(); l != nil {
+		if done, err := l.Reset(api, t, e); done {
+			return err
+		}
+	}
 	if err := s.Admit(api); err != nil {
 		return err
 	}
-	if !e.hold() {
+	if !e.Hold() {
 		return NoEvent(api, "event", event)
 	}
 	last, tag := e.last().Number, s.NextTag(t, nil)
 	if e.state != nil {
-		s.part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
+		s.Part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
 	}
 	op := driver.Op{Kind: driver.OpFunc, Fn: func() { e.forget(last) }, Done: e.Release, Tag: tag}
 	s.Put(api, t, Task{Op: op, Kind: observe.Other, About: uint64(e.Handle)})

@@ -29,7 +29,7 @@ func dropped(api string, f driver.Flag) *Error {
 	if f == nil || f.Err() == nil {
 		return nil
 	}
-	e := Fail(api, taskCode(f.Err()), "event", "its record never ran")
+	e := Fail(api, TaskCode(f.Err()), "event", "its record never ran")
 	e.Err = f.Err()
 	return e
 }
@@ -135,7 +135,7 @@ func (e *Event) usable(api string) *Error {
 		return nil // the device was reset: no work is left on it
 	}
 	if err := d.Healthy(); err != nil {
-		down := Fail(api, taskCode(err), "", "device %d is down", e.ctx.Device.User)
+		down := Fail(api, TaskCode(err), "", "device %d is down", e.ctx.Device.User)
 		down.Err = err
 		return down
 	}

@@ -46,6 +46,9 @@ func (t *Thread) waitedOtherwise(api string, e *Event, flag uint32) *Error {
 
 // waitEvent queues a wait that fails after timeout (0: never).
 func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duration) *Error {
+	if done, err := t.waitCaptured(api, e, s, false); done {
+		return err
+	}
 	c := s.Context
 	r, err := e.toWaitFor(api, s)
 	if err != nil {
@@ -65,7 +68,7 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		t.warnEarlyWait(e, s)
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}
-	if !e.hold() {
+	if !e.Hold() {
 		return NoEvent(api, "event", e.Handle)
 	}
 	e.waits.Add(1)

@@ -28,6 +28,9 @@ const (
 	FunctionKind
 	ArgsKind
 	ParamKind
+	ModelKind
+	GroupKind // of a task group of a model
+	TaskKind  // of a task of a model
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.
@@ -93,6 +96,25 @@ func (t *Table[T]) Get(h Handle) *T {
 		return nil
 	}
 	return o
+}
+
+// Within makes a handle of something that an object has many of: it names the slot of the object and a number.
+func (k kind) Within(h Handle, number uint32) Handle {
+	return Handle(k)<<(genBits+slotBits) | (h&slotMask)<<genBits | Handle(number)
+}
+
+// Whose finds the object and the number that a handle of Within names. The object may be another one than the handle was
+// made for, if that has gone. It returns nil for a handle of another kind.
+func (t *Table[T]) Whose(k kind, h Handle) (*T, uint32) {
+	slot := h >> genBits & slotMask
+	if kind(h>>(genBits+slotBits)) != k || slot == 0 {
+		return nil, 0
+	}
+	s := t.slot(slot)
+	if s == nil {
+		return nil, 0
+	}
+	return s.object.Load(), uint32(h)
 }
 
 func (t *Table[T]) slot(h Handle) *Slot[T] {

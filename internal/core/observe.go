@@ -239,7 +239,7 @@ func resultOf(err error) observe.Result {
 	case driver.ErrAborted:
 		return observe.Result{Dropped: true}
 	}
-	return observe.Result{Code: int32(taskCode(err))}
+	return observe.Result{Code: int32(TaskCode(err))}
 }
 
 // work is what there is to say of op by itself.

@@ -7,7 +7,7 @@ import (
 
 // A call has one way to put a task on a stream: put, or, for a plain copy, PutCopy, which every program calls most.
 // Both number the task, report it to the probe if there is one, and enqueue it. The caller has checked that the
-// stream takes tasks (Stream.admit). What a task needs beside its own operation is no task: see Stream.part.
+// stream takes tasks (Stream.admit). What a task needs beside its own operation is no task: see Stream.Part.
 
 // Task is what a call puts on a stream.
 type Task struct {
@@ -16,10 +16,23 @@ type Task struct {
 	About uint64       // the handle or the address that records and waits have in common, or 0
 	After EventRecord  // the record that it waits for, if there is one
 	Order *Order       // what it signals or waits for, for a checker; may be nil
+
+	Outside bool        // it is not captured, whatever the stream
+	Value   ValueParams // of a value task
+}
+
+// ValueParams is what a program said of a value write or wait.
+type ValueParams struct {
+	Addr  Addr
+	Value uint64
+	Flag  uint32
 }
 
 // Put puts a task on the stream.
 func (s *Stream) Put(api string, t *Thread, k Task) {
+	if l := s.lane.Load(); l != nil && !k.Outside && keepTask(*l, t, k) {
+		return
+	}
 	if k.Op.Tag.Task == 0 {
 		k.Op.Tag = s.NextTag(t, k.Order)
 	}
@@ -53,9 +66,9 @@ func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, 
 	s.queue.Copy(dst, src, n, tag)
 }
 
-// part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something
+// Part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something
 // between the two if the caller sees to it.
-func (s *Stream) part(tag driver.Tag, op driver.Op) {
+func (s *Stream) Part(tag driver.Tag, op driver.Op) {
 	op.Tag = tag
 	op.Tag.More = true
 	s.queue.Submit(op)

@@ -325,6 +325,9 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 	if err = s.Admit(api); err != nil {
 		return err
 	}
+	if l := s.Lane(); l != nil && l.Keep(t, &Task{Op: t.Runtime.callbackTask(l.Own(), sub, fn, userData, blockType)}) {
+		return nil
+	}
 	r := &report{sub: sub, stream: s, drops: s.drops.Load(), fn: fn, data: userData}
 	if blockType == abi.CallbackNoBlock {
 		if t.Runtime.Checked() {
@@ -342,6 +345,29 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 		}
 	}}})
 	return nil
+}
+
+// callbackTask is a function of the program that is called at each execution of a model, which runs it on s.
+func (rt *Runtime) callbackTask(s *Stream, sub *subscription, fn func(Addr), data Addr,
+	blockType abi.CallbackBlockType) driver.Op {
+	post := func() *report {
+		r := &report{sub: sub, stream: s, drops: s.drops.Load(), fn: fn, data: data}
+		if blockType != abi.CallbackNoBlock {
+			r.done = make(chan struct{})
+		}
+		if !rt.reports.post(r) {
+			return nil
+		}
+		return r
+	}
+	if blockType == abi.CallbackNoBlock {
+		return driver.Op{Kind: driver.OpFunc, Fn: func() { post() }}
+	}
+	return driver.Op{Kind: driver.OpHostFunc, Fn: func() {
+		if r := post(); r != nil {
+			<-r.done
+		}
+	}}
 }
 
 // callbacks is who serves the stream and whether it runs host functions instead. s may be nil.

@@ -26,11 +26,13 @@
 package core
 
 import (
+	"cmp"
 	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
@@ -56,6 +58,9 @@ type Options struct {
 	// Blocking is ASCEND_LAUNCH_BLOCKING: copies, fills and host functions return when they are done, with their error.
 	Blocking bool
 
+	// Patience is how long aclmdlRIDestroy waits for executions; 0 is 10 seconds.
+	Patience time.Duration
+
 	// Log gets aclAppLog's lines, the errors the program is given, and what becomes of devices; nil discards them.
 	Log *slog.Logger
 
@@ -76,8 +81,9 @@ type Runtime struct {
 	blocking  bool             // immutable; see Options.Blocking
 	Strict    bool             // immutable; see Options.Strict
 	// immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
-	Aligned bool
-	Probe   *Probe // immutable; nil: nothing watches
+	Aligned  bool
+	Patience time.Duration // immutable; see Options.Patience
+	Probe    *Probe        // immutable; nil: nothing watches
 
 	contexts Table[Context]
 	Streams  Table[Stream]
@@ -93,6 +99,8 @@ type Runtime struct {
 	Params        [4]atomic.Int64 // system parameters of the process
 	SharedTexts   atomic.Bool     // aclInit's err_msg_mode "1": error texts are kept per process, not per thread
 
+	captures atomic.Int32 // that are open
+
 	callbacks callbackState
 	reports   reportState
 	observing observing
@@ -104,6 +112,7 @@ func New(o Options) *Runtime {
 	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log,
 		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
 			o.Product.Aligned, Probe: o.Probe.attach()}
+	rt.Patience = cmp.Or(o.Patience, 10*time.Second)
 	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
 	n := min(o.Driver.Devices(), MaxDevices)

@@ -20,6 +20,7 @@ type Stream struct {
 	queue   driver.Queue        // immutable
 	prompt  driver.InlineCopier // immutable; the queue, if something traces it and it is one
 
+	lane     atomic.Pointer[Lane]    // where submissions go while it is captured; else nil
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
 	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
@@ -31,6 +32,9 @@ type Stream struct {
 	priority atomic.Uint32
 	Frees    StreamFrees // of memory of pools
 	Limits   coreLimits
+
+	execution atomic.Pointer[Execution] // that it waits for
+	owner     HiddenOwner               // immutable; not nil: it is hidden
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
@@ -98,12 +102,16 @@ func (s *Stream) Stalled() bool { return s.queue.Stalled() }
 func (s *Stream) drop() {
 	s.drops.Add(1)
 	s.queue.Drop()
+	s.stopExecution()
 	s.Frees.unordered()
 	s.Runtime.reports.release(s)
 }
 
 // Dropped is for a task that is submitted now: it tells whether the stream has dropped its work since.
 func (s *Stream) Dropped() func() bool {
+	if s.IsCaptured() {
+		return func() bool { return false } // it runs in executions of a model
+	}
 	drops := s.drops.Load()
 	return func() bool { return s.drops.Load() != drops }
 }
@@ -112,6 +120,7 @@ func (s *Stream) Dropped() func() bool {
 func (s *Stream) shut() {
 	s.drops.Add(1)
 	s.queue.Shut()
+	s.stopExecution()
 	s.Frees.unordered()
 	s.Runtime.reports.release(s)
 }
@@ -151,8 +160,12 @@ func (s *Stream) end(force bool) bool {
 // TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
 // and a context that stops on failures stops. Callbacks come first: whoever sees the failure can wait for them.
 func (s *Stream) TaskFailed(tag driver.Tag, err error) {
-	f := &failure{code: taskCode(err), err: err, task: s.TaskNumber(tag)}
+	f := &failure{code: TaskCode(err), err: err, task: s.TaskNumber(tag)}
 	s.Runtime.raise(s, tag, f)
+	if s.owner != nil {
+		s.owner.TaskFailed(err)
+		return
+	}
 	s.failure.CompareAndSwap(nil, f)
 	if s.Context.stops.Load() && s.Context.failed.CompareAndSwap(0, int32(f.code)) {
 		for _, o := range s.Context.all() {
@@ -192,6 +205,11 @@ func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
 
 // Admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
 func (s *Stream) Admit(api string) *Error {
+	if l := s.Lane(); l != nil {
+		if err := l.Admits(api, nil); err != nil {
+			return err
+		}
+	}
 	if s.Context.Device.aborting.Load() {
 		return Fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", s.Context.Device.User)
 	}
@@ -346,6 +364,9 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 	if err != nil {
 		return err
 	}
+	if s.IsCaptured() {
+		return Captured(api, s)
+	}
 	c := t.Current()
 	if c == nil {
 		return NoCurrentContext(api)
@@ -355,6 +376,9 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 	}
 	if s == c.Default {
 		return Refused(api, "stream", "is the default stream, which lives as long as its context")
+	}
+	if s.owner != nil {
+		return Fail(api, abi.ErrRTStreamModel, "stream", "stream %d belongs to a model, and goes with it", s.ID)
 	}
 	return t.Releasing(s.resource(force || s.flags&abi.StreamPersistent != 0), func() *Error {
 		if !force {
@@ -366,125 +390,4 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 		}
 		return nil
 	})
-}
-
-// SynchronizeStream is aclrtSynchronizeStream.
-func (t *Thread) SynchronizeStream(stream Handle) *Error {
-	return t.SynchronizeStreamCancel(stream, nil)
-}
-
-// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may lose patience: when cancel closes first, the
-// answer is that of a timeout.
-func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
-	const api = "aclrtSynchronizeStream"
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	return t.synchronize(api, s, WaitLimit{Cancel: cancel})
-}
-
-// SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
-func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Error {
-	const api = "aclrtSynchronizeStreamWithTimeout"
-	s, err := t.checkSynchronizeStreamWithTimeout(stream, timeout)
-	if err != nil {
-		return err
-	}
-	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
-}
-
-func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
-	if s != nil && s.flags&unwaited != 0 {
-		return nil
-	}
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s == nil {
-		s = c.Default
-	}
-	if t.Runtime.Tracer() == nil {
-		return s.Wait(api, w)
-	}
-	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
-}
-
-// SynchronizeDevice is aclrtSynchronizeDevice.
-func (t *Thread) SynchronizeDevice() *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{})
-}
-
-// SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
-func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{Cancel: cancel})
-}
-
-// SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
-func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) *Error {
-	const api = "aclrtSynchronizeDeviceWithTimeout"
-	if timeout < -1 {
-		return Refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).NotRecorded()
-	}
-	if timeout == 0 {
-		return Refused(api, "timeout", "0 ms is neither -1 nor positive")
-	}
-	return t.synchronizeDevice(api, WaitLimit{Timeout: millis(timeout)})
-}
-
-func (t *Thread) synchronizeDevice(api string, w WaitLimit) *Error {
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	return t.ObserveWait(api, nil, func(int64) *Error { return c.Wait(api, w) })
-}
-
-// Wait synchronises every stream of the context that is waited for and returns the first failure.
-func (c *Context) Wait(api string, w WaitLimit) *Error {
-	var until time.Time
-	if w.Timeout > 0 {
-		until = time.Now().Add(w.Timeout)
-	}
-	var first *Error
-	for _, s := range c.all() {
-		if s.flags&unwaited != 0 {
-			continue
-		}
-		if w.Timeout > 0 {
-			w.Timeout = max(time.Until(until), time.Nanosecond)
-		}
-		if err := s.Wait(api, w); err != nil && first == nil {
-			first = err
-			if c.stops.Load() || err.Code == abi.ErrRTStreamSyncTimeout {
-				return first
-			}
-		}
-	}
-	return first
-}
-
-// StreamQuery is aclrtStreamQuery.
-func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
-	const api = "aclrtStreamQuery"
-	s, err := t.checkStreamQuery(stream, status)
-	if err != nil {
-		return err
-	}
-	*status = abi.StreamStatusComplete
-	if s != nil && s.flags&unwaited != 0 {
-		return nil
-	}
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s == nil {
-		s = c.Default
-	}
-	if !s.queue.Idle() {
-		*status = abi.StreamStatusNotReady
-	}
-	return nil
 }

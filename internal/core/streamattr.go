@@ -129,6 +129,9 @@ func (t *Thread) SetStreamOverflowSwitch(stream Handle, flag uint32) *Error {
 	if err != nil {
 		return err
 	}
+	if s.IsCaptured() {
+		return Captured(api, s)
+	}
 	if s, err = t.overflow(api, s); err != nil {
 		return err
 	}

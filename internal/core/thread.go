@@ -24,8 +24,8 @@ type Thread struct {
 	CopyCache CopyCache     // what its checks have shown
 	Limits    *Stream       // whose core limits the thread uses
 
-	// of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
-	captureMode abi.MdlRICaptureMode
+	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode
+	captures    CaptureCounts        // that it began and that are open
 
 	Pushed []any        // ranges of aclprofPush that are not popped; package info has them
 	caller Caller       // knows what the thread is doing; nil unless something checks

@@ -92,9 +92,10 @@ func (c *unbuiltCall) elsewhere(i int) bool {
 	return s != nil && current != nil && s.Context != current
 }
 
-// captured, bound and made are about what cannot be made yet.
-func (*unbuiltCall) captured(int) bool { return false }
-func (*unbuiltCall) bound(int) bool    { return false }
-func (*unbuiltCall) made(int) bool     { return false }
+func (c *unbuiltCall) liveModel(i int) bool { return c.t.Runtime.isModel(Handle(c.a[i])) }
+
+// bound and made are about what cannot be made yet.
+func (*unbuiltCall) bound(int) bool { return false }
+func (*unbuiltCall) made(int) bool  { return false }
 
 func (c *unbuiltCall) self(i int) bool { return int32(c.a[i]) == int32(os.Getpid()) }

@@ -6,74 +6,18 @@ import "ropeway/internal/abi"
 
 // unbuiltRules are the leading rules of functions that are not built, in checking order.
 var unbuiltRules = map[string][]unbuiltRule{
-	"aclmdlRICaptureBegin": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "mode", text: "is not 0 (GLOBAL), 1 (THREAD_LOCAL), 2 (RELAXED)", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) != 0 && int32(c.a[1]) != 1 && int32(c.a[1]) != 2 }},
-	},
 	"aclmdlRICaptureToModelRIBegin": {
 		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(1) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(1) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
 		{code: abi.ErrRTParamInvalid, arg: "mode", text: "is not 0..2", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) < 0 || int32(c.a[2]) > 2 }},
 	},
-	"aclmdlRICaptureEnd": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-	},
-	"aclmdlRICaptureTaskGrpBegin": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTStreamNotCaptured, arg: "stream", text: "is not being captured", applies: func(c *unbuiltCall) bool { return !c.captured(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(0) }},
-	},
-	"aclmdlRICaptureTaskGrpEnd": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTStreamNotCaptured, arg: "stream", text: "is not being captured", applies: func(c *unbuiltCall) bool { return !c.captured(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(0) }},
-	},
-	"aclmdlRICaptureTaskUpdateBegin": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(0) }},
-	},
-	"aclmdlRICaptureTaskUpdateEnd": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(0) }},
-	},
-	"aclmdlRIExecuteAsync": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 && !c.live(1) }},
-	},
 	"aclmdlRIExecute": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 		{code: abi.ErrRTParamInvalid, arg: "timeout", text: "is 0 or below -1", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) == 0 || int32(c.a[1]) < -1 }},
-	},
-	"aclmdlRIDestroy": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-	},
-	"aclmdlRIAbort": {
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not NULL and not a live model handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},
 	"aclmdlRIBuildBegin": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
@@ -83,111 +27,32 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclmdlRIBindStream": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrRTParamInvalid, quiet: true, arg: "flag", text: "is not 0 (HEAD) or 0x7FFFFFFF (DEFAULT)", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return uint32(c.a[2]) != 0 && uint32(c.a[2]) != 2147483647 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 && !c.live(1) }},
 	},
 	"aclmdlRIUnbindStream": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 && !c.live(1) }},
 	},
 	"aclmdlRIEndTask": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 && !c.live(1) }},
 	},
 	"aclmdlRIBuildEnd": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "reserve", text: "is not NULL", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-	},
-	"aclmdlRISetName": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "name", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclmdlRIGetName": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "name", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclmdlRIGetId": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "modelRIId", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-	},
-	"aclmdlRIDestroyRegisterCallback": {
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not NULL and not a live model handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "func", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclmdlRIDestroyUnregisterCallback": {
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not NULL and not a live model handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "func", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclmdlRIDebugPrint": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclmdlRIDebugJsonPrint": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "path", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclmdlRIGetStreams": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not NULL and not a live model handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "numStreams", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclmdlRIGetTasksByStream": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.live(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "numTasks", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"aclmdlRITaskGetType": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTParamInvalid, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "type", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclmdlRITaskGetSeqId": {
-		{code: abi.ErrRTParamInvalid, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "id", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclmdlRITaskGetParams": {
-		{code: abi.ErrRTParamInvalid, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "params", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclmdlRITaskSetParams": {
-		{code: abi.ErrRTParamInvalid, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "params", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, quiet: true, applies: func(c *unbuiltCall) bool { return c.product("310P", "310B", "910") }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 	},
 	"aclmdlRIKernelTaskGetAttribute": {
 		{code: abi.ErrInvalidParam, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "attrValue", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 	},
-	"aclmdlRITaskDisable": {
-		{code: abi.ErrRTParamInvalid, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, quiet: true, applies: func(c *unbuiltCall) bool { return c.product("310P", "310B", "910") }},
-	},
-	"aclmdlRIUpdate": {
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not NULL and not a live model handle", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
 	"aclmdlRICondHandleCreate": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
+		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
 		{code: abi.ErrRTParamInvalid, arg: "flag", text: "is not 0 or 1 (ASSIGN_DEFAULT)", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) != 0 && int32(c.a[2]) != 1 }},
 	},
 	"aclmdlRICondHandleGetCondPtr": {

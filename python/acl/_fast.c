@@ -2872,6 +2872,21 @@ static PyObject *acl_get_data_buffer_size_v2(PyObject *self, PyObject *args)
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
+/* acl.rt.mdl_ri_capture_begin(stream, mode) -> ret */
+static PyObject *rt_mdl_ri_capture_begin(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}, {"mode", INT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_begin", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureBegin((aclrtStream)a[0], (aclmdlRICaptureMode)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret) */
 static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 {
@@ -2887,6 +2902,174 @@ static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 	ret = aclmdlRICaptureGetInfo((aclrtStream)a[0], &r0, &r1);
 	END_CALL
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_capture_end(stream) -> (model_ri, ret) */
+static PyObject *rt_mdl_ri_capture_end(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_end", params, 1, args, a))
+		return NULL;
+	aclmdlRI r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureEnd((aclrtStream)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_capture_task_grp_begin(stream) -> ret */
+static PyObject *rt_mdl_ri_capture_task_grp_begin(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_task_grp_begin", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureTaskGrpBegin((aclrtStream)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_capture_task_grp_end(stream) -> (handle, ret) */
+static PyObject *rt_mdl_ri_capture_task_grp_end(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_task_grp_end", params, 1, args, a))
+		return NULL;
+	aclrtTaskGrp r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureTaskGrpEnd((aclrtStream)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_capture_task_update_begin(stream, handle) -> ret */
+static PyObject *rt_mdl_ri_capture_task_update_begin(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}, {"handle", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_task_update_begin", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureTaskUpdateBegin((aclrtStream)a[0], (aclrtTaskGrp)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_capture_task_update_end(stream) -> ret */
+static PyObject *rt_mdl_ri_capture_task_update_end(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_task_update_end", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureTaskUpdateEnd((aclrtStream)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_execute_async(model_ri, stream) -> ret */
+static PyObject *rt_mdl_ri_execute_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_execute_async", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIExecuteAsync((aclmdlRI)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_destroy(model_ri) -> ret */
+static PyObject *rt_mdl_ri_destroy(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_destroy", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIDestroy((aclmdlRI)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_abort(model_ri) -> ret */
+static PyObject *rt_mdl_ri_abort(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_abort", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIAbort((aclmdlRI)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_get_id(model_ri) -> (model_ri_id, ret) */
+static PyObject *rt_mdl_ri_get_id(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_get_id", params, 1, args, a))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIGetId((aclmdlRI)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_debug_print(model_ri) -> ret */
+static PyObject *rt_mdl_ri_debug_print(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_debug_print", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIDebugPrint((aclmdlRI)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_update(model_ri) -> ret */
+static PyObject *rt_mdl_ri_update(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_update", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIUpdate((aclmdlRI)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
 }
 
 /* acl.prof.create_stamp() -> stamp */
@@ -3373,8 +3556,32 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "get_error_code_from_exception_info($module, info, /)\n--\n\nacl.rt.get_error_code_from_exception_info(info) -> int\n\nError code of the failed task; 0xFFFFFFFF for a NULL info.\n\nIn C: aclrtGetErrorCodeFromExceptionInfo."},
 	{"device_task_abort", rt_device_task_abort, METH_VARARGS,
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
+	{"mdl_ri_capture_begin", rt_mdl_ri_capture_begin, METH_VARARGS,
+	 "mdl_ri_capture_begin($module, stream, mode, /)\n--\n\nacl.rt.mdl_ri_capture_begin(stream, mode) -> ret\n\nStarts capturing: tasks submitted to stream from now on are not run but kept in a new model, until\naclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other\ncode are refused meanwhile.\n\nIn C: aclmdlRICaptureBegin. pyACL has no such function."},
 	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
 	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
+	{"mdl_ri_capture_end", rt_mdl_ri_capture_end, METH_VARARGS,
+	 "mdl_ri_capture_end($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_end(stream) -> (model_ri, ret)\n\nEnds the capture that began on stream, checks it and hands out the model.\n\nIn C: aclmdlRICaptureEnd. pyACL has no such function."},
+	{"mdl_ri_capture_task_grp_begin", rt_mdl_ri_capture_task_grp_begin, METH_VARARGS,
+	 "mdl_ri_capture_task_grp_begin($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_task_grp_begin(stream) -> ret\n\nOpens a task group on a stream that is being captured: the kernels submitted until\naclmdlRICaptureTaskGrpEnd can be changed later.\n\nIn C: aclmdlRICaptureTaskGrpBegin. pyACL has no such function."},
+	{"mdl_ri_capture_task_grp_end", rt_mdl_ri_capture_task_grp_end, METH_VARARGS,
+	 "mdl_ri_capture_task_grp_end($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_task_grp_end(stream) -> (handle, ret)\n\nCloses the task group of stream and gives a handle for it.\n\nIn C: aclmdlRICaptureTaskGrpEnd. pyACL has no such function."},
+	{"mdl_ri_capture_task_update_begin", rt_mdl_ri_capture_task_update_begin, METH_VARARGS,
+	 "mdl_ri_capture_task_update_begin($module, stream, handle, /)\n--\n\nacl.rt.mdl_ri_capture_task_update_begin(stream, handle) -> ret\n\nPuts stream into update mode: kernels launched on it from now on do not run but replace, one after\nthe other, the kernels of the task group.\n\nIn C: aclmdlRICaptureTaskUpdateBegin. pyACL has no such function."},
+	{"mdl_ri_capture_task_update_end", rt_mdl_ri_capture_task_update_end, METH_VARARGS,
+	 "mdl_ri_capture_task_update_end($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_task_update_end(stream) -> ret\n\nEnds the update mode of stream.\n\nIn C: aclmdlRICaptureTaskUpdateEnd. pyACL has no such function."},
+	{"mdl_ri_execute_async", rt_mdl_ri_execute_async, METH_VARARGS,
+	 "mdl_ri_execute_async($module, model_ri, stream, /)\n--\n\nacl.rt.mdl_ri_execute_async(model_ri, stream) -> ret\n\nQueues one execution of a model on stream. The model starts when the earlier work of stream is done,\nand later work of stream waits for all of the model.\n\nIn C: aclmdlRIExecuteAsync. pyACL has no such function."},
+	{"mdl_ri_destroy", rt_mdl_ri_destroy, METH_VARARGS,
+	 "mdl_ri_destroy($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_destroy(model_ri) -> ret\n\nDestroys a model, captured or built, and all that it holds.\n\nIn C: aclmdlRIDestroy. pyACL has no such function."},
+	{"mdl_ri_abort", rt_mdl_ri_abort, METH_VARARGS,
+	 "mdl_ri_abort($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_abort(model_ri) -> ret\n\nStops the execution of a built model.\n\nIn C: aclmdlRIAbort. pyACL has no such function."},
+	{"mdl_ri_get_id", rt_mdl_ri_get_id, METH_VARARGS,
+	 "mdl_ri_get_id($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_get_id(model_ri) -> (model_ri_id, ret)\n\nGives the number of the model.\n\nIn C: aclmdlRIGetId. pyACL has no such function."},
+	{"mdl_ri_debug_print", rt_mdl_ri_debug_print, METH_VARARGS,
+	 "mdl_ri_debug_print($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_debug_print(model_ri) -> ret\n\nWrites streams, tasks and task groups of a model to the log.\n\nIn C: aclmdlRIDebugPrint. pyACL has no such function."},
+	{"mdl_ri_update", rt_mdl_ri_update, METH_VARARGS,
+	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -3398,5 +3605,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x3E5DF472u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x21C01292u);
 }

@@ -72,6 +72,38 @@ def _elsewhere():
     return ok(rt.create_stream())
 
 
+def _captured():
+    stream = ok(rt.create_stream())
+    ok(rt.mdl_ri_capture_begin(stream, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+    return stream
+
+
+def _captured_elsewhere():
+    ok(rt.create_context(0))
+    return _captured()
+
+
+def _model():
+    stream = _captured()
+    model = ok(rt.mdl_ri_capture_end(stream))
+    ok(rt.destroy_stream(stream))
+    return model
+
+
+def _event_captured():
+    event = ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_SYNC | acl.ACL_EVENT_TIME_LINE))
+    ok(rt.record_event(event, _captured()))
+    return event
+
+
+def _end_stream(stream):
+    """Destroys a stream that may be captured."""
+    model, code = rt.mdl_ri_capture_end(stream)
+    if code == 0:
+        ok(rt.mdl_ri_destroy(model))
+    return rt.destroy_stream_force(stream)
+
+
 def _recorded():
     event = ok(rt.create_event_with_flag(9))
     ok(rt.record_event(event, 0))
@@ -84,12 +116,16 @@ MAKERS = {
     "stream": lambda: ok(rt.create_stream()),
     "stream.elsewhere": lambda: _beside(_elsewhere),
     "stream.unwaited": lambda: ok(rt.create_stream_with_config(0, acl.ACL_STREAM_PERSISTENT)),
+    "stream.captured": _captured,
+    "stream.captured.elsewhere": lambda: _beside(_captured_elsewhere),
+    "model": _model,
     "event": lambda: ok(rt.create_event_with_flag(9)),
     "event.deviceOnly": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_DEVICE_USE_ONLY)),
     "event.external": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_EXTERNAL)),
     "event.unwaitable": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_TIME_LINE)),
     "event.ipc": lambda: ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_IPC)),
     "event.ex": lambda: ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_SYNC)),
+    "event.captured": _event_captured,
     "event.recorded": _recorded,
     "context": lambda: _beside(lambda: ok(rt.create_context(0))),
     "notify": lambda: ok(rt.create_notify(0)),
@@ -99,7 +135,8 @@ MAKERS = {
 }
 DESTROYERS = {
     "context": rt.destroy_context,
-    "stream": rt.destroy_stream_force,
+    "stream": _end_stream,
+    "model": rt.mdl_ri_destroy,
     "event": rt.destroy_event,
     "notify": rt.destroy_notify,
     "cntNotify": rt.cnt_notify_destroy,
@@ -126,7 +163,7 @@ class Arguments:
         thing = MAKERS[name if kind == "dead" else word]()
         if kind == "dead":
             ok(DESTROYERS[name](thing))
-        elif kind != "elsewhere":
+        elif not kind.endswith("elsewhere"):
             self.made.append((DESTROYERS[name], thing))
         return thing
 

@@ -22,6 +22,7 @@ PRINTED = {
         "Their order on the device: ahofmdkbipgnelcj",
         "A page in the wrong kind of memory is refused, with its number: 5.",
     ],
+    "graph": ["The step ran 100 times, and every result is right."],
     "descriptor": [
         "The descriptor names red: 4096 bytes of the target are red.",
         "The stream rewrote the descriptor: the same call copied blue.",

@@ -108,6 +108,7 @@ class TestRules(unittest.TestCase):
 ROOM = 8192
 OLD, NEW = 40, 90  # patterns that differ in every byte: what memory holds before a copy and after it
 GARBAGE = 0x123456789  # a handle that is none
+GLOBAL, THREAD_LOCAL, RELAXED = range(3)  # modes of captures
 H2H, H2D, D2H, D2D, DEFAULT, BUFFERED, INNER, INTER = range(8)  # the kinds
 PAGE = mmap.PAGESIZE
 
@@ -155,6 +156,17 @@ class Scene:
     def fail_on(self, stream):
         """Puts a task on a stream that fails with 507013 when it runs: the kind calls pageable memory device memory."""
         ok(rt.memcpy_async(self.dev[3], 64, self.page[3], 64, D2D, stream))
+
+    @contextlib.contextmanager
+    def capturing(self, mode):
+        """A stream that is captured inside the block, which does no harm to the capture."""
+        stream = ok(rt.create_stream())
+        ok(rt.mdl_ri_capture_begin(stream, mode))
+        try:
+            yield stream
+        finally:
+            ok(rt.mdl_ri_destroy(ok(rt.mdl_ri_capture_end(stream))))
+            ok(rt.destroy_stream(stream))
 
     @contextlib.contextmanager
     def aborting(self):

@@ -6,12 +6,12 @@ import acl
 from acl import rt
 from support import HANG
 from test_rules import (
-    BUFFERED, D2H, DEFAULT, GARBAGE, H2D, H2H, INNER, NEW, OLD, ROOM,
+    BUFFERED, D2H, DEFAULT, GARBAGE, GLOBAL, H2D, H2H, INNER, NEW, OLD, RELAXED, ROOM,
     Family, fill, freed_device, freed_pinned, holds, ok,
 )  # fmt: skip
 
 SYS_DMA = acl.ACL_ERROR_RT_SYS_DMA  # what the task of fail_on ends with; the rules pass it on
-SHARED = (9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 24)  # from the context on; the numbers are those of aclrtMemcpyAsync
+SHARED = (9, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24)  # from the context on; the numbers are those of aclrtMemcpyAsync
 
 
 class MemcpyAsync(Family):
@@ -101,7 +101,15 @@ class MemcpyAsync(Family):
     def pageable(self, number):
         """The call waits, reports what failed before, and copies."""
         s, arguments = self.s, {**self.good(), "src": self.s.page[0]}
-        if number == 18:
+        if number == 17:
+            with s.capturing(RELAXED) as stream:
+                self.expect({**arguments, "stream": stream})
+            self.assertTrue(self.is_old())
+        elif number == 20:
+            with s.capturing(GLOBAL):
+                self.expect(arguments)
+            self.assertTrue(self.is_old())
+        elif number == 18:
             self.code = self.code or SYS_DMA
             s.fail_on(s.stream)
             self.expect(arguments)

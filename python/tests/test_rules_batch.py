@@ -2,7 +2,7 @@
 
 import acl
 from acl import rt
-from test_rules import GARBAGE, NEW, OLD, PAGE, Family, fill, freed_device, freed_pinned, holds, ok
+from test_rules import GARBAGE, GLOBAL, NEW, OLD, PAGE, Family, fill, freed_device, freed_pinned, holds, ok
 
 HOST, DEVICE = 0, 1
 NOBODY = 2**64 - 1  # fail_index, where no segment is to blame
@@ -219,7 +219,7 @@ class MemcpyBatchAsync(MemcpyBatch):
     function, form = "aclrtMemcpyBatchAsync", staticmethod(rt.memcpy_batch_async)
     first = function
     PASSED_ON = {29: SYS_DMA, 33: PARAM_INVALID}
-    SHARED = (14, 16, 17, 18, 19, 21, 23, 24, 25, 26, 27, 28, 29, 30, 32, 33)
+    SHARED = (14, 16, 17, 18, 19, 21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33)
     SEGMENT = range(23, 29)
     NO_ATTRS = 15
 
@@ -285,6 +285,10 @@ class MemcpyBatchAsync(MemcpyBatch):
         elif number == 30:
             arguments = self.pageable()
             with s.aborting():
+                self.expect_index(self.expect(arguments), NOBODY)
+        elif number == 31:
+            arguments = self.pageable()
+            with s.capturing(GLOBAL):
                 self.expect_index(self.expect(arguments), NOBODY)
         elif number == 32:  # pageable segments are copied, and the first pinned one ends it
             result = self.expect({**self.pageable(), "srcs": [*s.page[:2], s.pin[2]], "stream": s.foreign})

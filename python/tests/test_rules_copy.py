@@ -1,7 +1,10 @@
 """Rules of memcpy."""
 
 from acl import rt
-from test_rules import D2D, DEFAULT, H2D, INNER, NEW, OLD, ROOM, Family, fill, freed_device, freed_pinned, holds
+from test_rules import (
+    D2D, DEFAULT, GLOBAL, H2D, INNER, NEW, OLD, RELAXED, ROOM, THREAD_LOCAL,
+    Family, fill, freed_device, freed_pinned, holds, ok,
+)  # fmt: skip
 
 
 class Memcpy(Family):
@@ -45,6 +48,14 @@ class Memcpy(Family):
                 self.expect(arguments)
                 self.expect({**arguments, "src": s.far})  # before the addresses are looked at
             self.assertTrue(holds(s.dev[0], ROOM, OLD))
+        with self.rule(10):
+            arguments = self.good()
+            for mode in (GLOBAL, THREAD_LOCAL):
+                with s.capturing(mode):
+                    self.expect(arguments)
+            self.assertTrue(holds(s.dev[0], ROOM, OLD))
+            with s.capturing(RELAXED):
+                ok(self.form(*arguments.values()))
         with self.rule(11):
             self.breaks(11)
             self.refused(s.dev[0], freed_pinned())

@@ -2,7 +2,7 @@
 
 import acl
 from acl import rt
-from test_rules import GARBAGE, OLD, ROOM, Family, fill, freed_device, freed_pinned, holds, ok, read
+from test_rules import GARBAGE, GLOBAL, OLD, ROOM, Family, fill, freed_device, freed_pinned, holds, ok, read
 
 VALUE = 0x12345678
 PARAM_INVALID = acl.ACL_ERROR_RT_PARAM_INVALID  # what the rules pass on
@@ -65,6 +65,12 @@ class Memset(Family):
         self.prove(1, 2, 3)
         with self.rule(4):
             self.while_aborting()
+        if self.function == "aclrtMemset":
+            with self.rule(5):
+                arguments = self.good()
+                with self.s.capturing(GLOBAL):
+                    self.expect(arguments)
+                self.assertTrue(self.is_old(self.s.dev[0]))
         with self.rule(6):
             self.breaks(6)
             self.bad_memory()

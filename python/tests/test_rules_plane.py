@@ -3,7 +3,7 @@
 import acl
 from acl import rt
 from test_rules import (
-    D2D, D2H, DEFAULT, GARBAGE, H2D, H2H, NEW, OLD, PAGE,
+    D2D, D2H, DEFAULT, GARBAGE, GLOBAL, H2D, H2H, NEW, OLD, PAGE, RELAXED,
     Family, fill, freed_device, freed_pinned, holds, ok,
 )  # fmt: skip
 
@@ -95,6 +95,11 @@ class Memcpy2d(Family):
             for src, dst in ((s.pin, s.pin), (s.dev, s.dev), (s.pin, s.page), (s.page, s.pin), (s.page, s.page)):
                 self.expect({**self.good(), "src": src[0], "dst": dst[1], "kind": DEFAULT})
             self.assertTrue(self.is_old())
+        with self.rule(12):
+            arguments = self.good()
+            with s.capturing(GLOBAL):
+                self.expect(arguments)
+            self.assertTrue(self.is_old())
         with self.rule(13):
             self.breaks(13)
             self.bad_memory()
@@ -146,6 +151,16 @@ class Memcpy2dAsync(Memcpy2d):
             self.assertTrue(self.is_old())
             ok(self.form(*arguments.values()))  # the failure was reported
             self.assertTrue(self.arrived())
+        with self.rule(15):
+            arguments = {**self.good(), "src": s.page[0]}
+            with s.capturing(RELAXED) as stream:
+                self.expect({**arguments, "stream": stream})
+            self.assertTrue(self.is_old())
+        with self.rule(17):
+            arguments = {**self.good(), "src": s.page[0]}
+            with s.capturing(GLOBAL):
+                self.expect(arguments)
+            self.assertTrue(self.is_old())
         with self.rule(18):
             self.expect({**self.good(), "src": s.page[0], "stream": s.foreign})
             self.assertTrue(self.arrived())  # before anything was synchronised

@@ -247,6 +247,23 @@ def events(call, s):
     call("acl.rt.synchronize_device_with_timeout", 60000)
 
 
+def models(call, dev, host, s):
+    call("acl.rt.mdl_ri_capture_begin", s, acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)
+    call("acl.rt.memcpy_async", dev, 64, host, 64, H2D, s)
+    call("acl.rt.mdl_ri_capture_task_grp_begin", s)
+    group = call("acl.rt.mdl_ri_capture_task_grp_end", s)
+    model = call("acl.rt.mdl_ri_capture_end", s)
+    call("acl.rt.mdl_ri_capture_task_update_begin", s, group)
+    call("acl.rt.mdl_ri_capture_task_update_end", s)
+    same(call("acl.rt.mdl_ri_get_id", model) > 0, True)
+    call("acl.rt.mdl_ri_debug_print", model)
+    call("acl.rt.mdl_ri_update", model)
+    call("acl.rt.mdl_ri_execute_async", model, s)
+    call("acl.rt.synchronize_stream", s)
+    call("acl.rt.mdl_ri_abort", model)
+    call("acl.rt.mdl_ri_destroy", model)
+
+
 def callbacks(call, dev, s):
     ran = []
     context = call("acl.rt.get_context")
@@ -312,6 +329,7 @@ def program():
     s = streams(call)
     copies(call, dev, host, s)
     events(call, s)
+    models(call, dev, host, s)
     callbacks(call, dev, s)
     end(call, dev, host, s)
     missing = sorted(FORMS - call.succeeded)

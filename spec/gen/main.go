@@ -43,6 +43,7 @@ var outputs = []output{
 	{"internal/core/checks.go", writeChecks("core")},
 	{"internal/core/launch/checks.go", writeChecks("launch")},
 	{"internal/core/memory/checks.go", writeChecks("memory")},
+	{"internal/core/model/checks.go", writeChecks("model")},
 	{"internal/core/process/checks.go", writeChecks("process")},
 	{"internal/core/signal/checks.go", writeChecks("signal")},
 	{"internal/core/transfer/checks.go", writeChecks("transfer")},

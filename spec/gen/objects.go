@@ -21,13 +21,16 @@ type object struct {
 // built. internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
 	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream",
-		kinds: []string{"elsewhere", "unwaited: unwaited"}},
+		kinds: []string{"elsewhere", "unwaited: unwaited", "captured: captured", "captured.elsewhere: captured"},
+		only:  map[string][]string{"stream.captured": capturing, "stream.captured.elsewhere": capturing}},
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable",
-		"unwaitable", "recorded: recorded waitable"},
-		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
-	"aclrtContext":    {symbol: "context", find: "t.context(%s)", goType: "*Context"},
-	"aclrtNotify":     {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
+		"unwaitable", "recorded: recorded waitable", "captured: captured ex waitable"},
+		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}, "event.captured": capturing}},
+	"aclrtContext": {symbol: "context", find: "t.context(%s)", goType: "*Context"},
+	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
+	"aclmdlRI": {symbol: "model", find: "findModel(t, %s)", goType: "*Model",
+		only: map[string][]string{"": capturing}},
 	"aclrtBinary":     {symbol: "image", find: "findImage(t, %s)", goType: "*description"},
 	"aclrtBinHandle":  {symbol: "binary", find: "findBinary(t, %s)", goType: "*binary"},
 	"aclrtFuncHandle": {symbol: "kernel", find: "findFunction(t, %s)", goType: "*function"},
@@ -35,6 +38,9 @@ var objects = map[string]object{
 	"aclrtCntNotify": {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify",
 		only: map[string][]string{"": {"950"}}},
 }
+
+// capturing are the products that capture streams.
+var capturing = []string{"950", "A3", "A2", "310P", "310"}
 
 // values are the symbols of what a handle can be, the ordinary one first.
 func (o object) values() []string {

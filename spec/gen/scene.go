@@ -257,7 +257,7 @@ func (s *scene) Is(predicate, param string) bool {
 		return n >= 0 && n < usableDevices
 	case "open":
 		return s.Value(param) == 0
-	case "captured", "bound":
+	case "bound":
 		return false // nothing is
 	}
 	p := s.f.Param(param)

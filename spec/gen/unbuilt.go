@@ -116,6 +116,8 @@ func (u unbuiltCall) predicate(w *table.When) (string, error) {
 			return fmt.Sprintf("c.self(%d)", i), nil
 		case p.Type.Base == "aclrtStream" && p.Type.Pointers == 0 && slices.Contains(table.WhenOfParam, w.Op):
 			return fmt.Sprintf("c.%s(%d)", w.Op, i), nil
+		case w.Op == "live" && p.Type.Base == "aclmdlRI" && p.Type.Pointers == 0:
+			return fmt.Sprintf("c.liveModel(%d)", i), nil
 		case w.Op == "live" && u.t.IsPointer(p) && !made:
 			return fmt.Sprintf("c.made(%d)", i), nil
 		}

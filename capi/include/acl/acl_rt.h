@@ -2240,8 +2240,8 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*
  * Waits until all tasks queued on the stream so far are done and returns the first task error.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, and others
- * passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, 507023, and
+ * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
@@ -2485,7 +2485,8 @@ ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* 
 /*
  * Makes the stream wait for the event's record; the host does not block. What "never recorded" means depends
  * on how the event was made, see notes.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 207000, 107002, 107003, 107024.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 207000, 107002, 107003, 507000,
+ * 107031, 107032, 107024.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 
@@ -2921,8 +2922,9 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName, int32_t* version
 /*
  * Starts capturing: tasks submitted to stream from now on are not run but kept in a new model, until
  * aclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other code
- * are refused meanwhile. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * are refused meanwhile.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107000, 507000, 107002, 107003, 107005,
+ * 107027, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 
@@ -2942,9 +2944,9 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRI
     aclmdlRI* modelRI);
 
 /*
- * Ends the capture that began on stream, checks it and hands out the model. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Ends the capture that began on stream, checks it and hands out the model.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 507000, 107000, 107002, 107003, 107005,
+ * 107029, 107036, 107038, 507903, 107045, 107025, 107033, 107024, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI);
 
@@ -2957,37 +2959,38 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMo
 
 /*
  * Opens a task group on a stream that is being captured: the kernels submitted until
- * aclmdlRICaptureTaskGrpEnd can be changed later. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * aclmdlRICaptureTaskGrpEnd can be changed later.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107029, 107002, 107003, 107033, 107034, and
+ * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 
 /*
- * Closes the task group of stream and gives a handle for it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Closes the task group of stream and gives a handle for it.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107029, 107002, 107003, 107033, 507000,
+ * 507009, 107034, 507903.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle);
 
 /*
  * Puts stream into update mode: kernels launched on it from now on do not run but replace, one after the
- * other, the kernels of the task group. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * other, the kernels of the task group.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107027, 107005, 107002, 107003, 107033.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
 
 /*
- * Ends the update mode of stream. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Ends the update mode of stream.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107027, 107005, 107002, 107003, 107033,
+ * 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
 /*
  * Queues one execution of a model on stream. The model starts when the earlier work of stream is done, and
- * later work of stream waits for all of the model. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * later work of stream waits for all of the model.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107017, 107000, 107027, 207000, 107002, 107004, 107026,
+ * 507011, 207005, 107003, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
 
@@ -2999,15 +3002,15 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream 
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 
 /*
- * Destroys a model, captured or built, and all that it holds. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Destroys a model, captured or built, and all that it holds.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107002, 107004, 107026, 107037.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
 
 /*
- * Stops the execution of a built model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stops the execution of a built model.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 207000, 107002, 107004, 107035, and others
+ * passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
 
@@ -3046,94 +3049,86 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream strea
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
 
 /*
- * Gives the model a name, used in logs and profiling. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Gives the model a name, used in logs and profiling.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 107004.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
 
 /*
- * Copies the name of the model to name. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Copies the name of the model to name.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107004, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
 
 /*
- * Gives the number of the model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Gives the number of the model.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
 
 /*
- * Registers a function to be called when the model is destroyed. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Registers a function to be called when the model is destroyed.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,
     void* userData);
 
 /*
- * Takes back aclmdlRIDestroyRegisterCallback. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Takes back aclmdlRIDestroyRegisterCallback.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
 
 /*
- * Writes streams, tasks and task groups of a model to the log. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Writes streams, tasks and task groups of a model to the log.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107002, 107004.
  * Deprecated: use aclmdlRIDebugJsonPrint.
  */
 ROPEWAY_DEPRECATED("use aclmdlRIDebugJsonPrint")
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 
 /*
- * Writes the tasks of a model to a file as JSON in the format of trace viewers. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Writes the tasks of a model to a file as JSON in the format of trace viewers.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107002, 107004, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
 
 /*
  * Lists the streams of a model: for a captured model its hidden streams, for a built one those bound to it.
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Products: 950, A3, A2. Errors: 207000, 107017, 107000, 107002, 107004, 107039.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
 
 /*
- * Lists the tasks of a stream of a model in their order. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Lists the tasks of a stream of a model in their order.
+ * Products: 950, A3, A2. Errors: 207000, 107017, 107000, 107039.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks,
     uint32_t* numTasks);
 
 /*
- * Gives the kind of a task. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Gives the kind of a task.
+ * Products: 950, A3, A2. Errors: 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
 
 /*
- * Gives the position of a task in the order of capture. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Gives the position of a task in the order of capture.
+ * Products: 950, A3, A2. Errors: 107000, 507000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
 
 /*
- * Reads the parameters of a task. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Reads the parameters of a task.
+ * Products: 950, A3, A2. Errors: 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
 /*
  * Changes a task of a captured model: new arguments or another function for a kernel, other values for a
  * value write or wait, or any task of a known kind turned into a value write or wait. Takes effect with
- * aclmdlRIUpdate. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * aclmdlRIUpdate.
+ * Products: 950, A3, A2. Errors: 107000, 207000, 507000, 107040, 107017, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
@@ -3146,16 +3141,14 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, a
     aclrtLaunchKernelAttrValue* attrValue);
 
 /*
- * Turns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Turns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate.
+ * Products: 950, A3, A2. Errors: 107000, 207000, 507000, 107040.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskDisable(aclmdlRITask task);
 
 /*
- * Makes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Makes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.
+ * Products: 950, A3, A2. Errors: 107017, 107000, 207000, 107040, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
 

@@ -66,6 +66,47 @@ static void *stream_unwaited(void)
 	return s;
 }
 
+static void *stream_captured(void)
+{
+	void *s = stream();
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	return s;
+}
+
+static void *stream_captured_elsewhere(void)
+{
+	aclrtContext other;
+	OK(aclrtCreateContext(&other, 0));
+	void *s = stream_captured();
+	OK(aclrtSetCurrentContext(home));
+	return s;
+}
+
+static aclError end_capture(void *s)
+{
+	aclmdlRI m;
+	aclError e = aclmdlRICaptureEnd(s, &m);
+	if (e == ACL_SUCCESS)
+		e = aclmdlRIDestroy(m);
+	return e == ACL_SUCCESS ? aclrtDestroyStreamForce(s) : e;
+}
+
+static void *model(void)
+{
+	void *s = stream_captured();
+	aclmdlRI m;
+	OK(aclmdlRICaptureEnd(s, &m));
+	OK(aclrtDestroyStream(s));
+	return m;
+}
+
+static void *event_captured(void) /* goes with the capture, when the process ends */
+{
+	void *e = event_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+	OK(aclrtRecordEvent(e, stream_captured()));
+	return e;
+}
+
 static void *event_recorded(void)
 {
 	void *e = event();
@@ -104,12 +145,16 @@ static const struct maker {
 	{"stream", stream, aclrtDestroyStreamForce},
 	{"stream.elsewhere", stream_elsewhere, NULL}, /* goes with its context */
 	{"stream.unwaited", stream_unwaited, aclrtDestroyStreamForce},
+	{"stream.captured", stream_captured, end_capture},
+	{"stream.captured.elsewhere", stream_captured_elsewhere, NULL},
+	{"model", model, aclmdlRIDestroy},
 	{"event", event, aclrtDestroyEvent},
 	{"event.deviceOnly", event_device_only, aclrtDestroyEvent},
 	{"event.external", event_external, aclrtDestroyEvent},
 	{"event.unwaitable", event_unwaitable, aclrtDestroyEvent},
 	{"event.ipc", event_ipc, aclrtDestroyEvent},
 	{"event.ex", event_of_ex, aclrtDestroyEvent},
+	{"event.captured", event_captured, aclrtDestroyEvent},
 	{"event.recorded", event_recorded, aclrtDestroyEvent},
 	{"context", context, aclrtDestroyContext},
 	{"notify", notify, aclrtDestroyNotify},

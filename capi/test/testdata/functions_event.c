@@ -147,7 +147,7 @@ static void meeting(void)
 	FUNCTION("aclrtStreamWaitEvent") {
 		OK(aclrtStreamWaitEvent(s, e));
 		EFFECT(waits(s));
-		REFUSES(13, aclrtStreamWaitEvent(s, plain));
+		REFUSES(18, aclrtStreamWaitEvent(s, plain));
 	}
 	FUNCTION("aclrtQueryEventWaitStatus") {
 		OK(aclrtQueryEventWaitStatus(e, &status));

@@ -23,6 +23,7 @@ void functions_threads(void);
 void functions_marks(void);
 void functions_older(void);
 void functions_signals(void);
+void functions_models(void);
 void functions_counting(void);
 void functions_pools(void);
 void functions_kernels(void);
@@ -48,6 +49,7 @@ static void functions_more(char **argv)
 		functions_visiting(argv + 2);
 	} else {
 		functions_signals();
+		functions_models();
 		functions_pools();
 		functions_mapping();
 		functions_sharing(argv[0], false);

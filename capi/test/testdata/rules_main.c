@@ -15,6 +15,7 @@ void rules_batch_async(const char *machine);
 void rules_plane(const char *machine);
 void rules_descriptor(const char *machine);
 void rules_fill(const char *machine);
+void rules_capture(const char *machine);
 
 int main(int argc, char **argv)
 {
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
 	rules_plane(argv[1]);
 	rules_descriptor(argv[1]);
 	rules_fill(argv[1]);
+	rules_capture(argv[1]);
 	scene_drop();
 	return 0;
 }

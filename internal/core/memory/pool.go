@@ -224,10 +224,11 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 	}
 	if got.after != 0 {
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after}},
-			Order: &b.order})
+			Order: &b.order, Outside: true})
 	}
 	if b.bare != nil {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other})
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other,
+			Outside: true})
 	}
 	*ptr = b.addr
 	if t.Runtime.Checked() {
@@ -291,7 +292,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 func (b *poolBlock) queueFree(api string, t *core.Thread, s *core.Stream, tag driver.Tag) *core.Error {
 	b.begun.Add(1)
 	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Tag: tag}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
 	b.put(s)
 	return nil
 }

@@ -198,6 +198,9 @@ func GetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, 
 	if outputSize != core.OverflowBytes {
 		return core.Refused(api, "outputSize", "%d is not %d, the size of the status", outputSize, core.OverflowBytes)
 	}
+	if s.IsCaptured() {
+		return core.Captured(api, s)
+	}
 	op := driver.Op{Kind: driver.OpFill, Dst: outputAddr, N: core.OverflowBytes, Width: 1}
 	if t.Runtime.Driver.Locate(outputAddr).Place != driver.OnDevice && !t.Runtime.OneMemory {
 		op = driver.Op{Kind: driver.OpFail, Err: driver.ErrFault}
@@ -215,6 +218,9 @@ func ResetOverflowStatus(t *core.Thread, stream core.Handle) *core.Error {
 	if s == nil && t.Runtime.Product.Modern && t.Current() == nil {
 		return core.Refused(api, "stream",
 			"is NULL, and this thread has no current context whose default stream it could mean")
+	}
+	if s.IsCaptured() {
+		return core.Captured(api, s)
 	}
 	return queue(t, api, s, driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 )
 
 // cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell
@@ -222,7 +223,12 @@ func (w *cellWait) Pass(wake func()) bool {
 	return false
 }
 
-// Foreign tells whether another process may have let it go: see core.ForeignGate.
+// Again is the same wait, to be made once more by a model.
+func (w *cellWait) Again() driver.Gate {
+	return &cellWait{c: w.c, met: w.met, back: w.back, here: w.here}
+}
+
+// Foreign reports whether another process may have let it go: see core.ForeignGate.
 func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
 // Leave implements driver.Gate. A wait that was let go in the same moment gives back what it took.

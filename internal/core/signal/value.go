@@ -224,12 +224,60 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 	if err != nil {
 		return err
 	}
-	v := &signalsOf(t.Runtime).values
-	s.Put(api, t, core.Task{Op: driver.Op{
-		Kind: driver.OpCompute, Dst: devAddr, N: 8,
-		Work: func() error { return v.store(words, devAddr, value) },
-	}, Kind: observe.ValueWrite, About: uint64(devAddr), Order: valueOrder(t.Runtime, devAddr)})
+	s.Put(api, t, core.Task{Op: valueWrite(t.Runtime, words, devAddr, value), Kind: observe.ValueWrite,
+		About: uint64(devAddr), Order: valueOrder(t.Runtime, devAddr),
+		Value: core.ValueParams{Addr: devAddr, Value: value, Flag: flag}})
 	return nil
+}
+
+// valueWrite is what a value write does.
+func valueWrite(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64) driver.Op {
+	v := &signalsOf(rt).values
+	return driver.Op{Kind: driver.OpCompute, Dst: addr, N: 8,
+		Work: func() error { return v.store(words, addr, value) }}
+}
+
+// valueWaitOp is what a value wait does.
+func valueWaitOp(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64, flag uint32) driver.Op {
+	w := &valueWait{rt: rt, v: &signalsOf(rt).values, words: words, addr: addr, given: value,
+		met: valueConditions[flag]}
+	return driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: addr, N: 8}
+}
+
+// WriteTask is a value write that a model makes instead of a task it had.
+func WriteTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *core.Order, *core.Error) {
+	words, err := wordsOf(rt, api)
+	if err != nil {
+		return driver.Op{}, nil, err
+	}
+	return valueWrite(rt, words, p.Addr, p.Value), valueOrder(rt, p.Addr), nil
+}
+
+// WaitTask is a value wait that a model makes instead of a task it had.
+func WaitTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *core.Order, *core.Error) {
+	words, err := wordsOf(rt, api)
+	if err != nil {
+		return driver.Op{}, nil, err
+	}
+	if p.Flag >= uint32(len(valueConditions)) {
+		return driver.Op{}, nil, core.Refused(api, "params", "flag is %d, not 0 to %d", p.Flag, len(valueConditions)-1)
+	}
+	return valueWaitOp(rt, words, p.Addr, p.Value, p.Flag), valueOrder(rt, p.Addr), nil
+}
+
+// wordsOf is what changes single words of device memory, if the driver can.
+func wordsOf(rt *core.Runtime, api string) (driver.WordAccess, *core.Error) {
+	words, ok := driver.As[driver.WordAccess](rt.Driver)
+	if !ok {
+		return nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
+			rt.Driver.Name())
+	}
+	return words, nil
+}
+
+// Again is the same wait, to be made once more by a model.
+func (w *valueWait) Again() driver.Gate {
+	return &valueWait{rt: w.rt, v: w.v, words: w.words, addr: w.addr, given: w.given, met: w.met}
 }
 
 // ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails when the memory goes meanwhile.
@@ -239,10 +287,9 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	if err != nil {
 		return err
 	}
-	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value,
-		met: valueConditions[flag]}
-	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: devAddr, N: 8}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr), Order: valueOrder(t.Runtime, devAddr)})
+	op := valueWaitOp(t.Runtime, words, devAddr, value, flag)
+	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr),
+		Order: valueOrder(t.Runtime, devAddr), Value: core.ValueParams{Addr: devAddr, Value: value, Flag: flag}})
 	return nil
 }
 
@@ -255,10 +302,9 @@ func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32
 	if err := t.Lacks(api); err != nil {
 		return nil, nil, err
 	}
-	words, ok := driver.As[driver.WordAccess](t.Runtime.Driver)
-	if !ok {
-		return nil, nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
-			t.Runtime.Driver.Name())
+	words, err := wordsOf(t.Runtime, api)
+	if err != nil {
+		return nil, nil, err
 	}
 	s, err := t.Stream(api, "stream", stream)
 	if err != nil {

@@ -477,7 +477,8 @@ func copySegment(t *core.Thread, b *batch, q *batchQueue, i int) *core.Error {
 	if err := submitBatch(t, b, q); err != nil {
 		return err
 	}
-	return copyPageable(t, b.api, q.c, q.s, driver.Op{Kind: driver.OpCopy, Dst: b.dst[i], Src: b.src[i], N: b.size[i]})
+	op := driver.Op{Kind: driver.OpCopy, Dst: b.dst[i], Src: b.src[i], N: b.size[i]}
+	return copyAfter(t, b.api, q.c, q.s, op, abi.ErrRTCaptureModeNotSupport)
 }
 
 // batchTogether copies the whole batch in the calling thread: one pageable segment makes a 950 do so.

@@ -38,6 +38,9 @@ func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.
 	if err := c.Aborting(api); err != nil {
 		return err
 	}
+	if err := t.WhileCaptured(api, c); err != nil {
+		return err
+	}
 	return copyNow(t, api, c.Device, dst, src, count, kind)
 }
 
@@ -71,7 +74,7 @@ func copyNow(t *core.Thread, api string, d *core.Device, dst, src core.Addr, n u
 	if err != nil {
 		return err
 	}
-	if err := peers(t, api, d, dst, src, from, to); err != nil {
+	if err := Peers(t, api, d, dst, src, from, to); err != nil {
 		return err
 	}
 	err = t.Run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
@@ -176,7 +179,7 @@ func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src 
 	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if err := peers(t, api, c.Device, dst, src, from, to); err != nil {
+	if err := Peers(t, api, c.Device, dst, src, from, to); err != nil {
 		return err
 	}
 	if from.Place == driver.Managed || to.Place == driver.Managed {
@@ -184,6 +187,9 @@ func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src 
 	}
 	if err := s.Admit(api); err != nil {
 		return err
+	}
+	if l := s.Lane(); l != nil && l.KeepCopy(t, dst, src, count) {
+		return nil
 	}
 	s.PutCopy(api, t, dst, src, count, &from, &to)
 	t.RememberCopy(c, s, stream, from, to)
@@ -215,9 +221,9 @@ func misalignedCopy(api, arg string, addr core.Addr) *core.Error {
 	return core.Refused(api, arg, "%#x is not a multiple of %d", addr, copyAlign).Because(core.Misaligned, addr)
 }
 
-// peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host
+// Peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host
 // reaches every device.
-func peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from, to driver.Location) *core.Error {
+func Peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from, to driver.Location) *core.Error {
 	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
 		return nil
 	}
@@ -230,6 +236,15 @@ func peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from,
 // copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
 // stream may belong to another context.
 func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op) *core.Error {
+	if s.IsCaptured() {
+		return core.Refused(api, "stream",
+			"stream %d is being captured, and memory that is not pinned cannot be part of a model", s.ID)
+	}
+	return copyAfter(t, api, c, s, op, abi.ErrRTCaptureModeBlockAsync)
+}
+
+// copyAfter is copyPageable for any stream. code is that of a capture which is in the way.
+func copyAfter(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op, code abi.Code) *core.Error {
 	if s == nil {
 		s = c.Default
 	}
@@ -239,6 +254,9 @@ func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, o
 		}
 		if err := c.Aborting(api); err != nil {
 			return err
+		}
+		if t.RefusesCopies(c) {
+			return t.CaptureInTheWay(api, c, code)
 		}
 		return t.RunWithin(api, op, began)
 	})

@@ -119,6 +119,9 @@ func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitc
 		return core.Refused(api, "kind", "a copy from %s to %s is neither host to device nor device to host",
 			core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
 	}
+	if err := t.WhileCaptured(api, t.Current()); err != nil {
+		return err
+	}
 	if err := p.wraps(api); err != nil {
 		return err
 	}
@@ -174,7 +177,7 @@ func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, 
 	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if err := peers(t, api, c.Device, dst, src, from, to); err != nil {
+	if err := Peers(t, api, c.Device, dst, src, from, to); err != nil {
 		return err
 	}
 	if from.Place == driver.Managed || to.Place == driver.Managed {

@@ -23,6 +23,9 @@ func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, coun
 	if err := c.Aborting(api); err != nil {
 		return err
 	}
+	if err := t.WhileCaptured(api, c); err != nil {
+		return err
+	}
 	if count > maxCount {
 		return overfull(api, devPtr, count, maxCount)
 	}

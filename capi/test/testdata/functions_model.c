@@ -1,0 +1,200 @@
+/* Groups model-ri: streams are captured into models, which run again. */
+#include "proof.h"
+
+void functions_models(void);
+
+static int ended;
+static void count_end(void *by) { ended += *(int *)by; }
+
+static aclmdlRI model_of(aclrtStream s)
+{
+	aclmdlRI m = NULL;
+	OK(aclmdlRICaptureEnd(s, &m));
+	return m;
+}
+
+static uint64_t word_of(const void *p)
+{
+	uint64_t word = 0;
+	OK(aclrtMemcpy(&word, sizeof word, p, sizeof word, ACL_MEMCPY_DEVICE_TO_HOST));
+	return word;
+}
+
+/* One value write, captured, and what can be done with its model. */
+static void captures(aclrtStream s, void *word)
+{
+	aclmdlRI m = NULL;
+	FUNCTION("aclmdlRICaptureBegin") {
+		OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+		aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+		OK(aclmdlRICaptureGetInfo(s, &status, NULL));
+		EFFECT(status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
+		REFUSES(10, aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	}
+	OK(aclrtValueWrite(word, 5, 0, s));
+	FUNCTION("aclmdlRICaptureEnd") {
+		OK(aclmdlRICaptureEnd(s, &m));
+		EFFECT(m != NULL && word_of(word) == 0);
+		REFUSES(10, aclmdlRICaptureEnd(s, &m));
+	}
+	FUNCTION("aclmdlRIExecuteAsync") {
+		OK(aclmdlRIExecuteAsync(m, s));
+		OK(aclrtSynchronizeStream(s));
+		EFFECT(word_of(word) == 5);
+		REFUSES(1, aclmdlRIExecuteAsync(NULL, s));
+	}
+	FUNCTION("aclmdlRIAbort") {
+		OK(aclmdlRIAbort(m));
+		EFFECT(aclmdlRIExecuteAsync(m, s) == ACL_SUCCESS);
+		REFUSES(2, aclmdlRIAbort(NULL));
+	}
+	OK(aclrtSynchronizeStream(s));
+	FUNCTION("aclmdlRISetName") {
+		OK(aclmdlRISetName(m, "step"));
+		EFFECT(true);
+		REFUSES(2, aclmdlRISetName(m, NULL));
+	}
+	FUNCTION("aclmdlRIGetName") {
+		char name[16] = "";
+		OK(aclmdlRIGetName(m, sizeof name, name));
+		EFFECT(strcmp(name, "step") == 0);
+		REFUSES(7, aclmdlRIGetName(m, 4, name));
+	}
+	FUNCTION("aclmdlRIGetId") {
+		uint32_t id = 0;
+		OK(aclmdlRIGetId(m, &id));
+		EFFECT(id != 0);
+		REFUSES(2, aclmdlRIGetId(m, NULL));
+	}
+	FUNCTION("aclmdlRIDebugPrint") {
+		OK(aclmdlRIDebugPrint(m));
+		EFFECT(true);
+		REFUSES(1, aclmdlRIDebugPrint(NULL));
+	}
+	FUNCTION("aclmdlRIDebugJsonPrint") {
+		OK(aclmdlRIDebugJsonPrint(m, "/dev/null", 0));
+		EFFECT(true);
+		REFUSES(7, aclmdlRIDebugJsonPrint(m, "/dev/null/x", 0));
+	}
+	int one = 1, ten = 10;
+	FUNCTION("aclmdlRIDestroyRegisterCallback") {
+		OK(aclmdlRIDestroyRegisterCallback(m, count_end, &one));
+		EFFECT(ended == 0);
+		REFUSES(5, aclmdlRIDestroyRegisterCallback(m, count_end, &ten));
+	}
+	FUNCTION("aclmdlRIDestroyUnregisterCallback") {
+		OK(aclmdlRIDestroyUnregisterCallback(m, count_end));
+		EFFECT(aclmdlRIDestroyRegisterCallback(m, count_end, &ten) == ACL_SUCCESS);
+		REFUSES(3, aclmdlRIDestroyUnregisterCallback(m, NULL));
+	}
+	FUNCTION("aclmdlRIDestroy") {
+		OK(aclmdlRIDestroy(m));
+		EFFECT(ended == 10);
+		REFUSES(2, aclmdlRIDestroy(m));
+	}
+}
+
+/* Tasks are listed, read and changed. */
+static void changes(aclrtStream s, void *word)
+{
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	OK(aclrtValueWrite(word, 7, 0, s));
+	aclmdlRI m = model_of(s);
+	aclrtStream inner = NULL;
+	aclmdlRITask task = NULL;
+	FUNCTION("aclmdlRIGetStreams") {
+		uint32_t n = 1;
+		OK(aclmdlRIGetStreams(m, &inner, &n));
+		EFFECT(n == 1 && inner != NULL && inner != s);
+		REFUSES(3, aclmdlRIGetStreams(m, NULL, NULL));
+	}
+	FUNCTION("aclmdlRIGetTasksByStream") {
+		uint32_t n = 1;
+		OK(aclmdlRIGetTasksByStream(inner, &task, &n));
+		EFFECT(n == 1 && task != NULL);
+		REFUSES(5, aclmdlRIGetTasksByStream(s, NULL, &n));
+	}
+	FUNCTION("aclmdlRITaskGetType") {
+		aclmdlRITaskType type = ACL_MODEL_RI_TASK_DEFAULT;
+		OK(aclmdlRITaskGetType(task, &type));
+		EFFECT(type == ACL_MODEL_RI_TASK_VALUE_WRITE);
+		REFUSES(2, aclmdlRITaskGetType(NULL, &type));
+	}
+	FUNCTION("aclmdlRITaskGetSeqId") {
+		uint32_t id = 9;
+		OK(aclmdlRITaskGetSeqId(task, &id));
+		EFFECT(id == 0);
+		REFUSES(1, aclmdlRITaskGetSeqId(NULL, &id));
+	}
+	aclmdlRITaskParams params;
+	FUNCTION("aclmdlRITaskGetParams") {
+		OK(aclmdlRITaskGetParams(task, &params));
+		EFFECT(params.type == ACL_MODEL_RI_TASK_VALUE_WRITE && params.valueWriteTaskParams.value == 7 && params.valueWriteTaskParams.devAddr == word);
+		REFUSES(2, aclmdlRITaskGetParams(task, NULL));
+	}
+	FUNCTION("aclmdlRITaskSetParams") {
+		params.valueWriteTaskParams.value = 8;
+		OK(aclmdlRITaskSetParams(task, &params));
+		EFFECT(aclmdlRIExecuteAsync(m, s) == ACL_ERROR_RT_MODEL_EXECUTE);
+		REFUSES(1, aclmdlRITaskSetParams(NULL, &params));
+	}
+	FUNCTION("aclmdlRIUpdate") {
+		OK(aclmdlRIUpdate(m));
+		OK(aclmdlRIExecuteAsync(m, s));
+		OK(aclrtSynchronizeStream(s));
+		EFFECT(word_of(word) == 8);
+		REFUSES(2, aclmdlRIUpdate(NULL));
+	}
+	FUNCTION("aclmdlRITaskDisable") {
+		OK(aclmdlRITaskDisable(task));
+		OK(aclmdlRIUpdate(m));
+		OK(aclrtMemset(word, 8, 0, 8));
+		OK(aclmdlRIExecuteAsync(m, s));
+		OK(aclrtSynchronizeStream(s));
+		EFFECT(word_of(word) == 0);
+		REFUSES(1, aclmdlRITaskDisable(NULL));
+	}
+	OK(aclmdlRIDestroy(m));
+}
+
+static void groups(aclrtStream s)
+{
+	aclrtTaskGrp group = NULL;
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	FUNCTION("aclmdlRICaptureTaskGrpBegin") {
+		OK(aclmdlRICaptureTaskGrpBegin(s));
+		EFFECT(true);
+		REFUSES(7, aclmdlRICaptureTaskGrpBegin(s));
+	}
+	FUNCTION("aclmdlRICaptureTaskGrpEnd") {
+		OK(aclmdlRICaptureTaskGrpEnd(s, &group));
+		EFFECT(group != NULL);
+		REFUSES(8, aclmdlRICaptureTaskGrpEnd(s, &group));
+	}
+	aclmdlRI m = model_of(s);
+	FUNCTION("aclmdlRICaptureTaskUpdateBegin") {
+		OK(aclmdlRICaptureTaskUpdateBegin(s, group));
+		EFFECT(true);
+		REFUSES(9, aclmdlRICaptureTaskUpdateBegin(s, group));
+	}
+	FUNCTION("aclmdlRICaptureTaskUpdateEnd") {
+		OK(aclmdlRICaptureTaskUpdateEnd(s));
+		EFFECT(true);
+		REFUSES(8, aclmdlRICaptureTaskUpdateEnd(s));
+	}
+	OK(aclmdlRIDestroy(m));
+}
+
+void functions_models(void)
+{
+	aclrtStream s;
+	void *word;
+	OK(aclrtCreateStream(&s));
+	OK(aclrtMalloc(&word, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemset(word, 64, 0, 64));
+	captures(s, word);
+	changes(s, word);
+	groups(s);
+	OK(aclrtFree(word));
+	OK(aclrtDestroyStream(s));
+}

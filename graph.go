@@ -1,0 +1,84 @@
+package ropeway
+
+import (
+	"fmt"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/model"
+)
+
+// Graph is work that was captured from streams, to be run as often as needed. Copies that have nothing to do with each
+// other run together, whatever streams they were captured from, so a run costs a fraction of the calls it replaces.
+//
+// What tasks point to is used when the graph runs: memory must stay allocated, and is read and written each time.
+type Graph struct {
+	d *Device
+	h core.Handle
+}
+
+// Capture calls f and makes a graph of what is submitted to the stream meanwhile, by any goroutine. Nothing of it runs.
+// Another stream joins the capture when it waits for an event that was recorded in it (made by [Device.NewEvent]), and
+// has to be joined back: record an event on it last, and let the first stream wait for that.
+//
+// When f fails there is no graph, and its error is returned.
+func (s *Stream) Capture(f func() error) (*Graph, error) {
+	t := s.d.t
+	if err := model.MdlRICaptureBegin(t, s.h, abi.ModelRiCaptureModeRelaxed); err != nil {
+		return nil, s.d.result(err)
+	}
+	g := &Graph{d: s.d}
+	ended := false
+	defer func() {
+		if !ended { // f has panicked
+			g.end(s)
+		}
+	}()
+	failed := f()
+	ended = true
+	err := g.end(s)
+	if failed != nil {
+		if err == nil {
+			g.Close() //nolint:errcheck // nobody gets it
+		}
+		return nil, failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// end ends the capture.
+func (g *Graph) end(s *Stream) error { return s.d.result(model.MdlRICaptureEnd(s.d.t, s.h, &g.h)) }
+
+// Run queues one run of the graph on a stream of its device: it begins when all before it is done, and what comes later
+// waits for all of it. Runs of one graph on several streams may overlap if nothing in it waits.
+//
+// Memory of the graph that was freed is an error, and then nothing runs.
+func (g *Graph) Run(s *Stream) error { return s.d.result(model.MdlRIExecuteAsync(s.d.t, g.h, s.h)) }
+
+// Len returns how many tasks the graph has. They are numbered from 0, in the order in which they were submitted.
+func (g *Graph) Len() int { return model.ModelTasks(g.d.t, g.h) }
+
+// SetCopy makes a copy of the graph another one: src to the beginning of dst. Task is its number. No run may be queued
+// or running. Only what has to do with the two copies is looked at again.
+func (g *Graph) SetCopy(task int, dst, src Span) error {
+	const api = "aclrtMemcpyAsync"
+	if err := g.d.DefaultStream().queueable(api, &dst, &src); err != nil {
+		return err
+	}
+	if src.n > dst.n {
+		return misuse(api, "src", fmt.Sprintf("%d bytes do not fit into %d", src.n, dst.n))
+	}
+	return g.d.result(model.SetModelCopy(g.d.t, g.h, task, dst.addr, src.addr, uint64(src.n)))
+}
+
+// WriteJSON writes the tasks to a file that ui.perfetto.dev and chrome://tracing show.
+func (g *Graph) WriteJSON(name string) error {
+	path := append([]byte(name), 0)
+	return g.d.result(model.MdlRIDebugJsonPrint(g.d.t, g.h, &path[0], 0))
+}
+
+// Close ends the graph. It waits for runs that are queued, but not for ever.
+func (g *Graph) Close() error { return g.d.result(model.MdlRIDestroy(g.d.t, g.h)) }

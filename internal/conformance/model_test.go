@@ -1,0 +1,440 @@
+package conformance
+
+import (
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/model"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
+)
+
+// Proofs of captures and of what is done with models. The rules that are expressions prove themselves.
+
+const (
+	global      = abi.ModelRiCaptureModeGlobal
+	threadLocal = abi.ModelRiCaptureModeThreadLocal
+	relaxed     = abi.ModelRiCaptureModeRelaxed
+)
+
+// begin captures a stream of its own.
+func (e *env) begin(mode abi.MdlRICaptureMode) core.Handle {
+	e.Helper()
+	s := e.stream()
+	e.ok(model.MdlRICaptureBegin(e.th, s, mode))
+	return s
+}
+
+// endsIn ends a capture and returns the model.
+func (e *env) endsIn(s core.Handle) (m core.Handle) {
+	e.Helper()
+	e.ok(model.MdlRICaptureEnd(e.th, s, &m))
+	return m
+}
+
+// capturing captures what f submits.
+func (e *env) capturing(f func(s core.Handle)) core.Handle {
+	e.Helper()
+	s := e.begin(relaxed)
+	f(s)
+	return e.endsIn(s)
+}
+
+// joined is a capture with a second stream that has joined it.
+func (e *env) joined() (first, second, ev core.Handle) {
+	e.Helper()
+	first, second, ev = e.begin(relaxed), e.stream(), e.exWith(abi.EventSync)
+	e.ok(e.th.RecordEvent(ev, first))
+	e.ok(e.th.StreamWaitEvent(second, ev))
+	return first, second, ev
+}
+
+// broken is a capture that is of no use: another one was brought together with it.
+func (e *env) broken() core.Handle {
+	e.Helper()
+	one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
+	e.ok(e.th.RecordEvent(ev, one))
+	e.want(e.th.StreamWaitEvent(other, ev), abi.ErrStreamCaptureConflict)
+	var m core.Handle
+	e.want(model.MdlRICaptureEnd(e.th, other, &m), abi.ErrRTStreamCaptureInvalidated)
+	return one
+}
+
+// withFlags is a stream of a kind.
+func (e *env) withFlags(flags uint32) (s core.Handle) {
+	e.Helper()
+	e.ok(e.th.CreateStreamWithConfig(&s, 0, flags))
+	return s
+}
+
+// defaultStream is the default stream by its own handle.
+func (e *env) defaultStream() (s core.Handle) {
+	e.Helper()
+	e.ok(e.th.CtxGetCurrentDefaultStream(&s))
+	return s
+}
+
+// queued is a model with an execution that does not begin until release is called.
+func (e *env) queued() (m core.Handle, release func()) {
+	e.Helper()
+	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
+	s, free := e.busy()
+	e.ok(model.MdlRIExecuteAsync(e.th, m, s))
+	return m, func() { free(); e.ok(e.th.SynchronizeStream(s)) }
+}
+
+// valueTask is a model with one value write, and its task.
+func (e *env) valueTask() (m, task core.Handle) {
+	e.Helper()
+	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
+	return m, e.tasksOf(m)[0]
+}
+
+// copyTask is a model with one copy, and its task.
+func (e *env) copyTask() (m, task core.Handle) {
+	e.Helper()
+	dst, src := e.device(64), e.pinned(64)
+	m = e.capturing(func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
+	return m, e.tasksOf(m)[0]
+}
+
+// tasksOf are the tasks of the first stream of a model.
+func (e *env) tasksOf(m core.Handle) []core.Handle {
+	e.Helper()
+	var n uint32
+	e.ok(model.MdlRIGetStreams(e.th, m, nil, &n))
+	streams := make([]core.Handle, n)
+	e.ok(model.MdlRIGetStreams(e.th, m, &streams[0], &n))
+	e.ok(model.MdlRIGetTasksByStream(e.th, streams[n-1], nil, &n))
+	tasks := make([]core.Handle, n)
+	e.ok(model.MdlRIGetTasksByStream(e.th, streams[len(streams)-1], first0(tasks), &n))
+	return tasks
+}
+
+// copies are the synchronous copies and fills that a capture may refuse.
+func (e *env) copies(th *core.Thread) map[string]func() *core.Error {
+	dev, host := e.device(4096), e.pinned(4096)
+	return map[string]func() *core.Error{
+		"aclrtMemcpy":   func() *core.Error { return transfer.Memcpy(th, dev, 64, host, 64, h2d) },
+		"aclrtMemset":   func() *core.Error { return transfer.Memset(th, dev, 64, 1, 64) },
+		"aclrtMemcpy2d": func() *core.Error { return transfer.Memcpy2d(th, dev, 64, host, 64, 8, 8, h2d) },
+	}
+}
+
+// refusedBy proves the table of modes: which thread is refused while which capture is open.
+func refusedBy(name string) func(e *env) *core.Error {
+	return func(e *env) *core.Error {
+		exchange := func(th *core.Thread, mode abi.MdlRICaptureMode) { e.ok(th.MdlRICaptureThreadExchangeMode(&mode)) }
+		own, other := e.copies(e.th)[name], e.sibling()
+		others := e.copies(other)[name]
+		e.ok(own())
+		for _, tt := range []struct {
+			mode                  abi.MdlRICaptureMode
+			own, others           bool // refused, where nothing was exchanged
+			ownLocal, othersLocal bool // and with THREAD_LOCAL
+		}{
+			{global, true, true, true, false},
+			{threadLocal, true, false, true, false},
+			{relaxed, false, false, false, false},
+		} {
+			s := e.begin(tt.mode)
+			for _, as := range []struct {
+				exchanged   abi.MdlRICaptureMode
+				own, others bool
+			}{{global, tt.own, tt.others}, {threadLocal, tt.ownLocal, tt.othersLocal}, {relaxed, false, false}} {
+				exchange(e.th, as.exchanged)
+				exchange(other, as.exchanged)
+				is(e, "refused in the thread that captures", codeOf(own()) == abi.ErrRTCaptureModeNotSupport, as.own)
+				is(e, "refused in another thread", codeOf(others()) == abi.ErrRTCaptureModeNotSupport, as.others)
+			}
+			exchange(e.th, global)
+			exchange(other, global)
+			e.ok(model.MdlRIDestroy(e.th, e.endsIn(s))) // it was not broken
+		}
+		e.ok(own())
+		e.ok(others())
+		s := e.begin(global)
+		err := own()
+		e.ok(model.MdlRIDestroy(e.th, e.endsIn(s)))
+		return err
+	}
+}
+
+// outside is a call of another thread in another context.
+func outside(call func(th *core.Thread, m core.Handle) *core.Error) func(e *env) *core.Error {
+	return func(e *env) *core.Error {
+		m := e.model()
+		err := call(e.elsewhere(), m)
+		e.ok(call(e.th, m))
+		return err
+	}
+}
+
+func init() {
+	prove("aclrtMemcpy", 10, refusedBy("aclrtMemcpy"))
+	prove("aclrtMemcpy2d", 12, refusedBy("aclrtMemcpy2d"))
+	prove("aclrtMemset", 5, refusedBy("aclrtMemset"))
+	prove("aclrtMemcpyAsync", 17, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		return transfer.MemcpyAsync(e.th, e.device(64), 64, e.pageable(64), 64, h2d, s)
+	})
+	prove("aclrtMemcpyAsync", 20, func(e *env) *core.Error {
+		e.begin(global)
+		dst, src := e.device(64), e.pageable(64)
+		e.ok(
+			transfer.MemcpyAsync(e.th, dst, 64, e.pinned(64), 64, h2d, e.stream()),
+		) // pinned memory is nobody's business
+		return transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, e.stream())
+	})
+	prove("aclrtMemcpy2dAsync", 15, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		return transfer.Memcpy2dAsync(e.th, e.device(64), 8, e.pageable(64), 8, 8, 8, h2d, s)
+	})
+	prove("aclrtMemcpy2dAsync", 17, func(e *env) *core.Error {
+		e.begin(global)
+		return transfer.Memcpy2dAsync(e.th, e.device(64), 8, e.pageable(64), 8, 8, 8, h2d, e.stream())
+	})
+	prove("aclrtMemcpyBatchAsync", 31, func(e *env) *core.Error {
+		a := newBatch(e, unreg, dev, 64)
+		a.stream = e.begin(global)
+		return batchAsync(e, a)
+	})
+	prove("aclrtSynchronizeDevice", 2, func(e *env) *core.Error { e.begin(relaxed); return e.th.SynchronizeDevice() })
+	prove(
+		"aclrtSynchronizeDeviceWithTimeout",
+		4,
+		func(e *env) *core.Error { e.begin(relaxed); return e.th.SynchronizeDeviceWithTimeout(10) },
+	)
+
+	prove("aclrtStreamWaitEvent", 11, func(e *env) *core.Error {
+		ev := e.exWith(abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
+		return e.th.StreamWaitEvent(e.withFlags(abi.StreamCpuSchedule), ev)
+	})
+	prove("aclrtStreamWaitEvent", 12, func(e *env) *core.Error {
+		ev := e.exWith(abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
+		return e.th.StreamWaitEvent(0, ev)
+	})
+	prove("aclrtStreamWaitEvent", 13, func(e *env) *core.Error {
+		one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, one))
+		err := e.th.StreamWaitEvent(other, ev)
+		var m core.Handle
+		e.want(model.MdlRICaptureEnd(e.th, one, &m), abi.ErrRTStreamCaptureInvalidated)
+		e.want(model.MdlRICaptureEnd(e.th, other, &m), abi.ErrRTStreamCaptureInvalidated)
+		return err
+	})
+	prove("aclrtStreamWaitEvent", 14, func(e *env) *core.Error {
+		one, ev := e.broken(), e.exWith(abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, one))
+		return e.th.StreamWaitEvent(e.stream(), ev)
+	})
+	prove("aclrtStreamWaitEvent", 15, func(e *env) *core.Error {
+		first, second, ev := e.joined()
+		var status abi.MdlRICaptureStatus
+		var one, other core.Handle
+		e.ok(model.MdlRICaptureGetInfo(e.th, second, &status, &other))
+		e.ok(model.MdlRICaptureGetInfo(e.th, first, nil, &one))
+		is(e, "status of a stream that joined", status, abi.ModelRiCaptureStatusActive)
+		is(e, "its model", other, one)
+		e.ok(e.th.RecordEvent(ev, second))
+		return e.th.StreamWaitEvent(first, ev)
+	})
+	prove("aclrtStreamWaitEvent", 16, func(e *env) *core.Error {
+		return e.th.StreamWaitEvent(e.begin(relaxed), e.stateEvent(evSync))
+	})
+	prove("aclrtStreamWaitEvent", 17, func(e *env) *core.Error {
+		s, ev := e.begin(relaxed), e.exWith(abi.EventSync)
+		e.ok(e.th.StreamWaitEvent(s, ev)) // never recorded: nothing is captured
+		out := e.stream()
+		e.ok(e.th.RecordEvent(ev, out))
+		err := e.th.StreamWaitEvent(s, ev)
+		is(e, "tasks", len(e.tasksOf(e.endsIn(s))), 0)
+		return err
+	})
+
+	captureProofs()
+	groupProofs()
+	runProofs()
+	changeProofs()
+}
+
+func captureProofs() {
+	prove("aclmdlRICaptureBegin", 5, func(e *env) *core.Error {
+		e.ok(model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamPersistent), relaxed))
+		o := e.on(machine{product: "950"})
+		o.want(model.MdlRICaptureBegin(o.th, o.withFlags(abi.StreamPersistent), relaxed), abi.ErrRTInternalError)
+		return model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamCpuSchedule), relaxed)
+	})
+	prove(
+		"aclmdlRICaptureBegin",
+		9,
+		func(e *env) *core.Error { return model.MdlRICaptureBegin(e.th, e.defaultStream(), relaxed) },
+	)
+	behaves("aclmdlRICaptureBegin", func(e *env) {
+		dst, src := e.device(64), e.pinned(64)
+		bytes(src, 64)[0] = 7
+		m := e.capturing(func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
+		back := e.pinned(64)
+		e.ok(transfer.Memcpy(e.th, back, 64, dst, 64, abi.MemcpyDeviceToHost))
+		is(e, "before it is executed", bytes(back, 64)[0], byte(0))
+		for i := range byte(3) { // the bytes are read at each execution
+			bytes(src, 64)[0] = i
+			s := e.stream()
+			e.ok(model.MdlRIExecuteAsync(e.th, m, s))
+			e.ok(e.th.SynchronizeStream(s))
+			e.ok(transfer.Memcpy(e.th, back, 64, dst, 64, abi.MemcpyDeviceToHost))
+			is(e, "after it was executed", bytes(back, 64)[0], i)
+		}
+	})
+	prove("aclmdlRICaptureEnd", 4, func(e *env) *core.Error {
+		var m core.Handle
+		return model.MdlRICaptureEnd(e.th, e.withFlags(abi.StreamCpuSchedule), &m)
+	})
+	prove("aclmdlRICaptureEnd", 5, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		err := model.MdlRICaptureEnd(e.th, s, nil)
+		e.endsIn(s) // it went on
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 9, func(e *env) *core.Error {
+		var m core.Handle
+		return model.MdlRICaptureEnd(e.th, e.defaultStream(), &m)
+	})
+	prove("aclmdlRICaptureEnd", 11, func(e *env) *core.Error {
+		first, second, ev := e.joined()
+		m := garbage
+		err := model.MdlRICaptureEnd(e.th, second, &m)
+		is(e, "model", m, core.Handle(0))
+		e.ok(e.th.RecordEvent(ev, second))
+		e.ok(e.th.StreamWaitEvent(first, ev))
+		e.endsIn(first)
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 12, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		var m core.Handle
+		e.ok(model.MdlRICaptureEnd(e.sibling(), s, &m)) // a relaxed one may be
+		s = e.begin(global)
+		e.ok(model.MdlRICaptureGetInfo(e.th, s, nil, &m))
+		kept := m
+		err := model.MdlRICaptureEnd(e.sibling(), s, &m)
+		e.want(model.MdlRIExecuteAsync(e.th, kept, 0), abi.ErrRTModelCaptured)
+		e.ok(model.MdlRIDestroy(e.th, kept)) // all that one can do with it
+		e.ok(e.th.DestroyStream(s))          // the capture is over
+		e.ok(e.copies(e.th)["aclrtMemcpy"]())
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 13, func(e *env) *core.Error {
+		s := e.broken()
+		var status abi.MdlRICaptureStatus
+		e.ok(model.MdlRICaptureGetInfo(e.th, s, &status, nil))
+		is(e, "status of a stream whose capture is of no use", status, abi.ModelRiCaptureStatusActive)
+		var m core.Handle
+		err := model.MdlRICaptureEnd(e.th, s, &m)
+		if !strings.Contains(err.Text, "aclrtStreamWaitEvent in thread") {
+			e.Errorf("%v does not say who broke it", err)
+		}
+		e.ok(e.th.DestroyStream(s))
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 16, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+		var m core.Handle
+		err := model.MdlRICaptureEnd(e.th, s, &m)
+		e.ok(model.MdlRICaptureBegin(e.th, s, relaxed)) // the group went with the capture
+		e.want(model.MdlRICaptureTaskGrpEnd(e.th, s, &m), abi.ErrStreamTaskGroupStatus)
+		e.endsIn(s)
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 17, func(e *env) *core.Error {
+		first, second, ev := e.joined()
+		e.ok(e.th.RecordEvent(ev, second))
+		e.ok(e.th.StreamWaitEvent(first, ev))
+		e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, second)) // after the last record
+		var m core.Handle
+		err := model.MdlRICaptureEnd(e.th, first, &m)
+		only, _, _ := e.joined() // a stream that only waited
+		e.want(model.MdlRICaptureEnd(e.th, only, &m), abi.ErrRTStreamUnjoined)
+		return err
+	})
+	prove("aclmdlRICaptureEnd", 18, func(e *env) *core.Error {
+		first, second, ev := e.joined()
+		e.ok(e.th.RecordEvent(ev, second))
+		var m core.Handle
+		return model.MdlRICaptureEnd(e.th, first, &m)
+	})
+	behaves("aclmdlRICaptureEnd", func(e *env) {
+		s := e.begin(relaxed)
+		m := e.endsIn(s) // nothing was captured, which is fine
+		e.ok(e.th.DestroyStream(s))
+		e.ok(model.MdlRIExecuteAsync(e.th, m, 0))
+		e.ok(e.th.SynchronizeStream(0))
+	})
+}
+
+func groupProofs() {
+	prove("aclmdlRICaptureTaskGrpBegin", 7, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+		return model.MdlRICaptureTaskGrpBegin(e.th, s)
+	})
+	prove("aclmdlRICaptureTaskGrpBegin", 8, func(e *env) *core.Error {
+		first, second, _ := e.joined()
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
+		err := model.MdlRICaptureTaskGrpBegin(e.th, second)
+		var m core.Handle
+		e.want(model.MdlRICaptureEnd(e.th, first, &m), abi.ErrRTStreamCaptureInvalidated)
+		return err
+	})
+	prove("aclmdlRICaptureTaskGrpEnd", 8, func(e *env) *core.Error {
+		var g core.Handle
+		return model.MdlRICaptureTaskGrpEnd(e.th, e.begin(relaxed), &g)
+	})
+	prove("aclmdlRICaptureTaskGrpEnd", 10, func(e *env) *core.Error {
+		s := e.begin(relaxed)
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, s), abi.ErrRTTaskTypeNotSupport)
+		var g core.Handle
+		return model.MdlRICaptureTaskGrpEnd(e.th, s, &g)
+	})
+	prove("aclmdlRICaptureTaskGrpEnd", 11, func(e *env) *core.Error {
+		first, second, _ := e.joined()
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
+		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, second), abi.ErrStreamTaskGroupIntr)
+		var g core.Handle
+		return model.MdlRICaptureTaskGrpEnd(e.th, first, &g)
+	})
+	prove("aclmdlRICaptureTaskGrpEnd", 12, func(e *env) *core.Error {
+		s := e.broken()
+		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+		var g core.Handle
+		return model.MdlRICaptureTaskGrpEnd(e.th, s, &g)
+	})
+	group := func(e *env) (g core.Handle) {
+		e.capturing(func(s core.Handle) {
+			e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+			e.ok(model.MdlRICaptureTaskGrpEnd(e.th, s, &g))
+		})
+		return g
+	}
+	prove("aclmdlRICaptureTaskUpdateBegin", 9, func(e *env) *core.Error {
+		g, s := group(e), e.stream()
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
+		return model.MdlRICaptureTaskUpdateBegin(e.th, s, group(e))
+	})
+	prove("aclmdlRICaptureTaskUpdateBegin", 10, func(e *env) *core.Error {
+		g := group(e)
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, e.stream(), g))
+		return model.MdlRICaptureTaskUpdateBegin(e.th, e.stream(), g)
+	})
+	prove("aclmdlRICaptureTaskUpdateEnd", 8, func(e *env) *core.Error {
+		g, s := group(e), e.stream()
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
+		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
+		return model.MdlRICaptureTaskUpdateEnd(e.th, s)
+	})
+}

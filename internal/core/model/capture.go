@@ -1,0 +1,336 @@
+package model
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// A capture turns what is submitted to a stream into tasks of a model. Streams join it when they wait for an event that
+// was recorded in it. A stream that takes part has a lane, which every submission looks at once.
+
+// uncapturable are the flags of streams that cannot be captured.
+const uncapturable = abi.StreamCpuSchedule | abi.StreamDeviceUseOnly
+
+// capturable refuses streams whose flags do not allow that they are captured.
+func capturable(t *core.Thread, api string, s *core.Stream) *core.Error {
+	flags := uint32(uncapturable)
+	if t.Product("950") {
+		flags |= abi.StreamPersistent
+	}
+	if s.Flags()&flags != 0 {
+		return core.Fail(
+			api,
+			abi.ErrRTInternalError,
+			"stream",
+			"stream %d was made with flags %#x, and those of %#x cannot be captured",
+			s.ID,
+			s.Flags(),
+			s.Flags()&flags,
+		)
+	}
+	return nil
+}
+
+// noImplicit refuses the default stream of the context.
+func noImplicit(t *core.Thread, api string, s *core.Stream, c *core.Context) *core.Error {
+	if s == c.Default {
+		return core.Unsupported(api, "stream", "is the default stream of the context, which cannot be captured")
+	}
+	return nil
+}
+
+// MdlRICaptureBegin is aclmdlRICaptureBegin.
+func MdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICaptureMode) *core.Error {
+	const api = "aclmdlRICaptureBegin"
+	s, c, err := checkMdlRICaptureBegin(t, stream, mode)
+	if err != nil {
+		return err
+	}
+	m := newModel(c)
+	if m == nil {
+		return core.Fail(
+			api,
+			abi.ErrRTNoStreamResource,
+			"",
+			"the process has as many models as there are handles; destroy some",
+		)
+	}
+	m.mu.Lock()
+	l := m.addLane(s)
+	taken := l != nil && !s.EnterCapture(&l.self)
+	if l != nil && !taken {
+		m.begin(t, mode)
+	}
+	m.mu.Unlock()
+	switch {
+	case l == nil:
+		m.destroy()
+		return core.Fail(
+			api,
+			abi.ErrRTNoStreamResource,
+			"",
+			"the process has as many streams as there are handles; destroy some",
+		)
+	case taken:
+		m.destroy()
+		return core.Captured(api, s)
+	}
+	return nil
+}
+
+// Text implements core.Lane.
+func (l *lane) Text() string {
+	return fmt.Sprintf("stream %d is being captured into model %d%s", l.user.ID, l.model.id, l.model.begunBy())
+}
+
+// begunBy says which thread began the capture.
+func (m *Model) begunBy() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil || m.by.ID() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which thread %d began", m.by.ID())
+}
+
+// begin counts the capture for its context and thread. mu is held.
+func (m *Model) begin(t *core.Thread, mode abi.MdlRICaptureMode) {
+	m.mode, m.by, m.counted = mode, t, true
+	m.ctx.CaptureBegan(t, mode)
+}
+
+// release takes the streams out of the capture, which is over. mu is held.
+func (m *Model) release() {
+	for _, l := range m.lanes {
+		if !l.left {
+			l.left = true
+			l.user.LeaveCapture(&l.self)
+		}
+	}
+	if m.counted {
+		m.counted = false
+		m.ctx.CaptureEnded(m.by, m.mode)
+	}
+}
+
+// forgetEvents makes the events that took part ordinary ones again. mu is held.
+func (m *Model) forgetEvents() {
+	for _, e := range m.events {
+		e.LeaveCapture(m)
+	}
+	m.events = nil
+}
+
+// invalidate makes the capture one that ends in an error, and notes the first reason. mu is held.
+func (m *Model) invalidate(t *core.Thread, api, why string) {
+	if m.state != modelOpen {
+		return
+	}
+	m.state = modelInvalid
+	if m.broke == 0 {
+		m.broke = abi.ErrRTStreamCaptureInvalidated
+	}
+	m.why = api + why
+	if t != nil && t.ID() != 0 {
+		m.why = fmt.Sprintf("%s in thread %d%s", api, t.ID(), why)
+	}
+}
+
+// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo.
+func MdlRICaptureGetInfo(
+	t *core.Thread,
+	stream core.Handle,
+	status *abi.MdlRICaptureStatus,
+	modelRI *core.Handle,
+) *core.Error {
+	const api = "aclmdlRICaptureGetInfo"
+	if err := checkMdlRICaptureGetInfo(t, stream, status, modelRI); err != nil {
+		return err
+	}
+	if status == nil && modelRI == nil {
+		return core.Invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
+	}
+	if err := t.Lacks(api); err != nil {
+		return err
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	state, model := abi.ModelRiCaptureStatusNone, core.Handle(0)
+	if l := laneOf(s); l != nil {
+		state, model = abi.ModelRiCaptureStatusActive, l.model.handle
+		core.Locked(&l.model.mu, func() {
+			if l.invalid {
+				state = abi.ModelRiCaptureStatusInvalidated
+			}
+		})
+	}
+	if status != nil {
+		*status = state
+	}
+	if modelRI != nil {
+		*modelRI = model
+	}
+	return nil
+}
+
+// needsModel refuses to end a capture without a place for its model.
+func needsModel(t *core.Thread, api string, s *core.Stream, modelRI *core.Handle) *core.Error {
+	if l := laneOf(s); modelRI == nil && l != nil {
+		return core.Refused(api, "modelRI", "is NULL, and the capture of stream %d ends in a model; it goes on", s.ID)
+	}
+	return nil
+}
+
+// MdlRICaptureEnd is aclmdlRICaptureEnd.
+func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *core.Error {
+	const api = "aclmdlRICaptureEnd"
+	s, _, err := checkMdlRICaptureEnd(t, stream, modelRI)
+	if err != nil {
+		return err
+	}
+	l := laneOf(s)
+	if l == nil {
+		return notCaptured(api, s) // it ended meanwhile
+	}
+	m := l.model
+	m.mu.Lock()
+	if l.left {
+		m.mu.Unlock()
+		return notCaptured(api, s)
+	}
+	*modelRI = 0
+	if l.index != 0 {
+		first := m.lanes[0].user.ID
+		m.mu.Unlock()
+		return core.Fail(
+			api,
+			abi.ErrRTStreamCaptureUnmatched,
+			"stream",
+			"stream %d joined the capture that began on stream %d; end it there",
+			s.ID,
+			first,
+		)
+	}
+	err = m.complete(api, t)
+	m.release()
+	m.forgetEvents()
+	m.mu.Unlock()
+	if err != nil {
+		if err.Code != abi.ErrRTStreamCaptureWrongThread {
+			m.destroy()
+		}
+		return err
+	}
+	*modelRI = m.handle
+	return nil
+}
+
+func notCaptured(api string, s *core.Stream) *core.Error {
+	return core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
+}
+
+// complete ends the capture: the model is ready, or the reason is returned why it is of no use. mu is held.
+func (m *Model) complete(api string, t *core.Thread) *core.Error {
+	switch {
+	case m.mode != abi.ModelRiCaptureModeRelaxed && m.by != t && !t.Shared:
+		m.state = modelLost
+		return core.Fail(
+			api,
+			abi.ErrRTStreamCaptureWrongThread,
+			"stream",
+			"thread %d ends a capture that thread %d began; only a relaxed one may be ended by another thread",
+			t.ID(),
+			m.by.ID(),
+		)
+	case m.state == modelInvalid:
+		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is of no use since %s", m.why)
+	case m.group != nil:
+		return core.Fail(
+			api,
+			abi.ErrStreamTaskGroupStatus,
+			"stream",
+			"a task group is open on stream %d; end it first",
+			m.group.lane.user.ID,
+		)
+	}
+	for _, l := range m.lanes[1:] {
+		if err := m.joined(api, l); err != nil {
+			return err
+		}
+	}
+	m.compile()
+	m.state = modelReady
+	return nil
+}
+
+// joined refuses a lane whose end nobody waits for. mu is held.
+func (m *Model) joined(api string, l *lane) *core.Error {
+	unjoined := func(why string) *core.Error {
+		return core.Fail(
+			api,
+			abi.ErrRTStreamUnjoined,
+			"stream",
+			"stream %d joined the capture and %s; record an event on it last, and let stream %d wait for that",
+			l.user.ID,
+			why,
+			m.lanes[0].user.ID,
+		)
+	}
+	if len(l.tasks) == 0 {
+		return unjoined("has no task")
+	}
+	k := m.tasks[l.tasks[len(l.tasks)-1]].more
+	if k == nil || k.kind != recordTask {
+		return unjoined("ends with a task that is no record of an event")
+	}
+	if k.record.waits == 0 {
+		return unjoined("nobody waits for its last record")
+	}
+	return nil
+}
+
+// taskGroup is tasks that can be changed in the order of a stream. Only kernels can, and nothing launches kernels into
+// models yet: so it is empty.
+type taskGroup struct {
+	lane    *lane                       // immutable
+	updated atomic.Pointer[core.Stream] // by which it is being changed
+}
+
+// Admits refuses a task that breaks an open task group, which no task here may be in.
+func (l *lane) Admits(api string, t *core.Thread) *core.Error {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch g := m.group; {
+	case g == nil || l.left:
+		return nil
+	case g.lane != l:
+		m.broke = abi.ErrStreamTaskGroupIntr
+		m.invalidate(
+			t,
+			api,
+			fmt.Sprintf(" submitted to stream %d while a task group was open on stream %d", l.user.ID, g.lane.user.ID),
+		)
+		return core.Fail(
+			api,
+			abi.ErrStreamTaskGroupIntr,
+			"stream",
+			"a task group is open on stream %d of the same capture, which is of no use now",
+			g.lane.user.ID,
+		)
+	}
+	m.broke = abi.ErrRTTaskTypeNotSupport
+	m.invalidate(t, api, " submitted a task that is no kernel to a task group")
+	return core.Fail(
+		api,
+		abi.ErrRTTaskTypeNotSupport,
+		"stream",
+		"a task group is open on stream %d, and takes kernels only; the capture is of no use now",
+		l.user.ID,
+	)
+}

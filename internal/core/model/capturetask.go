@@ -1,0 +1,277 @@
+package model
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// laneOf is the lane of a stream that is captured; nil if it is not, or is a default stream.
+func laneOf(s *core.Stream) *lane {
+	l, _ := s.Lane().(*lane)
+	return l
+}
+
+// Own implements core.Lane.
+func (l *lane) Own() *core.Stream { return l.own }
+
+// KeepCopy implements core.Lane.
+func (l *lane) KeepCopy(t *core.Thread, dst, src core.Addr, n uint64) bool {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false
+	}
+	l.addCopy(t, dst, src, n)
+	return true
+}
+
+// Keep implements core.Lane: it makes a task that was submitted to the user's stream one of the model.
+func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false
+	}
+	op := &k.Op
+	switch {
+	case op.Kind == driver.OpCopy && op.Done == nil:
+		l.addCopy(t, op.Dst, op.Src, op.N)
+	case op.Kind == driver.OpBatch:
+		for i := range op.Segs.List {
+			s := &op.Segs.List[i]
+			l.addCopy(t, s.Dst, s.Src, s.N)
+		}
+		op.Segs.Release()
+		if op.Done != nil {
+			op.Done()
+		}
+	default:
+		l.add(t, &taskMore{kind: kindOf(op), typ: typeOf(k.Kind), op: *op, touch: touchesMore(op), value: k.Value,
+			order: k.Order})
+	}
+	return true
+}
+
+// kindOf is what an operation is to a model.
+func kindOf(op *driver.Op) taskKind {
+	switch op.Kind {
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
+		return waitTask
+	}
+	return workTask
+}
+
+// typeOf is what a program sees of a task.
+func typeOf(kind observe.Kind) abi.MdlRITaskType {
+	switch kind {
+	case observe.ValueWrite:
+		return abi.ModelRiTaskValueWrite
+	case observe.ValueWait:
+		return abi.ModelRiTaskValueWait
+	}
+	return abi.ModelRiTaskDefault
+}
+
+// touchesMore reports whether an operation may touch memory that it does not name, or is looked at by others to learn
+// that what came before it is done.
+func touchesMore(op *driver.Op) bool {
+	return op.Kind == driver.OpCompute && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
+}
+
+// addCopy appends a plain copy. Model.mu is held.
+func (l *lane) addCopy(t *core.Thread, dst, src core.Addr, n uint64) {
+	l.append(t, modelTask{dst: dst, src: src, n: n})
+}
+
+// add appends a task. Model.mu is held.
+func (l *lane) add(t *core.Thread, k *taskMore) { l.append(t, modelTask{more: k}) }
+
+// append appends a task. Model.mu is held.
+func (l *lane) append(t *core.Thread, k modelTask) {
+	k.lane = l.index
+	k.number = uint32(l.own.Tasks.Add(1))
+	t.Submitted(k.number)
+	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
+	l.model.tasks = append(l.model.tasks, k)
+}
+
+// Record implements core.Lane.
+func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+	if e.IsEx() && !e.Is(abi.EventSync) {
+		return true, nil // nobody could wait for it
+	}
+	if err := l.Admits(api, t); err != nil {
+		return true, err
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, nil
+	}
+	if !e.IsEx() {
+		if !e.Hold() {
+			return true, core.NoEvent(api, "event", e.Handle)
+		}
+		l.add(
+			t,
+			&taskMore{
+				kind:  waitTask,
+				typ:   abi.ModelRiTaskEventRecord,
+				op:    driver.Op{Kind: driver.OpSet, Flag: e.State(), Done: e.Release},
+				event: e,
+			},
+		)
+		return true, nil
+	}
+	inner := &innerEvent{task: int32(len(m.tasks)), id: t.Runtime.NextEventID()}
+	l.add(t, &taskMore{kind: recordTask, typ: abi.ModelRiTaskEventRecord, record: inner})
+	e.SetWithin(core.CaptureRecord{By: m, Record: inner})
+	if !m.has(e) {
+		m.events = append(m.events, e)
+	}
+	return true, nil
+}
+
+// Reset implements core.Lane.
+func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Error) {
+	if err := l.Admits(api, t); err != nil {
+		return true, err
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, nil
+	}
+	if !e.Hold() {
+		return true, core.NoEvent(api, "event", e.Handle)
+	}
+	l.add(
+		t,
+		&taskMore{
+			kind:  waitTask,
+			typ:   abi.ModelRiTaskEventReset,
+			op:    driver.Op{Kind: driver.OpClear, Flag: e.State(), Done: e.Release},
+			event: e,
+		},
+	)
+	return true, nil
+}
+
+// Wait implements core.Lane: a wait for an event that is in no capture.
+func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+	s := l.user
+	switch {
+	case e.IsEx() && e.HasRecord():
+		return true, core.Fail(
+			api,
+			abi.ErrRTCaptureDependency,
+			"event",
+			"was recorded outside the capture of stream %d, which cannot wait for that; record it in the capture",
+			s.ID,
+		)
+	case e.IsEx():
+		return true, nil // never recorded: there is nothing to wait for
+	case !e.IsExternal():
+		return true, core.Unsupported(
+			api,
+			"event",
+			"stream %d is being captured, which takes events of aclrtCreateEventExWithFlag only, and those with "+
+				"ACL_EVENT_EXTERNAL",
+			s.ID,
+		)
+	}
+	if err := l.Admits(api, t); err != nil {
+		return true, err
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, nil
+	}
+	if !e.Hold() {
+		return true, core.NoEvent(api, "event", e.Handle)
+	}
+	l.add(
+		t,
+		&taskMore{
+			kind:  waitTask,
+			typ:   abi.ModelRiTaskEventWait,
+			op:    driver.Op{Kind: driver.OpAwait, Flag: e.State(), Done: e.Release},
+			event: e,
+		},
+	)
+	return true, nil
+}
+
+// Join implements core.Joiner: a wait for an event of the capture is a task of it. A stream that is in no capture
+// joins.
+func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, record any) (bool, *core.Error) {
+	if err := capturable(t, api, s); err != nil {
+		return true, err
+	}
+	if s == s.Context.Default {
+		return true, core.Fail(
+			api,
+			abi.ErrRTStreamCaptureImplicit,
+			"stream",
+			"is the default stream, which cannot join the capture that the event belongs to",
+		)
+	}
+	inner, l := record.(*innerEvent), laneOf(s)
+	if l != nil && l.model != m {
+		return true, collide(t, api, s, l.model, m)
+	}
+	if l != nil {
+		if err := l.Admits(api, t); err != nil {
+			return true, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != modelOpen && m.state != modelInvalid {
+		return false, nil // the capture has ended meanwhile
+	}
+	if l == nil {
+		if m.state == modelInvalid {
+			return true, core.Fail(
+				api,
+				abi.ErrRTInternalError,
+				"stream",
+				"stream %d cannot join a capture that is of no use since %s",
+				s.ID,
+				m.why,
+			)
+		}
+		if l = m.addLane(s); l == nil || !s.EnterCapture(&l.self) {
+			m.invalidate(t, api, " found no stream for a capture")
+			return true, core.Fail(api, abi.ErrRTNoStreamResource, "stream", "there is no stream left for the capture")
+		}
+	}
+	inner.waits++
+	l.add(t, &taskMore{kind: joinTask, typ: abi.ModelRiTaskEventWait, record: inner})
+	return true, nil
+}
+
+// collide ends a wait of a stream in one capture for an event of another one: both are of no use then.
+func collide(t *core.Thread, api string, s *core.Stream, one, other *Model) *core.Error {
+	for _, m := range [...]*Model{one, other} {
+		core.Locked(&m.mu, func() { m.invalidate(t, api, " brought it together with another capture") })
+	}
+	return core.Fail(
+		api,
+		abi.ErrStreamCaptureConflict,
+		"stream",
+		"stream %d is being captured into model %d, and the event belongs to the capture of model %d; both are of "+
+			"no use now",
+		s.ID,
+		one.id,
+		other.id,
+	)
+}

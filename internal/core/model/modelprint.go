@@ -1,0 +1,159 @@
+package model
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// shown is how a task appears in prints.
+type shown struct {
+	name, kind string
+	step       int // for drawing: how long it is
+}
+
+// show is how task i appears. mu is held.
+func (m *Model) show(i int32) shown {
+	v := &m.tasks[i]
+	k := v.more
+	if k == nil {
+		return shown{"MEMCPY_ASYNC", "MEMCPY_ASYNC", 10}
+	}
+	switch {
+	case k.kind == nopTask || k.off:
+		return shown{"NOP", "NOP", 1}
+	case k.kind == recordTask:
+		return shown{fmt.Sprintf("EVENT_RECORD_%d", k.record.id), "EVENT_RECORD", 5}
+	case k.kind == joinTask:
+		return shown{fmt.Sprintf("EVENT_WAIT_%d", k.record.id), "EVENT_WAIT", 15}
+	}
+	id := uint32(0)
+	if k.event != nil {
+		id = k.event.ID()
+	}
+	switch k.typ {
+	case abi.ModelRiTaskEventRecord:
+		return shown{fmt.Sprintf("EVENT_RECORD_%d", id), "EVENT_RECORD", 5}
+	case abi.ModelRiTaskEventWait:
+		return shown{fmt.Sprintf("EVENT_WAIT_%d", id), "EVENT_WAIT", 15}
+	case abi.ModelRiTaskEventReset:
+		return shown{fmt.Sprintf("EVENT_RESET_%d", id), "EVENT_RESET", 10}
+	case abi.ModelRiTaskValueWrite:
+		return shown{fmt.Sprintf("MEM_WRITE_VALUE_%d", k.value.Addr), "MEM_WRITE_VALUE", 10}
+	case abi.ModelRiTaskValueWait:
+		return shown{fmt.Sprintf("MEM_WAIT_VALUE_%d", k.value.Addr), "MEM_WAIT_VALUE", 15}
+	}
+	kind := map[driver.OpKind]string{
+		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC",
+		driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC", driver.OpHostFunc: "HOSTFUNC_CALLBACK",
+		driver.OpWaitCond: "NOTIFY_WAIT", driver.OpFunc: "NOTIFY_RECORD", driver.OpCompute: "REDUCE_ASYNC",
+	}[k.op.Kind]
+	if kind == "" {
+		kind = "TASK"
+	}
+	if k.op.Kind == driver.OpWaitCond {
+		return shown{kind, kind, 15}
+	}
+	return shown{kind, kind, 10}
+}
+
+// MdlRIDebugPrint is aclmdlRIDebugPrint.
+func MdlRIDebugPrint(t *core.Thread, modelRI core.Handle) *core.Error {
+	const api = "aclmdlRIDebugPrint"
+	m, _, err := checkMdlRIDebugPrint(t, modelRI)
+	if err != nil || !t.Runtime.LogsAt(slog.LevelInfo) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.LogInfo(
+		api,
+		fmt.Sprintf(
+			"model %d %q has %d streams, %d tasks and %d task groups",
+			m.id,
+			m.name,
+			len(m.lanes),
+			len(m.tasks),
+			len(m.groups),
+		),
+	)
+	for _, l := range m.lanes {
+		for _, i := range l.tasks {
+			t.LogInfo(
+				api,
+				fmt.Sprintf("model %d stream %d task %d: %s", m.id, l.own.ID, m.tasks[i].number, m.show(i).name),
+			)
+		}
+	}
+	return nil
+}
+
+// MdlRIDebugJsonPrint is aclmdlRIDebugJsonPrint.
+func MdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, flags uint32) *core.Error {
+	const api = "aclmdlRIDebugJsonPrint"
+	m, _, err := checkMdlRIDebugJsonPrint(t, modelRI, path, flags)
+	if err != nil {
+		return err
+	}
+	name := core.CString(path)
+	f, e := os.Create(name)
+	if e == nil {
+		w := bufio.NewWriter(f)
+		m.writeJSON(w, t.Product("950"))
+		e = w.Flush()
+		if c := f.Close(); e == nil {
+			e = c
+		}
+	}
+	if e != nil {
+		err := core.Refused(api, "path", "%q cannot be written", name)
+		err.Err = e
+		return err
+	}
+	return nil
+}
+
+// writeJSON writes the tasks in the format of trace viewers. alike makes all tasks as long as each other.
+func (m *Model) writeJSON(w io.Writer, alike bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fmt.Fprint(w, "[\n")
+	first := true
+	for _, l := range m.lanes {
+		at := 0
+		for _, i := range l.tasks {
+			s := m.show(i)
+			if alike {
+				s.step = 10
+			}
+			if !first {
+				fmt.Fprint(w, ",\n")
+			}
+			first = false
+			fmt.Fprintf(
+				w,
+				`{"name":%q,"pid":"%d aclGraph","tid":"stream%d","ts":%d,"dur":%.1f,"ph":"X","args":{"Model Id":%d,"Stream Id":%d,"Task Id":%d,"Task Type":%q}}`,
+				s.name,
+				os.Getpid(),
+				l.own.ID,
+				at,
+				float64(s.step)-0.5,
+				m.id,
+				l.own.ID,
+				m.tasks[i].number,
+				s.kind,
+			)
+			at += s.step
+		}
+	}
+	if !first {
+		fmt.Fprint(w, "\n")
+	}
+	fmt.Fprint(w, "]")
+}

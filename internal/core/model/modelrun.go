@@ -1,0 +1,257 @@
+package model
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// MdlRIExecuteAsync is aclmdlRIExecuteAsync: one execution of a model is one task of the stream.
+func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error {
+	const api = "aclmdlRIExecuteAsync"
+	m, s, c, err := checkMdlRIExecuteAsync(t, modelRI, stream)
+	if err != nil {
+		return err
+	}
+	if err := m.executable(api); err != nil {
+		return err
+	}
+	s, err = m.ready(api, c, s)
+	if err != nil {
+		m.ends()
+		return err
+	}
+	m.launch(api, t, s)
+	return s.WaitIfBlocking(api, t)
+}
+
+// launchable refuses streams that a product executes no models on.
+func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
+	if s != nil && s.Unwaited() && t.Product("950") {
+		return core.Refused(
+			api,
+			"stream",
+			"stream %d was made with flags %#x, and the %s executes no models on such streams",
+			s.ID,
+			s.Flags(),
+			t.Runtime.Product.Name,
+		)
+	}
+	return nil
+}
+
+// ready is the stream to execute the model on, if that can be done.
+func (m *Model) ready(api string, c *core.Context, s *core.Stream) (*core.Stream, *core.Error) {
+	s, err := c.On(api, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.there(api); err != nil {
+		return nil, err
+	}
+	return s, s.Admit(api)
+}
+
+// executable refuses a model that is not complete; else one more execution counts as queued.
+func (m *Model) executable(api string) *core.Error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch m.state {
+	case modelReady:
+		m.runs.Add(1) // from here on nobody changes it
+		return nil
+	case modelOpen, modelInvalid, modelLost:
+		return core.Fail(
+			api,
+			abi.ErrRTModelCaptured,
+			"modelRI",
+			"model %d is being captured; end the capture first",
+			m.id,
+		)
+	}
+	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
+}
+
+// launch puts an execution on a stream.
+func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
+	p := m.plan // lockcheck: a model that is ready keeps it
+	if p.all != nil {
+		op := driver.Op{Kind: driver.OpProgram, Program: p.all.Program(), Done: m.ends}
+		s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+		return
+	}
+	r := &run{m: m}
+	r.self = r
+	dropped := s.Dropped()
+	tag := s.NextTag(t, nil)
+	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
+	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+}
+
+// run is one execution of a model that has lanes. Its tasks go to the queues of the hidden streams, and the stream it
+// was launched on waits until these are empty.
+type run struct {
+	m       *Model
+	self    core.Execution
+	stopped atomic.Bool
+	err     atomic.Pointer[error] // why it failed
+}
+
+// do runs the model. Executions of one model come one after the other, in the order in which their streams get to them.
+func (r *run) do(s *core.Stream, dropped func() bool) {
+	m := r.m
+	m.running.Lock()
+	defer m.running.Unlock()
+	m.mu.Lock()
+	gone := m.gone
+	if !gone {
+		m.current = r
+		m.round++
+	}
+	round, p, lanes := m.round, m.plan, m.lanes
+	m.mu.Unlock()
+	if gone {
+		r.fail(driver.ErrAborted)
+		return
+	}
+	s.BeginExecution(&r.self)
+	if dropped() {
+		r.Stop(driver.ErrAborted)
+	}
+	var wg sync.WaitGroup
+	for i := range p.lanes {
+		wg.Go(func() {
+			r.submit(lanes[i], p.lanes[i], round)
+			lanes[i].own.Drain()
+		})
+	}
+	wg.Wait()
+	s.EndExecution(&r.self)
+	core.Locked(&m.mu, func() { m.current = nil })
+	if r.stopped.Load() {
+		for _, l := range lanes {
+			l.own.Reopen()
+		}
+	}
+}
+
+// submit gives the tasks of a lane to its queue (lockcheck: nobody changes the tasks of a model that runs).
+func (r *run) submit(l *lane, items []item, round uint64) {
+	q := l.own
+	for i := range items {
+		if r.stopped.Load() {
+			return
+		}
+		it := &items[i]
+		if it.graph != nil {
+			tag := driver.Tag{Task: r.m.tasks[it.tasks[0]].number}
+			q.Submit(driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil)
+			continue
+		}
+		v := &r.m.tasks[it.task]
+		op, order := v.more.again(round)
+		op.Tag = driver.Tag{Task: v.number}
+		q.Submit(op, order)
+	}
+}
+
+// again is the operation of a task for an execution, and what it signals or waits for.
+func (k *taskMore) again(round uint64) (driver.Op, *core.Order) {
+	switch k.kind {
+	case recordTask:
+		e := &k.record.gate
+		return driver.Op{Kind: driver.OpFunc, Fn: func() { e.set(round) }}, &k.record.order
+	case joinTask:
+		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&k.record.gate, round}}, &k.record.order
+	}
+	op := k.op
+	op.Done = nil
+	if g, ok := op.Gate.(interface{ Again() driver.Gate }); ok {
+		op.Gate = g.Again()
+	}
+	return op, k.order
+}
+
+// Stop ends the execution: what has not run is dropped.
+func (r *run) Stop(why error) {
+	r.fail(why)
+	if r.stopped.Swap(true) {
+		return
+	}
+	r.m.mu.Lock()
+	lanes := r.m.lanes
+	r.m.mu.Unlock()
+	for _, l := range lanes {
+		l.own.Shut() // a function that waits for a thread of the program goes on, too
+	}
+}
+
+// fail notes why the execution failed, if nothing did before.
+func (r *run) fail(why error) { r.err.CompareAndSwap(nil, &why) }
+
+// result is how the execution ended.
+func (r *run) result() error {
+	if err := r.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// TaskFailed implements core.HiddenOwner: it ends an execution of which a task failed.
+func (l *lane) TaskFailed(err error) {
+	m := l.model
+	m.mu.Lock()
+	r := m.current
+	m.mu.Unlock()
+	if r != nil {
+		r.Stop(modelFailure{err})
+	}
+}
+
+// modelFailure is a task of a model that failed, as the stream that the model was launched on reports it.
+type modelFailure struct{ err error }
+
+func (f modelFailure) Error() string { return "a task of the model failed: " + f.err.Error() }
+func (f modelFailure) Unwrap() error { return f.err }
+
+// Code is that of a memory fault, or one for all other failures.
+func (f modelFailure) Code() abi.Code {
+	if code := core.TaskCode(f.err); code == core.TaskCode(driver.ErrFault) {
+		return code
+	}
+	return abi.ErrRTModelExecute
+}
+
+// modelAborted is an execution that aclmdlRIAbort has ended.
+type modelAborted struct{}
+
+func (modelAborted) Error() string  { return "the execution of the model was aborted" }
+func (modelAborted) Code() abi.Code { return abi.ErrRTModelAbortNormal }
+
+// abortable refuses products that cannot abort models.
+func abortable(t *core.Thread, api string, _ *Model) *core.Error {
+	if t.Runtime.Product.Name == "310" {
+		return core.Unsupported(api, "", "the 310 aborts no models").NotRecorded()
+	}
+	return nil
+}
+
+// MdlRIAbort is aclmdlRIAbort. An execution that is one program is not cut short: it does not wait for anything.
+func MdlRIAbort(t *core.Thread, modelRI core.Handle) *core.Error {
+	m, _, err := checkMdlRIAbort(t, modelRI)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	r := m.current
+	m.mu.Unlock()
+	if r != nil {
+		r.Stop(modelAborted{})
+	}
+	return nil
+}

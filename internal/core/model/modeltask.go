@@ -1,0 +1,442 @@
+package model
+
+import (
+	"slices"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
+)
+
+// A handle of a task is no pointer: it names the slot of its model and its place there, so that a wrong one is found to
+// be one.
+
+// taskHandle is the handle of task i.
+func (m *Model) taskHandle(i int32) core.Handle {
+	return core.TaskKind.Within(m.handle, uint32(i))
+}
+
+// taskOf finds the task that a handle names. The model may not go meanwhile: that is the program's to see to.
+func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
+	if m, i := stateOf(t.Runtime).table.Whose(core.TaskKind, h); m != nil && m.has32(i) {
+		return m, int32(i), nil
+	}
+	return nil, 0, core.Fail(
+		api,
+		abi.ErrRTInternalError,
+		"task",
+		"%#x is no task of a model, or its model was destroyed",
+		uintptr(h),
+	)
+}
+
+// has32 reports whether the model has a task with that number.
+func (m *Model) has32(i uint32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(i) < uint64(len(m.tasks))
+}
+
+// MdlRIGetStreams is aclmdlRIGetStreams.
+func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, numStreams *uint32) *core.Error {
+	const api = "aclmdlRIGetStreams"
+	m, _, err := checkMdlRIGetStreams(t, modelRI, streams, numStreams)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := uint32(len(m.lanes))
+	if streams != nil {
+		if *numStreams < n {
+			return core.Fail(
+				api,
+				abi.ErrRTInsufficientInputArray,
+				"numStreams",
+				"%d are too few for the %d streams of model %d",
+				*numStreams,
+				n,
+				m.id,
+			)
+		}
+		list := core.Array(streams, uint64(n))
+		for i, l := range m.lanes {
+			list[int(n)-1-i] = l.own.Handle // the last that joined comes first
+		}
+	}
+	*numStreams = n
+	return nil
+}
+
+// MdlRIGetTasksByStream is aclmdlRIGetTasksByStream.
+func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handle, numTasks *uint32) *core.Error {
+	const api = "aclmdlRIGetTasksByStream"
+	s, err := checkMdlRIGetTasksByStream(t, stream, tasks, numTasks)
+	if err != nil {
+		return err
+	}
+	l, ok := s.Owner().(*lane)
+	if !ok {
+		return core.Refused(api, "stream", "stream %d belongs to no model; take one of aclmdlRIGetStreams", s.ID)
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := uint32(len(l.tasks))
+	if tasks == nil {
+		*numTasks = n
+		return nil
+	}
+	room := *numTasks
+	list := core.Array(tasks, uint64(room))
+	for i := range list {
+		list[i] = 0
+		if uint32(i) < n {
+			list[i] = m.taskHandle(l.tasks[i])
+		}
+	}
+	if room < n {
+		return core.Fail(
+			api,
+			abi.ErrRTInsufficientInputArray,
+			"numTasks",
+			"%d are too few for the %d tasks of the stream",
+			room,
+			n,
+		)
+	}
+	*numTasks = n
+	return nil
+}
+
+// typeOf is what a program sees of task i. mu is held.
+func (m *Model) typeOf(i int32) abi.MdlRITaskType {
+	if k := m.tasks[i].more; k != nil {
+		return k.typ
+	}
+	return abi.ModelRiTaskDefault
+}
+
+// MdlRITaskGetType is aclmdlRITaskGetType.
+func MdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskType) *core.Error {
+	const api = "aclmdlRITaskGetType"
+	if err := checkMdlRITaskGetType(t, task, typ); err != nil {
+		return err
+	}
+	m, i, err := taskOf(t, api, task)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*typ = m.typeOf(i)
+	return nil
+}
+
+// MdlRITaskGetSeqId is aclmdlRITaskGetSeqId.
+func MdlRITaskGetSeqId(t *core.Thread, task core.Handle, id *uint32) *core.Error {
+	const api = "aclmdlRITaskGetSeqId"
+	if err := checkMdlRITaskGetSeqId(t, task, id); err != nil {
+		return err
+	}
+	_, i, err := taskOf(t, api, task)
+	if err != nil {
+		return err
+	}
+	*id = uint32(i)
+	return nil
+}
+
+// MdlRITaskGetParams is aclmdlRITaskGetParams.
+func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskParams) *core.Error {
+	const api = "aclmdlRITaskGetParams"
+	if err := checkMdlRITaskGetParams(t, task, params); err != nil {
+		return err
+	}
+	m, i, err := taskOf(t, api, task)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	typ := m.typeOf(i)
+	if typ == abi.ModelRiTaskDefault {
+		return core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read", i, m.id)
+	}
+	*params = abi.MdlRITaskParams{Type: typ}
+	k := m.tasks[i].more
+	switch typ {
+	case abi.ModelRiTaskValueWrite:
+		v := params.Union.ValueWriteTaskParams()
+		v.DevAddr, v.Value = k.value.Addr, k.value.Value
+	case abi.ModelRiTaskValueWait:
+		v := params.Union.ValueWaitTaskParams()
+		v.DevAddr, v.Value, v.Flag = k.value.Addr, k.value.Value, k.value.Flag
+	}
+	return nil
+}
+
+// changing reports whether a task of the model may be changed, and begins a change. mu is held.
+func (m *Model) changing(api string) *core.Error {
+	switch {
+	case m.runs.Load() > 0:
+		return core.Fail(
+			api,
+			abi.ErrRTModelUpdateFailed,
+			"task",
+			"model %d has %d executions queued or running; wait for them first",
+			m.id,
+			m.runs.Load(),
+		)
+	case m.state != modelReady && m.state != modelChanged:
+		return core.Fail(
+			api,
+			abi.ErrRTModelUpdateFailed,
+			"task",
+			"model %d is being captured, or an earlier change failed",
+			m.id,
+		)
+	}
+	m.state, m.why = modelChanged, "and aclmdlRIUpdate was not called since"
+	return nil
+}
+
+// spoil makes a model unusable whose change failed. mu is held.
+func (m *Model) spoil(err *core.Error) *core.Error {
+	m.state, m.why = modelFaulty, "and that failed: "+err.Text
+	return err
+}
+
+// MdlRITaskSetParams is aclmdlRITaskSetParams.
+func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskParams) *core.Error {
+	const api = "aclmdlRITaskSetParams"
+	if err := checkMdlRITaskSetParams(t, task, params); err != nil {
+		return err
+	}
+	m, i, err := taskOf(t, api, task)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.changing(api); err != nil {
+		return err
+	}
+	switch params.Type {
+	case abi.ModelRiTaskKernel:
+		return m.spoil(core.Refused(api, "params", "task %d of model %d is no kernel", i, m.id))
+	case abi.ModelRiTaskValueWrite, abi.ModelRiTaskValueWait:
+	default:
+		return m.spoil(
+			core.Refused(api, "params", "type is %d, not 1 (kernel), 5 (value write) or 6 (value wait)", params.Type),
+		)
+	}
+	switch {
+	case m.typeOf(i) == abi.ModelRiTaskDefault:
+		return m.spoil(core.Refused(api, "task", "task %d of model %d is of a kind that cannot be changed", i, m.id))
+	case params.TaskGrp != 0 || params.OpInfoPtr != 0 || params.OpInfoSize != 0:
+		return m.spoil(core.Refused(api, "params", "taskGrp, opInfoPtr and opInfoSize are for kernels"))
+	}
+	if err := m.setValue(api, t, i, params); err != nil {
+		return m.spoil(err)
+	}
+	return nil
+}
+
+// setValue makes task i a value write or wait. mu is held.
+func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRITaskParams) *core.Error {
+	k := m.tasks[i].more
+	old := *k
+	fresh := taskMore{typ: params.Type}
+	var err *core.Error
+	switch params.Type {
+	case abi.ModelRiTaskValueWrite:
+		v := params.Union.ValueWriteTaskParams()
+		fresh.kind, fresh.value, fresh.touch = workTask, core.ValueParams{Addr: v.DevAddr, Value: v.Value}, true
+		fresh.op, fresh.order, err = signal.WriteTask(m.rt, api, fresh.value)
+	case abi.ModelRiTaskValueWait:
+		v := params.Union.ValueWaitTaskParams()
+		fresh.kind, fresh.value = waitTask, core.ValueParams{Addr: v.DevAddr, Value: v.Value, Flag: v.Flag}
+		fresh.op, fresh.order, err = signal.WaitTask(m.rt, api, fresh.value)
+	}
+	if err != nil {
+		return err
+	}
+	*k = fresh
+	if old.kind == joinTask {
+		old.record.waits--
+	}
+	if old.op.Done != nil {
+		old.op.Done()
+	}
+	return nil
+}
+
+// MdlRITaskDisable is aclmdlRITaskDisable.
+func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
+	const api = "aclmdlRITaskDisable"
+	if err := checkMdlRITaskDisable(t, task); err != nil {
+		return err
+	}
+	m, i, err := taskOf(t, api, task)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.changing(api); err != nil {
+		return err
+	}
+	if m.typeOf(i) == abi.ModelRiTaskDefault {
+		return m.spoil(core.Refused(api, "task", "task %d of model %d is of a kind that cannot be disabled", i, m.id))
+	}
+	m.tasks[i].more.off = true
+	return nil
+}
+
+// MdlRIUpdate is aclmdlRIUpdate: what was changed is compiled.
+func MdlRIUpdate(t *core.Thread, modelRI core.Handle) *core.Error {
+	const api = "aclmdlRIUpdate"
+	m, err := checkMdlRIUpdate(t, modelRI)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch m.state {
+	case modelReady:
+		return nil
+	case modelChanged:
+		m.compile()
+		m.state, m.why = modelReady, ""
+		return nil
+	}
+	return core.Fail(api, abi.ErrRTModelUpdateFailed, "modelRI", "model %d is being captured, or a change failed", m.id)
+}
+
+// MdlRICaptureTaskGrpBegin is aclmdlRICaptureTaskGrpBegin.
+func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
+	const api = "aclmdlRICaptureTaskGrpBegin"
+	s, _, err := checkMdlRICaptureTaskGrpBegin(t, stream)
+	if err != nil {
+		return err
+	}
+	l := laneOf(s)
+	if l == nil {
+		return notCaptured(api, s)
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.group != nil && m.group.lane == l:
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d already", s.ID)
+	case m.group != nil:
+		m.invalidate(t, api, " opened a second task group")
+		return core.Fail(
+			api,
+			abi.ErrStreamTaskGroupIntr,
+			"stream",
+			"a task group is open on stream %d of the same capture, which is of no use now",
+			m.group.lane.user.ID,
+		)
+	}
+	m.group = &taskGroup{lane: l}
+	for range fillers(t.Runtime) {
+		l.add(t, &taskMore{kind: nopTask})
+	}
+	return nil
+}
+
+// fillers is how many empty tasks come before a task group, so that a change is seen in time.
+func fillers(rt *core.Runtime) int {
+	if rt.Product.Modern {
+		return 8
+	}
+	return 10
+}
+
+// MdlRICaptureTaskGrpEnd is aclmdlRICaptureTaskGrpEnd.
+func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Handle) *core.Error {
+	const api = "aclmdlRICaptureTaskGrpEnd"
+	s, _, err := checkMdlRICaptureTaskGrpEnd(t, stream, handle)
+	if err != nil {
+		return err
+	}
+	l := laneOf(s)
+	if l == nil {
+		return notCaptured(api, s)
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.group
+	if g == nil || g.lane != l {
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "no task group is open on stream %d", s.ID)
+	}
+	m.group = nil
+	if m.state == modelInvalid {
+		return core.Fail(api, m.broke, "stream", "the capture is of no use since %s", m.why)
+	}
+	m.groups = append(m.groups, g)
+	*handle = core.GroupKind.Within(m.handle, uint32(len(m.groups)))
+	return nil
+}
+
+// groupOf finds the task group that a handle names.
+func groupOf(t *core.Thread, api string, h core.Handle) (*taskGroup, *core.Error) {
+	if m, n := stateOf(t.Runtime).table.Whose(core.GroupKind, h); m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if n >= 1 && n <= uint32(len(m.groups)) {
+			return m.groups[n-1], nil
+		}
+	}
+	return nil, core.Fail(
+		api,
+		abi.ErrRTInternalError,
+		"handle",
+		"%#x is no task group, or its model was destroyed",
+		uintptr(h),
+	)
+}
+
+// MdlRICaptureTaskUpdateBegin is aclmdlRICaptureTaskUpdateBegin.
+func MdlRICaptureTaskUpdateBegin(t *core.Thread, stream, handle core.Handle) *core.Error {
+	const api = "aclmdlRICaptureTaskUpdateBegin"
+	s, _, err := checkMdlRICaptureTaskUpdateBegin(t, stream, handle)
+	if err != nil {
+		return err
+	}
+	g, err := groupOf(t, api, handle)
+	if err != nil {
+		return err
+	}
+	st := stateOf(t.Runtime)
+	if !st.update(s, g) {
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "stream %d updates a task group already", s.ID)
+	}
+	if !g.updated.CompareAndSwap(nil, s) {
+		st.updated(s)
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "handle", "another stream updates this task group")
+	}
+	return nil
+}
+
+// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd. A group that has no kernels is updated by none.
+func MdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) *core.Error {
+	const api = "aclmdlRICaptureTaskUpdateEnd"
+	s, _, err := checkMdlRICaptureTaskUpdateEnd(t, stream)
+	if err != nil {
+		return err
+	}
+	g := stateOf(t.Runtime).updated(s)
+	if g == nil {
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "stream %d updates no task group", s.ID)
+	}
+	g.updated.Store(nil)
+	return nil
+}
+
+// has reports whether an event is known to the model. mu is held.
+func (m *Model) has(e *core.Event) bool { return slices.Contains(m.events, e) }

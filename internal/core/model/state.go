@@ -1,0 +1,109 @@
+// Package model has what AscendCL promises of models that are captured from streams: captures, executions, tasks that
+// are read and changed, and their prints.
+//
+// A stream that takes part in a capture has a lane ([core.Lane]), which makes tasks of a model of what is submitted to
+// it. Tasks are appended while the model is captured. When it is complete they are compiled (modelplan.go), and an
+// execution is one task of the stream it is launched on (modelrun.go).
+//
+// Lock order: Model.running → Model.mu → state.mu, Event.mu, the tables. Functions of the program and drivers are
+// called with none of them held, except that making a hidden stream takes Context.mu with Model.mu held.
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// state is what a runtime has of models.
+type state struct {
+	table core.Table[Model]
+	count atomic.Uint32             // models ever made
+	sole  func(addr core.Addr) bool // immutable; whether memory has one address only
+
+	mu       sync.Mutex
+	models   map[*core.Context]map[*Model]struct{} // guarded by mu
+	updating map[*core.Stream]*taskGroup           // guarded by mu; the task group that a stream changes
+}
+
+var part = core.NewPart(func(rt *core.Runtime) *state {
+	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{},
+		updating: map[*core.Stream]*taskGroup{}}
+	s.table.Kind = core.ModelKind
+	return s
+})
+
+func stateOf(rt *core.Runtime) *state { return part.Of(rt) }
+
+// soleIn is how a driver reports which memory has one address only.
+func soleIn(d driver.Driver) func(core.Addr) bool {
+	if s, ok := driver.As[driver.Sole](d); ok {
+		return s.Sole
+	}
+	return func(core.Addr) bool { return false }
+}
+
+// add makes m one of its context; false if that is being destroyed. ContextEnding finds what add has added before it.
+func (s *state) add(m *Model) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.ctx.Gone() {
+		return false
+	}
+	of := s.models[m.ctx]
+	if of == nil {
+		of = map[*Model]struct{}{}
+		s.models[m.ctx] = of
+	}
+	of[m] = struct{}{}
+	return true
+}
+
+// remove takes a model out of its context, and its task groups from the streams that change them.
+func (s *state) remove(m *Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.models[m.ctx]
+	if delete(of, m); len(of) == 0 {
+		delete(s.models, m.ctx)
+	}
+	maps.DeleteFunc(s.updating, func(_ *core.Stream, g *taskGroup) bool { return g.lane.model == m })
+}
+
+// update notes that a stream changes a task group; false if it changes one already.
+func (s *state) update(on *core.Stream, g *taskGroup) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.updating[on] != nil {
+		return false
+	}
+	s.updating[on] = g
+	return true
+}
+
+// updated ends update, and returns the group; nil if there is none.
+func (s *state) updated(on *core.Stream) *taskGroup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.updating[on]
+	delete(s.updating, on)
+	return g
+}
+
+// ContextEnding implements core.ContextEnder: the models of the context go, the oldest first.
+func (s *state) ContextEnding(c *core.Context) {
+	var list []*Model
+	core.Locked(&s.mu, func() { list = slices.Collect(maps.Keys(s.models[c])) })
+	slices.SortFunc(list, func(a, b *Model) int { return cmp.Compare(a.id, b.id) })
+	for _, m := range list {
+		m.destroy()
+	}
+}
+
+// IsModel implements core.ModelFinder.
+func (s *state) IsModel(h core.Handle) bool { return s.table.Get(h) != nil }

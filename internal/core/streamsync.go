@@ -1,0 +1,134 @@
+package core
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+)
+
+// SynchronizeStream is aclrtSynchronizeStream.
+func (t *Thread) SynchronizeStream(stream Handle) *Error {
+	return t.SynchronizeStreamCancel(stream, nil)
+}
+
+// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may lose patience: when cancel closes first, the
+// answer is that of a timeout.
+func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
+	const api = "aclrtSynchronizeStream"
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if s.IsCaptured() {
+		return Captured(api, s)
+	}
+	return t.synchronize(api, s, WaitLimit{Cancel: cancel})
+}
+
+// SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
+func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Error {
+	const api = "aclrtSynchronizeStreamWithTimeout"
+	s, err := t.checkSynchronizeStreamWithTimeout(stream, timeout)
+	if err != nil {
+		return err
+	}
+	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
+}
+
+func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
+	if s != nil && s.flags&unwaited != 0 {
+		return nil
+	}
+	c := t.Current()
+	if c == nil {
+		return NoCurrentContext(api)
+	}
+	if s == nil {
+		s = c.Default
+	}
+	if t.Runtime.Tracer() == nil {
+		return s.Wait(api, w)
+	}
+	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
+}
+
+// SynchronizeDevice is aclrtSynchronizeDevice.
+func (t *Thread) SynchronizeDevice() *Error {
+	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{})
+}
+
+// SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
+func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
+	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{Cancel: cancel})
+}
+
+// SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
+func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) *Error {
+	const api = "aclrtSynchronizeDeviceWithTimeout"
+	if timeout < -1 {
+		return Refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).NotRecorded()
+	}
+	if timeout == 0 {
+		return Refused(api, "timeout", "0 ms is neither -1 nor positive")
+	}
+	return t.synchronizeDevice(api, WaitLimit{Timeout: millis(timeout)})
+}
+
+func (t *Thread) synchronizeDevice(api string, w WaitLimit) *Error {
+	c := t.Current()
+	if c == nil {
+		return NoCurrentContext(api)
+	}
+	if err := c.anyCaptured(api); err != nil {
+		return err
+	}
+	return t.ObserveWait(api, nil, func(int64) *Error { return c.Wait(api, w) })
+}
+
+// Wait synchronises every stream of the context that is waited for and returns the first failure.
+func (c *Context) Wait(api string, w WaitLimit) *Error {
+	var until time.Time
+	if w.Timeout > 0 {
+		until = time.Now().Add(w.Timeout)
+	}
+	var first *Error
+	for _, s := range c.all() {
+		if s.flags&unwaited != 0 {
+			continue
+		}
+		if w.Timeout > 0 {
+			w.Timeout = max(time.Until(until), time.Nanosecond)
+		}
+		if err := s.Wait(api, w); err != nil && first == nil {
+			first = err
+			if c.stops.Load() || err.Code == abi.ErrRTStreamSyncTimeout {
+				return first
+			}
+		}
+	}
+	return first
+}
+
+// StreamQuery is aclrtStreamQuery.
+func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
+	const api = "aclrtStreamQuery"
+	s, err := t.checkStreamQuery(stream, status)
+	if err != nil {
+		return err
+	}
+	*status = abi.StreamStatusComplete
+	if s != nil && s.flags&unwaited != 0 {
+		return nil
+	}
+	c := t.Current()
+	if c == nil {
+		return NoCurrentContext(api)
+	}
+	if s == nil {
+		s = c.Default
+	}
+	if !s.queue.Idle() {
+		*status = abi.StreamStatusNotReady
+	}
+	return nil
+}
