@@ -270,8 +270,7 @@ var (
 		a.grid = abi.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}
 		a.cfg = &abi.LaunchKernelCfg{}
 	})
-	noLowSize = change(func(e *env, a *launchArgs) { a.size = 1 << 32; a.grid.X = 0 })
-	noPlaces  = change(func(e *env, a *launchArgs) {
+	noPlaces = change(func(e *env, a *launchArgs) {
 		a.placeNum = 1
 		a.blocks = 0
 		a.grid = abi.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}
@@ -286,7 +285,6 @@ var (
 		e.ok(launch.KernelArgsAppend(e.th, a.builder, core.Addr(unsafe.Pointer(&a.target)), 8, &p))
 		a.cfg = &abi.LaunchKernelCfg{}
 	})
-	noBuilder = change(func(e *env, a *launchArgs) { a.builder = garbage; a.stream = garbage })
 	// A binary of which no function was looked up since the device was reset.
 	notHere = func(e *env, f launchForm) *core.Error {
 		o := e.on(machine{product: f.product}).launches()

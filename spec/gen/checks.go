@@ -311,7 +311,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		name = c.bind(param, c.typed("*Device"))
 		find = fmt.Sprintf("t.Usable(api, %q, %s)", param, arg)
 		err = c.mustBe(r, 107001)
-	case !made:
+	case !made || o.find == "":
 		return true, fmt.Errorf("nothing finds a %s", p.Type)
 	default:
 		name = c.bind(param, c.typed(o.goType))
@@ -331,8 +331,10 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	return true, nil
 }
 
-// noContextCode is ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument.
-const noContextCode = 107002
+const (
+	noContextCode = 107002 // ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument
+	noFeatureCode = 207000 // ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+)
 
 // mustBe refuses a rule whose code is another one than that of the function that looks things up.
 func (c *check) mustBe(r *table.Rule, code int32) error {
@@ -429,6 +431,10 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
 		return "t.Lacks(api)" + quiet, nil
+	}
+	if of := r.Expr; *r.Code == noFeatureCode && (of.Op == "product" || of.Op == "!" && of.Args[0].Op == "product") {
+		return fmt.Sprintf("%s(api, \"\", \"%%s does not have this function\", t.Runtime.Product.Name)%s",
+			c.of("Unsupported"), quiet), nil
 	}
 	if len(params) == 0 {
 		return fmt.Sprintf("%s(api, %s, \"\", \"%%s: %s\", t.Runtime.Product.Name)%s", c.of("Fail"), c.n.code(r),
