@@ -270,7 +270,8 @@ var (
 		a.grid = abi.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}
 		a.cfg = &abi.LaunchKernelCfg{}
 	})
-	noPlaces = change(func(e *env, a *launchArgs) {
+	noLowSize = change(func(e *env, a *launchArgs) { a.size = 1 << 32; a.grid.X = 0 })
+	noPlaces  = change(func(e *env, a *launchArgs) {
 		a.placeNum = 1
 		a.blocks = 0
 		a.grid = abi.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}

@@ -122,6 +122,7 @@ func proveSIMT() {
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 7, formSIMTHost.by(noFunction))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 8, formSIMTHost.by(noSIMT))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 9, formSIMTHost.by(noSIMTData))
+	proveMore("aclrtLaunchSIMTKernelWithHostArgs", 10, formSIMTHost.by(noLowSize))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 11, formSIMTHost.by(noGrid))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 12, formSIMTHost.by(noBlock))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 13, formSIMTHost.by(noPlaces))

@@ -97,6 +97,37 @@ func BenchmarkCopy64(b *testing.B) {
 	must(b, th.SynchronizeStream(s))
 }
 
+// BenchmarkCopyTurns takes turns on two streams, so that no copy repeats the one before: all rules are checked.
+func BenchmarkCopyTurns(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	var host, dev core.Addr
+	must(b, memory.MallocHost(th, &host, 4096))
+	must(b, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+	var s [2]core.Handle
+	must(b, th.CreateStream(&s[0]))
+	must(b, th.CreateStream(&s[1]))
+	i := 0
+	for b.Loop() {
+		if transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s[i&1]) != nil {
+			b.Fatal("refused")
+		}
+		i++
+	}
+	must(b, th.SynchronizeDevice())
+}
+
+func BenchmarkCopyNow(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	var host, dev core.Addr
+	must(b, memory.MallocHost(th, &host, 4096))
+	must(b, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+	for b.Loop() {
+		if transfer.Memcpy(th, dev, 4096, host, 64, abi.MemcpyHostToDevice) != nil {
+			b.Fatal("refused")
+		}
+	}
+}
+
 func BenchmarkBatch(b *testing.B) {
 	_, th := newRuntime(b, "A2")
 	const count, n = 4096, 256

@@ -209,9 +209,13 @@ func (c *check) guard(r *table.Rule) string {
 	return strings.Join(on, "")
 }
 
-// returns ends the check with an error, or with success if that is "nil".
+// returns ends the check with an error, which may be in err already, or with success if that is "nil".
 func (c *check) returns(err string) string {
 	switch {
+	case c.early && (err == "err" || err == "nil"):
+		return "done = true\nreturn"
+	case c.results() && err == "err":
+		return "return"
 	case c.early:
 		return "done, err = true, " + err + "\nreturn"
 	case c.results():
@@ -322,8 +326,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number,
-		strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, c.returns("err"+quiet))
 	if optional && o.symbol != "stream" {
 		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
 	}
@@ -373,7 +376,7 @@ func (c *check) byHand(number int, r *table.Rule) error {
 		call = r.Call.Op + "(t, "
 	}
 	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %d\n%s\n}\n", target, call, strings.Join(args, ", "), number,
-		strings.Replace(c.returns("err"), "err = err\n", "", 1))
+		c.returns("err"))
 	return nil
 }
 
