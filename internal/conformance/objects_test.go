@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
+	"ropeway/internal/kernel/kerneltest"
 )
 
 // makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was
@@ -49,7 +50,7 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
-	"image":       func(e *env) core.Handle { return e.imageOf(sharedObject(e.launches().T, kernelSource)) },
+	"image":       func(e *env) core.Handle { return e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)) },
 	"binary":      func(e *env) core.Handle { return e.binary(kernelSource) },
 	"kernel":      func(e *env) core.Handle { return e.kernel("times") },
 	"kernel.idle": func(e *env) core.Handle { return e.kernel("idle") },

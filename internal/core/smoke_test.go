@@ -7,34 +7,16 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
-	"ropeway/internal/product"
 )
 
 // newRuntime is a runtime on small software devices that is closed when the test ends.
 func newRuntime(t testing.TB, name string) (*core.Runtime, *core.Thread) {
 	t.Helper()
-	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := soft.New(soft.Options{Devices: 4, Memory: 2 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rt := core.New(core.Options{Driver: d, Product: p})
-	t.Cleanup(func() {
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	th := rt.NewThread(1)
-	if err := th.SetDevice(0); err != nil {
-		t.Fatal(err)
-	}
-	return rt, th
+	return coretest.NewRuntime(t, name, soft.Options{Devices: 4, Memory: 2 << 30})
 }
 
 // view is pinned memory at p.

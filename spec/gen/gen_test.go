@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/repo"
 	"ropeway/spec/table"
 )
 
@@ -57,7 +58,7 @@ func TestGenerate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestGenerate(t *testing.T) {
 
 // TestNoOrphans: every Go file that says it is generated from the table still is.
 func TestNoOrphans(t *testing.T) {
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

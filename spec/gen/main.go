@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ropeway/internal/repo"
 	"ropeway/spec/table"
 )
 
@@ -114,7 +115,7 @@ func main() {
 }
 
 func run(check bool) error {
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		return err
 	}
@@ -167,22 +168,4 @@ func generate(o output, t *table.Table, root string) ([]byte, error) {
 		return append([]byte(pyHeader), data...), nil
 	}
 	return data, nil
-}
-
-// moduleRoot returns the nearest parent directory that holds go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }
