@@ -126,6 +126,19 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestBlocksAreCut: the device sees the low 16 bits of the number of blocks. If they are 0, no block runs.
+func TestBlocksAreCut(t *testing.T) {
+	b := newBench(t, "A2")
+	for blocks, want := range map[uint32]uint32{1 << 16: 5, 1<<16 + 1: 15, 0xFFFF0000: 5} {
+		p := b.words(1, 5)
+		b.OK(b.host("times", blocks, 0, uint64(p), 1))
+		b.OK(b.Th.SynchronizeStream(0))
+		if got := b.read(p, 1)[0]; got != want {
+			t.Errorf("%#x blocks: %d, want %d", blocks, got, want)
+		}
+	}
+}
+
 // TestPlaceholders: data of placeholders travels with the arguments; the caller's buffer gets the addresses.
 func TestPlaceholders(t *testing.T) {
 	b := newBench(t, "A2")
