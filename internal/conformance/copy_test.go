@@ -73,21 +73,21 @@ var memcpyBreakers = breakers[copyArgs]{
 
 func init() {
 	b := memcpyBreakers
-	prove("aclrtMemcpy", 1, b.from(1, upload, memcpy))
-	prove("aclrtMemcpy", 2, b.from(2, upload, memcpy))
-	prove("aclrtMemcpy", 3, b.from(3, upload, memcpy))
-	prove("aclrtMemcpy", 4, func(e *env) *core.Error {
+	proveMore("aclrtMemcpy", 1, b.from(1, upload, memcpy))
+	proveMore("aclrtMemcpy", 2, b.from(2, upload, memcpy))
+	proveMore("aclrtMemcpy", 3, b.from(3, upload, memcpy))
+	proveMore("aclrtMemcpy", 4, func(e *env) *core.Error {
 		e.kindsRefused(upload(e), memcpy)
 		return b.from(4, upload, memcpy)(e)
 	})
-	prove("aclrtMemcpy", 5, func(e *env) *core.Error {
+	proveMore("aclrtMemcpy", 5, func(e *env) *core.Error {
 		err := b.from(5, upload, memcpy)(e)
 		if err.Arg != "destMax" {
 			e.Errorf("it blames %s: %v", err.Arg, err)
 		}
 		return err
 	})
-	prove("aclrtMemcpy", 6, func(e *env) *core.Error {
+	proveMore("aclrtMemcpy", 6, func(e *env) *core.Error {
 		a := upload(e)
 		b.spoil(e, a, 7)
 		a.count, a.destMax = 1<<40, 1<<40-1
@@ -95,7 +95,7 @@ func init() {
 		return b.from(6, upload, memcpy)(e)
 	})
 	prove("aclrtMemcpy", 7, b.from(7, upload, memcpy))
-	prove("aclrtMemcpy", 8, b.from(8, upload, memcpy))
+	proveMore("aclrtMemcpy", 8, b.from(8, upload, memcpy))
 	prove("aclrtMemcpy", 9, func(e *env) *core.Error {
 		a := upload(e)
 		b.spoil(e, a, 11)
@@ -362,14 +362,14 @@ func asyncProofs(call copyCall) map[int]proof {
 func init() {
 	b, call := asyncBreakers, copyCall(memcpyAsync)
 	rest := asyncProofs(call)
-	prove("aclrtMemcpyAsync", 1, b.from(1, upload, call))
-	prove("aclrtMemcpyAsync", 2, b.from(2, upload, call))
-	prove("aclrtMemcpyAsync", 3, b.from(3, upload, call))
-	prove("aclrtMemcpyAsync", 4, func(e *env) *core.Error {
+	proveMore("aclrtMemcpyAsync", 1, b.from(1, upload, call))
+	proveMore("aclrtMemcpyAsync", 2, b.from(2, upload, call))
+	proveMore("aclrtMemcpyAsync", 3, b.from(3, upload, call))
+	proveMore("aclrtMemcpyAsync", 4, func(e *env) *core.Error {
 		e.kindsRefused(upload(e), call)
 		return b.from(4, upload, call)(e)
 	})
-	prove("aclrtMemcpyAsync", 5, func(e *env) *core.Error {
+	proveMore("aclrtMemcpyAsync", 5, func(e *env) *core.Error {
 		e.deadStreams(func(s core.Handle) *core.Error {
 			a := upload(e)
 			b.spoil(e, a, 6)
@@ -378,13 +378,13 @@ func init() {
 		})
 		return b.from(5, upload, call)(e)
 	})
-	prove("aclrtMemcpyAsync", 6, func(e *env) *core.Error {
+	proveMore("aclrtMemcpyAsync", 6, func(e *env) *core.Error {
 		a := upload(e)
 		a.destMax = 0
 		e.want(call(e, a), abi.ErrRTParamInvalid)
 		return b.from(6, upload, call)(e)
 	})
-	prove("aclrtMemcpyAsync", 8, rest[8])
+	proveMore("aclrtMemcpyAsync", 8, rest[8])
 	prove("aclrtMemcpyAsync", 9, rest[9])
 	prove("aclrtMemcpyAsync", 10, rest[10])
 	prove("aclrtMemcpyAsync", 11, rest[11])
@@ -414,16 +414,16 @@ func (e *env) deadStreams(call func(core.Handle) *core.Error) {
 
 func init() {
 	b, call := asyncBreakers, copyCall(memcpyAsyncWithCondition)
-	prove("aclrtMemcpyAsyncWithCondition", 1, b.from(1, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 2, b.from(2, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 3, b.from(3, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 4, func(e *env) *core.Error {
+	proveMore("aclrtMemcpyAsyncWithCondition", 1, b.from(1, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 2, b.from(2, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 3, b.from(3, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 4, func(e *env) *core.Error {
 		e.kindsRefused(upload(e), call)
 		return b.from(4, upload, call)(e)
 	})
-	prove("aclrtMemcpyAsyncWithCondition", 5, b.from(5, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 6, b.from(6, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 8, b.from(8, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 5, b.from(5, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 6, b.from(6, upload, call))
+	proveMore("aclrtMemcpyAsyncWithCondition", 8, b.from(8, upload, call))
 	prove("aclrtMemcpyAsyncWithCondition", 10, func(e *env) *core.Error {
 		rest := asyncProofs(call)
 		delete(rest, 8) // a rule of its own

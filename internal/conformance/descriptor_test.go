@@ -14,34 +14,6 @@ import (
 
 func init() {
 	without := func(e *env, name string) *core.Thread { return e.on(machine{product: name, bare: true}).th }
-	prove("aclrtGetMemcpyDescSize", 1, func(e *env) *core.Error {
-		e.want(transfer.GetMemcpyDescSize(e.th, inner, nil), abi.ErrInvalidParam)
-		return transfer.GetMemcpyDescSize(without(e, "310P"), 8, nil)
-	})
-	prove("aclrtGetMemcpyDescSize", 2, func(e *env) *core.Error {
-		n := uint64(7)
-		e.want(transfer.GetMemcpyDescSize(e.th, -1, &n), abi.ErrInvalidParam)
-		err := transfer.GetMemcpyDescSize(without(e, "310P"), 8, &n)
-		if n != 7 {
-			e.Error("descSize was written")
-		}
-		return err
-	})
-	prove("aclrtGetMemcpyDescSize", 3, func(e *env) *core.Error {
-		n := uint64(7)
-		e.want(transfer.GetMemcpyDescSize(without(e, "910"), inner, &n), abi.ErrRTFeatureNotSupport)
-		e.want(transfer.GetMemcpyDescSize(without(e, "310"), inner, &n), abi.ErrRTFeatureNotSupport)
-		return transfer.GetMemcpyDescSize(without(e, "310P"), h2d, &n)
-	})
-	prove("aclrtGetMemcpyDescSize", 4, func(e *env) *core.Error {
-		n := uint64(7)
-		for kind := abi.MemcpyKind(0); kind < 8; kind++ {
-			if kind != inner {
-				e.want(transfer.GetMemcpyDescSize(e.th, kind, &n), abi.ErrRTFeatureNotSupport)
-			}
-		}
-		return transfer.GetMemcpyDescSize(e.stranger(), abi.MemcpyInterDeviceToDevice, &n)
-	})
 	behaves("aclrtGetMemcpyDescSize", func(e *env) {
 		for name, want := range map[string]uint64{"A2": 32, "A3": 32, "310B": 32, "950": 64} {
 			var n uint64
@@ -133,15 +105,15 @@ func init() {
 			return err
 		}
 	}
-	prove("aclrtSetMemcpyDesc", 1, rule(1))
-	prove("aclrtSetMemcpyDesc", 2, rule(2))
-	prove("aclrtSetMemcpyDesc", 3, rule(3))
-	prove("aclrtSetMemcpyDesc", 4, rule(4))
-	prove("aclrtSetMemcpyDesc", 5, rule(5))
-	prove("aclrtSetMemcpyDesc", 6, rule(6))
-	prove("aclrtSetMemcpyDesc", 7, rule(7))
-	prove("aclrtSetMemcpyDesc", 8, rule(8))
-	prove("aclrtSetMemcpyDesc", 9, func(e *env) *core.Error {
+	proveMore("aclrtSetMemcpyDesc", 1, rule(1))
+	proveMore("aclrtSetMemcpyDesc", 2, rule(2))
+	proveMore("aclrtSetMemcpyDesc", 3, rule(3))
+	proveMore("aclrtSetMemcpyDesc", 4, rule(4))
+	proveMore("aclrtSetMemcpyDesc", 5, rule(5))
+	proveMore("aclrtSetMemcpyDesc", 6, rule(6))
+	proveMore("aclrtSetMemcpyDesc", 7, rule(7))
+	proveMore("aclrtSetMemcpyDesc", 8, rule(8))
+	proveMore("aclrtSetMemcpyDesc", 9, func(e *env) *core.Error {
 		for _, count := range []uint64{1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 62} {
 			a := across(e)
 			a.count = count
@@ -194,7 +166,7 @@ func init() {
 		}
 		return rule(13)(e)
 	})
-	prove("aclrtSetMemcpyDesc", 14, rule(14))
+	proveMore("aclrtSetMemcpyDesc", 14, rule(14))
 	behaves("aclrtSetMemcpyDesc", func(e *env) {
 		a := acrossSet(e)
 		e.holds(a.desc, append(desc32(64, a.src, a.dst), noise(64, 3)[32:]...))
@@ -253,12 +225,12 @@ var withDescBreakers = breakers[descArgs]{
 func init() {
 	b := withDescBreakers
 	rule := func(k int) proof { return b.from(k, acrossSet, withDesc) }
-	prove("aclrtMemcpyAsyncWithDesc", 1, rule(1))
-	prove("aclrtMemcpyAsyncWithDesc", 2, rule(2))
-	prove("aclrtMemcpyAsyncWithDesc", 3, rule(3))
-	prove("aclrtMemcpyAsyncWithDesc", 4, rule(4))
-	prove("aclrtMemcpyAsyncWithDesc", 5, rule(5))
-	prove("aclrtMemcpyAsyncWithDesc", 6, rule(6))
+	proveMore("aclrtMemcpyAsyncWithDesc", 1, rule(1))
+	proveMore("aclrtMemcpyAsyncWithDesc", 2, rule(2))
+	proveMore("aclrtMemcpyAsyncWithDesc", 3, rule(3))
+	proveMore("aclrtMemcpyAsyncWithDesc", 4, rule(4))
+	proveMore("aclrtMemcpyAsyncWithDesc", 5, rule(5))
+	proveMore("aclrtMemcpyAsyncWithDesc", 6, rule(6))
 	prove("aclrtMemcpyAsyncWithDesc", 7, func(e *env) *core.Error {
 		a := acrossSet(e)
 		for _, desc := range []core.Addr{e.freed(dev, 64), e.aligned(64), e.pinned(64), e.far()} {
@@ -268,8 +240,8 @@ func init() {
 		return rule(7)(e)
 	})
 	prove("aclrtMemcpyAsyncWithDesc", 8, rule(8))
-	prove("aclrtMemcpyAsyncWithDesc", 9, rule(9))
-	prove("aclrtMemcpyAsyncWithDesc", 10, func(e *env) *core.Error {
+	proveMore("aclrtMemcpyAsyncWithDesc", 9, rule(9))
+	proveMore("aclrtMemcpyAsyncWithDesc", 10, func(e *env) *core.Error {
 		a := acrossSet(e)
 		b.spoil(e, a, 10)
 		err := withDesc(e, a)

@@ -205,20 +205,30 @@ const garbage = core.Handle(0x123456789)
 // proof makes the call that breaks a rule and returns how it ended. The harness compares the code with the table.
 type proof func(e *env) *core.Error
 
+// proofMap has proofs by ruleID.
+type proofMap map[string]proof
+
+func (m proofMap) add(function string, rule int, p proof) {
+	id := ruleID(function, rule)
+	if m[id] != nil {
+		panic("proven twice: " + id)
+	}
+	m[id] = p
+}
+
 var (
-	proofs     = map[string]proof{}
+	proofs     = proofMap{}
+	beyond     = proofMap{} // of proveMore
 	behaviours = map[string]func(e *env){}
 )
 
 // prove registers the proof of a rule. Where possible the call also breaks later rules of the function, so that the
 // order is proven too. The generator reads these calls: both arguments are literals.
-func prove(function string, rule int, p proof) {
-	id := ruleID(function, rule)
-	if proofs[id] != nil {
-		panic("proven twice: " + id)
-	}
-	proofs[id] = p
-}
+func prove(function string, rule int, p proof) { proofs.add(function, rule, p) }
+
+// proveMore registers what a rule's expression cannot prove: that the rule decides before later ones that have no
+// expression, or what a refused call leaves as it was.
+func proveMore(function string, rule int, p proof) { beyond.add(function, rule, p) }
 
 // behaves registers a test of what a function does when no rule applies.
 func behaves(function string, f func(e *env)) {
@@ -242,9 +252,18 @@ func TestRules(t *testing.T) {
 	for _, c := range Cases {
 		id := ruleID(c.Func, c.Rule)
 		known[id] = true
-		p, cases := proofs[id], made[id]
+		p, more, cases := proofs[id], beyond[id], made[id]
 		if p != nil && cases != nil {
 			t.Errorf("%s is proven by its expression; remove the proof by hand", id)
+		}
+		if more != nil && cases == nil {
+			t.Errorf("%s has no expression; prove it", id)
+		}
+		if more != nil {
+			t.Run(id+"/more", func(t *testing.T) {
+				e := newEnv(t, machine{})
+				check(t, c, e, more(e))
+			})
 		}
 		switch {
 		case cases != nil:
@@ -261,14 +280,15 @@ func TestRules(t *testing.T) {
 		case p != nil: // else TestNothingMissing sees to it
 			t.Run(id, func(t *testing.T) {
 				e := newEnv(t, machine{})
-				err := p(e)
-				check(t, c, e, err)
+				check(t, c, e, p(e))
 			})
 		}
 	}
-	for id := range proofs {
-		if !known[id] {
-			t.Errorf("%s is proven but not in the table", id)
+	for _, all := range []proofMap{proofs, beyond} {
+		for id := range all {
+			if !known[id] {
+				t.Errorf("%s is proven but not in the table", id)
+			}
 		}
 	}
 }

@@ -86,9 +86,9 @@ var memsetBreakers = breakers[fillArgs]{
 
 func init() {
 	b := memsetBreakers
-	prove("aclrtMemset", 1, b.from(1, fill64, memset))
-	prove("aclrtMemset", 2, b.from(2, fill64, memset))
-	prove("aclrtMemset", 3, b.from(3, fill64, memset))
+	proveMore("aclrtMemset", 1, b.from(1, fill64, memset))
+	proveMore("aclrtMemset", 2, b.from(2, fill64, memset))
+	proveMore("aclrtMemset", 3, b.from(3, fill64, memset))
 	prove("aclrtMemset", 4, func(e *env) *core.Error {
 		a, bad := fill64(e), fill64(e)
 		b.spoil(e, bad, 6)
@@ -163,12 +163,12 @@ var memsetAsyncBreakers = breakers[fillArgs]{
 
 func init() {
 	b := memsetAsyncBreakers
-	prove("aclrtMemsetAsync", 1, b.from(1, fill64, memsetAsync))
-	prove("aclrtMemsetAsync", 2, b.from(2, fill64, memsetAsync))
-	prove("aclrtMemsetAsync", 3, b.from(3, fill64, memsetAsync))
-	prove("aclrtMemsetAsync", 4, b.from(4, fill64, memsetAsync))
-	prove("aclrtMemsetAsync", 5, b.from(5, fill64, memsetAsync))
-	prove("aclrtMemsetAsync", 6, func(e *env) *core.Error {
+	proveMore("aclrtMemsetAsync", 1, b.from(1, fill64, memsetAsync))
+	proveMore("aclrtMemsetAsync", 2, b.from(2, fill64, memsetAsync))
+	proveMore("aclrtMemsetAsync", 3, b.from(3, fill64, memsetAsync))
+	proveMore("aclrtMemsetAsync", 4, b.from(4, fill64, memsetAsync))
+	proveMore("aclrtMemsetAsync", 5, b.from(5, fill64, memsetAsync))
+	proveMore("aclrtMemsetAsync", 6, func(e *env) *core.Error {
 		for _, w := range []where{host, unreg} { // the stream counts although nothing is put on it
 			a := fillOf(e, w)
 			b.spoil(e, a, 6)
@@ -262,13 +262,13 @@ func wordMemory(b breakers[fillArgs], call fillCall) proof {
 
 func init() {
 	b := memsetD32Breakers
-	prove("aclrtMemsetD32", 1, b.from(1, fill64, memsetD32))
-	prove("aclrtMemsetD32", 2, b.from(2, fill64, memsetD32))
+	proveMore("aclrtMemsetD32", 1, b.from(1, fill64, memsetD32))
+	proveMore("aclrtMemsetD32", 2, b.from(2, fill64, memsetD32))
 	prove("aclrtMemsetD32", 3, b.from(3, fill64, memsetD32))
 	prove("aclrtMemsetD32", 4, wordRoom(b, memsetD32))
 	prove("aclrtMemsetD32", 5, wordMemory(b, memsetD32))
 	prove("aclrtMemsetD32", 6, b.from(6, fill64, memsetD32))
-	prove("aclrtMemsetD32", 7, b.from(7, fill64, memsetD32))
+	proveMore("aclrtMemsetD32", 7, b.from(7, fill64, memsetD32))
 	prove("aclrtMemsetD32", 8, func(e *env) *core.Error {
 		a := fill64(e)
 		return e.whileAborting(func() *core.Error { return memsetD32(e, a) })
@@ -292,14 +292,14 @@ func init() {
 		8: func(e *env, a *fillArgs) { a.th = e.stranger() },
 		9: func(e *env, a *fillArgs) { a.stream = e.foreign() },
 	}
-	prove("aclrtMemsetD32Async", 1, b2.from(1, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 2, b2.from(2, fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", 1, b2.from(1, fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", 2, b2.from(2, fill64, memsetD32Async))
 	prove("aclrtMemsetD32Async", 3, b2.from(3, fill64, memsetD32Async))
 	prove("aclrtMemsetD32Async", 4, wordRoom(b2, memsetD32Async))
 	prove("aclrtMemsetD32Async", 5, wordMemory(b2, memsetD32Async))
 	prove("aclrtMemsetD32Async", 6, b2.from(6, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 7, b2.from(7, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 8, b2.from(8, fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", 7, b2.from(7, fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", 8, b2.from(8, fill64, memsetD32Async))
 	prove("aclrtMemsetD32Async", 9, func(e *env) *core.Error {
 		a := fillOf(e, host) // host memory is filled, whosever the stream is
 		b2.spoil(e, a, 9)

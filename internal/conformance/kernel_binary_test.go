@@ -8,6 +8,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
+	"ropeway/internal/kernel/kerneltest"
 )
 
 func init() {
@@ -43,7 +44,7 @@ func (e *env) file(name string, data []byte) string {
 func (e *env) fromFile(o *abi.BinaryLoadOptions) *core.Error {
 	e.Helper()
 	var h core.Handle
-	return launch.BinaryLoadFromFile(e.th, ctext(e.file("k.so", sharedObject(e.launches().T, kernelSource))), o, &h)
+	return launch.BinaryLoadFromFile(e.th, ctext(e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))), o, &h)
 }
 
 func (e *env) fromData(image []byte, o *abi.BinaryLoadOptions) *core.Error {
@@ -89,7 +90,7 @@ func proveLoads() {
 			e.file("text.so", []byte("no object")))
 	})
 	prove("aclrtBinaryLoadFromFile", 11, func(e *env) *core.Error {
-		path := e.file("k.so", sharedObject(e.launches().T, kernelSource))
+		path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		side := filepath.Join(filepath.Dir(path), "k.json")
 		for _, text := range []string{`{"debugOptions": 1}`, `{"debugOptions": "a,printf"}`} {
 			if err := os.WriteFile(side, []byte(text), 0o600); err != nil {
@@ -105,11 +106,11 @@ func proveLoads() {
 		return load(e, path)
 	})
 	prove("aclrtBinaryLoadFromFile", 12, func(e *env) *core.Error {
-		e.want(load(e, e.file("merge.so", sharedObject(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
-		return load(e, e.file("meta.so", sharedObject(e.T, badMeta)))
+		e.want(load(e, e.file("merge.so", kerneltest.Compile(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
+		return load(e, e.file("meta.so", kerneltest.Compile(e.T, badMeta)))
 	})
 	behaves("aclrtBinaryLoadFromFile", func(e *env) {
-		path := e.file("k.so", sharedObject(e.launches().T, kernelSource))
+		path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		var a, b core.Handle
 		e.ok(launch.BinaryLoadFromFile(e.stranger(), ctext(path), nil, &a)) // without a context
 		e.ok(launch.BinaryLoadFromFile(e.th, ctext(path), e.loadOptions(1, 1), &b))
@@ -123,7 +124,7 @@ func proveLoads() {
 		e.ok(launch.BinaryGetFunction(e.th, a, ctext("times"), &f)) // the file may go
 	})
 
-	image := func(e *env) []byte { return sharedObject(e.launches().T, kernelSource) }
+	image := func(e *env) []byte { return kerneltest.Compile(e.launches().T, kernelSource) }
 	prove("aclrtBinaryLoadFromData", 4, func(e *env) *core.Error {
 		return e.fromData(image(e),
 			&abi.BinaryLoadOptions{})
@@ -146,7 +147,7 @@ func proveLoads() {
 	})
 	prove("aclrtBinaryLoadFromData", 9, func(e *env) *core.Error { return e.fromData([]byte("no object"), nil) })
 	prove("aclrtBinaryLoadFromData", 10, func(e *env) *core.Error {
-		return e.fromData(sharedObject(e.launches().T,
+		return e.fromData(kerneltest.Compile(e.launches().T,
 			badMeta), nil)
 	})
 	behaves("aclrtBinaryLoadFromData", func(e *env) {
@@ -185,12 +186,12 @@ func proveOldLoad() {
 		return launch.BinaryLoad(e.stranger(), launch.CreateBinary(e.launches().th, 4096, 0), &h)
 	})
 	prove("aclrtBinaryLoad", 6, func(e *env) *core.Error {
-		e.want(load(e, sharedObject(e.launches().T, badMeta)), abi.ErrRTParamInvalid)
+		e.want(load(e, kerneltest.Compile(e.launches().T, badMeta)), abi.ErrRTParamInvalid)
 		return load(e, []byte("no object"))
 	})
-	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error { return load(e, sharedObject(e.launches().T, badMerge)) })
+	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error { return load(e, kerneltest.Compile(e.launches().T, badMerge)) })
 	old := func(e *env) (h core.Handle) {
-		e.ok(launch.BinaryLoad(e.th, e.imageOf(sharedObject(e.launches().T, kernelSource)), &h))
+		e.ok(launch.BinaryLoad(e.th, e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)), &h))
 		return h
 	}
 	behaves("aclrtBinaryLoad", func(e *env) {

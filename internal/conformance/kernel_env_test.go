@@ -3,7 +3,6 @@ package conformance
 import (
 	"encoding/binary"
 	"sync"
-	"testing"
 	"unsafe"
 
 	"ropeway/internal/abi"
@@ -17,16 +16,7 @@ import (
 // kernelSource has the kernels of these tests. put has meta data: two parameters, of 8 and 4 bytes, and SIMT
 // functions; fat uses all of the unified buffer, idle does nothing, duo is a mix, and bare is a SIMT kernel that does
 // not say its parameters.
-const kernelSource = `
-#include <stdint.h>
-#include "ropeway/kernel.h"
-uint32_t scale = 3;
-void add_7(uint32_t *x, uint32_t *y, uint64_t n) {
-	for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) y[i] += x[i];
-}
-void times(uint32_t *p, uint64_t n) { for (uint64_t i = 0; i < n; i++) p[i] *= scale; }
-void tiled(uint32_t *p, const uint32_t *tiling) { p[0] = tiling[0] + tiling[1]; }
-void wild(volatile int *p) { *p = 1; }
+const kernelSource = kerneltest.Source + `
 #define META(name, ub0, ub1, ub2) __attribute__((section(".ascend.meta." #name), used)) \
 	static const unsigned char meta_##name[] = { \
 	16,0,12,0, 2,0,0,0, 12,0,0,0,0,0,0,0, \
@@ -46,22 +36,6 @@ __attribute__((section(".ascend.meta.bare"), used)) static const unsigned char m
 void bare(void) { }
 `
 
-var (
-	compiled   sync.Mutex
-	kernelFile = map[string][]byte{} // guarded by compiled; by source
-)
-
-// sharedObject is a shared object of C source.
-func sharedObject(t testing.TB, source string) []byte {
-	t.Helper()
-	compiled.Lock()
-	defer compiled.Unlock()
-	if kernelFile[source] == nil {
-		kernelFile[source] = kerneltest.Compile(t, source)
-	}
-	return kernelFile[source]
-}
-
 // launches prepares e for kernels; only software devices run shared objects.
 func (e *env) launches() *env {
 	e.Helper()
@@ -75,7 +49,7 @@ func (e *env) launches() *env {
 // binary loads C source.
 func (e *env) binary(source string) (h core.Handle) {
 	e.Helper()
-	image := sharedObject(e.launches().T, source)
+	image := kerneltest.Compile(e.launches().T, source)
 	e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(image), uint64(len(image)), nil, &h))
 	return h
 }
@@ -286,7 +260,6 @@ var (
 		e.ok(launch.KernelArgsAppend(e.th, a.builder, core.Addr(unsafe.Pointer(&a.target)), 8, &p))
 		a.cfg = &abi.LaunchKernelCfg{}
 	})
-	noBuilder = change(func(e *env, a *launchArgs) { a.builder = garbage; a.stream = garbage })
 	// A binary of which no function was looked up since the device was reset.
 	notHere = func(e *env, f launchForm) *core.Error {
 		o := e.on(machine{product: f.product}).launches()
@@ -346,7 +319,7 @@ const unloadable = kernelSource + "void nothing_has_this(void);\nvoid needs(void
 // lazy is the function put of a binary whose code goes to a device when it is launched.
 func (e *env) lazy(source string) (f core.Handle) {
 	e.Helper()
-	image := sharedObject(e.T, source)
+	image := kerneltest.Compile(e.T, source)
 	option := abi.BinaryLoadOption{Type: abi.BinaryLoadOptLazyLoad}
 	*option.Value.IsLazyLoad() = 1
 	var h core.Handle

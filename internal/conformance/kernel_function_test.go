@@ -183,7 +183,6 @@ func proveBuilder() {
 		return h
 	}
 	add := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppend(e.th, h, at, 8, &p) }
-	prove("aclrtKernelArgsAppend", 5, func(e *env) *core.Error { return add(e, garbage) })
 	prove("aclrtKernelArgsAppend", 6, func(e *env) *core.Error { return add(e, final(e)) })
 	prove("aclrtKernelArgsAppend", 7, func(e *env) *core.Error { h, _ := closed(e); return add(e, h) })
 	prove("aclrtKernelArgsAppend", 8, func(e *env) *core.Error { return add(e, full(e)) })
@@ -192,7 +191,6 @@ func proveBuilder() {
 			65537, &p)
 	})
 	hole := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppendPlaceHolder(e.th, h, &p) }
-	prove("aclrtKernelArgsAppendPlaceHolder", 3, func(e *env) *core.Error { return hole(e, garbage) })
 	prove("aclrtKernelArgsAppendPlaceHolder", 4, func(e *env) *core.Error { h, _ := closed(e); return hole(e, h) })
 	prove("aclrtKernelArgsAppendPlaceHolder", 5, func(e *env) *core.Error { return hole(e, final(e)) })
 	prove("aclrtKernelArgsAppendPlaceHolder", 6, func(e *env) *core.Error { return hole(e, full(e)) })
@@ -202,7 +200,6 @@ func proveBuilder() {
 	take := func(e *env, h, p core.Handle, n uint64) *core.Error {
 		return launch.KernelArgsGetPlaceHolderBuffer(e.th, h, p, n, &room)
 	}
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 5, func(e *env) *core.Error { return take(e, garbage, garbage, 8) })
 	prove("aclrtKernelArgsGetPlaceHolderBuffer", 6, func(e *env) *core.Error { return take(e, final(e), garbage, 8) })
 	prove("aclrtKernelArgsGetPlaceHolderBuffer", 7, func(e *env) *core.Error {
 		h := filled(e, 8)
@@ -233,7 +230,6 @@ func proveBuilder() {
 	update := func(e *env, h, p core.Handle, n uint64) *core.Error {
 		return launch.KernelArgsParaUpdate(e.th, h, p, at, n)
 	}
-	prove("aclrtKernelArgsParaUpdate", 5, func(e *env) *core.Error { return update(e, garbage, garbage, 8) })
 	prove("aclrtKernelArgsParaUpdate", 6, func(e *env) *core.Error { return update(e, final(e), garbage, 8) })
 	prove("aclrtKernelArgsParaUpdate", 7, func(e *env) *core.Error {
 		h,
@@ -241,10 +237,6 @@ func proveBuilder() {
 		return update(e, h, hole, 4)
 	})
 	prove("aclrtKernelArgsParaUpdate", 8, func(e *env) *core.Error { h := filled(e, 8); return update(e, h, p, 4) })
-	prove("aclrtKernelArgsFinalize", 2, func(e *env) *core.Error {
-		return launch.KernelArgsFinalize(e.stranger(),
-			garbage)
-	})
 	prove("aclrtKernelArgsFinalize", 3, func(e *env) *core.Error {
 		return launch.KernelArgsFinalize(e.stranger(),
 			filled(e, 65536))

@@ -34,7 +34,6 @@ func proveLaunches() {
 	prove("aclrtLaunchKernelV2", 26, formV2.by(notLoaded))
 	prove("aclrtLaunchKernelV2", 28, formV2.by(bigBuffer))
 
-	prove("aclrtLaunchKernelWithConfig", 6, formConfig.by(noBuilder))
 	prove("aclrtLaunchKernelWithConfig", 8, formConfig.by(unfinished))
 	prove("aclrtLaunchKernelWithConfig", 11, formConfig.by(mix310PBare))
 	prove("aclrtLaunchKernelWithConfig", 12, formConfig.by(noAttributes))
@@ -68,7 +67,6 @@ func proveLaunches() {
 	prove("aclrtLaunchKernelWithHostArgs", 33, formHost.by(abortOn("A2")))
 	prove("aclrtLaunchKernelWithHostArgs", 34, formHost.by(stoppedOn("A2")))
 	prove("aclrtLaunchKernelWithHostArgs", 28, formHost.by(notLoaded))
-	prove("aclrtLaunchKernelWithHostArgs", 6, formHost.by(noPlaces))
 	prove("aclrtLaunchKernelWithHostArgs", 7, formHost.by(badPlace))
 	prove("aclrtLaunchKernelWithHostArgs", 30, formHost.by(bigBuffer))
 }
@@ -124,7 +122,7 @@ func proveSIMT() {
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 7, formSIMTHost.by(noFunction))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 8, formSIMTHost.by(noSIMT))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 9, formSIMTHost.by(noSIMTData))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 10, formSIMTHost.by(noLowSize))
+	proveMore("aclrtLaunchSIMTKernelWithHostArgs", 10, formSIMTHost.by(noLowSize))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 11, formSIMTHost.by(noGrid))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 12, formSIMTHost.by(noBlock))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 13, formSIMTHost.by(noPlaces))

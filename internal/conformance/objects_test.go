@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/binary"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
+	"ropeway/internal/kernel/kerneltest"
 )
 
 // makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was
@@ -58,7 +60,7 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
-	"image":       func(e *env) core.Handle { return e.imageOf(sharedObject(e.launches().T, kernelSource)) },
+	"image":       func(e *env) core.Handle { return e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)) },
 	"binary":      func(e *env) core.Handle { return e.binary(kernelSource) },
 	"kernel":      func(e *env) core.Handle { return e.kernel("times") },
 	"kernel.idle": func(e *env) core.Handle { return e.kernel("idle") },
@@ -228,7 +230,14 @@ func (c ruleCase) run(e *env) *core.Error {
 	}
 	err := call(th, args)
 	for i, text := range c.args {
-		if err != nil && text == "room" && !slices.Equal(bytes(core.Addr(args[i]), roomBytes), untouched) {
+		if err == nil || text != "room" {
+			continue
+		}
+		room := bytes(core.Addr(args[i]), roomBytes)
+		if c.rule == 0 && binary.LittleEndian.Uint64(room) == 0 {
+			room = append(slices.Clone(untouched[:8]), room[8:]...) // the work set the result to NULL before it failed
+		}
+		if !slices.Equal(room, untouched) {
 			e.Errorf("%v: %v refuses the call, and argument %d was written", c, err, i)
 		}
 	}

@@ -30,6 +30,9 @@ func scan(t *testing.T) *coverage.Proofs {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := proofs.ScanChecks("../core"); err != nil {
+		t.Fatal(err)
+	}
 	conformance.EachExpressed(proofs.Prove)
 	return proofs
 }

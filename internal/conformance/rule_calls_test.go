@@ -15,6 +15,57 @@ import (
 
 // ruleCalls are the functions of ruleCases, called with their arguments as slots.
 var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
+	"aclrtMemcpy": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.Memcpy(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]))
+	},
+	"aclrtMemcpyAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyAsync(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))
+	},
+	"aclrtMemcpyAsyncWithCondition": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyAsyncWithCondition(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))
+	},
+	"aclrtMemcpyBatch": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyBatch(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]))
+	},
+	"aclrtMemcpyBatchV2": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyBatchV2(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7])
+	},
+	"aclrtMemcpyBatchAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyBatchAsync(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]), core.Handle(a[9]))
+	},
+	"aclrtMemcpyBatchAsyncV2": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyBatchAsyncV2(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], core.Handle(a[8]))
+	},
+	"aclrtMemcpy2d": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.Memcpy2d(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]))
+	},
+	"aclrtMemcpy2dAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.Memcpy2dAsync(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))
+	},
+	"aclrtGetMemcpyDescSize": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.GetMemcpyDescSize(t, abi.MemcpyKind(a[0]), pointer[uint64](a[1]))
+	},
+	"aclrtSetMemcpyDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.SetMemcpyDesc(t, core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Addr(a[2]), core.Addr(a[3]), a[4], core.Addr(a[5]))
+	},
+	"aclrtMemcpyAsyncWithDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyAsyncWithDesc(t, core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Handle(a[2]))
+	},
+	"aclrtMemcpyAsyncWithOffset": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemcpyAsyncWithOffset(t, core.Addr(a[0]), a[1], a[2], core.Addr(a[3]), a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))
+	},
+	"aclrtMemset": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.Memset(t, core.Addr(a[0]), a[1], int32(a[2]), a[3])
+	},
+	"aclrtMemsetAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemsetAsync(t, core.Addr(a[0]), a[1], int32(a[2]), a[3], core.Handle(a[4]))
+	},
+	"aclrtMemsetD32": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemsetD32(t, core.Addr(a[0]), a[1], uint32(a[2]), a[3])
+	},
+	"aclrtMemsetD32Async": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.MemsetD32Async(t, core.Addr(a[0]), a[1], uint32(a[2]), a[3], core.Handle(a[4]))
+	},
 	"aclrtGetSymbolAddress": func(t *core.Thread, a []uint64) *core.Error {
 		return transfer.GetSymbolAddress(t, core.Addr(a[0]), pointer[core.Addr](a[1]))
 	},
@@ -539,6 +590,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtGetOpExecuteTimeout": func(t *core.Thread, a []uint64) *core.Error {
 		return process.GetOpExecuteTimeout(t, pointer[uint32](a[0]))
+	},
+	"aclrtReduceAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.ReduceAsync(t, core.Addr(a[0]), core.Addr(a[1]), a[2], abi.ReduceKind(a[3]), abi.DataType(a[4]), core.Handle(a[5]), core.Addr(a[6]))
 	},
 	"aclrtRandomNumAsync": func(t *core.Thread, a []uint64) *core.Error {
 		return transfer.RandomNumAsync(t, pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))

@@ -201,8 +201,8 @@ func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
 
 func init() {
 	good, b := symbol40(dflt), fromBreakers
-	prove("aclrtMemcpyFromSymbol", 4, b.from(4, good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 5, symbolKinds(5, b, d2h, fromSymbol))
+	proveMore("aclrtMemcpyFromSymbol", 4, b.from(4, good, fromSymbol))
+	proveMore("aclrtMemcpyFromSymbol", 5, symbolKinds(5, b, d2h, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 7, b.from(7, good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 8, loadFails(good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 9, b.from(9, good, fromSymbol))
@@ -226,8 +226,8 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemcpyFromSymbolAsync", 4, b.from(4, good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 5, symbolKinds(5, b, d2h, fromSymbolAsync))
+	proveMore("aclrtMemcpyFromSymbolAsync", 4, b.from(4, good, fromSymbolAsync))
+	proveMore("aclrtMemcpyFromSymbolAsync", 5, symbolKinds(5, b, d2h, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 7, b.from(7, good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 8, loadFails(good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 9, b.from(9, good, fromSymbolAsync))
@@ -244,7 +244,7 @@ func init() {
 	})
 
 	b = toBreakers
-	prove("aclrtMemcpyToSymbol", 4, symbolKinds(4, b, h2d, toSymbol))
+	proveMore("aclrtMemcpyToSymbol", 4, symbolKinds(4, b, h2d, toSymbol))
 	prove("aclrtMemcpyToSymbol", 6, b.from(6, good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 7, loadFails(good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 8, b.from(8, good, toSymbol))
@@ -266,7 +266,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemcpyToSymbolAsync", 4, symbolKinds(4, b, h2d, toSymbolAsync))
+	proveMore("aclrtMemcpyToSymbolAsync", 4, symbolKinds(4, b, h2d, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 6, b.from(6, good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 7, loadFails(good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 8, b.from(8, good, toSymbolAsync))

@@ -763,7 +763,7 @@ func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theS
 func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtDeviceTaskAbort"
 	if t.Product("310B", "310P", "910") { // 1
-		err = Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product is 310B, 310P or 910", t.Runtime.Product.Name)
+		err = Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if timeout > 2160000 { // 2

@@ -25,11 +25,8 @@ type EventSharer interface {
 }
 
 // newSharedEvent makes what an event shares with other processes.
-func (rt *Runtime) newSharedEvent() (SharedEvent, error) {
-	for _, p := range rt.parts {
-		if p, ok := p.(EventSharer); ok {
-			return p.NewSharedEvent()
-		}
-	}
-	return nil, errors.ErrUnsupported
+func (rt *Runtime) newSharedEvent() (shared SharedEvent, err error) {
+	err = errors.ErrUnsupported // without package signal
+	eachPart(rt, func(p EventSharer) { shared, err = p.NewSharedEvent() })
+	return shared, err
 }

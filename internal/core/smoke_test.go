@@ -7,34 +7,16 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
-	"ropeway/internal/product"
 )
 
 // newRuntime is a runtime on small software devices that is closed when the test ends.
 func newRuntime(t testing.TB, name string) (*core.Runtime, *core.Thread) {
 	t.Helper()
-	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := soft.New(soft.Options{Devices: 4, Memory: 2 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rt := core.New(core.Options{Driver: d, Product: p})
-	t.Cleanup(func() {
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	th := rt.NewThread(1)
-	if err := th.SetDevice(0); err != nil {
-		t.Fatal(err)
-	}
-	return rt, th
+	return coretest.NewRuntime(t, name, soft.Options{Devices: 4, Memory: 2 << 30})
 }
 
 // view is pinned memory at p.
@@ -95,6 +77,37 @@ func BenchmarkCopy64(b *testing.B) {
 		}
 	}
 	must(b, th.SynchronizeStream(s))
+}
+
+// BenchmarkCopyTurns takes turns on two streams, so that no copy repeats the one before: all rules are checked.
+func BenchmarkCopyTurns(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	var host, dev core.Addr
+	must(b, memory.MallocHost(th, &host, 4096))
+	must(b, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+	var s [2]core.Handle
+	must(b, th.CreateStream(&s[0]))
+	must(b, th.CreateStream(&s[1]))
+	i := 0
+	for b.Loop() {
+		if transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s[i&1]) != nil {
+			b.Fatal("refused")
+		}
+		i++
+	}
+	must(b, th.SynchronizeDevice())
+}
+
+func BenchmarkCopyNow(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	var host, dev core.Addr
+	must(b, memory.MallocHost(th, &host, 4096))
+	must(b, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+	for b.Loop() {
+		if transfer.Memcpy(th, dev, 4096, host, 64, abi.MemcpyHostToDevice) != nil {
+			b.Fatal("refused")
+		}
+	}
 }
 
 func BenchmarkBatch(b *testing.B) {

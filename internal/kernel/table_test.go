@@ -1,35 +1,12 @@
 package kernel
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"ropeway/internal/testenv"
 )
-
-// compile makes a shared object of C source.
-func compile(t *testing.T, source string, flags ...string) []byte {
-	t.Helper()
-	testenv.Need(t, "gcc")
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "k.c"), filepath.Join(dir, "k.so")
-	if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"-O1", "-w", "-shared", "-fPIC", "-o", out, in}, flags...)
-	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	image, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return image
-}
 
 // meta data of a symbol, as C source.
 func record(symbol, bytes string) string {
@@ -41,7 +18,7 @@ var pairs = Options{Default: Cube, Pairs: true}
 
 func read(t *testing.T, source string, o Options, flags ...string) *Table {
 	t.Helper()
-	table, err := Read(compile(t, source, flags...), o)
+	table, err := Read(testenv.SharedObject(t, source, flags...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +153,7 @@ func TestBadMeta(t *testing.T) {
 		"number": "14,0,12,0,1,0,0,0,0,0,0,0,0,0,0,0", "short": "1,0,2,0,1,0",
 		"long": "1,0,9,0,1,0", "stack": "8,0,4,0,0,0,1,0",
 	} {
-		if _, err := Read(compile(t, record("k", bytes)+"void k(void) {}"), pairs); err == nil ||
+		if _, err := Read(testenv.SharedObject(t, record("k", bytes)+"void k(void) {}"), pairs); err == nil ||
 			!strings.Contains(err.Error(), "meta data of k") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -269,7 +246,7 @@ func FuzzRead(f *testing.F) {
 
 // TestDamaged: an object with any byte changed, or cut short, is read or refused.
 func TestDamaged(t *testing.T) {
-	image := compile(t, record("k", "1,0,4,0,2,0,0,0")+"void k(void) {} int v;")
+	image := testenv.SharedObject(t, record("k", "1,0,4,0,2,0,0,0")+"void k(void) {} int v;")
 	for n := 0; n < len(image); n += 97 {
 		Read(image[:n], pairs) //nolint:errcheck // must return
 	}

@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"ropeway/packaging/licence"
 )
 
 func main() {
@@ -50,11 +52,8 @@ func run(root string, check bool) error {
 type part struct {
 	name, version string
 	where         string // in what of ours it is
-	files         []file
+	files         []licence.File
 }
-
-// file is a licence or a notice, as its authors wrote it.
-type file struct{ name, text string }
 
 // programs are the packages that become binaries, and these.
 var programs = []struct{ pkg, binary string }{{"./cmd/ropeway", "ropeway"}, {"./capi", "libropeway_core.so"}}
@@ -82,16 +81,16 @@ func notice(root string) ([]byte, error) {
 		"What is handed out has the work of others in it, under these licences. Their texts follow.\n" +
 		"Written by go run ./packaging/notice; a test compares.\n\n")
 	for _, p := range parts {
-		id, err := identify(p)
+		id, err := licence.Identify(p.files, true)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		fmt.Fprintf(&b, "%-41s %-37s %-19s %s\n", p.name, p.version, id, p.where)
 	}
 	for _, p := range parts {
 		for _, f := range p.files {
 			line := strings.Repeat("=", 80)
-			fmt.Fprintf(&b, "\n%s\n%s: %s\n%s\n\n%s\n", line, p.name, f.name, line, strings.TrimSpace(f.text))
+			fmt.Fprintf(&b, "\n%s\n%s: %s\n%s\n\n%s\n", line, p.name, f.Name, line, strings.TrimSpace(f.Text))
 		}
 	}
 	return b.Bytes(), nil
@@ -123,7 +122,7 @@ func modules(root string) ([]part, error) {
 	}
 	var parts []part
 	for _, m := range found {
-		files, err := licences(m.Dir)
+		files, err := licence.Files(m.Dir)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
@@ -162,30 +161,6 @@ func dependencies(root, program, arch string) (all []module, err error) {
 	}
 }
 
-var licenceName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)
-
-// licences are the files of a module that say under what terms it is.
-func licences(dir string) (files []file, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !licenceName.MatchString(e.Name()) {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{e.Name(), string(text)})
-	}
-	if len(files) == 0 {
-		return nil, errors.New("it has no licence")
-	}
-	return files, nil
-}
-
 var others = regexp.MustCompile(`(?s)<!-- Parts of this page are the work of others:\n\n(.*)\n-->`)
 
 // bundled are the scripts in the report page, which carries their licences. Their versions are those of the lock file.
@@ -194,38 +169,28 @@ func bundled(root string) (parts []part, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.ReadFile(filepath.Join(root, "web/report/package-lock.json"))
+	lock, err := os.ReadFile(filepath.Join(root, licence.Lock))
 	if err != nil {
 		return nil, err
 	}
-	var packages struct {
-		Packages map[string]struct {
-			Version string
-			Dev     bool
-		}
-	}
-	if err := json.Unmarshal(lock, &packages); err != nil {
+	scripts, err := licence.Scripts(lock)
+	if err != nil {
 		return nil, err
 	}
 	m := others.FindSubmatch(page)
 	if m == nil {
 		return nil, errors.New("the report page names no work of others")
 	}
-	for path, p := range packages.Packages {
-		name, ok := strings.CutPrefix(path, "node_modules/")
-		if !ok || p.Dev {
-			continue
-		}
-		_, text, found := strings.Cut("\n"+string(m[1]), "\n"+name+"\n\n")
+	for _, p := range scripts {
+		_, text, found := strings.Cut("\n"+string(m[1]), "\n"+p.Name+"\n\n")
 		if !found {
-			return nil, fmt.Errorf("the report page does not have the licence of %s", name)
+			return nil, fmt.Errorf("the report page does not have the licence of %s", p.Name)
 		}
-		for other := range packages.Packages { // up to the next one
-			text, _, _ = strings.Cut(text, "\n\n"+strings.TrimPrefix(other, "node_modules/")+"\n\n")
+		for _, other := range scripts { // up to the next one
+			text, _, _ = strings.Cut(text, "\n\n"+other.Name+"\n\n")
 		}
-		parts = append(parts, part{name, p.Version, "the report page", []file{{"LICENSE", text}}})
+		parts = append(parts, part{p.Name, p.Version, "the report page", []licence.File{{Name: "LICENSE", Text: text}}})
 	}
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
 	return parts, nil
 }
 
@@ -240,42 +205,10 @@ func chroma(root string) ([]part, error) {
 	if m == nil {
 		return nil, nil
 	}
-	licence, err := os.ReadFile(filepath.Join(root, "web/site/assets/chroma.LICENSE"))
+	terms, err := os.ReadFile(filepath.Join(root, "web/site/assets/chroma.LICENSE"))
 	if err != nil {
 		return nil, err
 	}
-	files := []file{{"COPYING", string(licence)}}
+	files := []licence.File{{Name: "COPYING", Text: string(terms)}}
 	return []part{{name, string(m[1]), "the documentation site (colours of code)", files}}, nil
-}
-
-// kinds are licences by words that they have.
-var kinds = []struct{ id, words string }{
-	{"Apache-2.0", "Apache License Version 2.0"},
-	{"Apache-2.0", "Licensed under the Apache License, Version 2.0"},
-	{"MPL-2.0", "Mozilla Public License Version 2.0"},
-	{"BSD-3-Clause", "Neither the name of"},
-	{"BSD-3-Clause", "may not be used to endorse or promote"},
-	{"BSD-2-Clause", "Redistributions in binary form must reproduce"},
-	{"ISC", "Permission to use, copy, modify, and/or distribute this software"},
-	{"MIT", "Permission is hereby granted, free of charge"},
-}
-
-// identify names the licences of a part, as SPDX does. One that it does not know is an error: somebody has to read it.
-func identify(p part) (string, error) {
-	var ids []string
-	for _, f := range p.files {
-		words := strings.Join(strings.Fields(f.text), " ")
-		for _, k := range kinds {
-			if strings.Contains(words, k.words) && !slices.Contains(ids, k.id) {
-				ids = append(ids, k.id)
-			}
-		}
-	}
-	if slices.Contains(ids, "BSD-3-Clause") { // it has the words of the shorter one
-		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "BSD-2-Clause" })
-	}
-	if len(ids) == 0 {
-		return "", fmt.Errorf("%s: its licence is none of those that are known", p.name)
-	}
-	return strings.Join(ids, " AND "), nil
 }

@@ -31,24 +31,6 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// TestIdentify: licences are distinguished, two in one file are both named, and one that is not known is an error.
-func TestIdentify(t *testing.T) {
-	for _, tt := range [][2]string{
-		{"Apache License\n   Version 2.0", "Apache-2.0"},
-		{"Permission is hereby granted, free\nof charge", "MIT"},
-		{"Redistributions in binary form must reproduce … Neither the name of X", "BSD-3-Clause"},
-		{"Redistributions in binary form must reproduce", "BSD-2-Clause"},
-		{"Permission is hereby granted, free of charge … Licensed under the Apache License, Version 2.0",
-			"Apache-2.0 AND MIT"},
-		{"Do what you want", ""},
-	} {
-		got, err := identify(part{name: "x", files: []file{{"LICENSE", tt[0]}}})
-		if got != tt[1] || (err == nil) != (tt[1] != "") {
-			t.Errorf("%q: %q, %v; want %q", tt[0], got, err, tt[1])
-		}
-	}
-}
-
 // TestVulnerabilities: what a database names fails packaging/vulnerabilities.sh; one that gives no answer does not, and
 // is said.
 func TestVulnerabilities(t *testing.T) {

@@ -193,20 +193,6 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestLicenceOf: licences are recognised by their words.
-func TestLicenceOf(t *testing.T) {
-	text, err := os.ReadFile("../../LICENSE")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := licenceOf(text); got != "Apache-2.0" {
-		t.Errorf("LICENSE is %s", got)
-	}
-	if got := licenceOf([]byte("all rights reserved")); got != "NOASSERTION" {
-		t.Errorf("no licence is %s", got)
-	}
-}
-
 // TestInstallScript: install.sh takes what it promises, refuses a directory of somebody else, removes what a newer
 // version no longer has, and uninstall.sh removes all of it and nothing else.
 func TestInstallScript(t *testing.T) {

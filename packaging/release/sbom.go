@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ropeway/packaging/licence"
 )
 
 // bundled is something that others wrote and that is compiled in.
@@ -48,18 +50,6 @@ func (r *release) addBundled(b bundled) {
 	}
 }
 
-// licences are recognised by a phrase, the first that fits.
-var licences = []struct {
-	phrase *regexp.Regexp
-	id     string
-}{
-	{regexp.MustCompile(`Apache License\s+Version 2\.0`), "Apache-2.0"},
-	{regexp.MustCompile(`(?i)permission is hereby granted, free of charge`), "MIT"},
-	{regexp.MustCompile(`(?i)neither the name`), "BSD-3-Clause"},
-	{regexp.MustCompile(`(?i)redistributions in binary form`), "BSD-2-Clause"},
-	{regexp.MustCompile(`(?i)permission to use, copy, modify, and(/or)? distribute this software`), "ISC"},
-}
-
 // moduleLicence reads the licence of a module from where the go command has it.
 func moduleLicence(module, version string) (string, error) {
 	out, err := exec.Command(or("GO", "go"), "mod", "download", "-json", module+"@"+version).Output()
@@ -70,53 +60,25 @@ func moduleLicence(module, version string) (string, error) {
 	if err := json.Unmarshal(out, &found); err != nil {
 		return "", err
 	}
-	files, err := filepath.Glob(filepath.Join(found.Dir, "LICEN[CS]E*"))
-	if err != nil || len(files) == 0 {
-		return "NOASSERTION", err
+	files, err := licence.Files(found.Dir)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", module, err)
 	}
-	var ids []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		if id := licenceOf(text); !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
+	id, err := licence.Identify(files, false)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", module, err)
 	}
-	return strings.Join(ids, " AND "), nil
+	return id, nil
 }
 
-func licenceOf(text []byte) string {
-	for _, l := range licences {
-		if l.phrase.Match(text) {
-			return l.id
-		}
+// bundledScripts are the JavaScript packages in the report page.
+func bundledScripts(lock []byte) (all []bundled, err error) {
+	scripts, err := licence.Scripts(lock)
+	for _, s := range scripts {
+		url := "pkg:npm/" + strings.Replace(s.Name, "@", "%40", 1) + "@" + s.Version
+		all = append(all, bundled{s.Name, s.Version, url, s.License})
 	}
-	return "NOASSERTION"
-}
-
-// bundledScripts are the JavaScript packages in the report page: those of its lock file that are not for building.
-func bundledScripts(lock []byte) ([]bundled, error) {
-	var l struct {
-		Packages map[string]struct {
-			Version, License string
-			Dev, Optional    bool
-		}
-	}
-	if err := json.Unmarshal(lock, &l); err != nil {
-		return nil, err
-	}
-	var all []bundled
-	for place, p := range l.Packages {
-		_, name, ok := strings.Cut(place, "node_modules/")
-		if !ok || p.Dev || p.Optional {
-			continue
-		}
-		all = append(all, bundled{name, p.Version, "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + p.Version,
-			p.License})
-	}
-	return all, nil
+	return all, err
 }
 
 // The parts of an SPDX document that are used here.
@@ -175,7 +137,7 @@ const noAssertion = "NOASSERTION"
 
 // writeSBOM writes what is in the release, as SPDX 2.3.
 func (r *release) writeSBOM() error {
-	lock, err := os.ReadFile("web/report/package-lock.json")
+	lock, err := os.ReadFile(licence.Lock)
 	if err != nil {
 		return err
 	}

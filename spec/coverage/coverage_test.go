@@ -72,6 +72,35 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestChecked: the page counts the rules that generated checks name, and only those that can apply.
+func TestChecked(t *testing.T) {
+	code := int32(1)
+	expr, err := table.ParseWhen("n == 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := &table.When{Op: "fits"}
+	f := &table.Function{Name: "aclF", Rules: []table.Rule{
+		{Expr: expr, Code: &code}, {Call: by, By: "fits(n)"}, {Call: by, By: "fits(n)"}, {If: "what the work finds"},
+		{Expr: expr, Code: &code}, {Expr: expr, Mark: &table.Mark{Needs: "models"}},
+	}}
+	dir := t.TempDir()
+	src := "package p\n\nfunc checkF() {\n\tconst api = \"aclF\"\n\tif n == 0 { // 1\n\t}\n\tif err := fits(n); err " +
+		"!= nil { // 2\n\t}\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "checks.go"), []byte(src), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := scanText(t, "")
+	if err := p.ScanChecks(dir); err != nil {
+		t.Fatal(err)
+	}
+	var c count
+	c.addRules(f, p)
+	if want := (count{mechanical: 4, generated: 3, late: 1, other: 1}); c != want {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
 func TestPageRefusesUnknownProofs(t *testing.T) {
 	tab, err := table.Load()
 	if err != nil {

@@ -28,9 +28,25 @@ expressions, as far as those lead, and return 207000 (ACL_ERROR_RT_FEATURE_NOT_S
 
 `
 
+// checkers says what checks how many of the rules.
+const checkers = `
+Of these %d rules, %d can apply to what is built. %d are mechanical: the table has their condition as an expression, or the function that checks them.
+
+- %d of these are checked by generated code, before the work of the function begins.
+- %d come after a rule that is not mechanical. The order counts, so the work checks them in their place.
+- %d could be generated and are written by hand: their functions do not call a generated check.
+
+The other %d have no expression. What they are about is found out on the way, such as where memory lies, what a file or a binary holds, what a
+driver says, or what other tasks do.
+`
+
 // count is a row of the summary.
 type count struct {
 	functions, core, rules, proven, marked, behaviour, missing int
+
+	// of the rules that can apply: those with an expression or a function that checks them; of these those that
+	// generated code checks, and those that come after a rule without either; and those without either
+	mechanical, generated, late, other int
 }
 
 func (c *count) add(o count) {
@@ -41,6 +57,10 @@ func (c *count) add(o count) {
 	c.marked += o.marked
 	c.behaviour += o.behaviour
 	c.missing += o.missing
+	c.mechanical += o.mechanical
+	c.generated += o.generated
+	c.late += o.late
+	c.other += o.other
 }
 
 // Page renders docs/coverage.md. It fails when a proof names a function or
@@ -81,8 +101,36 @@ func Page(t *table.Table, p *Proofs) ([]byte, error) {
 		total.add(counts[g])
 	}
 	row("all", total)
+	fmt.Fprintf(&b, checkers, total.rules, total.mechanical+total.other, total.mechanical, total.generated, total.late,
+		total.mechanical-total.generated-total.late, total.other)
 	b.Write(body.Bytes())
 	return b.Bytes(), nil
+}
+
+// addRules counts what checks the rules of a function. Rules in a row that one function checks have one call.
+func (c *count) addRules(f *table.Function, p *Proofs) {
+	leads := true
+	for i, r := range f.Rules {
+		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" {
+			continue
+		}
+		mechanical := r.Expr != nil || r.Call != nil
+		leads = leads && mechanical && r.By != table.ByWork
+		first := i
+		for r.By != "" && first > 0 && f.Rules[first-1].By == r.By {
+			first--
+		}
+		switch {
+		case !mechanical:
+			c.other++
+			continue
+		case p.Checked[f.Name][first+1]:
+			c.generated++
+		case !leads:
+			c.late++
+		}
+		c.mechanical++
+	}
 }
 
 // grouped returns the groups in table order and their functions.
@@ -102,6 +150,7 @@ func grouped(t *table.Table) ([]string, map[string][]*table.Function) {
 // caller counts those.
 func writeFunction(b *bytes.Buffer, f *table.Function, p *Proofs) count {
 	c := count{core: 1}
+	c.addRules(f, p)
 	fmt.Fprintf(b, "\n### %s\n\nCore. %s", f.Name, products(f))
 	if f.Deprecated {
 		b.WriteString(" Deprecated.")

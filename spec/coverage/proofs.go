@@ -6,7 +6,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"ropeway/spec/table"
@@ -16,6 +19,7 @@ import (
 type Proofs struct {
 	Rules     map[string]map[int]bool // function, then rule number from 1
 	Behaviour map[string]bool         // function
+	Checked   map[string]map[int]bool // rules that generated code checks, as Rules
 }
 
 // RuleTest returns the name of the test that proves a rule.
@@ -39,7 +43,7 @@ func Scan(dir string) (*Proofs, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proofs{map[string]map[int]bool{}, map[string]bool{}}
+	p := &Proofs{map[string]map[int]bool{}, map[string]bool{}, map[string]map[int]bool{}}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -53,6 +57,31 @@ func Scan(dir string) (*Proofs, error) {
 		})
 	}
 	return p, nil
+}
+
+var checkLine = regexp.MustCompile(`(?m)^\tconst api = "(\w+)"$|\{ // (\d+)$`)
+
+// ScanChecks adds the rules that the checks.go files below dir, which are generated, name in their comments.
+func (p *Proofs) ScanChecks(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "checks.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var function string
+		for _, m := range checkLine.FindAllSubmatch(text, -1) {
+			if len(m[1]) > 0 {
+				function = string(m[1])
+				p.Checked[function] = map[int]bool{}
+			} else if n, err := strconv.Atoi(string(m[2])); err == nil {
+				p.Checked[function][n] = true
+			}
+		}
+		return nil
+	})
 }
 
 func (p *Proofs) add(call *ast.CallExpr) {

@@ -209,9 +209,13 @@ func (c *check) guard(r *table.Rule) string {
 	return strings.Join(on, "")
 }
 
-// returns ends the check with an error, or with success if that is "nil".
+// returns ends the check with an error, which may be in err already, or with success if that is "nil".
 func (c *check) returns(err string) string {
 	switch {
+	case c.early && (err == "err" || err == "nil"):
+		return "done = true\nreturn"
+	case c.results() && err == "err":
+		return "return"
 	case c.early:
 		return "done, err = true, " + err + "\nreturn"
 	case c.results():
@@ -311,7 +315,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		name = c.bind(param, c.typed("*Device"))
 		find = fmt.Sprintf("t.Usable(api, %q, %s)", param, arg)
 		err = c.mustBe(r, 107001)
-	case !made:
+	case !made || o.find == "":
 		return true, fmt.Errorf("nothing finds a %s", p.Type)
 	default:
 		name = c.bind(param, c.typed(o.goType))
@@ -322,8 +326,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number,
-		strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, c.returns("err"+quiet))
 	if optional && o.symbol != "stream" {
 		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
 	}
@@ -331,8 +334,10 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	return true, nil
 }
 
-// noContextCode is ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument.
-const noContextCode = 107002
+const (
+	noContextCode = 107002 // ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument
+	noFeatureCode = 207000 // ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+)
 
 // mustBe refuses a rule whose code is another one than that of the function that looks things up.
 func (c *check) mustBe(r *table.Rule, code int32) error {
@@ -371,7 +376,7 @@ func (c *check) byHand(number int, r *table.Rule) error {
 		call = r.Call.Op + "(t, "
 	}
 	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %d\n%s\n}\n", target, call, strings.Join(args, ", "), number,
-		strings.Replace(c.returns("err"), "err = err\n", "", 1))
+		c.returns("err"))
 	return nil
 }
 
@@ -429,6 +434,10 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
 		return "t.Lacks(api)" + quiet, nil
+	}
+	if of := r.Expr; *r.Code == noFeatureCode && (of.Op == "product" || of.Op == "!" && of.Args[0].Op == "product") {
+		return fmt.Sprintf("%s(api, \"\", \"%%s does not have this function\", t.Runtime.Product.Name)%s",
+			c.of("Unsupported"), quiet), nil
 	}
 	if len(params) == 0 {
 		return fmt.Sprintf("%s(api, %s, \"\", \"%%s: %s\", t.Runtime.Product.Name)%s", c.of("Fail"), c.n.code(r),

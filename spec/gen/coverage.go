@@ -12,6 +12,9 @@ func writeCoverage(t *table.Table, root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.ScanChecks(filepath.Join(root, "internal/core")); err != nil {
+		return nil, err
+	}
 	for _, f := range t.Functions {
 		if f.Status != table.Core {
 			continue

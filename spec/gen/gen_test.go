@@ -1,9 +1,14 @@
 package main
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"ropeway/internal/repo"
 	"ropeway/spec/table"
 )
 
@@ -53,7 +58,7 @@ func TestGenerate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +70,32 @@ func TestGenerate(t *testing.T) {
 		if strings.HasSuffix(o.path, ".go") && !strings.HasPrefix(string(data), header) {
 			t.Errorf("%s: no generated-code header", o.path)
 		}
+	}
+}
+
+// TestNoOrphans: every Go file that says it is generated from the table still is.
+func TestNoOrphans(t *testing.T) {
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), header) {
+			return err
+		}
+		found++
+		name, err := filepath.Rel(root, path)
+		if err == nil && !slices.ContainsFunc(outputs, func(o output) bool { return o.path == name }) {
+			t.Errorf("%s: nothing writes it any more", name)
+		}
+		return err
+	})
+	if err != nil || found < len(corePackages) {
+		t.Errorf("%d generated files, %v", found, err)
 	}
 }

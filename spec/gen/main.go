@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ropeway/internal/repo"
 	"ropeway/spec/table"
 )
 
@@ -29,7 +30,8 @@ type output struct {
 	write func(t *table.Table, root string) ([]byte, error)
 }
 
-var outputs = []output{
+// outputs are all of them: these, and the checks of each package of the core.
+var outputs = append(checkOutputs(), []output{
 	{"internal/abi/codes.go", writeCodes},
 	{"codes.go", writePublicCodes},
 	{"internal/abi/enums.go", writeEnums},
@@ -40,13 +42,6 @@ var outputs = []output{
 	{"internal/conformance/rule_cases_test.go", writeRuleCases},
 	{"internal/conformance/rule_calls_test.go", writeRuleCalls},
 	{"internal/core/unbuilt_rules.go", writeUnbuilt},
-	{"internal/core/checks.go", writeChecks("core")},
-	{"internal/core/launch/checks.go", writeChecks("launch")},
-	{"internal/core/memory/checks.go", writeChecks("memory")},
-	{"internal/core/model/checks.go", writeChecks("model")},
-	{"internal/core/process/checks.go", writeChecks("process")},
-	{"internal/core/signal/checks.go", writeChecks("signal")},
-	{"internal/core/transfer/checks.go", writeChecks("transfer")},
 	{"internal/product/functions.go", writeSupport},
 	{"docs/coverage.md", writeCoverage},
 	{"docs/reference.md", writeReference},
@@ -100,6 +95,14 @@ var outputs = []output{
 	{"python/tests/_rules.py", writePyRules},
 	{"python/tests/_cases.py", writePyCases},
 	{"python/tests/_seeds.py", writePySeeds},
+}...)
+
+// checkOutputs are the checks that the packages of the core call.
+func checkOutputs() (list []output) {
+	for _, pkg := range corePackages {
+		list = append(list, output{corePath(pkg) + "/checks.go", writeChecks(pkg)})
+	}
+	return list
 }
 
 func main() {
@@ -112,7 +115,7 @@ func main() {
 }
 
 func run(check bool) error {
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		return err
 	}
@@ -165,22 +168,4 @@ func generate(o output, t *table.Table, root string) ([]byte, error) {
 		return append([]byte(pyHeader), data...), nil
 	}
 	return data, nil
-}
-
-// moduleRoot returns the nearest parent directory that holds go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }

@@ -10,7 +10,7 @@ import (
 // object is what a handle of some type names: how it is found, and which ones a test can make.
 type object struct {
 	symbol string              // the name in cases
-	find   string              // the call that finds it, with its arguments left out
+	find   string              // the call that finds it, with its arguments left out; "": no rule looks it up
 	goType string              // as package core spells it
 	kinds  []string            // beside the ordinary one: "name: predicates of table.WhenOfObject that hold"
 	plain  []string            // predicates that hold for the ordinary one
@@ -31,7 +31,7 @@ var objects = map[string]object{
 	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
 	"aclmdlRI": {symbol: "model", find: "findModel(t, %s)", goType: "*Model",
 		only: map[string][]string{"": capturing}},
-	"aclrtBinary":     {symbol: "image", find: "findImage(t, %s)", goType: "*description"},
+	"aclrtBinary":     {symbol: "image"},
 	"aclrtBinHandle":  {symbol: "binary", find: "findBinary(t, %s)", goType: "*binary"},
 	"aclrtFuncHandle": {symbol: "kernel", find: "findFunction(t, %s)", goType: "*function"},
 	"aclrtArgsHandle": {symbol: "args", find: "findBuilder(t, %s)", goType: "*builder"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/repo"
 	"ropeway/spec/table"
 )
 
@@ -17,7 +18,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := moduleRoot()
+	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

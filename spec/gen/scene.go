@@ -115,6 +115,9 @@ func numbersFor(name, typ string, rules []ruleToBreak) []string {
 		case len(w.Args) == 2 && w.Args[1].Op == table.WhenNumber:
 			add(w.Args[1].N-1, w.Args[1].N, w.Args[1].N+1)
 		}
+		if len(w.Args) == 2 && w.Args[0].Op == table.WhenParam && w.Args[1].Op == table.WhenParam {
+			add(2) // one of them can be the larger one, and neither be 0
+		}
 		if w.Op == table.WhenMask {
 			for bit := int64(1); bit <= w.N && bit > 0; bit <<= 1 {
 				if w.N&bit != 0 {

@@ -51,7 +51,7 @@ func TestLoad(t *testing.T) {
 
 // TestRefuses breaks the real table in one place and looks for the complaint.
 func TestRefuses(t *testing.T) {
-	const rule = "  - {if: dst is NULL, ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n"
+	const rule = "  - {when: dst == NULL, ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n"
 	for _, tt := range []struct {
 		name, file, old, new, want string
 	}{

@@ -54,7 +54,7 @@ func TestWhenRefused(t *testing.T) {
 		{When: "deviceOnly(stream)"},
 		{When: "product(310C)"},
 		{When: "info == NULL", If: "info is NULL"},
-		{When: "info == NULL", By: "name(info)"},
+		{When: "info == NULL", By: "name(nobody)"},
 		{By: "name(nobody)"},
 		{By: "no call"},
 		{By: "work"},

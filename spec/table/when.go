@@ -437,8 +437,8 @@ func (c *checker) checkBy(f *Function, where string, r *Rule) {
 		return
 	}
 	m := whenBy.FindStringSubmatch(r.By)
-	if m == nil || r.When != "" {
-		c.errorf("%s: by %q is not name(arguments), or there is an expression too", where, r.By)
+	if m == nil {
+		c.errorf("%s: by %q is not name(arguments)", where, r.By)
 		return
 	}
 	r.Call = &When{Op: m[1]}

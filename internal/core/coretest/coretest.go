@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -32,12 +33,7 @@ func NewMachine(t *testing.T, name, form string) *Machine {
 		t.Fatal(err)
 	}
 	m := &Machine{T: t, Faults: faulty.Wrap(d)}
-	m.Runtime = core.New(core.Options{Driver: m.Faults, Product: p})
-	t.Cleanup(func() {
-		if err := m.Runtime.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	m.Runtime = newRuntime(t, m.Faults, p)
 	m.Th = m.NewThread(0)
 	return m
 }
@@ -95,23 +91,35 @@ func OpenFiles(t *testing.T) int {
 	return len(list)
 }
 
-// NewProcess is a runtime of two devices with device 0 set.
-func NewProcess(t testing.TB, memory uint64) (*core.Runtime, *core.Thread) {
-	t.Helper()
-	d, err := soft.New(soft.Options{Devices: 2, Memory: memory})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := product.Find("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+// newRuntime is a runtime that is closed when the test ends.
+func newRuntime(t testing.TB, d driver.Driver, p *product.Product) *core.Runtime {
 	rt := core.New(core.Options{Driver: d, Product: p})
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 	})
+	return rt
+}
+
+// NewProcess is a runtime of two devices with device 0 set.
+func NewProcess(t testing.TB, memory uint64) (*core.Runtime, *core.Thread) {
+	t.Helper()
+	return NewRuntime(t, "", soft.Options{Devices: 2, Memory: memory})
+}
+
+// NewRuntime is a runtime of a product on software devices, with device 0 set.
+func NewRuntime(t testing.TB, name string, o soft.Options) (*core.Runtime, *core.Thread) {
+	t.Helper()
+	d, err := soft.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := product.Find(name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, d, p)
 	th := rt.NewThread(1)
 	if err := th.SetDevice(0); err != nil {
 		t.Fatal(err)

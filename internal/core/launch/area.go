@@ -21,15 +21,9 @@ const areaBytes = 4096
 // it on.
 func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
 	const api = "aclrtGetHardwareSyncAddr"
-	switch {
-	case addr == nil:
-		return core.Refused(api, "addr", "is NULL")
-	case !t.Product("A2", "A3"):
-		return core.Unsupported(api, "", "%s has no synchronisation area", t.Runtime.Product.Name)
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
+	c, err := checkGetHardwareSyncAddr(t, addr)
+	if err != nil {
+		return err
 	}
 	dev := c.Device.Opened.Load()
 	if dev == nil {
@@ -76,11 +70,8 @@ func archOf(chip string) int {
 // CheckArchCompatibility is aclrtCheckArchCompatibility.
 func CheckArchCompatibility(t *core.Thread, socVersion *byte, canCompatible *int32) *core.Error {
 	const api = "aclrtCheckArchCompatibility"
-	switch {
-	case socVersion == nil:
-		return core.Refused(api, "socVersion", "is NULL")
-	case canCompatible == nil:
-		return core.Refused(api, "canCompatible", "is NULL")
+	if err := checkCheckArchCompatibility(t, socVersion, canCompatible); err != nil {
+		return err
 	}
 	name := core.CString(socVersion)
 	if name == "" {

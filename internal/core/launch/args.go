@@ -36,7 +36,7 @@ func (b *builder) start(s *state, f *function, buf []byte, most int) {
 }
 
 // findBuilder finds what a handle, or an address of the program, names.
-func findBuilder(t *core.Thread, api string, h core.Handle) (*builder, *core.Error) {
+func findBuilder(t *core.Thread, api, arg string, h core.Handle) (*builder, *core.Error) {
 	s := stateOf(t.Runtime)
 	if b := s.builders.Get(h); b != nil {
 		return b, nil
@@ -47,7 +47,7 @@ func findBuilder(t *core.Thread, api string, h core.Handle) (*builder, *core.Err
 	if b != nil {
 		return b, nil
 	}
-	return nil, core.Fail(api, abi.ErrRTInvalidHandle, "argsHandle", "%#x is no argument builder",
+	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no argument builder",
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
@@ -62,13 +62,7 @@ func findParam(t *core.Thread, api string, h core.Handle) (*parameter, *core.Err
 // KernelArgsInit is aclrtKernelArgsInit: the builder of the thread, started over.
 func KernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *core.Handle) *core.Error {
 	const api = "aclrtKernelArgsInit"
-	switch {
-	case funcHandle == 0:
-		return core.IsNull(api, "funcHandle")
-	case argsHandle == nil:
-		return core.IsNull(api, "argsHandle")
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	f, err := checkKernelArgsInit(t, funcHandle, argsHandle)
 	if err != nil {
 		return err
 	}
@@ -108,18 +102,7 @@ func (s *state) ThreadClosed(t *core.Thread) {
 // address.
 func KernelArgsInitByUserMem(t *core.Thread, funcHandle, argsHandle core.Handle, userHostMem Addr,
 	actualArgsSize uint64) *core.Error {
-	const api = "aclrtKernelArgsInitByUserMem"
-	switch {
-	case funcHandle == 0:
-		return core.IsNull(api, "funcHandle")
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case userHostMem == 0:
-		return core.IsNull(api, "userHostMem")
-	case actualArgsSize == 0:
-		return core.Invalid(api, "actualArgsSize", "is 0")
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	f, err := checkKernelArgsInitByUserMem(t, funcHandle, argsHandle, userHostMem, actualArgsSize)
 	if err != nil {
 		return err
 	}
@@ -138,14 +121,7 @@ func KernelArgsInitByUserMem(t *core.Thread, funcHandle, argsHandle core.Handle,
 // KernelArgsGetMemSize is aclrtKernelArgsGetMemSize.
 func KernelArgsGetMemSize(t *core.Thread, funcHandle core.Handle, userArgsSize uint64,
 	actualArgsSize *uint64) *core.Error {
-	const api = "aclrtKernelArgsGetMemSize"
-	switch {
-	case funcHandle == 0:
-		return core.IsNull(api, "funcHandle")
-	case actualArgsSize == nil:
-		return core.IsNull(api, "actualArgsSize")
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	f, err := checkKernelArgsGetMemSize(t, funcHandle, userArgsSize, actualArgsSize)
 	if err != nil {
 		return err
 	}
@@ -155,14 +131,7 @@ func KernelArgsGetMemSize(t *core.Thread, funcHandle core.Handle, userArgsSize u
 
 // KernelArgsGetHandleMemSize is aclrtKernelArgsGetHandleMemSize.
 func KernelArgsGetHandleMemSize(t *core.Thread, funcHandle core.Handle, memSize *uint64) *core.Error {
-	const api = "aclrtKernelArgsGetHandleMemSize"
-	switch {
-	case funcHandle == 0:
-		return core.IsNull(api, "funcHandle")
-	case memSize == nil:
-		return core.IsNull(api, "memSize")
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	f, err := checkKernelArgsGetHandleMemSize(t, funcHandle, memSize)
 	if err != nil {
 		return err
 	}
@@ -185,17 +154,7 @@ func (b *builder) named(t *core.Thread, api string, i int, paramHandle *core.Han
 func KernelArgsAppend(t *core.Thread, argsHandle core.Handle, param Addr, paramSize uint64,
 	paramHandle *core.Handle) *core.Error {
 	const api = "aclrtKernelArgsAppend"
-	switch {
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case param == 0:
-		return core.IsNull(api, "param")
-	case paramSize == 0:
-		return core.Invalid(api, "paramSize", "is 0")
-	case paramHandle == nil:
-		return core.IsNull(api, "paramHandle")
-	}
-	b, err := findBuilder(t, api, argsHandle)
+	b, err := checkKernelArgsAppend(t, argsHandle, param, paramSize, paramHandle)
 	if err != nil {
 		return err
 	}
@@ -209,13 +168,7 @@ func KernelArgsAppend(t *core.Thread, argsHandle core.Handle, param Addr, paramS
 // KernelArgsAppendPlaceHolder is aclrtKernelArgsAppendPlaceHolder.
 func KernelArgsAppendPlaceHolder(t *core.Thread, argsHandle core.Handle, paramHandle *core.Handle) *core.Error {
 	const api = "aclrtKernelArgsAppendPlaceHolder"
-	switch {
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case paramHandle == nil:
-		return core.IsNull(api, "paramHandle")
-	}
-	b, err := findBuilder(t, api, argsHandle)
+	b, err := checkKernelArgsAppendPlaceHolder(t, argsHandle, paramHandle)
 	if err != nil {
 		return err
 	}
@@ -241,17 +194,7 @@ func overflow(t *core.Thread) func() (uintptr, *kernel.Refusal) {
 func KernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle, paramHandle core.Handle, dataSize uint64,
 	bufferAddr *Addr) *core.Error {
 	const api = "aclrtKernelArgsGetPlaceHolderBuffer"
-	switch {
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case paramHandle == 0:
-		return core.IsNull(api, "paramHandle")
-	case dataSize == 0:
-		return core.Invalid(api, "dataSize", "is 0")
-	case bufferAddr == nil:
-		return core.IsNull(api, "bufferAddr")
-	}
-	b, err := findBuilder(t, api, argsHandle)
+	b, err := checkKernelArgsGetPlaceHolderBuffer(t, argsHandle, paramHandle, dataSize, bufferAddr)
 	if err != nil {
 		return err
 	}
@@ -274,17 +217,7 @@ func KernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle, paramHandle core
 func KernelArgsParaUpdate(t *core.Thread, argsHandle, paramHandle core.Handle, param Addr,
 	paramSize uint64) *core.Error {
 	const api = "aclrtKernelArgsParaUpdate"
-	switch {
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case paramHandle == 0:
-		return core.IsNull(api, "paramHandle")
-	case param == 0:
-		return core.IsNull(api, "param")
-	case paramSize == 0:
-		return core.Invalid(api, "paramSize", "is 0")
-	}
-	if _, err := findBuilder(t, api, argsHandle); err != nil {
+	if _, err := checkKernelArgsParaUpdate(t, argsHandle, paramHandle, param, paramSize); err != nil {
 		return err
 	}
 	p, err := findParam(t, api, paramHandle)
@@ -297,10 +230,7 @@ func KernelArgsParaUpdate(t *core.Thread, argsHandle, paramHandle core.Handle, p
 // KernelArgsFinalize is aclrtKernelArgsFinalize.
 func KernelArgsFinalize(t *core.Thread, argsHandle core.Handle) *core.Error {
 	const api = "aclrtKernelArgsFinalize"
-	if argsHandle == 0 {
-		return core.IsNull(api, "argsHandle")
-	}
-	b, err := findBuilder(t, api, argsHandle)
+	b, err := checkKernelArgsFinalize(t, argsHandle)
 	if err != nil {
 		return err
 	}

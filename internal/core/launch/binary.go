@@ -68,32 +68,30 @@ func CreateBinary(t *core.Thread, data Addr, dataLen uint64) core.Handle {
 
 // DestroyBinary is aclrtDestroyBinary.
 func DestroyBinary(t *core.Thread, object core.Handle) *core.Error {
-	const api = "aclrtDestroyBinary"
-	if object == 0 {
-		return core.IsNull(api, "binary")
+	if err := checkDestroyBinary(t, object); err != nil {
+		return err
 	}
 	if stateOf(t.Runtime).objects.Remove(object) == nil {
-		return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
-			uintptr(object)).Because(core.Gone, uintptr(object))
+		return notDescribed("aclrtDestroyBinary", object)
 	}
 	return nil
+}
+
+// notDescribed refuses what is no description of a binary, which the table leaves undefined.
+func notDescribed(api string, object core.Handle) *core.Error {
+	return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
+		uintptr(object)).Because(core.Gone, uintptr(object))
 }
 
 // BinaryLoad is aclrtBinaryLoad, the older way: it needs a context, and the code goes to its device at once.
 func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoad"
-	switch {
-	case object == 0:
-		return core.IsNull(api, "binary")
-	case handle == nil:
-		return core.IsNull(api, "binHandle")
-	case t.Product("310B"):
-		return core.Unsupported(api, "", "310B has aclrtBinaryLoadFromData only")
+	if err := checkBinaryLoad(t, object, handle); err != nil {
+		return err
 	}
 	o := stateOf(t.Runtime).objects.Get(object)
 	if o == nil {
-		return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
-			uintptr(object)).Because(core.Gone, uintptr(object))
+		return notDescribed(api, object)
 	}
 	if o.size == 0 {
 		return core.Refused(api, "binary", "has length 0")
@@ -164,11 +162,8 @@ func readOptions(t *core.Thread, api string, o *abi.BinaryLoadOptions, file bool
 // BinaryLoadFromFile is aclrtBinaryLoadFromFile.
 func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoadFromFile"
-	switch {
-	case binPath == nil:
-		return core.IsNull(api, "binPath")
-	case handle == nil:
-		return core.IsNull(api, "binHandle")
+	if err := checkBinaryLoadFromFile(t, binPath, o, handle); err != nil {
+		return err
 	}
 	got, err := readOptions(t, api, o, true)
 	if err != nil {
@@ -205,13 +200,8 @@ func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions,
 func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryLoadOptions,
 	handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoadFromData"
-	switch {
-	case data == 0:
-		return core.IsNull(api, "data")
-	case handle == nil:
-		return core.IsNull(api, "binHandle")
-	case length == 0:
-		return core.Refused(api, "length", "is 0")
+	if err := checkBinaryLoadFromData(t, data, length, o, handle); err != nil {
+		return err
 	}
 	got, err := readOptions(t, api, o, false)
 	if err != nil {
@@ -321,10 +311,7 @@ func (s *state) add(api string, b *binary, handle *core.Handle) *core.Error {
 // BinaryUnLoad is aclrtBinaryUnLoad. It does not wait: launches that are queued keep their code.
 func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 	const api = "aclrtBinaryUnLoad"
-	if handle == 0 {
-		return core.IsNull(api, "binHandle")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, err := checkBinaryUnLoad(t, handle)
 	if err != nil {
 		return err
 	}
@@ -399,19 +386,9 @@ func (b *binary) here(c *core.Context) *placed {
 // has no place of its own in device memory.
 func BinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *Addr, binSize *uint64) *core.Error {
 	const api = "aclrtBinaryGetDevAddress"
-	if handle == 0 {
-		return core.IsNull(api, "binHandle")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, c, err := checkBinaryGetDevAddress(t, handle, binAddr, binSize)
 	if err != nil {
 		return err
-	}
-	if binAddr == nil {
-		return core.Refused(api, "binAddr", "is NULL")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
 	}
 	p, err := b.place(api, c, !b.lazy && !b.old)
 	if err != nil {
@@ -436,14 +413,7 @@ type OpExceptionFunc func(info, data Addr)
 // BinarySetExceptionCallback is aclrtBinarySetExceptionCallback. The last call counts.
 func BinarySetExceptionCallback(t *core.Thread, handle core.Handle, callback OpExceptionFunc,
 	userData Addr) *core.Error {
-	const api = "aclrtBinarySetExceptionCallback"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case callback == nil:
-		return core.IsNull(api, "callback")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, err := checkBinarySetExceptionCallback(t, handle, callback, userData)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,726 @@
 
 package launch
 
-import ()
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
 
 // Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
+
+func checkDestroyBinary(t *core.Thread, object core.Handle) *core.Error {
+	const api = "aclrtDestroyBinary"
+	if object == 0 { // 1
+		return core.IsNull(api, "binary")
+	}
+	return nil
+}
+
+func checkBinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoad"
+	if object == 0 { // 1
+		return core.IsNull(api, "binary")
+	}
+	if handle == nil { // 2
+		return core.IsNull(api, "binHandle")
+	}
+	if t.Product("310B") { // 3
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+	}
+	return nil
+}
+
+func checkBinaryLoadFromFile(t *core.Thread, binPath *byte, _ *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoadFromFile"
+	if binPath == nil { // 1
+		return core.IsNull(api, "binPath")
+	}
+	if handle == nil { // 2
+		return core.IsNull(api, "binHandle")
+	}
+	return nil
+}
+
+func checkBinaryLoadFromData(t *core.Thread, data core.Addr, length uint64, _ *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoadFromData"
+	if data == 0 { // 1
+		return core.IsNull(api, "data")
+	}
+	if handle == nil { // 2
+		return core.IsNull(api, "binHandle")
+	}
+	if length == 0 { // 3
+		return core.Fail(api, abi.ErrRTParamInvalid, "length", "is 0")
+	}
+	return nil
+}
+
+func checkBinaryUnLoad(t *core.Thread, handle core.Handle) (theBinHandle *binary, err *core.Error) {
+	const api = "aclrtBinaryUnLoad"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 2
+		return
+	}
+	return
+}
+
+func checkBinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, found *core.Handle) (theBinHandle *binary, err *core.Error) {
+	const api = "aclrtBinaryGetFunction"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if kernelName == nil { // 2
+		err = core.IsNull(api, "kernelName")
+		return
+	}
+	if found == nil { // 3
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkBinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, _ uint64, found *core.Handle) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
+	const api = "aclrtBinaryGetFunctionByEntry"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if found == nil { // 2
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 3
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkBinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *core.Addr, _ *uint64) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
+	const api = "aclrtBinaryGetDevAddress"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 2
+		return
+	}
+	if binAddr == nil { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "binAddr", "is NULL")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkBinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *core.Addr, size *uint64) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
+	const api = "aclrtBinaryGetGlobal"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if name == nil { // 2
+		err = core.IsNull(api, "name")
+		return
+	}
+	if dptr == nil && size == nil { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "dptr", "and size are both NULL")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetFuncBySymbol(t *core.Thread, symbol core.Addr, found *core.Handle) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetFuncBySymbol"
+	if symbol == 0 { // 1
+		err = core.IsNull(api, "symbol")
+		return
+	}
+	if found == nil { // 2
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr *core.Addr, aivAddr *core.Addr) (theFuncHandle *function, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetFunctionAddr"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if aicAddr == nil { // 2
+		err = core.IsNull(api, "aicAddr")
+		return
+	}
+	if aivAddr == nil { // 3
+		err = core.IsNull(api, "aivAddr")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetFunctionSize(t *core.Thread, handle core.Handle, aicSize *uint64, aivSize *uint64) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtGetFunctionSize"
+	if t.Product("310B", "910") { // 1
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	if handle != 0 {
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 2
+			return
+		}
+	}
+	if handle == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
+		return
+	}
+	if aicSize == nil { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "aicSize", "is NULL")
+		return
+	}
+	if aivSize == nil { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "aivSize", "is NULL")
+		return
+	}
+	return
+}
+
+func checkGetFunctionName(t *core.Thread, handle core.Handle, _ uint32, name *byte) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtGetFunctionName"
+	if name == nil { // 1
+		err = core.IsNull(api, "name")
+		return
+	}
+	if handle != 0 {
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 2
+			return
+		}
+	}
+	if handle == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
+		return
+	}
+	return
+}
+
+func checkGetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncAttribute, attrValue *int64) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtGetFunctionAttribute"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if attrValue == nil { // 2
+		err = core.IsNull(api, "attrValue")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 3
+		return
+	}
+	if attrType < 1 || attrType > 3 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "attrType", "is not 1..3; it is %d", attrType)
+		return
+	}
+	return
+}
+
+func checkFunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.Handle) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtFunctionGetBinary"
+	if handle != 0 {
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 1
+			return
+		}
+	}
+	if handle == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
+		return
+	}
+	if binHandle == nil { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "binHandle", "is NULL")
+		return
+	}
+	return
+}
+
+func checkFunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *uint64) *core.Error {
+	const api = "aclrtFunctionGetParamCount"
+	if handle == 0 { // 1
+		return core.IsNull(api, "func")
+	}
+	if paramCount == nil { // 2
+		return core.IsNull(api, "paramCount")
+	}
+	return nil
+}
+
+func checkFunctionGetParamInfo(t *core.Thread, handle core.Handle, _ uint64, paramOffset *uint64, paramSize *uint64) *core.Error {
+	const api = "aclrtFunctionGetParamInfo"
+	if handle == 0 { // 1
+		return core.IsNull(api, "func")
+	}
+	if paramOffset == nil && paramSize == nil { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "paramOffset", "and paramSize are both NULL")
+	}
+	return nil
+}
+
+func checkFunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, flags uint32, dynamicUbufSize *uint64) *core.Error {
+	const api = "aclrtFunctionGetAvailDynUbufPerBlock"
+	if handle == 0 { // 1
+		return core.IsNull(api, "func")
+	}
+	if dynamicUbufSize == nil { // 2
+		return core.IsNull(api, "dynamicUbufSize")
+	}
+	if flags != 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+	}
+	return nil
+}
+
+func checkRegisterCpuFunc(t *core.Thread, handle core.Handle, funcName *byte, kernelName *byte, found *core.Handle) (theHandle *binary, err *core.Error) {
+	const api = "aclrtRegisterCpuFunc"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "handle")
+		return
+	}
+	if funcName == nil { // 2
+		err = core.IsNull(api, "funcName")
+		return
+	}
+	if kernelName == nil { // 3
+		err = core.IsNull(api, "kernelName")
+		return
+	}
+	if found == nil { // 4
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if theHandle, err = findBinary(t, api, "handle", handle); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkBinarySetExceptionCallback(t *core.Thread, handle core.Handle, callback OpExceptionFunc, _ core.Addr) (theBinHandle *binary, err *core.Error) {
+	const api = "aclrtBinarySetExceptionCallback"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if callback == nil { // 2
+		err = core.IsNull(api, "callback")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetHardwareSyncAddr(t *core.Thread, addr *core.Addr) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetHardwareSyncAddr"
+	if addr == nil { // 1
+		err = core.Fail(api, abi.ErrRTParamInvalid, "addr", "is NULL")
+		return
+	}
+	if !t.Product("A2", "A3") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkCheckArchCompatibility(t *core.Thread, socVersion *byte, canCompatible *int32) *core.Error {
+	const api = "aclrtCheckArchCompatibility"
+	if socVersion == nil { // 1
+		return core.Fail(api, abi.ErrRTParamInvalid, "socVersion", "is NULL")
+	}
+	if canCompatible == nil { // 2
+		return core.Fail(api, abi.ErrRTParamInvalid, "canCompatible", "is NULL")
+	}
+	return nil
+}
+
+func checkKernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *core.Handle) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtKernelArgsInit"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if argsHandle == nil { // 2
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkKernelArgsInitByUserMem(t *core.Thread, funcHandle core.Handle, argsHandle core.Handle, userHostMem core.Addr, actualArgsSize uint64) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtKernelArgsInitByUserMem"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if argsHandle == 0 { // 2
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if userHostMem == 0 { // 3
+		err = core.IsNull(api, "userHostMem")
+		return
+	}
+	if actualArgsSize == 0 { // 4
+		err = core.Fail(api, abi.ErrInvalidParam, "actualArgsSize", "is 0")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkKernelArgsGetMemSize(t *core.Thread, funcHandle core.Handle, _ uint64, actualArgsSize *uint64) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtKernelArgsGetMemSize"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if actualArgsSize == nil { // 2
+		err = core.IsNull(api, "actualArgsSize")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkKernelArgsGetHandleMemSize(t *core.Thread, funcHandle core.Handle, memSize *uint64) (theFuncHandle *function, err *core.Error) {
+	const api = "aclrtKernelArgsGetHandleMemSize"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if memSize == nil { // 2
+		err = core.IsNull(api, "memSize")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkKernelArgsAppend(t *core.Thread, argsHandle core.Handle, param core.Addr, paramSize uint64, paramHandle *core.Handle) (theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtKernelArgsAppend"
+	if argsHandle == 0 { // 1
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if param == 0 { // 2
+		err = core.IsNull(api, "param")
+		return
+	}
+	if paramSize == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "paramSize", "is 0")
+		return
+	}
+	if paramHandle == nil { // 4
+		err = core.IsNull(api, "paramHandle")
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkKernelArgsAppendPlaceHolder(t *core.Thread, argsHandle core.Handle, paramHandle *core.Handle) (theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtKernelArgsAppendPlaceHolder"
+	if argsHandle == 0 { // 1
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if paramHandle == nil { // 2
+		err = core.IsNull(api, "paramHandle")
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkKernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle core.Handle, paramHandle core.Handle, dataSize uint64, bufferAddr *core.Addr) (theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtKernelArgsGetPlaceHolderBuffer"
+	if argsHandle == 0 { // 1
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if paramHandle == 0 { // 2
+		err = core.IsNull(api, "paramHandle")
+		return
+	}
+	if dataSize == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "dataSize", "is 0")
+		return
+	}
+	if bufferAddr == nil { // 4
+		err = core.IsNull(api, "bufferAddr")
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkKernelArgsParaUpdate(t *core.Thread, argsHandle core.Handle, paramHandle core.Handle, param core.Addr, paramSize uint64) (theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtKernelArgsParaUpdate"
+	if argsHandle == 0 { // 1
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if paramHandle == 0 { // 2
+		err = core.IsNull(api, "paramHandle")
+		return
+	}
+	if param == 0 { // 3
+		err = core.IsNull(api, "param")
+		return
+	}
+	if paramSize == 0 { // 4
+		err = core.Fail(api, abi.ErrInvalidParam, "paramSize", "is 0")
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkKernelArgsFinalize(t *core.Thread, argsHandle core.Handle) (theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtKernelArgsFinalize"
+	if argsHandle == 0 { // 1
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 2
+		return
+	}
+	return
+}
+
+func checkLaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData core.Addr, argsSize uint64, stream core.Handle) (theFuncHandle *function, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtLaunchKernel"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if argsData == 0 { // 2
+		err = core.IsNull(api, "argsData")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if numBlocks == 0 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
+		return
+	}
+	if uint32(argsSize) == 0 { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 7
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+		return
+	}
+	return
+}
+
+func checkLaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData core.Addr, argsSize uint64, _ *abi.LaunchKernelCfg, stream core.Handle) (theFuncHandle *function, theStream *core.Stream, err *core.Error) {
+	const api = "aclrtLaunchKernelV2"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if argsData == 0 { // 2
+		err = core.IsNull(api, "argsData")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if uint32(argsSize) == 0 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
+		return
+	}
+	if numBlocks == 0 { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
+		return
+	}
+	return
+}
+
+func checkLaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle, _ *abi.LaunchKernelCfg, argsHandle core.Handle, reserve core.Addr) (theFuncHandle *function, theStream *core.Stream, theArgsHandle *builder, err *core.Error) {
+	const api = "aclrtLaunchKernelWithConfig"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if numBlocks == 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "numBlocks", "is 0")
+		return
+	}
+	if argsHandle == 0 { // 3
+		err = core.IsNull(api, "argsHandle")
+		return
+	}
+	if reserve != 0 { // 4
+		err = core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 5
+		return
+	}
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 6
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func checkLaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, _ uint32, stream core.Handle, _ *abi.LaunchKernelCfg, hostArgs core.Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) (theFuncHandle *function, theStream *core.Stream, err *core.Error) {
+	const api = "aclrtLaunchKernelWithHostArgs"
+	if funcHandle == 0 { // 1
+		err = core.IsNull(api, "funcHandle")
+		return
+	}
+	if hostArgs == 0 { // 2
+		err = core.IsNull(api, "hostArgs")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if uint32(argsSize) == 0 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
+		return
+	}
+	if placeHolderNum&0xffff != 0 && placeHolderArray == nil { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "placeHolderNum", "(its low 16 bits) > 0 and placeHolderArray is NULL; placeHolderNum is %d", placeHolderNum)
+		return
+	}
+	return
+}
+
+func checkLaunchKernelWithArgsArray(t *core.Thread, fn core.Addr, numBlocks uint32, stream core.Handle, _ *abi.LaunchKernelCfg, _ *core.Addr) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtLaunchKernelWithArgsArray"
+	if fn == 0 { // 1
+		err = core.IsNull(api, "func")
+		return
+	}
+	if numBlocks == 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "numBlocks", "is 0")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkLaunchSIMTKernelWithArgsArray(t *core.Thread, fn core.Addr, _ abi.Dim3, _ abi.Dim3, _ uint64, _ core.Handle, _ *abi.LaunchKernelCfg, _ *core.Addr) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtLaunchSIMTKernelWithArgsArray"
+	if fn == 0 { // 1
+		err = core.IsNull(api, "func")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 2
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkLaunchSIMTKernelWithHostArgs(t *core.Thread, fn core.Addr, _ abi.Dim3, _ abi.Dim3, _ uint64, stream core.Handle, _ *abi.LaunchKernelCfg, hostArgs core.Addr, argsSize uint64, _ *abi.PlaceHolderInfo, _ uint64) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtLaunchSIMTKernelWithHostArgs"
+	if fn == 0 { // 1
+		err = core.IsNull(api, "func")
+		return
+	}
+	if hostArgs == 0 { // 2
+		err = core.IsNull(api, "hostArgs")
+		return
+	}
+	if argsSize == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "argsSize", "is 0")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}

@@ -89,15 +89,7 @@ func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error)
 // BinaryGetFunction is aclrtBinaryGetFunction. All its failures have one code.
 func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, found *core.Handle) *core.Error {
 	const api = "aclrtBinaryGetFunction"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case kernelName == nil:
-		return core.IsNull(api, "kernelName")
-	case found == nil:
-		return core.IsNull(api, "funcHandle")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, err := checkBinaryGetFunction(t, handle, kernelName, found)
 	if err != nil {
 		return err
 	}
@@ -132,19 +124,9 @@ func (b *binary) give(t *core.Thread, api string, k *kernel.Kernel, found *core.
 // BinaryGetFunctionByEntry is aclrtBinaryGetFunctionByEntry.
 func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint64, found *core.Handle) *core.Error {
 	const api = "aclrtBinaryGetFunctionByEntry"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case found == nil:
-		return core.IsNull(api, "funcHandle")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, c, err := checkBinaryGetFunctionByEntry(t, handle, funcEntry, found)
 	if err != nil {
 		return err
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
 	}
 	*found = 0
 	if _, err := b.place(api, c, !b.lazy); err != nil {
@@ -159,22 +141,11 @@ func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint
 
 // RegisterCpuFunc is aclrtRegisterCpuFunc. Binaries for the AI CPU are not built, so no binary is one.
 func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *byte, found *core.Handle) *core.Error {
-	const api = "aclrtRegisterCpuFunc"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "handle")
-	case funcName == nil:
-		return core.IsNull(api, "funcName")
-	case kernelName == nil:
-		return core.IsNull(api, "kernelName")
-	case found == nil:
-		return core.IsNull(api, "funcHandle")
-	}
-	if _, err := findBinary(t, api, "handle", handle); err != nil {
+	if _, err := checkRegisterCpuFunc(t, handle, funcName, kernelName, found); err != nil {
 		return err
 	}
 	*found = 0
-	return core.Refused(api, "handle", "the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
+	return core.Refused("aclrtRegisterCpuFunc", "handle", "the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
 }
 
 // RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code says which address of the program stands for a kernel.
@@ -220,15 +191,9 @@ func (s *state) bySymbol(symbol Addr) *function {
 // GetFuncBySymbol is aclrtGetFuncBySymbol.
 func GetFuncBySymbol(t *core.Thread, symbol Addr, found *core.Handle) *core.Error {
 	const api = "aclrtGetFuncBySymbol"
-	switch {
-	case symbol == 0:
-		return core.IsNull(api, "symbol")
-	case found == nil:
-		return core.IsNull(api, "funcHandle")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
+	c, err := checkGetFuncBySymbol(t, symbol, found)
+	if err != nil {
+		return err
 	}
 	f := stateOf(t.Runtime).bySymbol(symbol)
 	if f == nil {
@@ -243,25 +208,14 @@ func GetFuncBySymbol(t *core.Thread, symbol Addr, found *core.Handle) *core.Erro
 
 // GetFunctionAddr is aclrtGetFunctionAddr.
 func GetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr, aivAddr *Addr) *core.Error {
-	const api = "aclrtGetFunctionAddr"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "funcHandle")
-	case aicAddr == nil:
-		return core.IsNull(api, "aicAddr")
-	case aivAddr == nil:
-		return core.IsNull(api, "aivAddr")
+	f, c, err := checkGetFunctionAddr(t, handle, aicAddr, aivAddr)
+	if f != nil { // without a context, too
+		*aicAddr, *aivAddr = 0, 0
 	}
-	f, err := findFunction(t, api, "funcHandle", handle)
 	if err != nil {
 		return err
 	}
-	*aicAddr, *aivAddr = 0, 0
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
-	r, err := f.resolve(api, c)
+	r, err := f.resolve("aclrtGetFunctionAddr", c)
 	if err != nil {
 		return err
 	}
@@ -271,21 +225,9 @@ func GetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr, aivAddr *Addr)
 
 // GetFunctionSize is aclrtGetFunctionSize.
 func GetFunctionSize(t *core.Thread, handle core.Handle, aicSize, aivSize *uint64) *core.Error {
-	const api = "aclrtGetFunctionSize"
-	if t.Product("310B", "910") {
-		return core.Unsupported(api, "", "%s does not tell sizes of kernels", t.Runtime.Product.Name).NotRecorded()
-	}
-	if handle == 0 {
-		return core.Refused(api, "funcHandle", "is NULL")
-	}
-	f, err := findFunction(t, api, "funcHandle", handle)
-	switch {
-	case err != nil:
+	f, err := checkGetFunctionSize(t, handle, aicSize, aivSize)
+	if err != nil {
 		return err
-	case aicSize == nil:
-		return core.Refused(api, "aicSize", "is NULL")
-	case aivSize == nil:
-		return core.Refused(api, "aivSize", "is NULL")
 	}
 	*aicSize, *aivSize = f.k.Code[kernel.CubeHalf].Size, f.k.Code[kernel.VectorHalf].Size
 	return nil
@@ -293,19 +235,12 @@ func GetFunctionSize(t *core.Thread, handle core.Handle, aicSize, aivSize *uint6
 
 // GetFunctionName is aclrtGetFunctionName.
 func GetFunctionName(t *core.Thread, handle core.Handle, maxLen uint32, name *byte) *core.Error {
-	const api = "aclrtGetFunctionName"
-	switch {
-	case name == nil:
-		return core.IsNull(api, "name")
-	case handle == 0:
-		return core.Refused(api, "funcHandle", "is NULL")
-	}
-	f, err := findFunction(t, api, "funcHandle", handle)
+	f, err := checkGetFunctionName(t, handle, maxLen, name)
 	if err != nil {
 		return err
 	}
 	if uint64(maxLen) < uint64(len(f.k.Name))+1 {
-		return core.Refused(api, "maxLen", "%d bytes are too few for %q", maxLen, f.k.Name)
+		return core.Refused("aclrtGetFunctionName", "maxLen", "%d bytes are too few for %q", maxLen, f.k.Name)
 	}
 	core.PutString(core.Array(name, uint64(maxLen)), f.k.Name)
 	return nil
@@ -314,14 +249,7 @@ func GetFunctionName(t *core.Thread, handle core.Handle, maxLen uint32, name *by
 // GetFunctionAttribute is aclrtGetFunctionAttribute. The ratio is written to the low 4 bytes only.
 func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncAttribute,
 	attrValue *int64) *core.Error {
-	const api = "aclrtGetFunctionAttribute"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "funcHandle")
-	case attrValue == nil:
-		return core.IsNull(api, "attrValue")
-	}
-	f, err := findFunction(t, api, "funcHandle", handle)
+	f, err := checkGetFunctionAttribute(t, handle, attrType, attrValue)
 	if err != nil {
 		return err
 	}
@@ -330,7 +258,8 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 		*attrValue = int64(f.k.Type)
 	case abi.FuncAttrKernelRatio:
 		if t.Product("310B", "910") {
-			return core.Unsupported(api, "attrType", "%s has no ratio of cores", t.Runtime.Product.Name)
+			return core.Unsupported("aclrtGetFunctionAttribute", "attrType", "%s has no ratio of cores",
+				t.Runtime.Product.Name)
 		}
 		r := f.ratio()
 		low := uint64(r[kernel.VectorHalf]) | uint64(r[kernel.CubeHalf])<<16
@@ -340,8 +269,6 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 		if f.k.Batch {
 			*attrValue = 1
 		}
-	default:
-		return core.Refused(api, "attrType", "%d is not 1 to 3", attrType)
 	}
 	return nil
 }
@@ -356,16 +283,9 @@ func (f *function) ratio() [2]uint16 {
 
 // FunctionGetBinary is aclrtFunctionGetBinary.
 func FunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.Handle) *core.Error {
-	const api = "aclrtFunctionGetBinary"
-	if handle == 0 {
-		return core.Refused(api, "funcHandle", "is NULL")
-	}
-	f, err := findFunction(t, api, "funcHandle", handle)
-	switch {
-	case err != nil:
+	f, err := checkFunctionGetBinary(t, handle, binHandle)
+	if err != nil {
 		return err
-	case binHandle == nil:
-		return core.Refused(api, "binHandle", "is NULL")
 	}
 	*binHandle = f.b.handle
 	return nil
@@ -374,11 +294,8 @@ func FunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.Handl
 // FunctionGetParamCount is aclrtFunctionGetParamCount.
 func FunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *uint64) *core.Error {
 	const api = "aclrtFunctionGetParamCount"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "func")
-	case paramCount == nil:
-		return core.IsNull(api, "paramCount")
+	if err := checkFunctionGetParamCount(t, handle, paramCount); err != nil {
+		return err
 	}
 	f, err := findFunction(t, api, "func", handle)
 	if err != nil {
@@ -399,11 +316,8 @@ func noParams(api string, f *function) *core.Error {
 func FunctionGetParamInfo(t *core.Thread, handle core.Handle, paramIndex uint64, paramOffset,
 	paramSize *uint64) *core.Error {
 	const api = "aclrtFunctionGetParamInfo"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "func")
-	case paramOffset == nil && paramSize == nil:
-		return core.Invalid(api, "paramOffset", "is NULL, and so is paramSize: there is nothing to find out")
+	if err := checkFunctionGetParamInfo(t, handle, paramIndex, paramOffset, paramSize); err != nil {
+		return err
 	}
 	f, err := findFunction(t, api, "func", handle)
 	switch {
@@ -432,13 +346,8 @@ const simtUB = 229376
 func FunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, flags uint32,
 	dynamicUbufSize *uint64) *core.Error {
 	const api = "aclrtFunctionGetAvailDynUbufPerBlock"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "func")
-	case dynamicUbufSize == nil:
-		return core.IsNull(api, "dynamicUbufSize")
-	case flags != 0:
-		return core.Invalid(api, "flags", "%#x is not 0", flags)
+	if err := checkFunctionGetAvailDynUbufPerBlock(t, handle, flags, dynamicUbufSize); err != nil {
+		return err
 	}
 	f, err := findFunction(t, api, "func", handle)
 	switch {

@@ -21,8 +21,12 @@ type request struct {
 	grid, threads [3]uint32 // of a SIMT launch
 }
 
-// on finds the stream and looks whether the binary is on the device: rules that all forms have after their own.
-func (r *request) on(t *core.Thread, s *core.Stream) (err *core.Error) {
+// with reads the configuration of a launch, and then finds the context and the stream: rules that all forms with a
+// configuration have after their own.
+func (r *request) with(t *core.Thread, cfg *abi.LaunchKernelCfg, simt bool, s *core.Stream) (err *core.Error) {
+	if r.config, err = readConfig(t, r.api, r.f, cfg, simt); err != nil {
+		return err
+	}
 	if r.c == nil {
 		if r.c = t.Current(); r.c == nil {
 			return core.NoCurrentContext(r.api)
@@ -31,6 +35,11 @@ func (r *request) on(t *core.Thread, s *core.Stream) (err *core.Error) {
 	if r.s, err = r.c.On(r.api, s); err != nil {
 		return err
 	}
+	return r.here()
+}
+
+// here looks whether the binary is on the device.
+func (r *request) here() *core.Error {
 	if ready := r.f.ready.Load(); ready != nil && ready.dev == r.c.Device.Opened.Load() {
 		return nil
 	}
@@ -106,42 +115,20 @@ func blocksOf(n uint32) uint32 { return n & 0xFFFF }
 func LaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData Addr, argsSize uint64,
 	stream core.Handle) *core.Error {
 	const api = "aclrtLaunchKernel"
-	f, s, err := handles(t, api, funcHandle, "argsData", argsData, stream)
-	switch {
-	case err != nil:
-		return err
-	case numBlocks == 0:
-		return core.Refused(api, "numBlocks", "is 0")
-	case uint32(argsSize) == 0:
-		return core.Refused(api, "argsSize", "is 0")
-	}
-	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
-	r.config.batch = f.k.Batch || f.b.table.Barrier
-	return r.onDevice(t, s, argsData, argsSize)
-}
-
-// handles are the first rules of the forms that take a function handle.
-func handles(t *core.Thread, api string, funcHandle core.Handle, arg string, args Addr, stream core.Handle) (*function,
-	*core.Stream, *core.Error) {
-	switch {
-	case funcHandle == 0:
-		return nil, nil, core.IsNull(api, "funcHandle")
-	case args == 0:
-		return nil, nil, core.IsNull(api, arg)
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	f, s, c, err := checkLaunchKernel(t, funcHandle, numBlocks, argsData, argsSize, stream)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	s, err := t.Stream(api, "stream", stream)
-	return f, s, err
+	r := &request{api: api, f: f, c: c, s: s, blocks: blocksOf(numBlocks)}
+	r.config.batch = f.k.Batch || f.b.table.Barrier
+	if err := r.here(); err != nil {
+		return err
+	}
+	return r.onDevice(t, argsData, argsSize)
 }
 
 // onDevice queues a launch whose arguments are in device memory.
-func (r *request) onDevice(t *core.Thread, s *core.Stream, args Addr, size uint64) *core.Error {
-	if err := r.on(t, s); err != nil {
-		return err
-	}
+func (r *request) onDevice(t *core.Thread, args Addr, size uint64) *core.Error {
 	p, e := stateOf(t.Runtime).memory.take(0)
 	if e != nil {
 		return core.FromDriver(r.api, "", e)
@@ -154,45 +141,22 @@ func (r *request) onDevice(t *core.Thread, s *core.Stream, args Addr, size uint6
 func LaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData Addr, argsSize uint64,
 	cfg *abi.LaunchKernelCfg, stream core.Handle) *core.Error {
 	const api = "aclrtLaunchKernelV2"
-	f, s, err := handles(t, api, funcHandle, "argsData", argsData, stream)
-	switch {
-	case err != nil:
+	f, s, err := checkLaunchKernelV2(t, funcHandle, numBlocks, argsData, argsSize, cfg, stream)
+	if err != nil {
 		return err
-	case uint32(argsSize) == 0:
-		return core.Refused(api, "argsSize", "is 0")
-	case numBlocks == 0:
-		return core.Refused(api, "numBlocks", "is 0")
 	}
 	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
-	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+	if err := r.with(t, cfg, false, s); err != nil {
 		return err
 	}
-	return r.onDevice(t, s, argsData, argsSize)
+	return r.onDevice(t, argsData, argsSize)
 }
 
 // LaunchKernelWithConfig is aclrtLaunchKernelWithConfig: the arguments are those of a builder.
 func LaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
 	cfg *abi.LaunchKernelCfg, argsHandle core.Handle, reserve Addr) *core.Error {
 	const api = "aclrtLaunchKernelWithConfig"
-	switch {
-	case funcHandle == 0:
-		return core.IsNull(api, "funcHandle")
-	case numBlocks == 0:
-		return core.Invalid(api, "numBlocks", "is 0")
-	case argsHandle == 0:
-		return core.IsNull(api, "argsHandle")
-	case reserve != 0:
-		return core.Invalid(api, "reserve", "%#x is reserved and must be NULL", reserve)
-	}
-	f, err := findFunction(t, api, "funcHandle", funcHandle)
-	if err != nil {
-		return err
-	}
-	b, err := findBuilder(t, api, argsHandle)
-	if err != nil {
-		return err
-	}
-	s, err := t.Stream(api, "stream", stream)
+	f, s, b, err := checkLaunchKernelWithConfig(t, funcHandle, numBlocks, stream, cfg, argsHandle, reserve)
 	switch {
 	case err != nil:
 		return err
@@ -202,10 +166,7 @@ func LaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks ui
 		return core.Refused(api, "argsHandle", "there are no arguments")
 	}
 	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
-	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
-		return err
-	}
-	if err := r.on(t, s); err != nil {
+	if err := r.with(t, cfg, false, s); err != nil {
 		return err
 	}
 	return r.copied(t, b.Bytes(), b.Placeholders(nil), 0)
@@ -238,14 +199,12 @@ func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder,
 func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
 	cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
 	const api = "aclrtLaunchKernelWithHostArgs"
-	f, s, err := handles(t, api, funcHandle, "hostArgs", hostArgs, stream)
+	f, s, err := checkLaunchKernelWithHostArgs(t, funcHandle, numBlocks, stream, cfg, hostArgs, argsSize,
+		placeHolderArray, placeHolderNum)
 	if err != nil {
 		return err
 	}
 	size := uint64(uint32(argsSize))
-	if size == 0 {
-		return core.Refused(api, "argsSize", "is 0")
-	}
 	list, err := placeholders(t, api, placeHolderArray, placeHolderNum&0xFFFF, size)
 	if err != nil {
 		return err
@@ -254,10 +213,7 @@ func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks 
 		return core.Refused(api, "numBlocks", "is 0")
 	}
 	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
-	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
-		return err
-	}
-	if err := r.on(t, s); err != nil {
+	if err := r.with(t, cfg, false, s); err != nil {
 		return err
 	}
 	return r.copied(t, core.ArrayOf(t, core.Pointer[byte](hostArgs), size), list, 0)
@@ -268,9 +224,6 @@ func placeholders(t *core.Thread, api string, array *abi.PlaceHolderInfo, n, siz
 	*core.Error) {
 	if n == 0 {
 		return nil, nil
-	}
-	if array == nil {
-		return nil, core.Refused(api, "placeHolderArray", "is NULL, and placeHolderNum is %d", n)
 	}
 	list := make([]kernel.Placeholder, 0, n)
 	for i, p := range core.ArrayOf(t, array, n) {
@@ -299,19 +252,9 @@ func either(t *core.Thread, api string, c *core.Context, fn Addr) (*function, *c
 func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream core.Handle, cfg *abi.LaunchKernelCfg,
 	args *Addr) *core.Error {
 	const api = "aclrtLaunchKernelWithArgsArray"
-	switch {
-	case fn == 0:
-		return core.IsNull(api, "func")
-	case numBlocks == 0:
-		return core.Invalid(api, "numBlocks", "is 0")
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, c, err := checkLaunchKernelWithArgsArray(t, fn, numBlocks, stream, cfg, args)
 	if err != nil {
 		return err
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
 	}
 	f, err := either(t, api, c, fn)
 	switch {
@@ -323,17 +266,19 @@ func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream
 		return core.Refused(api, "args", "is NULL, and %s has %d parameters", f.k.Name, len(f.k.Params))
 	}
 	r := &request{api: api, f: f, c: c, blocks: blocksOf(numBlocks)}
-	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+	if err := r.with(t, cfg, false, s); err != nil {
 		return err
 	}
-	if err := r.on(t, s); err != nil {
-		return err
-	}
+	return r.gathered(t, args, 0)
+}
+
+// gathered is copied with the parameters that an array leads to.
+func (r *request) gathered(t *core.Thread, args *Addr, head uint64) *core.Error {
 	buffer, err := r.gather(t, args)
 	if err != nil {
 		return err
 	}
-	return r.copied(t, buffer, nil, 0)
+	return r.copied(t, buffer, nil, head)
 }
 
 // gather reads the parameters that an array leads to.
@@ -381,17 +326,14 @@ func simtOf(api string, f *function) *core.Error {
 }
 
 // finish are the rules of SIMT launches after those about the arguments.
-func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCfg, dynamic uint64) (err *core.Error) {
+func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCfg, dynamic uint64) *core.Error {
 	if r.blocks = r.grid[0] * r.grid[1] * r.grid[2]; r.blocks == 0 {
 		return core.Refused(r.api, "gridDim", "has more blocks than 32 bits count")
 	}
-	if r.config, err = readConfig(t, r.api, r.f, cfg, true); err != nil {
+	if err := r.with(t, cfg, true, s); err != nil {
 		return err
 	}
 	r.config.dynamic = uint32(dynamic)
-	if err := r.on(t, s); err != nil {
-		return err
-	}
 	if !t.Product("950") {
 		return core.Refused(r.api, "", "%s has no SIMT kernels", t.Runtime.Product.Name)
 	}
@@ -402,12 +344,9 @@ func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCf
 func LaunchSIMTKernelWithArgsArray(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
 	stream core.Handle, cfg *abi.LaunchKernelCfg, args *Addr) *core.Error {
 	const api = "aclrtLaunchSIMTKernelWithArgsArray"
-	if fn == 0 {
-		return core.IsNull(api, "func")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
+	c, err := checkLaunchSIMTKernelWithArgsArray(t, fn, gridDim, blockDim, dynUbufSize, stream, cfg, args)
+	if err != nil {
+		return err
 	}
 	f, err := either(t, api, c, fn)
 	if err != nil {
@@ -430,32 +369,17 @@ func LaunchSIMTKernelWithArgsArray(t *core.Thread, fn Addr, gridDim, blockDim ab
 	if err := r.finish(t, s, cfg, dynUbufSize); err != nil {
 		return err
 	}
-	buffer, err := r.gather(t, args)
-	if err != nil {
-		return err
-	}
-	return r.copied(t, buffer, nil, kernel.SIMTHead)
+	return r.gathered(t, args, kernel.SIMTHead)
 }
 
 // LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs. The caller's buffer is left alone.
 func LaunchSIMTKernelWithHostArgs(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
 	stream core.Handle, cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
 	const api = "aclrtLaunchSIMTKernelWithHostArgs"
-	switch {
-	case fn == 0:
-		return core.IsNull(api, "func")
-	case hostArgs == 0:
-		return core.IsNull(api, "hostArgs")
-	case argsSize == 0:
-		return core.Invalid(api, "argsSize", "is 0")
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, c, err := checkLaunchSIMTKernelWithHostArgs(t, fn, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs,
+		argsSize, placeHolderArray, placeHolderNum)
 	if err != nil {
 		return err
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
 	}
 	f, err := either(t, api, c, fn)
 	if err == nil {
@@ -472,7 +396,11 @@ func LaunchSIMTKernelWithHostArgs(t *core.Thread, fn Addr, gridDim, blockDim abi
 	if err := r.shape(gridDim, blockDim); err != nil {
 		return err
 	}
-	list, err := placeholders(t, api, placeHolderArray, uint64(uint32(placeHolderNum)), size)
+	places := uint64(uint32(placeHolderNum))
+	if places > 0 && placeHolderArray == nil {
+		return core.Refused(api, "placeHolderArray", "is NULL, and placeHolderNum is %d", places)
+	}
+	list, err := placeholders(t, api, placeHolderArray, places, size)
 	if err != nil {
 		return err
 	}

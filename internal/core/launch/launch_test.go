@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -19,14 +20,7 @@ import (
 )
 
 // meta is a section of meta data with parameters of 8, 8 and 4 bytes.
-const source = `
-#include <stdint.h>
-#include "ropeway/kernel.h"
-uint32_t scale = 3;
-void add_7(uint32_t *x, uint32_t *y, uint64_t n) { for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) y[i] += x[i]; }
-void times(uint32_t *p, uint64_t n) { for (uint64_t i = 0; i < n; i++) p[i] *= scale; }
-void tiled(uint32_t *p, const uint32_t *tiling) { p[0] = tiling[0] + tiling[1]; }
-void wild(volatile int *p) { *p = 1; }
+const source = kerneltest.Source + `
 void endless(void) { for (;;) ; }
 void mix_mix_aic(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST); ropeway_block_barrier(); }
 void mix_mix_aiv(uint32_t *p) { __atomic_fetch_add(p, 256, __ATOMIC_SEQ_CST); ropeway_block_barrier(); }
@@ -128,6 +122,19 @@ func TestForms(t *testing.T) {
 	for i, w := range b.read(y, n) {
 		if w != 15 {
 			t.Fatalf("element %d is %d, want 15", i, w)
+		}
+	}
+}
+
+// TestBlocksAreCut: the device sees the low 16 bits of the number of blocks. If they are 0, no block runs.
+func TestBlocksAreCut(t *testing.T) {
+	b := newBench(t, "A2")
+	for blocks, want := range map[uint32]uint32{1 << 16: 5, 1<<16 + 1: 15, 0xFFFF0000: 5} {
+		p := b.words(1, 5)
+		b.OK(b.host("times", blocks, 0, uint64(p), 1))
+		b.OK(b.Th.SynchronizeStream(0))
+		if got := b.read(p, 1)[0]; got != want {
+			t.Errorf("%#x blocks: %d, want %d", blocks, got, want)
 		}
 	}
 }
@@ -314,7 +321,7 @@ func TestStandIn(t *testing.T) {
 	var h core.Handle
 	err := launch.BinaryLoadFromData(b.Th, core.AddrOf(fake), uint64(len(fake)), nil, &h)
 	b.Want(err, abi.ErrRTParamInvalid)
-	if want := "ROPEWAY_KERNELS"; !contains(err.Text, want) {
+	if want := "ROPEWAY_KERNELS"; !strings.Contains(err.Text, want) {
 		t.Errorf("%q does not name %s", err.Text, want)
 	}
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "kernels.o")
@@ -338,15 +345,6 @@ func TestStandIn(t *testing.T) {
 	}
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
 	b.function("named")
-}
-
-func contains(s, part string) bool {
-	for i := 0; i+len(part) <= len(s); i++ {
-		if s[i:i+len(part)] == part {
-			return true
-		}
-	}
-	return false
 }
 
 // TestThreadsBuilder: a builder goes with its thread, and parameters with what started it over.

@@ -8,24 +8,11 @@ import (
 
 // BinaryGetGlobal is aclrtBinaryGetGlobal.
 func BinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *Addr, size *uint64) *core.Error {
-	const api = "aclrtBinaryGetGlobal"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case name == nil:
-		return core.IsNull(api, "name")
-	case dptr == nil && size == nil:
-		return core.Invalid(api, "dptr", "is NULL, and so is size: there is nothing to find out")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, c, err := checkBinaryGetGlobal(t, handle, name, dptr, size)
 	if err != nil {
 		return err
 	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
-	addr, n, err := b.global(api, c, core.CString(name))
+	addr, n, err := b.global("aclrtBinaryGetGlobal", c, core.CString(name))
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,11 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 			op.Done()
 		}
 	default:
-		l.add(t, &taskMore{kind: kindOf(op), typ: typeOf(k.Kind), op: *op, touch: touchesMore(op), value: k.Value,
+		kind := kindOf(op)
+		if k.Order != nil && m.rt.Checked() {
+			kind = waitTask // not a step of a program: the checker is to see it
+		}
+		l.add(t, &taskMore{kind: kind, typ: typeOf(k.Kind), op: *op, touch: touchesMore(op), value: k.Value,
 			order: k.Order})
 	}
 	return true

@@ -16,7 +16,7 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 		return
 	}
 	if t.Product("310B", "910") { // 2
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
@@ -61,7 +61,7 @@ func checkMdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Hand
 		return
 	}
 	if t.Product("310B", "910") { // 2
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
@@ -97,7 +97,7 @@ func checkMdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) (theStrea
 		return
 	}
 	if t.Product("310B", "910") { // 2
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
@@ -128,7 +128,7 @@ func checkMdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *cor
 		return
 	}
 	if t.Product("310B", "910") { // 3
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
@@ -159,7 +159,7 @@ func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle
 		return
 	}
 	if t.Product("310B", "910") { // 3
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
@@ -186,7 +186,7 @@ func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStre
 		return
 	}
 	if t.Product("310B", "910") { // 2
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
@@ -387,7 +387,7 @@ func checkMdlRIDebugPrint(t *core.Thread, modelRI core.Handle) (theModelRI *Mode
 		return
 	}
 	if t.Product("310B", "910") { // 2
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
@@ -414,7 +414,7 @@ func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _
 		return
 	}
 	if t.Product("310B", "910") { // 3
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 4
@@ -433,7 +433,7 @@ func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _
 func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, numStreams *uint32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIGetStreams"
 	if t.Product("310B", "910") { // 1
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if modelRI != 0 {
@@ -462,7 +462,7 @@ func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, n
 func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Handle, numTasks *uint32) (theStream *core.Stream, err *core.Error) {
 	const api = "aclmdlRIGetTasksByStream"
 	if t.Product("310B", "910") { // 1
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
@@ -482,7 +482,7 @@ func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Hand
 func checkMdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskType) *core.Error {
 	const api = "aclmdlRITaskGetType"
 	if t.Product("310B", "910") { // 1
-		return core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310B or 910", t.Runtime.Product.Name)
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	if task == 0 { // 2
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
@@ -513,7 +513,7 @@ func checkMdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
 	if t.Product("310P", "310B", "910") { // 4
-		return core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310P, 310B or 910, or driver or firmware without software queues", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
 }
@@ -527,7 +527,7 @@ func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
 	if t.Product("310P", "310B", "910") { // 3
-		return core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310P, 310B or 910, or driver or firmware without software queues", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
 }
@@ -538,7 +538,7 @@ func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
 	if t.Product("310P", "310B", "910") { // 2
-		return core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310P, 310B or 910, or driver or firmware without software queues", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
 }
@@ -555,7 +555,7 @@ func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, e
 		return
 	}
 	if t.Product("310P", "310B", "910") { // 5
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product 310P, 310B or 910, or driver or firmware without software queues", t.Runtime.Product.Name).NotRecorded()
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
 	return

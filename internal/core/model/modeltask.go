@@ -262,6 +262,9 @@ func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRIT
 	if err != nil {
 		return err
 	}
+	if fresh.order != nil && m.rt.Checked() {
+		fresh.kind = waitTask
+	}
 	*k = fresh
 	if old.kind == joinTask {
 		old.record.waits--

@@ -163,7 +163,7 @@ func checkNotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *c
 		return core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0 (its low 32 bits count); it is %d", num)
 	}
 	if t.Product("310B", "310P", "910") { // 3
-		return core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without notify reset (310B, 310P, 910)", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func checkNotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, leng
 		return
 	}
 	if t.Product("310B") { // 5
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.Runtime.Product.Name).NotRecorded()
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
 	if flags != 0 && flags != 2 { // 6
@@ -207,7 +207,7 @@ func checkNotifySetImportPid(t *core.Thread, notify core.Handle, pid *int32, num
 		return
 	}
 	if t.Product("310B") { // 3
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 4
@@ -235,7 +235,7 @@ func checkNotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flag
 		return
 	}
 	if t.Product("310B") { // 3
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.Runtime.Product.Name).NotRecorded()
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
 	if uint32(flags) > 3 { // 4
@@ -274,7 +274,7 @@ func checkNotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serv
 		return
 	}
 	if t.Product("310B") { // 7
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	return
@@ -295,7 +295,7 @@ func checkCntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) (ct
 		return
 	}
 	if !t.Product("950") { // 4
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without the feature (all but 950)", t.Runtime.Product.Name)
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	return

@@ -49,10 +49,11 @@ func MemcpyBatch(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.A
 	attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) *core.Error {
 	b := batch{api: "aclrtMemcpyBatch", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
-	if failIndex == nil {
-		return core.IsNull(b.api, "failIndex")
-	}
 	b.fault(noIndex)
+	if err := checkMemcpyBatch(t, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs,
+		failIndex); err != nil {
+		return err
+	}
 	return boundedBatch(t, batchNow(t, &b), &b)
 }
 
@@ -61,6 +62,10 @@ func MemcpyBatchV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core
 	attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *core.Error {
 	b := batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+	if err := checkMemcpyBatchV2(t, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes,
+		numAttrs); err != nil {
+		return err
+	}
 	return boundedBatch(t, batchNow(t, &b), &b)
 }
 
@@ -69,10 +74,11 @@ func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *c
 	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream core.Handle) *core.Error {
 	b := batch{api: "aclrtMemcpyBatchAsync", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
-	if failIndex == nil {
-		return core.IsNull(b.api, "failIndex")
-	}
 	b.fault(noIndex)
+	if err := checkMemcpyBatchAsync(t, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs,
+		failIndex, stream); err != nil {
+		return err
+	}
 	return boundedBatch(t, batchAsync(t, &b, stream), &b)
 }
 
@@ -81,6 +87,10 @@ func MemcpyBatchAsyncV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs 
 	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream core.Handle) *core.Error {
 	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+	if err := checkMemcpyBatchAsyncV2(t, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs,
+		stream); err != nil {
+		return err
+	}
 	return boundedBatch(t, batchAsync(t, &b, stream), &b)
 }
 
@@ -98,12 +108,6 @@ func boundedBatch(t *core.Thread, err *core.Error, b *batch) *core.Error {
 
 // check is what the ACL layer looks at, and the product. nothing is true if there is nothing to copy.
 func (b *batch) check(t *core.Thread) (nothing bool, err *core.Error) {
-	if b.sizes == nil {
-		return false, core.IsNull(b.api, "sizes")
-	}
-	if b.n == 0 {
-		return false, core.Invalid(b.api, "numBatches", "is 0")
-	}
 	b.epoch = t.Runtime.Epoch.Load()
 	b.size = core.ArrayOf(t, b.sizes, b.n)
 	if allZero(b.size) {

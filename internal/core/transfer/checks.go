@@ -9,6 +9,567 @@ import (
 
 // Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
+func checkMemcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) (done bool, err *core.Error) {
+	const api = "aclrtMemcpy"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if dst == 0 { // 2
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if kind < 0 || kind > 5 { // 4
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5 (so INNER 6, INTER 7 and unknown values are refused); it is %d", kind)
+		return
+	}
+	if destMax == 0 { // 5
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "destMax", "is 0")
+		return
+	}
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+		done = true
+		return
+	}
+	return
+}
+
+func checkMemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyAsync"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if dst == 0 { // 2
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if kind < 0 || kind > 5 { // 4
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5; it is %d", kind)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		done = true
+		return
+	}
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 8
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyAsyncWithCondition"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if dst == 0 { // 2
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if kind < 0 || kind > 5 { // 4
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5; it is %d", kind)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		done = true
+		return
+	}
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 8
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyBatch(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, failIndex *uint64) *core.Error {
+	const api = "aclrtMemcpyBatch"
+	if failIndex == nil { // 1
+		return core.IsNull(api, "failIndex")
+	}
+	if sizes == nil { // 2
+		return core.IsNull(api, "sizes")
+	}
+	if numBatches == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
+	}
+	return nil
+}
+
+func checkMemcpyBatchV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64) *core.Error {
+	const api = "aclrtMemcpyBatchV2"
+	if sizes == nil { // 1
+		return core.IsNull(api, "sizes")
+	}
+	if numBatches == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
+	}
+	return nil
+}
+
+func checkMemcpyBatchAsync(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, failIndex *uint64, _ core.Handle) *core.Error {
+	const api = "aclrtMemcpyBatchAsync"
+	if failIndex == nil { // 1
+		return core.IsNull(api, "failIndex")
+	}
+	if sizes == nil { // 2
+		return core.IsNull(api, "sizes")
+	}
+	if numBatches == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
+	}
+	return nil
+}
+
+func checkMemcpyBatchAsyncV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, _ core.Handle) *core.Error {
+	const api = "aclrtMemcpyBatchAsyncV2"
+	if sizes == nil { // 1
+		return core.IsNull(api, "sizes")
+	}
+	if numBatches == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
+	}
+	return nil
+}
+
+func checkMemcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch uint64, width uint64, height uint64, kind abi.MemcpyKind) (done bool, err *core.Error) {
+	const api = "aclrtMemcpy2d"
+	if width == 0 || height == 0 { // 1
+		done = true
+		return
+	}
+	if dst == 0 { // 2
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // 4
+		done = true
+		return
+	}
+	if kind < 1 || kind > 4 { // 5
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 1, 2, 3 or 4; it is %d", kind)
+		return
+	}
+	if height > 5242880 { // 6
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "height", "is above 5242880 (5*1024*1024); it is %d", height)
+		return
+	}
+	if width > 5000000 { // 7
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "width", "is above 5000000; it is %d", width)
+		return
+	}
+	return
+}
+
+func checkMemcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch uint64, width uint64, height uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
+	const api = "aclrtMemcpy2dAsync"
+	if width == 0 || height == 0 { // 1
+		done = true
+		return
+	}
+	if dst == 0 { // 2
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // 4
+		done = true
+		return
+	}
+	if kind < 1 || kind > 4 { // 5
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 1, 2, 3 or 4; it is %d", kind)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 6
+		done = true
+		return
+	}
+	return
+}
+
+func checkGetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint64) *core.Error {
+	const api = "aclrtGetMemcpyDescSize"
+	if descSize == nil { // 1
+		return core.IsNull(api, "descSize")
+	}
+	if kind < 0 || kind > 7 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
+	}
+	if t.Product("310P", "910") { // 3
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+	}
+	if kind != 6 { // 4
+		return core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not INNER_DEVICE_TO_DEVICE (6); it is %d", kind)
+	}
+	return nil
+}
+
+func checkSetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr core.Addr, dstAddr core.Addr, count uint64, config core.Addr) *core.Error {
+	const api = "aclrtSetMemcpyDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "desc")
+	}
+	if kind < 0 || kind > 7 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
+	}
+	if srcAddr == 0 { // 3
+		return core.IsNull(api, "srcAddr")
+	}
+	if dstAddr == 0 { // 4
+		return core.IsNull(api, "dstAddr")
+	}
+	if count == 0 { // 5
+		return core.Fail(api, abi.ErrInvalidParam, "count", "is 0")
+	}
+	if config != 0 { // 6
+		return core.Fail(api, abi.ErrInvalidParam, "config", "is not NULL")
+	}
+	if t.Product("310P", "910") { // 7
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+	}
+	if kind != 6 { // 8
+		return core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not 6; it is %d", kind)
+	}
+	if count >= 4294967296 { // 9
+		return core.Fail(api, abi.ErrRTParamInvalid, "count", "is at least 4294967296 (4 GiB); it is %d", count)
+	}
+	return nil
+}
+
+func checkMemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtMemcpyAsyncWithDesc"
+	if desc == 0 { // 1
+		err = core.IsNull(api, "desc")
+		return
+	}
+	if kind < 0 || kind > 7 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
+		return
+	}
+	if stream == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "stream", "is NULL (the default stream is not accepted here)")
+		return
+	}
+	if t.Product("310P", "910") { // 4
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		return
+	}
+	if kind != 6 { // 6
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not 6; it is %d", kind)
+		return
+	}
+	return
+}
+
+func checkMemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax uint64, dstDataOffset uint64, src core.Addr, count uint64, srcDataOffset uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
+	const api = "aclrtMemcpyAsyncWithOffset"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if kind != 6 { // 2
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "is not INNER_DEVICE_TO_DEVICE (6); it is %d", kind)
+		return
+	}
+	if !t.Product("950", "A3", "A2", "910") { // 3
+		done, err = true, core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		done = true
+		return
+	}
+	if dst == 0 { // 5
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dst", "is NULL")
+		return
+	}
+	if src == 0 { // 6
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "src", "is NULL")
+		return
+	}
+	if err = fitsCell(t, api, destMax, count); err != nil { // 7
+		done = true
+		return
+	}
+	if count > 4294967296 { // 8
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "count", "is above 4 GiB; it is %d", count)
+		return
+	}
+	if srcDataOffset > 281474976710655 { // 9
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "srcDataOffset", "is above 0xFFFFFFFFFFFF; it is %d", srcDataOffset)
+		return
+	}
+	if dstDataOffset > 281474976710655 { // 10
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dstDataOffset", "is above 0xFFFFFFFFFFFF; it is %d", dstDataOffset)
+		return
+	}
+	if dstDataOffset >= destMax { // 11
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dstDataOffset", "is at least destMax; dstDataOffset is %d, destMax is %d", dstDataOffset, destMax)
+		return
+	}
+	return
+}
+
+func checkMemset(t *core.Thread, devPtr core.Addr, _ uint64, _ int32, count uint64) (ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemset"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if devPtr == 0 { // 2
+		done, err = true, core.IsNull(api, "devPtr")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, _ int32, count uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemsetAsync"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if devPtr == 0 { // 2
+		done, err = true, core.IsNull(api, "devPtr")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		done = true
+		return
+	}
+	if err = fitsMax(t, api, devPtr, maxCount, count); err != nil { // 4
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		done = true
+		return
+	}
+	return
+}
+
+func checkMemsetD32(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, count uint64) (done bool, err *core.Error) {
+	const api = "aclrtMemsetD32"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if ptr == 0 { // 2
+		done, err = true, core.IsNull(api, "ptr")
+		return
+	}
+	return
+}
+
+func checkMemsetD32Async(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, count uint64, _ core.Handle) (done bool, err *core.Error) {
+	const api = "aclrtMemsetD32Async"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if ptr == 0 { // 2
+		done, err = true, core.IsNull(api, "ptr")
+		return
+	}
+	return
+}
+
+func checkGetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetSymbolAddress"
+	if symbol == 0 { // 1
+		err = core.IsNull(api, "symbol")
+		return
+	}
+	if devPtr == nil { // 2
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetSymbolSize"
+	if symbol == 0 { // 1
+		err = core.IsNull(api, "symbol")
+		return
+	}
+	if size == nil { // 2
+		err = core.IsNull(api, "size")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count uint64, _ uint64, kind abi.MemcpyKind) (ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyFromSymbol"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if symbol == 0 { // 2
+		done, err = true, core.IsNull(api, "symbol")
+		return
+	}
+	if dst == 0 { // 3
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // 4
+		done = true
+		return
+	}
+	if kind != 2 && kind != 4 { // 5
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not DEVICE_TO_HOST or DEFAULT; it is %d", kind)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count uint64, _ uint64, kind abi.MemcpyKind, _ core.Handle) (ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyFromSymbolAsync"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if symbol == 0 { // 2
+		done, err = true, core.IsNull(api, "symbol")
+		return
+	}
+	if dst == 0 { // 3
+		done, err = true, core.IsNull(api, "dst")
+		return
+	}
+	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // 4
+		done = true
+		return
+	}
+	if kind != 2 && kind != 4 { // 5
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not DEVICE_TO_HOST or DEFAULT; it is %d", kind)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyToSymbol(t *core.Thread, symbol core.Addr, src core.Addr, count uint64, _ uint64, kind abi.MemcpyKind) (ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyToSymbol"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if symbol == 0 { // 2
+		done, err = true, core.IsNull(api, "symbol")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if kind != 1 && kind != 4 { // 4
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not HOST_TO_DEVICE or DEFAULT; it is %d", kind)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMemcpyToSymbolAsync(t *core.Thread, symbol core.Addr, src core.Addr, count uint64, _ uint64, kind abi.MemcpyKind, _ core.Handle) (ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclrtMemcpyToSymbolAsync"
+	if count == 0 { // 1
+		done = true
+		return
+	}
+	if symbol == 0 { // 2
+		done, err = true, core.IsNull(api, "symbol")
+		return
+	}
+	if src == 0 { // 3
+		done, err = true, core.IsNull(api, "src")
+		return
+	}
+	if kind != 1 && kind != 4 { // 4
+		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not HOST_TO_DEVICE or DEFAULT; it is %d", kind)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkReduceAsync(t *core.Thread, dst core.Addr, src core.Addr, _ uint64, _ abi.ReduceKind, _ abi.DataType, _ core.Handle, reserve core.Addr) *core.Error {
+	const api = "aclrtReduceAsync"
+	if dst == 0 { // 1
+		return core.IsNull(api, "dst")
+	}
+	if src == 0 { // 2
+		return core.IsNull(api, "src")
+	}
+	if reserve != 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
+	}
+	return nil
+}
+
 func checkRandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, _ core.Handle, _ core.Addr) *core.Error {
 	const api = "aclrtRandomNumAsync"
 	if taskInfo == nil { // 1

@@ -11,23 +11,15 @@ import (
 // itself against no stream.
 func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64,
 	kind abi.MemcpyKind) *core.Error {
-	return t.Bounded(memcpy(t, "aclrtMemcpy", dst, destMax, src, count, kind), "destMax", dst, destMax, count)
+	done, err := checkMemcpy(t, dst, destMax, src, count, kind)
+	if !done {
+		err = memcpy(t, "aclrtMemcpy", dst, src, count, kind)
+	}
+	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
-func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64,
-	kind abi.MemcpyKind) *core.Error {
-	if count == 0 {
-		return nil
-	}
-	if err := checkCopy(api, dst, src, kind); err != nil {
-		return err
-	}
-	if destMax == 0 {
-		return core.Refused(api, "destMax", "is 0, but %d bytes are to be copied", count)
-	}
-	if count > destMax {
-		return tooMuch(api, dst, count, destMax)
-	}
+// memcpy copies for a call whose arguments are checked.
+func memcpy(t *core.Thread, api string, dst, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
 	if dst == src {
 		return nil
 	}
@@ -44,18 +36,12 @@ func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.
 	return copyNow(t, api, c.Device, dst, src, count, kind)
 }
 
-// checkCopy is what the ACL layer looks at in a single copy.
-func checkCopy(api string, dst, src core.Addr, kind abi.MemcpyKind) *core.Error {
-	if dst == 0 {
-		return core.IsNull(api, "dst")
+// fitsInto refuses more bytes than destMax has room for.
+func fitsInto(_ *core.Thread, api string, dst core.Addr, destMax, count uint64) *core.Error {
+	if count <= destMax {
+		return nil
 	}
-	if src == 0 {
-		return core.IsNull(api, "src")
-	}
-	if kind < 0 || kind > abi.MemcpyHostToBufToDevice {
-		return core.Invalid(api, "kind", "%d is not 0 to 5", kind)
-	}
-	return nil
+	return tooMuch(api, dst, count, destMax)
 }
 
 func tooMuch(api string, dst core.Addr, count, destMax uint64) *core.Error {
@@ -88,36 +74,26 @@ func MemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, c
 	if t.RepeatCopy(dst, destMax, src, count, kind, stream) {
 		return nil
 	}
-	return t.Bounded(memcpyAsync(t, "aclrtMemcpyAsync", dst, destMax, src, count, kind, stream), "destMax", dst,
-		destMax, count)
+	s, c, done, err := checkMemcpyAsync(t, dst, destMax, src, count, kind, stream)
+	if !done {
+		err = memcpyAsync(t, "aclrtMemcpyAsync", c, s, dst, src, count, kind, stream)
+	}
+	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
 // MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition, the older name of MemcpyAsync.
 func MemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64,
 	kind abi.MemcpyKind, stream core.Handle) *core.Error {
-	err := memcpyAsync(t, "aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
+	s, c, done, err := checkMemcpyAsyncWithCondition(t, dst, destMax, src, count, kind, stream)
+	if !done {
+		err = memcpyAsync(t, "aclrtMemcpyAsyncWithCondition", c, s, dst, src, count, kind, stream)
+	}
 	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
-func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64,
+// memcpyAsync copies for a call whose arguments are checked. s is nil if stream is the default one.
+func memcpyAsync(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr, count uint64,
 	kind abi.MemcpyKind, stream core.Handle) *core.Error {
-	if count == 0 {
-		return nil
-	}
-	if err := checkCopy(api, dst, src, kind); err != nil {
-		return err
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if count > destMax {
-		return tooMuch(api, dst, count, destMax)
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
 	hosts := kind == abi.MemcpyHostToHost && !t.Runtime.OneMemory
 	if hosts && (t.Runtime.Product.NoHostKind || t.Runtime.Strict) {
 		return noHostKind(api)

@@ -23,18 +23,11 @@ type plane struct {
 	width, height uint64
 }
 
-// check is what the ACL layer looks at.
-func (p *plane) check(api string, kind abi.MemcpyKind) *core.Error {
-	switch {
-	case p.dst == 0:
-		return core.IsNull(api, "dst")
-	case p.src == 0:
-		return core.IsNull(api, "src")
-	case p.width > p.spitch || p.width > p.dpitch:
-		return core.Invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", p.width, p.spitch,
-			p.dpitch).Because(core.OutOfBounds, 0)
-	case kind < abi.MemcpyHostToDevice || kind > abi.MemcpyDefault:
-		return core.Invalid(api, "kind", "%d is not 1 to 4", kind)
+// rowsFit refuses rows that are longer than the distance between them.
+func rowsFit(_ *core.Thread, api string, width, spitch, dpitch uint64) *core.Error {
+	if width > spitch || width > dpitch {
+		return core.Invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", width, spitch,
+			dpitch).Because(core.OutOfBounds, 0)
 	}
 	return nil
 }
@@ -92,13 +85,7 @@ func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitc
 	kind abi.MemcpyKind) *core.Error {
 	const api = "aclrtMemcpy2d"
 	p := plane{dst, dpitch, src, spitch, width, height}
-	if width == 0 || height == 0 {
-		return nil
-	}
-	if err := p.check(api, kind); err != nil {
-		return err
-	}
-	if err := p.limits(api); err != nil {
+	if done, err := checkMemcpy2d(t, dst, dpitch, src, spitch, width, height, kind); done {
 		return err
 	}
 	if t.Runtime.OneMemory {
@@ -133,14 +120,8 @@ func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, 
 	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpy2dAsync"
 	p := plane{dst, dpitch, src, spitch, width, height}
-	if width == 0 || height == 0 {
-		return nil
-	}
-	if err := p.check(api, kind); err != nil {
-		return err
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
+	s, done, err := checkMemcpy2dAsync(t, dst, dpitch, src, spitch, width, height, kind, stream)
+	if done {
 		return err
 	}
 	c := t.Current()

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"encoding/binary"
-	"math"
 	"runtime"
 
 	"ropeway/internal/abi"
@@ -10,53 +9,14 @@ import (
 	"ropeway/internal/driver"
 )
 
-const (
-	maxKind       = 8       // kinds are below
-	maxOffsetCopy = 4 << 30 // bytes
-	descAlign     = 64
-	maxDataOffset = 1<<48 - 1
-)
+const descAlign = 64
 
 // controlWords is what a submission leaves in the reserved words of a 32-byte descriptor.
 var controlWords = []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// descriptorCopies tells whether kind can be copied by descriptor on this product.
-func descriptorCopies(t *core.Thread, api string, kind abi.MemcpyKind) *core.Error {
-	if err := haveDescriptors(t, api); err != nil {
-		return err
-	}
-	return onlyInner(api, kind)
-}
-
-func haveDescriptors(t *core.Thread, api string) *core.Error {
-	if t.Runtime.Product.DescSize == 0 {
-		return core.Unsupported(api, "", "%s has no descriptor copies", t.Runtime.Product.Name)
-	}
-	return nil
-}
-
-func onlyInner(api string, kind abi.MemcpyKind) *core.Error {
-	if kind != abi.MemcpyInnerDeviceToDevice {
-		return core.Unsupported(api, "kind",
-			"%v: only ACL_MEMCPY_INNER_DEVICE_TO_DEVICE (6) can be copied by descriptor", kind)
-	}
-	return nil
-}
-
-func unknownKind(api string, kind abi.MemcpyKind) *core.Error {
-	return core.Invalid(api, "kind", "%d is not 0 to 7", kind)
-}
-
 // GetMemcpyDescSize is aclrtGetMemcpyDescSize.
 func GetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint64) *core.Error {
-	const api = "aclrtGetMemcpyDescSize"
-	if descSize == nil {
-		return core.IsNull(api, "descSize")
-	}
-	if kind < 0 || kind >= maxKind {
-		return unknownKind(api, kind)
-	}
-	if err := descriptorCopies(t, api, kind); err != nil {
+	if err := checkGetMemcpyDescSize(t, kind, descSize); err != nil {
 		return err
 	}
 	*descSize = uint64(t.Runtime.Product.DescSize)
@@ -75,26 +35,8 @@ func layout(rt *core.Runtime) driver.Layout {
 func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr, dstAddr core.Addr, count uint64,
 	config core.Addr) *core.Error {
 	const api = "aclrtSetMemcpyDesc"
-	switch {
-	case desc == 0:
-		return core.IsNull(api, "desc")
-	case kind < 0 || kind >= maxKind:
-		return unknownKind(api, kind)
-	case srcAddr == 0:
-		return core.IsNull(api, "srcAddr")
-	case dstAddr == 0:
-		return core.IsNull(api, "dstAddr")
-	case count == 0:
-		return core.Invalid(api, "count", "is 0")
-	case config != 0:
-		return core.Invalid(api, "config", "is reserved and must be NULL")
-	}
-	if err := descriptorCopies(t, api, kind); err != nil {
+	if err := checkSetMemcpyDesc(t, desc, kind, srcAddr, dstAddr, count, config); err != nil {
 		return err
-	}
-	if count > math.MaxUint32 {
-		return core.Refused(api, "count",
-			"%d bytes do not fit into a descriptor, which has room for 4 GiB minus one byte", count)
 	}
 	if desc%descAlign != 0 {
 		return misaligned(api, desc)
@@ -150,22 +92,8 @@ func misaligned(api string, desc core.Addr) *core.Error {
 // MemcpyAsyncWithDesc is aclrtMemcpyAsyncWithDesc: the descriptor is read when the copy runs.
 func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyAsyncWithDesc"
-	switch {
-	case desc == 0:
-		return core.IsNull(api, "desc")
-	case kind < 0 || kind >= maxKind:
-		return unknownKind(api, kind)
-	case stream == 0:
-		return core.Invalid(api, "stream", "is NULL: the default stream is not accepted here")
-	}
-	if err := haveDescriptors(t, api); err != nil {
-		return err
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, err := checkMemcpyAsyncWithDesc(t, desc, kind, stream)
 	if err != nil {
-		return err
-	}
-	if err := onlyInner(api, kind); err != nil {
 		return err
 	}
 	size := uint64(t.Runtime.Product.DescSize)
@@ -204,40 +132,21 @@ func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, st
 		Device: at.Device}})
 }
 
+// fitsCell refuses more bytes than destMax has room for. Where they go is not known yet.
+func fitsCell(t *core.Thread, api string, destMax, count uint64) *core.Error {
+	return fitsInto(t, api, 0, destMax, count)
+}
+
 // MemcpyAsyncWithOffset is aclrtMemcpyAsyncWithOffset: dst and src are device addresses of cells that hold the bases,
 // and are read when the copy runs.
 func MemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax, dstDataOffset uint64, src core.Addr, count,
 	srcDataOffset uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyAsyncWithOffset"
-	if count == 0 {
-		return nil
-	}
-	if kind != abi.MemcpyInnerDeviceToDevice {
-		return core.Refused(api, "kind", "%d is not ACL_MEMCPY_INNER_DEVICE_TO_DEVICE (6)", kind)
-	}
-	if !t.Runtime.Product.OffsetCopy {
-		return core.Unsupported(api, "", "%s has no copies with offset", t.Runtime.Product.Name)
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
+	s, done, err := checkMemcpyAsyncWithOffset(t, dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream)
+	if done {
 		return err
 	}
-	switch {
-	case dst == 0:
-		return core.Refused(api, "dst", "is NULL")
-	case src == 0:
-		return core.Refused(api, "src", "is NULL")
-	case count > destMax:
-		return tooMuch(api, 0, count, destMax)
-	case count > maxOffsetCopy:
-		return core.Refused(api, "count", "%d bytes are more than 4 GiB", count)
-	case srcDataOffset > maxDataOffset:
-		return core.Refused(api, "srcDataOffset", "%#x has more than 48 bits", srcDataOffset)
-	case dstDataOffset > maxDataOffset:
-		return core.Refused(api, "dstDataOffset", "%#x has more than 48 bits", dstDataOffset)
-	case dstDataOffset >= destMax:
-		return core.Refused(api, "dstDataOffset", "%d is not below destMax, %d", dstDataOffset, destMax)
-	case count > destMax-dstDataOffset:
+	if count > destMax-dstDataOffset {
 		return core.Refused(api, "count", "%d bytes do not fit behind dstDataOffset %d into destMax, %d", count,
 			dstDataOffset, destMax)
 	}

@@ -10,15 +10,9 @@ import (
 // Memset is aclrtMemset: count bytes get the low 8 bits of value, before it returns.
 func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, count uint64) *core.Error {
 	const api = "aclrtMemset"
-	if count == 0 {
-		return nil
-	}
-	if devPtr == 0 {
-		return core.IsNull(api, "devPtr")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
+	c, done, err := checkMemset(t, devPtr, maxCount, value, count)
+	if done {
+		return err
 	}
 	if err := c.Aborting(api); err != nil {
 		return err
@@ -26,8 +20,8 @@ func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, coun
 	if err := t.WhileCaptured(api, c); err != nil {
 		return err
 	}
-	if count > maxCount {
-		return overfull(api, devPtr, count, maxCount)
+	if err := fitsMax(t, api, devPtr, maxCount, count); err != nil {
+		return err
 	}
 	l, err := t.Runtime.Locate(api, "devPtr", devPtr, count)
 	if err != nil {
@@ -59,24 +53,8 @@ func fillBytes(p core.Addr, value int32, n uint64) driver.Op {
 func MemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, count uint64,
 	stream core.Handle) *core.Error {
 	const api = "aclrtMemsetAsync"
-	if count == 0 {
-		return nil
-	}
-	if devPtr == 0 {
-		return core.IsNull(api, "devPtr")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if count > maxCount {
-		return overfull(api, devPtr, count, maxCount)
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
-	if s, err = c.On(api, s); err != nil {
+	s, _, done, err := checkMemsetAsync(t, devPtr, maxCount, value, count, stream)
+	if done {
 		return err
 	}
 	l, err := t.Runtime.Locate(api, "devPtr", devPtr, count)
@@ -89,7 +67,11 @@ func MemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32,
 	return t.Bounded(fill(t, api, s, "devPtr", l, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
 }
 
-func overfull(api string, p core.Addr, count, maxCount uint64) *core.Error {
+// fitsMax refuses more bytes than maxCount has room for.
+func fitsMax(_ *core.Thread, api string, p core.Addr, maxCount, count uint64) *core.Error {
+	if count <= maxCount {
+		return nil
+	}
 	return core.Refused(api, "count", "%d bytes do not fit into maxCount, %d", count,
 		maxCount).Because(core.OutOfBounds, 0).Of(p, count)
 }
@@ -114,8 +96,8 @@ func fill(t *core.Thread, api string, s *core.Stream, arg string, l driver.Locat
 // MemsetD32 is aclrtMemsetD32: count words of 32 bits get value.
 func MemsetD32(t *core.Thread, ptr core.Addr, memSize uint64, value uint32, count uint64) *core.Error {
 	const api = "aclrtMemsetD32"
-	if count == 0 {
-		return nil
+	if done, err := checkMemsetD32(t, ptr, memSize, value, count); done {
+		return err
 	}
 	l, err := checkWords(t, api, ptr, memSize, count)
 	if err != nil {
@@ -142,8 +124,8 @@ func fillWords(p core.Addr, value uint32, n uint64) driver.Op {
 func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32, count uint64,
 	stream core.Handle) *core.Error {
 	const api = "aclrtMemsetD32Async"
-	if count == 0 {
-		return nil
+	if done, err := checkMemsetD32Async(t, ptr, memSize, value, count, stream); done {
+		return err
 	}
 	l, err := checkWords(t, api, ptr, memSize, count)
 	if err != nil {
@@ -166,11 +148,9 @@ func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32,
 	return t.Bounded(fill(t, api, s, "ptr", l, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
 }
 
-// checkWords is what both word fills look at first.
+// checkWords is what both word fills look at next.
 func checkWords(t *core.Thread, api string, ptr core.Addr, memSize, count uint64) (l driver.Location, err *core.Error) {
 	switch {
-	case ptr == 0:
-		return l, core.IsNull(api, "ptr")
 	case ptr%4 != 0:
 		return l, core.Invalid(api, "ptr", "%#x is not a multiple of 4", ptr)
 	case memSize/4 < count:

@@ -37,13 +37,8 @@ var reduceTypes = map[abi.DataType]reduce.Type{
 func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.ReduceKind, dataType abi.DataType,
 	stream core.Handle, reserve core.Addr) *core.Error {
 	const api = "aclrtReduceAsync"
-	switch {
-	case dst == 0:
-		return core.IsNull(api, "dst")
-	case src == 0:
-		return core.IsNull(api, "src")
-	case reserve != 0:
-		return core.Invalid(api, "reserve", "%#x is reserved and must be NULL", reserve)
+	if err := checkReduceAsync(t, dst, src, count, kind, dataType, stream, reserve); err != nil {
+		return err
 	}
 	typ, reducible := reduceTypes[dataType]
 	switch dataType {

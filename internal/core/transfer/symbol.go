@@ -159,12 +159,9 @@ func notLoaded(api string, c *core.Context, err error) *core.Error {
 	return e
 }
 
-// findSymbol finds a variable, and puts it on the current device.
-func findSymbol(t *core.Thread, api string, symbol core.Addr) (*symbolVariable, core.Addr, *core.Error) {
-	c := t.Current()
-	if c == nil {
-		return nil, 0, core.NoCurrentContext(api)
-	}
+// findSymbol finds a variable, and puts it on the device of c.
+func findSymbol(t *core.Thread, api string, c *core.Context, symbol core.Addr) (*symbolVariable, core.Addr,
+	*core.Error) {
 	s := &transferOf(t.Runtime).symbols
 	s.mu.RLock()
 	v := s.byName[symbol]
@@ -179,14 +176,11 @@ func findSymbol(t *core.Thread, api string, symbol core.Addr) (*symbolVariable, 
 
 // GetSymbolAddress is aclrtGetSymbolAddress.
 func GetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) *core.Error {
-	const api = "aclrtGetSymbolAddress"
-	if symbol == 0 {
-		return core.IsNull(api, "symbol")
+	c, err := checkGetSymbolAddress(t, symbol, devPtr)
+	if err != nil {
+		return err
 	}
-	if devPtr == nil {
-		return core.IsNull(api, "devPtr")
-	}
-	_, addr, err := findSymbol(t, api, symbol)
+	_, addr, err := findSymbol(t, "aclrtGetSymbolAddress", c, symbol)
 	if err == nil {
 		*devPtr = addr
 	}
@@ -195,24 +189,22 @@ func GetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) *core
 
 // GetSymbolSize is aclrtGetSymbolSize. It puts the variable on the device, too.
 func GetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) *core.Error {
-	const api = "aclrtGetSymbolSize"
-	if symbol == 0 {
-		return core.IsNull(api, "symbol")
+	c, err := checkGetSymbolSize(t, symbol, size)
+	if err != nil {
+		return err
 	}
-	if size == nil {
-		return core.IsNull(api, "size")
-	}
-	v, _, err := findSymbol(t, api, symbol)
+	v, _, err := findSymbol(t, "aclrtGetSymbolSize", c, symbol)
 	if err == nil {
 		*size = v.size
 	}
 	return err
 }
 
-// inSymbol is where offset bytes into a variable are on the current device, and how many bytes there are from there
-// on. count of them are wanted.
-func inSymbol(t *core.Thread, api string, symbol core.Addr, count, offset uint64) (core.Addr, uint64, *core.Error) {
-	v, addr, err := findSymbol(t, api, symbol)
+// inSymbol is where offset bytes into a variable are on the device of c, and how many bytes there are from there on.
+// count of them are wanted.
+func inSymbol(t *core.Thread, api string, c *core.Context, symbol core.Addr, count, offset uint64) (core.Addr, uint64,
+	*core.Error) {
+	v, addr, err := findSymbol(t, api, c, symbol)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -232,85 +224,74 @@ func inSymbol(t *core.Thread, api string, symbol core.Addr, count, offset uint64
 func MemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
 	kind abi.MemcpyKind) *core.Error {
 	const api = "aclrtMemcpyFromSymbol"
-	if count == 0 {
-		return nil
+	c, done, err := checkMemcpyFromSymbol(t, dst, dstMax, symbol, count, offset, kind)
+	if done {
+		return err
 	}
-	src, err := fromSymbol(t, api, dst, dstMax, symbol, count, offset, kind)
+	src, _, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
-	return memcpy(t, api, dst, dstMax, src, count, abi.MemcpyDeviceToHost)
+	return memcpy(t, api, dst, src, count, abi.MemcpyDeviceToHost)
 }
 
 // MemcpyFromSymbolAsync is aclrtMemcpyFromSymbolAsync.
 func MemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
 	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyFromSymbolAsync"
-	if count == 0 {
-		return nil
+	c, done, err := checkMemcpyFromSymbolAsync(t, dst, dstMax, symbol, count, offset, kind, stream)
+	if done {
+		return err
 	}
-	src, err := fromSymbol(t, api, dst, dstMax, symbol, count, offset, kind)
+	src, _, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
-	return memcpyAsync(t, api, dst, dstMax, src, count, abi.MemcpyDeviceToHost, stream)
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	return memcpyAsync(t, api, c, s, dst, src, count, abi.MemcpyDeviceToHost, stream)
 }
 
-// fromSymbol checks a copy out of a variable and says where it begins.
-func fromSymbol(t *core.Thread, api string, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
-	kind abi.MemcpyKind) (core.Addr, *core.Error) {
-	switch {
-	case symbol == 0:
-		return 0, core.IsNull(api, "symbol")
-	case dst == 0:
-		return 0, core.IsNull(api, "dst")
-	case count > dstMax:
-		return 0, core.Invalid(api, "count", "%d bytes do not fit into dstMax, %d", count,
-			dstMax).Because(core.OutOfBounds, 0).Of(dst, count)
-	case kind != abi.MemcpyDeviceToHost && kind != abi.MemcpyDefault:
-		return 0, core.Invalid(api, "kind", "%v is neither ACL_MEMCPY_DEVICE_TO_HOST nor ACL_MEMCPY_DEFAULT", kind)
+// fitsDst refuses more bytes than dstMax has room for.
+func fitsDst(_ *core.Thread, api string, dst core.Addr, dstMax, count uint64) *core.Error {
+	if count <= dstMax {
+		return nil
 	}
-	src, _, err := inSymbol(t, api, symbol, count, offset)
-	return src, err
+	return core.Invalid(api, "count", "%d bytes do not fit into dstMax, %d", count,
+		dstMax).Because(core.OutOfBounds, 0).Of(dst, count)
 }
 
 // MemcpyToSymbol is aclrtMemcpyToSymbol.
 func MemcpyToSymbol(t *core.Thread, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind) *core.Error {
 	const api = "aclrtMemcpyToSymbol"
-	if count == 0 {
-		return nil
+	c, done, err := checkMemcpyToSymbol(t, symbol, src, count, offset, kind)
+	if done {
+		return err
 	}
-	dst, room, err := toSymbol(t, api, symbol, src, count, offset, kind)
+	dst, _, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
-	return memcpy(t, api, dst, room, src, count, abi.MemcpyHostToDevice)
+	return memcpy(t, api, dst, src, count, abi.MemcpyHostToDevice)
 }
 
 // MemcpyToSymbolAsync is aclrtMemcpyToSymbolAsync.
 func MemcpyToSymbolAsync(t *core.Thread, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind,
 	stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyToSymbolAsync"
-	if count == 0 {
-		return nil
+	c, done, err := checkMemcpyToSymbolAsync(t, symbol, src, count, offset, kind, stream)
+	if done {
+		return err
 	}
-	dst, room, err := toSymbol(t, api, symbol, src, count, offset, kind)
+	dst, _, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
-	return memcpyAsync(t, api, dst, room, src, count, abi.MemcpyHostToDevice, stream)
-}
-
-// toSymbol checks a copy into a variable and says where it ends up.
-func toSymbol(t *core.Thread, api string, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind) (core.Addr,
-	uint64, *core.Error) {
-	switch {
-	case symbol == 0:
-		return 0, 0, core.IsNull(api, "symbol")
-	case src == 0:
-		return 0, 0, core.IsNull(api, "src")
-	case kind != abi.MemcpyHostToDevice && kind != abi.MemcpyDefault:
-		return 0, 0, core.Invalid(api, "kind", "%v is neither ACL_MEMCPY_HOST_TO_DEVICE nor ACL_MEMCPY_DEFAULT", kind)
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
 	}
-	return inSymbol(t, api, symbol, count, offset)
+	return memcpyAsync(t, api, c, s, dst, src, count, abi.MemcpyHostToDevice, stream)
 }

@@ -5,45 +5,51 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"ropeway/internal/dl"
 	"ropeway/internal/kernel/native"
+	"ropeway/internal/repo"
 	"ropeway/internal/testenv"
 )
 
-// root is the root of the repository: the directory with go.mod above the one that the test runs in.
-func root() string {
-	for dir := "."; ; dir = filepath.Join(dir, "..") {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if abs, err := filepath.Abs(dir); err != nil || abs == "/" {
-			panic("no go.mod above the directory of the test")
-		}
-	}
+// Source has kernels that the tests of several packages launch: add_7 adds vectors, times multiplies by a variable,
+// tiled reads what a placeholder leads to, and wild writes to the address it is given.
+const Source = `
+#include <stdint.h>
+#include "ropeway/kernel.h"
+uint32_t scale = 3;
+void add_7(uint32_t *x, uint32_t *y, uint64_t n) {
+	for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) y[i] += x[i];
 }
+void times(uint32_t *p, uint64_t n) { for (uint64_t i = 0; i < n; i++) p[i] *= scale; }
+void tiled(uint32_t *p, const uint32_t *tiling) { p[0] = tiling[0] + tiling[1]; }
+void wild(volatile int *p) { *p = 1; }
+`
 
-// Compile makes a shared object of C source, with ropeway/kernel.h.
+var (
+	compiling sync.Mutex
+	compiled  = map[string][]byte{} // guarded by compiling; by source and flags
+)
+
+// Compile makes a shared object of C source, with ropeway/kernel.h. It is the same one each time, and stays where it
+// is: tests pass its address on, and do not change it.
 func Compile(t testing.TB, source string, flags ...string) []byte {
 	t.Helper()
-	testenv.Need(t, "gcc")
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "kernel.c"), filepath.Join(dir, "kernel.so")
-	if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"-O1", "-w", "-shared", "-fPIC", "-I", filepath.Join(root(), "capi", "include"), "-o", out,
-		in}, flags...)
-	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	image, err := os.ReadFile(out)
+	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return image
+	flags = append([]string{"-I", filepath.Join(root, "capi", "include")}, flags...)
+	key := strings.Join(append(flags, source), "\x00")
+	compiling.Lock()
+	defer compiling.Unlock()
+	if compiled[key] == nil {
+		compiled[key] = testenv.SharedObject(t, source, flags...)
+	}
+	return compiled[key]
 }
 
 var (
@@ -64,10 +70,15 @@ func Support(t testing.TB) {
 			return
 		}
 		defer os.RemoveAll(dir)
-		shim, out := filepath.Join(root(), "capi", "shim"), filepath.Join(dir, "support.so")
+		root, err := repo.Root()
+		if err != nil {
+			failed = err
+			return
+		}
+		shim, out := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so")
 		text, err := exec.Command("gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
 			"-Wno-deprecated-declarations",
-			"-I", filepath.Join(root(), "capi", "include"), "-o", out, filepath.Join(shim,
+			"-I", filepath.Join(root, "capi", "include"), "-o", out, filepath.Join(shim,
 				"kernel.c"), filepath.Join(shim, "order.c")).CombinedOutput()
 		if err != nil {
 			failed, said = err, string(text)
