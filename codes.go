@@ -50,6 +50,7 @@ const (
 	ErrRTNoEventResource      Code = 207007 // No event id left.
 	ErrRTNoStreamResource     Code = 207008 // No stream id left.
 	ErrRTNoNotifyResource     Code = 207009 // No notify id left.
+	ErrRTOverFlow             Code = 207017 // Floating-point overflow was detected.
 	ErrRTLinkTypeNotSupported Code = 207021 // The requested interconnect link type is not available.
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xf5ac62fb
+const fingerprint = 0xf740ce50
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1312,6 +1312,10 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	368: aclrtLaunchKernelWithArgsArray,
 	369: aclrtLaunchSIMTKernelWithArgsArray,
 	370: aclrtLaunchSIMTKernelWithHostArgs,
+	383: aclrtGetFloatOverflowStatus,
+	384: aclrtResetFloatOverflowStatus,
+	385: aclrtNpuGetFloatOverFlowStatus,
+	386: aclrtNpuClearFloatOverFlowStatus,
 	418: aclprofCreateStamp,
 	419: aclprofDestroyStamp,
 	420: aclprofPush,
@@ -2578,6 +2582,22 @@ func aclrtLaunchSIMTKernelWithArgsArray(t *thread, a *slots) uint64 {
 
 func aclrtLaunchSIMTKernelWithHostArgs(t *thread, a *slots) uint64 {
 	return uint64(t.Done(launch.LaunchSIMTKernelWithHostArgs(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])))
+}
+
+func aclrtGetFloatOverflowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetFloatOverflowStatus(t.Thread, core.Addr(a[0]), a[1], core.Handle(a[2]))))
+}
+
+func aclrtResetFloatOverflowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ResetFloatOverflowStatus(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtNpuGetFloatOverFlowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.NpuGetFloatOverFlowStatus(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtNpuClearFloatOverFlowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.NpuClearFloatOverFlowStatus(t.Thread, uint32(a[0]), core.Handle(a[1]))))
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {

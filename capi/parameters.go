@@ -1287,6 +1287,10 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
 	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
 	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+	383: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                             // acl.rt.get_float_overflow_status
+	384: {{"stream", 0}},                                                                                                                     // acl.rt.reset_float_overflow_status
+	385: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                          // acl.rt.npu_get_float_over_flow_status
+	386: {{"check_mode", 0}, {"stream", 1}},                                                                                                  // acl.rt.npu_clear_float_over_flow_status
 	418: {},                                                                                                                                  // acl.prof.create_stamp
 	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
 	420: {{"stamp", 0}},                                                                                                                      // acl.prof.push

@@ -709,6 +709,18 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtLaunchSIMTKernelWithHostArgs": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.LaunchSIMTKernelWithHostArgs(t, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])
 	},
+	"aclrtGetFloatOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetFloatOverflowStatus(t, core.Addr(a[0]), a[1], core.Handle(a[2]))
+	},
+	"aclrtResetFloatOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ResetFloatOverflowStatus(t, core.Handle(a[0]))
+	},
+	"aclrtNpuGetFloatOverFlowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.NpuGetFloatOverFlowStatus(t, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+	},
+	"aclrtNpuClearFloatOverFlowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.NpuClearFloatOverFlowStatus(t, uint32(a[0]), core.Handle(a[1]))
+	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {
 		return process.ProfRangeStart(t, core.Handle(a[0]), pointer[uint32](a[1]))

@@ -355,28 +355,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(2) }},
 	},
-	"aclrtGetFloatOverflowStatus": {
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[2] != 0 && !c.live(2) }},
-		{code: abi.ErrRTParamInvalid, arg: "outputAddr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "outputSize", text: "is not 64", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] != 64 }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(2) }},
-	},
-	"aclrtResetFloatOverflowStatus": {
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[0] != 0 && !c.live(0) }},
-	},
-	"aclrtNpuGetFloatOverFlowStatus": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[3] != 0 && !c.live(3) }},
-		{code: abi.ErrRTParamInvalid, arg: "outputAddr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "outputSize", text: "is not 64", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] != 64 }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(3) }},
-	},
-	"aclrtNpuClearFloatOverFlowStatus": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 && !c.live(1) }},
-	},
 	"aclplatformGetDeviceInfo": {
 		{code: abi.ErrInvalidParam, arg: "infoType", text: "> 16", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) > 16 }},
 		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},

@@ -2889,6 +2889,66 @@ static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
 }
 
+/* acl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret */
+static PyObject *rt_get_float_overflow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"output_addr", ADDRESS}, {"output_size", UINT64}, {"stream", HANDLE}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.get_float_overflow_status", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFloatOverflowStatus((void*)a[0], (uint64_t)a[1], (aclrtStream)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.reset_float_overflow_status(stream) -> ret */
+static PyObject *rt_reset_float_overflow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.reset_float_overflow_status", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtResetFloatOverflowStatus((aclrtStream)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret */
+static PyObject *rt_npu_get_float_over_flow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"output_addr", ADDRESS}, {"output_size", UINT64}, {"check_mode", UINT32}, {"stream", HANDLE}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.npu_get_float_over_flow_status", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtNpuGetFloatOverFlowStatus((void*)a[0], (uint64_t)a[1], (uint32_t)a[2], (aclrtStream)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret */
+static PyObject *rt_npu_clear_float_over_flow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"check_mode", UINT32}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.npu_clear_float_over_flow_status", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtNpuClearFloatOverFlowStatus((uint32_t)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.prof.create_stamp() -> stamp */
 static PyObject *prof_create_stamp(PyObject *self, PyObject *args)
 {
@@ -3375,6 +3435,14 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
 	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
 	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
+	{"get_float_overflow_status", rt_get_float_overflow_status, METH_VARARGS,
+	 "get_float_overflow_status($module, output_addr, output_size, stream, /)\n--\n\nacl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret\n\nThe same as aclrtGetOverflowStatus.\n\nIn C: aclrtGetFloatOverflowStatus. pyACL has no such function."},
+	{"reset_float_overflow_status", rt_reset_float_overflow_status, METH_VARARGS,
+	 "reset_float_overflow_status($module, stream, /)\n--\n\nacl.rt.reset_float_overflow_status(stream) -> ret\n\nThe same as aclrtResetOverflowStatus.\n\nIn C: aclrtResetFloatOverflowStatus. pyACL has no such function."},
+	{"npu_get_float_over_flow_status", rt_npu_get_float_over_flow_status, METH_VARARGS,
+	 "npu_get_float_over_flow_status($module, output_addr, output_size, check_mode, stream, /)\n--\n\nacl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret\n\nQueues a read of the overflow counter. outputAddr is device memory that holds the device address\nwhere the 64 bytes go.\n\nIn C: aclrtNpuGetFloatOverFlowStatus. pyACL has no such function."},
+	{"npu_clear_float_over_flow_status", rt_npu_clear_float_over_flow_status, METH_VARARGS,
+	 "npu_clear_float_over_flow_status($module, check_mode, stream, /)\n--\n\nacl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret\n\nQueues clearing of the overflow counter.\n\nIn C: aclrtNpuClearFloatOverFlowStatus. pyACL has no such function."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -3398,5 +3466,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x3E5DF472u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x5154190Eu);
 }

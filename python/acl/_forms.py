@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x3E5DF472
+TABLE = 0x5154190E
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1044,6 +1044,22 @@ FORMS = (
          (("mode", "int32"),), (("mode", "int32"),), (),
          "code", "", True, True,
          "acl.rt.mdl_ri_capture_thread_exchange_mode(mode) -> (mode, ret)\n\nSets the capture mode of the calling thread to *mode and stores the earlier one in *mode. It says\nwhich captures of others the thread heeds when it makes synchronous copies and fills.\n\nIn C: aclmdlRICaptureThreadExchangeMode. pyACL has no such function."),
+    Form("acl.rt", "get_float_overflow_status", "aclrtGetFloatOverflowStatus", "plain",
+         (("output_addr", "address"), ("output_size", "uint64"), ("stream", "handle")), (), (0, 1, 2),
+         "code", "", True, True,
+         "acl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret\n\nThe same as aclrtGetOverflowStatus.\n\nIn C: aclrtGetFloatOverflowStatus. pyACL has no such function."),
+    Form("acl.rt", "reset_float_overflow_status", "aclrtResetFloatOverflowStatus", "plain",
+         (("stream", "handle"),), (), (0,),
+         "code", "", True, True,
+         "acl.rt.reset_float_overflow_status(stream) -> ret\n\nThe same as aclrtResetOverflowStatus.\n\nIn C: aclrtResetFloatOverflowStatus. pyACL has no such function."),
+    Form("acl.rt", "npu_get_float_over_flow_status", "aclrtNpuGetFloatOverFlowStatus", "plain",
+         (("output_addr", "address"), ("output_size", "uint64"), ("check_mode", "uint32"), ("stream", "handle")), (), (0, 1, 2, 3),
+         "code", "", True, True,
+         "acl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret\n\nQueues a read of the overflow counter. outputAddr is device memory that holds the device address\nwhere the 64 bytes go.\n\nIn C: aclrtNpuGetFloatOverFlowStatus. pyACL has no such function."),
+    Form("acl.rt", "npu_clear_float_over_flow_status", "aclrtNpuClearFloatOverFlowStatus", "plain",
+         (("check_mode", "uint32"), ("stream", "handle")), (), (0, 1),
+         "code", "", True, True,
+         "acl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret\n\nQueues clearing of the overflow counter.\n\nIn C: aclrtNpuClearFloatOverFlowStatus. pyACL has no such function."),
     Form("acl.prof", "create_stamp", "aclprofCreateStamp", "plain",
          (), (), (),
          "address", "", True, False,

@@ -2240,8 +2240,8 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*
  * Waits until all tasks queued on the stream so far are done and returns the first task error.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, and others
- * passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, 207017, and
+ * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
@@ -3652,29 +3652,29 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType c
 /* ==== overflow status ==== */
 
 /*
- * The same as aclrtGetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * The same as aclrtGetOverflowStatus.
+ * Products: none listed. Errors: 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize,
     aclrtStream stream);
 
 /*
- * The same as aclrtResetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * The same as aclrtResetOverflowStatus.
+ * Products: none listed. Errors: 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
 
 /*
  * Queues a read of the overflow counter. outputAddr is device memory that holds the device address where the
- * 64 bytes go. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * 64 bytes go.
+ * Products: none listed. Errors: 207000, 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize,
     uint32_t checkMode, aclrtStream stream);
 
 /*
- * Queues clearing of the overflow counter. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * Queues clearing of the overflow counter.
+ * Products: none listed. Errors: 207000, 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
 

@@ -22,6 +22,7 @@ void functions_misc(void);
 void functions_threads(void);
 void functions_marks(void);
 void functions_older(void);
+void functions_overflow(void);
 void functions_signals(void);
 void functions_counting(void);
 void functions_pools(void);
@@ -47,6 +48,7 @@ static void functions_more(char **argv)
 	} else if (strcmp(argv[1], "visit") == 0) {
 		functions_visiting(argv + 2);
 	} else {
+		functions_overflow();
 		functions_signals();
 		functions_pools();
 		functions_mapping();

@@ -28,6 +28,48 @@ func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	return nil
 }
 
+func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetOverflowStatus"
+	if outputAddr == 0 { // 1
+		err = core.IsNull(api, "outputAddr")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if outputSize != 64 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtResetOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
 func checkQueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.DeviceStatus) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtQueryDeviceStatus"
 	if deviceStatus == nil { // 1
@@ -196,4 +238,96 @@ func checkAclGetDeviceCapability(t *core.Thread, _ uint32, _ abi.DeviceInfo, val
 		return core.IsNull(api, "value")
 	}
 	return nil
+}
+
+func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetFloatOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if outputAddr == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
+		return
+	}
+	if outputSize != 64 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtResetFloatOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtNpuGetFloatOverFlowStatus"
+	if !t.Product("950", "A3", "A2") { // 1
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product other than 950, A3, A2", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if outputAddr == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
+		return
+	}
+	if outputSize != 64 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtNpuClearFloatOverFlowStatus"
+	if !t.Product("950", "A3", "A2") { // 1
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product other than 950, A3, A2", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if stream == 0 && t.Current() == nil { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
 }
