@@ -15,7 +15,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xf740ce50
+const fingerprint = 0x77103a3e
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1312,6 +1312,12 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	368: aclrtLaunchKernelWithArgsArray,
 	369: aclrtLaunchSIMTKernelWithArgsArray,
 	370: aclrtLaunchSIMTKernelWithHostArgs,
+	377: aclrtCmoAsync,
+	378: aclrtCmoAsyncWithBarrier,
+	379: aclrtCmoWaitBarrier,
+	380: aclrtCmoGetDescSize,
+	381: aclrtCmoSetDesc,
+	382: aclrtCmoAsyncWithDesc,
 	383: aclrtGetFloatOverflowStatus,
 	384: aclrtResetFloatOverflowStatus,
 	385: aclrtNpuGetFloatOverFlowStatus,
@@ -2582,6 +2588,30 @@ func aclrtLaunchSIMTKernelWithArgsArray(t *thread, a *slots) uint64 {
 
 func aclrtLaunchSIMTKernelWithHostArgs(t *thread, a *slots) uint64 {
 	return uint64(t.Done(launch.LaunchSIMTKernelWithHostArgs(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])))
+}
+
+func aclrtCmoAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsync(t.Thread, core.Addr(a[0]), a[1], abi.CmoType(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtCmoAsyncWithBarrier(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsyncWithBarrier(t.Thread, core.Addr(a[0]), a[1], abi.CmoType(a[2]), uint32(a[3]), core.Handle(a[4]))))
+}
+
+func aclrtCmoWaitBarrier(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoWaitBarrier(t.Thread, pointer[abi.BarrierTaskInfo](a[0]), core.Handle(a[1]), uint32(a[2]))))
+}
+
+func aclrtCmoGetDescSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoGetDescSize(t.Thread, pointer[uint64](a[0]))))
+}
+
+func aclrtCmoSetDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoSetDesc(t.Thread, core.Addr(a[0]), core.Addr(a[1]), a[2])))
+}
+
+func aclrtCmoAsyncWithDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsyncWithDesc(t.Thread, core.Addr(a[0]), abi.CmoType(a[1]), core.Handle(a[2]), core.Addr(a[3]))))
 }
 
 func aclrtGetFloatOverflowStatus(t *thread, a *slots) uint64 {

@@ -1287,6 +1287,9 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
 	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
 	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+	377: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                           // acl.rt.cmo_async
+	380: {},                                                                                                                                  // acl.rt.cmo_get_desc_size
+	381: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                          // acl.rt.cmo_set_desc
 	383: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                             // acl.rt.get_float_overflow_status
 	384: {{"stream", 0}},                                                                                                                     // acl.rt.reset_float_overflow_status
 	385: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                          // acl.rt.npu_get_float_over_flow_status

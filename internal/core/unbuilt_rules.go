@@ -318,43 +318,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310P") }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
-	"aclrtCmoAsync": {
-		{code: abi.ErrInvalidParam, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, quiet: true, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTFeatureNotSupport, quiet: true, arg: "cmoType", text: "is not 0..3", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) < 0 || int32(c.a[2]) > 3 }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[3] != 0 && !c.live(3) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(3) }},
-	},
-	"aclrtCmoAsyncWithBarrier": {
-		{code: abi.ErrInvalidParam, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310B") }},
-		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclrtCmoWaitBarrier": {
-		{code: abi.ErrInvalidParam, arg: "taskInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclrtCmoGetDescSize": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTParamInvalid, arg: "size", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclrtCmoSetDesc": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTParamInvalid, arg: "cmoDesc", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclrtCmoAsyncWithDesc": {
-		{code: abi.ErrRTParamInvalid, arg: "reserve", text: "is not NULL", applies: func(c *unbuiltCall) bool { return c.a[3] != 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[2] != 0 && !c.live(2) }},
-		{code: abi.ErrRTParamInvalid, arg: "cmoDesc", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "cmoType", text: "is not 0..3", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) < 0 || int32(c.a[1]) > 3 }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(2) }},
-	},
 	"aclplatformGetDeviceInfo": {
 		{code: abi.ErrInvalidParam, arg: "infoType", text: "> 16", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) > 16 }},
 		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},

@@ -2889,6 +2889,50 @@ static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
 }
 
+/* acl.rt.cmo_async(src, size, cmo_type, stream) -> ret */
+static PyObject *rt_cmo_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"src", ADDRESS}, {"size", UINT64}, {"cmo_type", INT32}, {"stream", HANDLE}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.cmo_async", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoAsync((void*)a[0], (size_t)a[1], (aclrtCmoType)a[2], (aclrtStream)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.cmo_get_desc_size() -> (size, ret) */
+static PyObject *rt_cmo_get_desc_size(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.cmo_get_desc_size", NULL, 0, args, NULL))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoGetDescSize(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.cmo_set_desc(cmo_desc, src, size) -> ret */
+static PyObject *rt_cmo_set_desc(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"cmo_desc", ADDRESS}, {"src", ADDRESS}, {"size", UINT64}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.cmo_set_desc", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoSetDesc((void*)a[0], (void*)a[1], (size_t)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret */
 static PyObject *rt_get_float_overflow_status(PyObject *self, PyObject *args)
 {
@@ -3435,6 +3479,12 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
 	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
 	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
+	{"cmo_async", rt_cmo_async, METH_VARARGS,
+	 "cmo_async($module, src, size, cmo_type, stream, /)\n--\n\nacl.rt.cmo_async(src, size, cmo_type, stream) -> ret\n\nQueues a cache maintenance operation (prefetch into L2) on a range of device memory.\n\nIn C: aclrtCmoAsync."},
+	{"cmo_get_desc_size", rt_cmo_get_desc_size, METH_VARARGS,
+	 "cmo_get_desc_size($module, /)\n--\n\nacl.rt.cmo_get_desc_size() -> (size, ret)\n\nSize of a descriptor of aclrtCmoSetDesc.\n\nIn C: aclrtCmoGetDescSize. pyACL has no such function."},
+	{"cmo_set_desc", rt_cmo_set_desc, METH_VARARGS,
+	 "cmo_set_desc($module, cmo_desc, src, size, /)\n--\n\nacl.rt.cmo_set_desc(cmo_desc, src, size) -> ret\n\nFills a descriptor (in device memory) with address and length, synchronously.\n\nIn C: aclrtCmoSetDesc. pyACL has no such function."},
 	{"get_float_overflow_status", rt_get_float_overflow_status, METH_VARARGS,
 	 "get_float_overflow_status($module, output_addr, output_size, stream, /)\n--\n\nacl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret\n\nThe same as aclrtGetOverflowStatus.\n\nIn C: aclrtGetFloatOverflowStatus. pyACL has no such function."},
 	{"reset_float_overflow_status", rt_reset_float_overflow_status, METH_VARARGS,
@@ -3466,5 +3516,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x5154190Eu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xBDAE7904u);
 }

@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x5154190E
+TABLE = 0xBDAE7904
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1044,6 +1044,18 @@ FORMS = (
          (("mode", "int32"),), (("mode", "int32"),), (),
          "code", "", True, True,
          "acl.rt.mdl_ri_capture_thread_exchange_mode(mode) -> (mode, ret)\n\nSets the capture mode of the calling thread to *mode and stores the earlier one in *mode. It says\nwhich captures of others the thread heeds when it makes synchronous copies and fills.\n\nIn C: aclmdlRICaptureThreadExchangeMode. pyACL has no such function."),
+    Form("acl.rt", "cmo_async", "aclrtCmoAsync", "plain",
+         (("src", "address"), ("size", "uint64"), ("cmo_type", "int32"), ("stream", "handle")), (), (0, 1, 2, 3),
+         "code", "", True, False,
+         "acl.rt.cmo_async(src, size, cmo_type, stream) -> ret\n\nQueues a cache maintenance operation (prefetch into L2) on a range of device memory.\n\nIn C: aclrtCmoAsync."),
+    Form("acl.rt", "cmo_get_desc_size", "aclrtCmoGetDescSize", "plain",
+         (), (("size", "uint64"),), (-1,),
+         "code", "", True, True,
+         "acl.rt.cmo_get_desc_size() -> (size, ret)\n\nSize of a descriptor of aclrtCmoSetDesc.\n\nIn C: aclrtCmoGetDescSize. pyACL has no such function."),
+    Form("acl.rt", "cmo_set_desc", "aclrtCmoSetDesc", "plain",
+         (("cmo_desc", "address"), ("src", "address"), ("size", "uint64")), (), (0, 1, 2),
+         "code", "", True, True,
+         "acl.rt.cmo_set_desc(cmo_desc, src, size) -> ret\n\nFills a descriptor (in device memory) with address and length, synchronously.\n\nIn C: aclrtCmoSetDesc. pyACL has no such function."),
     Form("acl.rt", "get_float_overflow_status", "aclrtGetFloatOverflowStatus", "plain",
          (("output_addr", "address"), ("output_size", "uint64"), ("stream", "handle")), (), (0, 1, 2),
          "code", "", True, True,

@@ -3606,45 +3606,41 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* group
 /* ==== cmo ==== */
 
 /*
- * Queues a cache maintenance operation (prefetch into L2) on a range of device memory. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Queues a cache maintenance operation (prefetch into L2) on a range of device memory.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
 /*
  * As aclrtCmoAsync on 310B, for streams of a model; INVALID takes a number that aclrtCmoWaitBarrier can wait
- * for. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310B.
+ * for.
+ * Products: 310B. Errors: 100000, 207000, 107000, 107017, 107002, 107003, 507000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType,
     uint32_t barrierId, aclrtStream stream);
 
 /*
  * Holds the stream until the INVALID operations with the given numbers have ended (310B, streams of a model).
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310B.
+ * Products: 310B. Errors: 100000, 107000, 207000, 107017, 107002, 107003, 507000, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream,
     uint32_t flag);
 
 /*
- * Size of a descriptor of aclrtCmoSetDesc. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Size of a descriptor of aclrtCmoSetDesc.
+ * Products: 950, A3, A2. Errors: 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t* size);
 
 /*
- * Fills a descriptor (in device memory) with address and length, synchronously. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Fills a descriptor (in device memory) with address and length, synchronously.
+ * Products: 950, A3, A2. Errors: 207000, 107000, 107002, 107022, 107030, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
 
 /*
- * Queues the cache maintenance operation that a descriptor describes, on a stream of a model. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Queues the cache maintenance operation that a descriptor describes, on a stream of a model.
+ * Products: 950, A3, A2. Errors: 107000, 207000, 107017, 107002, 107003, 507000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
     const void* reserve);

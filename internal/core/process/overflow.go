@@ -95,13 +95,9 @@ func NpuClearFloatOverFlowStatus(t *core.Thread, checkMode uint32, stream core.H
 	return overflowTask(t, "aclrtNpuClearFloatOverFlowStatus", c, s, driver.Op{}, (*core.Stream).ClearOverflow)
 }
 
-// overflowTask puts work on s, or on the default stream of c; op says what memory of the program it touches.
+// overflowTask puts work on s, a stream of c; op says what memory of the program it touches.
 func overflowTask(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op,
 	work func(s *core.Stream) error) *core.Error {
-	s, err := c.On(api, s)
-	if err != nil {
-		return err
-	}
 	if !s.CountsOverflow() {
 		if _, err := c.OverflowBuffer(); err != nil {
 			return core.FromDriver(api, "", err)
