@@ -15,7 +15,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x77103a3e
+const fingerprint = 0x4cc0d56b
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1312,6 +1312,12 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	368: aclrtLaunchKernelWithArgsArray,
 	369: aclrtLaunchSIMTKernelWithArgsArray,
 	370: aclrtLaunchSIMTKernelWithHostArgs,
+	371: aclrtSetGroup,
+	372: aclrtGetGroupCount,
+	373: aclrtCreateGroupInfo,
+	374: aclrtDestroyGroupInfo,
+	375: aclrtGetAllGroupInfo,
+	376: aclrtGetGroupInfoDetail,
 	377: aclrtCmoAsync,
 	378: aclrtCmoAsyncWithBarrier,
 	379: aclrtCmoWaitBarrier,
@@ -1322,6 +1328,8 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	384: aclrtResetFloatOverflowStatus,
 	385: aclrtNpuGetFloatOverFlowStatus,
 	386: aclrtNpuClearFloatOverFlowStatus,
+	387: aclplatformGetDeviceInfo,
+	388: aclplatformGetInstructionInfo,
 	418: aclprofCreateStamp,
 	419: aclprofDestroyStamp,
 	420: aclprofPush,
@@ -2590,6 +2598,30 @@ func aclrtLaunchSIMTKernelWithHostArgs(t *thread, a *slots) uint64 {
 	return uint64(t.Done(launch.LaunchSIMTKernelWithHostArgs(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])))
 }
 
+func aclrtSetGroup(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.SetGroup(t.Thread, int32(a[0]))))
+}
+
+func aclrtGetGroupCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetGroupCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func aclrtCreateGroupInfo(t *thread, _ *slots) uint64 {
+	return uint64(coreprocess.CreateGroupInfo(t.Thread))
+}
+
+func aclrtDestroyGroupInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.DestroyGroupInfo(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtGetAllGroupInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetAllGroupInfo(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtGetGroupInfoDetail(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetGroupInfoDetail(t.Thread, core.Handle(a[0]), int32(a[1]), abi.GroupAttr(a[2]), core.Addr(a[3]), a[4], pointer[uint64](a[5]))))
+}
+
 func aclrtCmoAsync(t *thread, a *slots) uint64 {
 	return uint64(t.Done(transfer.CmoAsync(t.Thread, core.Addr(a[0]), a[1], abi.CmoType(a[2]), core.Handle(a[3]))))
 }
@@ -2628,6 +2660,14 @@ func aclrtNpuGetFloatOverFlowStatus(t *thread, a *slots) uint64 {
 
 func aclrtNpuClearFloatOverFlowStatus(t *thread, a *slots) uint64 {
 	return uint64(t.Done(coreprocess.NpuClearFloatOverFlowStatus(t.Thread, uint32(a[0]), core.Handle(a[1]))))
+}
+
+func aclplatformGetDeviceInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.PlatformGetDeviceInfo(t.Thread, abi.PlatformDevInfo(a[0]), pointer[byte](a[1]), uint32(a[2]))))
+}
+
+func aclplatformGetInstructionInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.PlatformGetInstructionInfo(t.Thread, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))))
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {

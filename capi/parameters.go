@@ -1287,6 +1287,11 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
 	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
 	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+	371: {{"group_id", 0}},                                                                                                                   // acl.rt.set_group
+	372: {},                                                                                                                                  // acl.rt.get_group_count
+	373: {},                                                                                                                                  // acl.rt.create_group_info
+	374: {{"group_info", 0}},                                                                                                                 // acl.rt.destroy_group_info
+	375: {{"group_info", 0}},                                                                                                                 // acl.rt.get_all_group_info
 	377: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                           // acl.rt.cmo_async
 	380: {},                                                                                                                                  // acl.rt.cmo_get_desc_size
 	381: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                          // acl.rt.cmo_set_desc

@@ -709,6 +709,13 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtLaunchSIMTKernelWithHostArgs": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.LaunchSIMTKernelWithHostArgs(t, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])
 	},
+	"aclrtSetGroup":         func(t *core.Thread, a []uint64) *core.Error { return process.SetGroup(t, int32(a[0])) },
+	"aclrtGetGroupCount":    func(t *core.Thread, a []uint64) *core.Error { return process.GetGroupCount(t, pointer[uint32](a[0])) },
+	"aclrtDestroyGroupInfo": func(t *core.Thread, a []uint64) *core.Error { return process.DestroyGroupInfo(t, core.Handle(a[0])) },
+	"aclrtGetAllGroupInfo":  func(t *core.Thread, a []uint64) *core.Error { return process.GetAllGroupInfo(t, core.Handle(a[0])) },
+	"aclrtGetGroupInfoDetail": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetGroupInfoDetail(t, core.Handle(a[0]), int32(a[1]), abi.GroupAttr(a[2]), core.Addr(a[3]), a[4], pointer[uint64](a[5]))
+	},
 	"aclrtCmoAsync": func(t *core.Thread, a []uint64) *core.Error {
 		return transfer.CmoAsync(t, core.Addr(a[0]), a[1], abi.CmoType(a[2]), core.Handle(a[3]))
 	},
@@ -736,6 +743,12 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtNpuClearFloatOverFlowStatus": func(t *core.Thread, a []uint64) *core.Error {
 		return process.NpuClearFloatOverFlowStatus(t, uint32(a[0]), core.Handle(a[1]))
+	},
+	"aclplatformGetDeviceInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return process.PlatformGetDeviceInfo(t, abi.PlatformDevInfo(a[0]), pointer[byte](a[1]), uint32(a[2]))
+	},
+	"aclplatformGetInstructionInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return process.PlatformGetInstructionInfo(t, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))
 	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {

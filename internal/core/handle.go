@@ -28,6 +28,7 @@ const (
 	FunctionKind
 	ArgsKind
 	ParamKind
+	GroupsKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

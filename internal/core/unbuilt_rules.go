@@ -293,42 +293,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTParamInvalid, arg: "stage", text: "is not 0..5", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) < 0 || int32(c.a[0]) > 5 }},
 		{code: abi.ErrRTParamInvalid, arg: "callback", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
-	"aclrtSetGroup": {
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310P") }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTParamInvalid, arg: "groupId", text: "is not 0..3", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) < 0 || int32(c.a[0]) > 3 }},
-	},
-	"aclrtGetGroupCount": {
-		{code: abi.ErrInvalidParam, arg: "count", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310P") }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclrtDestroyGroupInfo": {
-		{code: abi.ErrInvalidParam, arg: "groupInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclrtGetAllGroupInfo": {
-		{code: abi.ErrInvalidParam, arg: "groupInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310P") }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclrtGetGroupInfoDetail": {
-		{code: abi.ErrInvalidParam, arg: "groupInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "attrValue", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "paramRetSize", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[5] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310P") }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-	},
-	"aclplatformGetDeviceInfo": {
-		{code: abi.ErrInvalidParam, arg: "infoType", text: "> 16", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) > 16 }},
-		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[2]) == 0 }},
-	},
-	"aclplatformGetInstructionInfo": {
-		{code: abi.ErrInvalidParam, arg: "type", text: "is not 0 or 1", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) != 0 && int32(c.a[0]) != 1 }},
-		{code: abi.ErrInvalidParam, arg: "instruction", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[3]) == 0 }},
-	},
 	"aclrtProfTrace": {
 		{code: abi.ErrInvalidParam, arg: "userdata", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},

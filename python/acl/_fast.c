@@ -2889,6 +2889,78 @@ static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
 }
 
+/* acl.rt.set_group(group_id) -> ret */
+static PyObject *rt_set_group(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_id", INT32}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.set_group", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSetGroup((int32_t)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.get_group_count() -> (count, ret) */
+static PyObject *rt_get_group_count(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.get_group_count", NULL, 0, args, NULL))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetGroupCount(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.create_group_info() -> group_info */
+static PyObject *rt_create_group_info(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.create_group_info", NULL, 0, args, NULL))
+		return NULL;
+	aclrtGroupInfo * ret;
+	BEGIN_CALL
+	ret = aclrtCreateGroupInfo();
+	END_CALL
+	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
+}
+
+/* acl.rt.destroy_group_info(group_info) -> ret */
+static PyObject *rt_destroy_group_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_info", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.destroy_group_info", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtDestroyGroupInfo((aclrtGroupInfo*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.get_all_group_info(group_info) -> ret */
+static PyObject *rt_get_all_group_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_info", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_all_group_info", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetAllGroupInfo((aclrtGroupInfo*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.cmo_async(src, size, cmo_type, stream) -> ret */
 static PyObject *rt_cmo_async(PyObject *self, PyObject *args)
 {
@@ -3479,6 +3551,16 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
 	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
 	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
+	{"set_group", rt_set_group, METH_VARARGS,
+	 "set_group($module, group_id, /)\n--\n\nacl.rt.set_group(group_id) -> ret\n\nChooses the group of cores that work of the current device runs on from now on.\n\nIn C: aclrtSetGroup."},
+	{"get_group_count", rt_get_group_count, METH_VARARGS,
+	 "get_group_count($module, /)\n--\n\nacl.rt.get_group_count() -> (count, ret)\n\nNumber of groups of the current device.\n\nIn C: aclrtGetGroupCount."},
+	{"create_group_info", rt_create_group_info, METH_VARARGS,
+	 "create_group_info($module, /)\n--\n\nacl.rt.create_group_info() -> group_info\n\nMakes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo.\nNULL when there are none, or on any error (other product, no context, no memory).\n\nIn C: aclrtCreateGroupInfo."},
+	{"destroy_group_info", rt_destroy_group_info, METH_VARARGS,
+	 "destroy_group_info($module, group_info, /)\n--\n\nacl.rt.destroy_group_info(group_info) -> ret\n\nFrees the array of aclrtCreateGroupInfo.\n\nIn C: aclrtDestroyGroupInfo."},
+	{"get_all_group_info", rt_get_all_group_info, METH_VARARGS,
+	 "get_all_group_info($module, group_info, /)\n--\n\nacl.rt.get_all_group_info(group_info) -> ret\n\nFills the array with what the driver says about each group.\n\nIn C: aclrtGetAllGroupInfo."},
 	{"cmo_async", rt_cmo_async, METH_VARARGS,
 	 "cmo_async($module, src, size, cmo_type, stream, /)\n--\n\nacl.rt.cmo_async(src, size, cmo_type, stream) -> ret\n\nQueues a cache maintenance operation (prefetch into L2) on a range of device memory.\n\nIn C: aclrtCmoAsync."},
 	{"cmo_get_desc_size", rt_cmo_get_desc_size, METH_VARARGS,
@@ -3516,5 +3598,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xBDAE7904u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x46D03B6Fu);
 }

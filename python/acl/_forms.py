@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0xBDAE7904
+TABLE = 0x46D03B6F
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1044,6 +1044,26 @@ FORMS = (
          (("mode", "int32"),), (("mode", "int32"),), (),
          "code", "", True, True,
          "acl.rt.mdl_ri_capture_thread_exchange_mode(mode) -> (mode, ret)\n\nSets the capture mode of the calling thread to *mode and stores the earlier one in *mode. It says\nwhich captures of others the thread heeds when it makes synchronous copies and fills.\n\nIn C: aclmdlRICaptureThreadExchangeMode. pyACL has no such function."),
+    Form("acl.rt", "set_group", "aclrtSetGroup", "plain",
+         (("group_id", "int32"),), (), (0,),
+         "code", "", True, False,
+         "acl.rt.set_group(group_id) -> ret\n\nChooses the group of cores that work of the current device runs on from now on.\n\nIn C: aclrtSetGroup."),
+    Form("acl.rt", "get_group_count", "aclrtGetGroupCount", "plain",
+         (), (("count", "uint32"),), (-1,),
+         "code", "", True, False,
+         "acl.rt.get_group_count() -> (count, ret)\n\nNumber of groups of the current device.\n\nIn C: aclrtGetGroupCount."),
+    Form("acl.rt", "create_group_info", "aclrtCreateGroupInfo", "plain",
+         (), (), (),
+         "address", "", True, False,
+         "acl.rt.create_group_info() -> group_info\n\nMakes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo.\nNULL when there are none, or on any error (other product, no context, no memory).\n\nIn C: aclrtCreateGroupInfo."),
+    Form("acl.rt", "destroy_group_info", "aclrtDestroyGroupInfo", "plain",
+         (("group_info", "address"),), (), (0,),
+         "code", "", True, False,
+         "acl.rt.destroy_group_info(group_info) -> ret\n\nFrees the array of aclrtCreateGroupInfo.\n\nIn C: aclrtDestroyGroupInfo."),
+    Form("acl.rt", "get_all_group_info", "aclrtGetAllGroupInfo", "plain",
+         (("group_info", "address"),), (), (0,),
+         "code", "", True, False,
+         "acl.rt.get_all_group_info(group_info) -> ret\n\nFills the array with what the driver says about each group.\n\nIn C: aclrtGetAllGroupInfo."),
     Form("acl.rt", "cmo_async", "aclrtCmoAsync", "plain",
          (("src", "address"), ("size", "uint64"), ("cmo_type", "int32"), ("stream", "handle")), (), (0, 1, 2, 3),
          "code", "", True, False,

@@ -3563,42 +3563,39 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 
 /* ==== compute group ==== */
 
 /*
- * Chooses the group of cores that work of the current device runs on from now on. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Chooses the group of cores that work of the current device runs on from now on.
+ * Products: 310P. Errors: 207000, 107002, 107000, 107014.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetGroup(int32_t groupId);
 
 /*
- * Number of groups of the current device. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Number of groups of the current device.
+ * Products: 310P. Errors: 100000, 207000, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupCount(uint32_t* count);
 
 /*
  * Makes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo. NULL when
- * there are none, or on any error (other product, no context, no memory). Not yet built, returns NULL.
+ * there are none, or on any error (other product, no context, no memory).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclrtGroupInfo* aclrtCreateGroupInfo(void);
 
 /*
- * Frees the array of aclrtCreateGroupInfo. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Frees the array of aclrtCreateGroupInfo.
+ * Products: 310P. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Fills the array with what the driver says about each group. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Fills the array with what the driver says about each group.
+ * Products: 310P. Errors: 100000, 207000, 107002, 107014, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Reads one number of one group out of the array. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Reads one number of one group out of the array.
+ * Products: 310P. Errors: 100000, 207000, 107002, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex,
     aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize);
