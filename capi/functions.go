@@ -15,7 +15,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x4cc0d56b
+const fingerprint = 0xc1d1097d
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1330,6 +1330,7 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	386: aclrtNpuClearFloatOverFlowStatus,
 	387: aclplatformGetDeviceInfo,
 	388: aclplatformGetInstructionInfo,
+	389: aclrtProfTrace,
 	418: aclprofCreateStamp,
 	419: aclprofDestroyStamp,
 	420: aclprofPush,
@@ -2668,6 +2669,10 @@ func aclplatformGetDeviceInfo(t *thread, a *slots) uint64 {
 
 func aclplatformGetInstructionInfo(t *thread, a *slots) uint64 {
 	return uint64(t.Done(coreprocess.PlatformGetInstructionInfo(t.Thread, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))))
+}
+
+func aclrtProfTrace(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ProfTrace(t.Thread, core.Addr(a[0]), int32(a[1]), core.Handle(a[2]))))
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {

@@ -1299,6 +1299,7 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	384: {{"stream", 0}},                                                                                                                     // acl.rt.reset_float_overflow_status
 	385: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                          // acl.rt.npu_get_float_over_flow_status
 	386: {{"check_mode", 0}, {"stream", 1}},                                                                                                  // acl.rt.npu_clear_float_over_flow_status
+	389: {{"userdata", 0}, {"length", 1}, {"stream", 2}},                                                                                     // acl.rt.prof_trace
 	418: {},                                                                                                                                  // acl.prof.create_stamp
 	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
 	420: {{"stamp", 0}},                                                                                                                      // acl.prof.push

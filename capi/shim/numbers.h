@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Tells apart tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x4cc0d56bu
+#define ROPEWAY_TABLE 0xc1d1097du
 
 /* One number for each function of the API. */
 enum {

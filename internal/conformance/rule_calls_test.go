@@ -750,6 +750,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclplatformGetInstructionInfo": func(t *core.Thread, a []uint64) *core.Error {
 		return process.PlatformGetInstructionInfo(t, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))
 	},
+	"aclrtProfTrace": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ProfTrace(t, core.Addr(a[0]), int32(a[1]), core.Handle(a[2]))
+	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {
 		return process.ProfRangeStart(t, core.Handle(a[0]), pointer[uint32](a[1]))

@@ -293,9 +293,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTParamInvalid, arg: "stage", text: "is not 0..5", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) < 0 || int32(c.a[0]) > 5 }},
 		{code: abi.ErrRTParamInvalid, arg: "callback", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
-	"aclrtProfTrace": {
-		{code: abi.ErrInvalidParam, arg: "userdata", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
 	"aclrtCacheLastTaskOpInfo": {
 		{code: abi.ErrInvalidParam, arg: "infoPtr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "infoSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},

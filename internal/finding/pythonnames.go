@@ -269,6 +269,7 @@ var pythonNames = map[string]string{
 	"aclrtResetFloatOverflowStatus":               "acl.rt.reset_float_overflow_status",
 	"aclrtNpuGetFloatOverFlowStatus":              "acl.rt.npu_get_float_over_flow_status",
 	"aclrtNpuClearFloatOverFlowStatus":            "acl.rt.npu_clear_float_over_flow_status",
+	"aclrtProfTrace":                              "acl.rt.prof_trace",
 	"aclprofCreateStamp":                          "acl.prof.create_stamp",
 	"aclprofDestroyStamp":                         "acl.prof.destroy_stamp",
 	"aclprofPush":                                 "acl.prof.push",

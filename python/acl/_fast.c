@@ -3065,6 +3065,21 @@ static PyObject *rt_npu_clear_float_over_flow_status(PyObject *self, PyObject *a
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.prof_trace(userdata, length, stream) -> ret */
+static PyObject *rt_prof_trace(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"userdata", ADDRESS}, {"length", INT32}, {"stream", HANDLE}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.prof_trace", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtProfTrace((void*)a[0], (int32_t)a[1], (aclrtStream)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.prof.create_stamp() -> stamp */
 static PyObject *prof_create_stamp(PyObject *self, PyObject *args)
 {
@@ -3575,6 +3590,8 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "npu_get_float_over_flow_status($module, output_addr, output_size, check_mode, stream, /)\n--\n\nacl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret\n\nQueues a read of the overflow counter. outputAddr is device memory that holds the device address\nwhere the 64 bytes go.\n\nIn C: aclrtNpuGetFloatOverFlowStatus. pyACL has no such function."},
 	{"npu_clear_float_over_flow_status", rt_npu_clear_float_over_flow_status, METH_VARARGS,
 	 "npu_clear_float_over_flow_status($module, check_mode, stream, /)\n--\n\nacl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret\n\nQueues clearing of the overflow counter.\n\nIn C: aclrtNpuClearFloatOverFlowStatus. pyACL has no such function."},
+	{"prof_trace", rt_prof_trace, METH_VARARGS,
+	 "prof_trace($module, userdata, length, stream, /)\n--\n\nacl.rt.prof_trace(userdata, length, stream) -> ret\n\nQueues a marker for the profiler.\n\nIn C: aclrtProfTrace. pyACL has no such function."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -3598,5 +3615,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x46D03B6Fu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xA9411A63u);
 }

@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x46D03B6F
+TABLE = 0xA9411A63
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1092,6 +1092,10 @@ FORMS = (
          (("check_mode", "uint32"), ("stream", "handle")), (), (0, 1),
          "code", "", True, True,
          "acl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret\n\nQueues clearing of the overflow counter.\n\nIn C: aclrtNpuClearFloatOverFlowStatus. pyACL has no such function."),
+    Form("acl.rt", "prof_trace", "aclrtProfTrace", "plain",
+         (("userdata", "address"), ("length", "int32"), ("stream", "handle")), (), (0, 1, 2),
+         "code", "", True, True,
+         "acl.rt.prof_trace(userdata, length, stream) -> ret\n\nQueues a marker for the profiler.\n\nIn C: aclrtProfTrace. pyACL has no such function."),
     Form("acl.prof", "create_stamp", "aclprofCreateStamp", "plain",
          (), (), (),
          "address", "", True, False,

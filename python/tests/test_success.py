@@ -293,6 +293,7 @@ def end(call, dev, host, s):
     call("acl.rt.cmo_async", dev, SIZE, acl.ACL_RT_CMO_TYPE_PREFETCH, s)
     same(call("acl.rt.cmo_get_desc_size"), 32)
     call("acl.rt.cmo_set_desc", dev, dev, SIZE)
+    call("acl.rt.prof_trace", host, 18, s)
     call("acl.rt.reset_float_overflow_status", s)
     call("acl.rt.get_float_overflow_status", dev, 64, s)
     call("acl.rt.npu_clear_float_over_flow_status", 0, s)

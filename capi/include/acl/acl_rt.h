@@ -3674,8 +3674,8 @@ ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode
 /* ==== other ==== */
 
 /*
- * Queues a marker for the profiler. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Queues a marker for the profiler.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107017, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
 

@@ -1,7 +1,7 @@
 /*
  * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
- * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B" and
- * "A3" are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3" and
+ * "RC" (a 310P) are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
  */
 #include "proof.h"
 
@@ -23,6 +23,8 @@ void functions_threads(void);
 void functions_marks(void);
 void functions_older(void);
 void functions_overflow(void);
+void functions_platform(void);
+void functions_groups(void);
 void functions_cmo(void);
 void functions_barriers(void);
 void functions_signals(void);
@@ -46,6 +48,8 @@ static void functions_more(char **argv)
 		functions_simt();
 	} else if (strcmp(argv[1], "310B") == 0) {
 		functions_barriers();
+	} else if (strcmp(argv[1], "RC") == 0) {
+		functions_groups();
 	} else if (strcmp(argv[1], "A3") == 0) {
 		functions_links();
 		functions_sharing(argv[0], true);
@@ -54,6 +58,7 @@ static void functions_more(char **argv)
 	} else {
 		functions_overflow();
 		functions_cmo();
+		functions_platform();
 		functions_signals();
 		functions_pools();
 		functions_mapping();

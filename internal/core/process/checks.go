@@ -446,3 +446,26 @@ func checkPlatformGetInstructionInfo(t *core.Thread, typ abi.PlatformCoreType, i
 	}
 	return nil
 }
+
+func checkProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtProfTrace"
+	if userdata == 0 { // 1
+		err = core.IsNull(api, "userdata")
+		return
+	}
+	if length <= 0 || length > 18 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "length", "is at most 0 or > 18; it is %d", length)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
