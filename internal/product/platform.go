@@ -1,20 +1,31 @@
 package product
 
-// What the vendor's platform library knows of products: one text for each aclplatformDevInfo, "" where it has none. The
-// chip's name is Product.Chip.
-var platforms = map[string][17]string{
-	"A2":   p910B,
-	"A3":   p910B,
-	"950":  {"36", "253952", "36", "72", "134217728", "137438953472", "1800", "1800", "4096", "65536", "65536", "262144", "524288", chip, "AIC-C-310", "3510", "0"},
-	"310B": {"1", "253952", "1", "1", "4194304", "34359738368", "1224", "1224", "1024", "65536", "65536", "131072", "1048576", chip, "AIC-M-300", "3002", "0"},
-	"310P": {"8", "262144", "", "7", "16777216", "24000000000", "1060", "1000", "", "65536", "65536", "262144", "1048576", chip, "AIC-M-200", "2002", "0"},
-	"910":  {"32", "262144", "", "0", "33554432", "", "1000", "", "", "65536", "65536", "262144", "1048576", chip, "AIC-C-100", "1001", ""},
+// What the vendor's platform library knows of products: a text for each aclplatformDevInfo, "" where it has none.
+var platform = [...][5]string{ // A2 and A3, 950, 310B, 310P, 910
+	{"24", "36", "1", "8", "32"},                                      // AI cores
+	{"196608", "253952", "253952", "262144", "262144"},                // unified buffer
+	{"24", "36", "1", "", ""},                                         // cube cores
+	{"48", "72", "1", "7", "0"},                                       // vector cores
+	{"201326592", "134217728", "4194304", "16777216", "33554432"},     // L2
+	{"68719476736", "137438953472", "34359738368", "24000000000", ""}, // memory
+	{"1850", "1800", "1224", "1060", "1000"},                          // MHz of cube cores
+	{"", "1800", "1224", "1000", ""},                                  // MHz of vector cores
+	{"1024", "4096", "1024", "", ""},                                  // bias table
+	{"65536", "65536", "65536", "65536", "65536"},                     // L0A
+	{"65536", "65536", "65536", "65536", "65536"},                     // L0B
+	{"131072", "262144", "131072", "262144", "262144"},                // L0C
+	{"524288", "524288", "1048576", "1048576", "1048576"},             // L1
+	{}, // name of the chip: Product.Chip
+	{"AIC-C-220", "AIC-C-310", "AIC-M-300", "AIC-M-200", "AIC-C-100"}, // version of the cores
+	{"2201", "3510", "3002", "2002", "1001"},                          // architecture
+	{"", "0", "0", "0", ""},                                           // type of memory
 }
 
-var p910B = [17]string{"24", "196608", "24", "48", "201326592", "68719476736", "1850", "", "1024", "65536", "65536", "131072", "524288", chip, "AIC-C-220", "2201", ""}
+// platformColumn is where a product stands in platform.
+var platformColumn = map[string]int{"A2": 0, "A3": 0, "950": 1, "310B": 2, "310P": 3, "910": 4}
 
-// chip stands for the name of the chip.
-const chip = "chip"
+// platformChip is the row of the chip's name.
+const platformChip = 13
 
 // instructions are the data types of instructions, by name; those of others are not known.
 var instructions = map[string]string{
@@ -24,14 +35,14 @@ var instructions = map[string]string{
 
 // Platform is what the platform library says about the product; "" if it has no such value.
 func (p *Product) Platform(info int) string {
-	values, ok := platforms[p.Name]
-	if !ok || info < 0 || info >= len(values) {
+	column, ok := platformColumn[p.Name]
+	switch {
+	case !ok || info < 0 || info >= len(platform):
 		return ""
-	}
-	if values[info] == chip {
+	case info == platformChip:
 		return p.Chip
 	}
-	return values[info]
+	return platform[info][column]
 }
 
 // Instruction is the data types of an instruction; "" if it is not known.
