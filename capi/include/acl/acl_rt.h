@@ -2240,8 +2240,8 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*
  * Waits until all tasks queued on the stream so far are done and returns the first task error.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, 207017, and
- * others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207017, and others
+ * passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 

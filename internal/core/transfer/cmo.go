@@ -3,6 +3,7 @@ package transfer
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -105,12 +106,58 @@ func CmoSetDesc(t *core.Thread, cmoDesc, src core.Addr, size uint64) *core.Error
 	return poke(t, api, cmoDesc, b)
 }
 
-// CmoAsyncWithDesc is aclrtCmoAsyncWithDesc.
+// CmoAsyncWithDesc is aclrtCmoAsyncWithDesc: the descriptor is read when the task runs, each time. The call itself
+// clears its head, unordered with the stream; that is no access of the program.
 func CmoAsyncWithDesc(t *core.Thread, cmoDesc core.Addr, cmoType abi.CmoType, stream core.Handle,
 	reserve core.Addr) *core.Error {
-	_, _, err := checkCmoAsyncWithDesc(t, cmoDesc, cmoType, stream, reserve)
-	return err
+	const api = "aclrtCmoAsyncWithDesc"
+	s, _, err := checkCmoAsyncWithDesc(t, cmoDesc, cmoType, stream, reserve)
+	if err != nil {
+		return err
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	op, e := describedCmo(t.Runtime, cmoDesc, cmoType)
+	if e != nil {
+		return core.FromDriver(api, "cmoDesc", e)
+	}
+	return s.Launch(api, t, core.Task{Op: op, Kind: observe.Prefetch})
 }
+
+// describedCmo clears the head of a descriptor, and makes the operation that it will describe.
+func describedCmo(rt *core.Runtime, desc core.Addr, cmoType abi.CmoType) (op driver.Op, err error) {
+	l, size, head := layout(rt), uint64(rt.Product.DescSize), uint64(headBytes)
+	if l == driver.Desc64 {
+		head = headBytes64
+	}
+	base := driver.Base(rt.Driver)
+	if err := base.Run(driver.Op{Kind: driver.OpFill, Dst: desc, N: head, Width: 1}); err != nil {
+		return op, err
+	}
+	op = driver.Op{Kind: driver.OpCompute, Src: desc, N: size, Work: nothing}
+	if cmoType == abi.CmoTypePrefetch {
+		op.Work = func() error {
+			b := make([]byte, size)
+			err := base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: desc, N: size})
+			runtime.KeepAlive(b)
+			if err != nil {
+				return err
+			}
+			return prefetch(rt, core.Addr(binary.LittleEndian.Uint64(b[l.Src:])),
+				uint64(binary.LittleEndian.Uint32(b[l.Length:])), never)
+		}
+	}
+	return op, nil
+}
+
+// Bytes at the beginning of a descriptor that the call clears, of 32 bytes and of 64.
+const (
+	headBytes   = 8
+	headBytes64 = 28
+)
+
+func never() bool { return false }
 
 // CmoAsyncWithBarrier is aclrtCmoAsyncWithBarrier.
 func CmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, barrierID uint32,

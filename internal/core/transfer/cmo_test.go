@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 	"testing"
@@ -42,33 +43,41 @@ func (d *seen) total(t *testing.T, start uintptr) (n uint64) {
 	return n
 }
 
-// TestPrefetchReads: a prefetch reads the memory in the order of its stream, no more of it than there is or a cache
-// holds, and other operations do not.
-func TestPrefetchReads(t *testing.T) {
+// watched is a runtime on a driver that notes what the host computes on, with device memory of a size.
+func watched(t *testing.T, name string, size uint64) (*core.Thread, *seen, core.Addr) {
+	t.Helper()
 	base, err := soft.New(soft.Options{Devices: 1, Memory: 128 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := product.Find("A2", "")
+	p, err := product.Find(name, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &seen{Driver: base}
 	rt := core.New(core.Options{Driver: d, Product: p})
-	defer rt.Close() //nolint:errcheck // tested elsewhere
+	t.Cleanup(func() { rt.Close() }) //nolint:errcheck // tested elsewhere
 	th := rt.NewThread(1)
+	if err := th.SetDevice(0); err != nil {
+		t.Fatal(err)
+	}
+	at, err := th.Current().Device.Opened.Load().Alloc(size, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return th, d, at
+}
+
+// TestPrefetchReads: a prefetch reads the memory in the order of its stream, no more of it than there is or a cache
+// holds, and other operations do not.
+func TestPrefetchReads(t *testing.T) {
+	const size = 48 << 20
+	th, d, at := watched(t, "A2", size)
 	ok := func(err *core.Error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	ok(th.SetDevice(0))
-	dev := th.Current().Device.Opened.Load()
-	const size = 48 << 20
-	at, err := dev.Alloc(size, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, tt := range []struct {
 		kind         abi.CmoType
@@ -96,6 +105,55 @@ func TestPrefetchReads(t *testing.T) {
 		if got := d.total(t, at+tt.offset); got != tt.wantBytes || early != 0 {
 			t.Errorf("%v of %d bytes at %d reads %d, want %d; %d parts before its turn", tt.kind, tt.n, tt.offset, got,
 				tt.wantBytes, early)
+		}
+	}
+}
+
+// TestPrefetchDescribed: what a descriptor says counts when the task runs, each time; making the task clears the head.
+func TestPrefetchDescribed(t *testing.T) {
+	for name, head := range map[string]int{"A2": 8, "950": 28} {
+		th, d, at := watched(t, name, 1<<20)
+		rt := th.Runtime
+		write := func(b []byte) {
+			t.Helper()
+			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: at, Src: core.AddrOf(b), N: uint64(len(b))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(bytes.Repeat([]byte{0xFF}, 128))
+		op, err := describedCmo(rt, at, abi.CmoTypePrefetch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		desc := make([]byte, 128)
+		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(desc), Src: at, N: 128}); err != nil {
+			t.Fatal(err)
+		}
+		if want := append(make([]byte, head), bytes.Repeat([]byte{0xFF}, 128-head)...); !bytes.Equal(desc, want) {
+			t.Errorf("%s: %x", name, desc)
+		}
+		for _, n := range []uint64{100_000, 5} { // changed between two runs
+			if err := CmoSetDesc(th, at, at+4096, n); err != nil {
+				t.Fatal(err)
+			}
+			if err := op.Work(); err != nil {
+				t.Fatal(err)
+			}
+			if got := d.total(t, at+4096); got != n {
+				t.Errorf("%s: %d bytes were read, want %d", name, got, n)
+			}
+		}
+		for _, kind := range []abi.CmoType{abi.CmoTypeWriteback, abi.CmoTypeInvalid, abi.CmoTypeFlush} {
+			other, err := describedCmo(rt, at, kind)
+			if err == nil {
+				err = other.Work()
+			}
+			if err != nil || d.views != nil {
+				t.Errorf("%s: %v reads %d parts: %v", name, kind, len(d.views), err)
+			}
+		}
+		if _, err := describedCmo(rt, 0x123456, abi.CmoTypePrefetch); err == nil {
+			t.Error("a descriptor in no memory")
 		}
 	}
 }
