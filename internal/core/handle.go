@@ -23,12 +23,12 @@ const (
 	PoolKind
 	AllocatorKind
 	StampKind
+	GroupsKind
 	BinaryKind
 	BinaryObjectKind
 	FunctionKind
 	ArgsKind
 	ParamKind
-	GroupsKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

@@ -65,7 +65,7 @@ func (s *Stream) ReportOverflow() error {
 	if !s.CountsOverflow() {
 		return s.pokeOverflow(1)
 	}
-	s.overflows.Add(1)
+	s.spills.Add(1)
 	if s.overflow.Load() != 0 {
 		return overflowed{}
 	}
@@ -88,7 +88,7 @@ func (s *Stream) WriteOverflow(to Addr) error {
 		return base.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: s.Context.overflow.Load(), N: OverflowBytes})
 	}
 	status := make([]byte, OverflowBytes)
-	binary.LittleEndian.PutUint64(status, s.overflows.Load())
+	binary.LittleEndian.PutUint64(status, s.spills.Load())
 	err := base.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: AddrOf(status), N: OverflowBytes})
 	runtime.KeepAlive(status)
 	return err
@@ -97,7 +97,7 @@ func (s *Stream) WriteOverflow(to Addr) error {
 // ClearOverflow clears the status of the stream, or of its context. It is called by a task of the stream.
 func (s *Stream) ClearOverflow() error {
 	if s.CountsOverflow() {
-		s.overflows.Store(0)
+		s.spills.Store(0)
 		return nil
 	}
 	return driver.Base(s.Runtime.Driver).Run(driver.Op{Kind: driver.OpFill, Dst: s.Context.overflow.Load(),

@@ -20,18 +20,18 @@ type Stream struct {
 	queue   driver.Queue        // immutable
 	prompt  driver.InlineCopier // immutable; the queue, if somebody observes it and it is one
 
-	Tasks     atomic.Uint64           // number of the last task submitted: see task
-	failure   atomic.Pointer[failure] // first failure since the last synchronisation
-	aborts    atomic.Uint32           // how often the stream was aborted, wrapping
-	drops     atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
-	ending    atomic.Bool             // someone destroys it
-	ended     chan struct{}           // immutable; closed when it is destroyed
-	stops     atomic.Bool             // STOP_ON_FAILURE
-	overflow  atomic.Uint32           // overflow switch
-	overflows atomic.Uint64           // tasks that overflowed since it was cleared
-	priority  atomic.Uint32
-	Frees     StreamFrees // of memory of pools
-	Limits    coreLimits
+	Tasks    atomic.Uint64           // number of the last task submitted: see task
+	failure  atomic.Pointer[failure] // first failure since the last synchronisation
+	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
+	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
+	ending   atomic.Bool             // someone destroys it
+	ended    chan struct{}           // immutable; closed when it is destroyed
+	stops    atomic.Bool             // STOP_ON_FAILURE
+	overflow atomic.Uint32           // overflow switch
+	spills   atomic.Uint64           // tasks whose floats overflowed since it was cleared
+	priority atomic.Uint32
+	Frees    StreamFrees // of memory of pools
+	Limits   coreLimits
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
