@@ -24,6 +24,7 @@ const (
 	ErrRTAddrUnaligned            Code = 107008 // Address not aligned as needed.
 	ErrRTStreamSubscribe          Code = 107011 // Stream subscription conflict: already subscribed, not subscribed, or used by the other callback mechanism.
 	ErrRTThreadSubscribe          Code = 107012 // Thread subscription conflict: thread not subscribed, or subscribed in an incompatible way.
+	ErrRTGroupNotCreate           Code = 107014 // The group does not exist.
 	ErrRTStreamNoCbReg            Code = 107015 // A callback was launched on a stream no thread has subscribed.
 	ErrRTInvalidMemoryType        Code = 107016 // Memory attribute or type out of range.
 	ErrRTInvalidHandle            Code = 107017 // A handle is not a live object of the expected kind (destroyed, garbage, or another kind).
@@ -68,6 +69,7 @@ const (
 	ErrRTNoEventResource      Code = 207007 // No event id left.
 	ErrRTNoStreamResource     Code = 207008 // No stream id left.
 	ErrRTNoNotifyResource     Code = 207009 // No notify id left.
+	ErrRTOverFlow             Code = 207017 // Floating-point overflow was detected.
 	ErrRTLinkTypeNotSupported Code = 207021 // The requested interconnect link type is not available.
 )
 

@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xd2a7292e
+const fingerprint = 0xcf3a2b27
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1337,6 +1337,25 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	368: aclrtLaunchKernelWithArgsArray,
 	369: aclrtLaunchSIMTKernelWithArgsArray,
 	370: aclrtLaunchSIMTKernelWithHostArgs,
+	371: aclrtSetGroup,
+	372: aclrtGetGroupCount,
+	373: aclrtCreateGroupInfo,
+	374: aclrtDestroyGroupInfo,
+	375: aclrtGetAllGroupInfo,
+	376: aclrtGetGroupInfoDetail,
+	377: aclrtCmoAsync,
+	378: aclrtCmoAsyncWithBarrier,
+	379: aclrtCmoWaitBarrier,
+	380: aclrtCmoGetDescSize,
+	381: aclrtCmoSetDesc,
+	382: aclrtCmoAsyncWithDesc,
+	383: aclrtGetFloatOverflowStatus,
+	384: aclrtResetFloatOverflowStatus,
+	385: aclrtNpuGetFloatOverFlowStatus,
+	386: aclrtNpuClearFloatOverFlowStatus,
+	387: aclplatformGetDeviceInfo,
+	388: aclplatformGetInstructionInfo,
+	389: aclrtProfTrace,
 	418: aclprofCreateStamp,
 	419: aclprofDestroyStamp,
 	420: aclprofPush,
@@ -2699,6 +2718,82 @@ func aclrtLaunchSIMTKernelWithArgsArray(t *thread, a *slots) uint64 {
 
 func aclrtLaunchSIMTKernelWithHostArgs(t *thread, a *slots) uint64 {
 	return uint64(t.Done(launch.LaunchSIMTKernelWithHostArgs(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])))
+}
+
+func aclrtSetGroup(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.SetGroup(t.Thread, int32(a[0]))))
+}
+
+func aclrtGetGroupCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetGroupCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func aclrtCreateGroupInfo(t *thread, _ *slots) uint64 {
+	return uint64(coreprocess.CreateGroupInfo(t.Thread))
+}
+
+func aclrtDestroyGroupInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.DestroyGroupInfo(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtGetAllGroupInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetAllGroupInfo(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtGetGroupInfoDetail(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetGroupInfoDetail(t.Thread, core.Handle(a[0]), int32(a[1]), abi.GroupAttr(a[2]), core.Addr(a[3]), a[4], pointer[uint64](a[5]))))
+}
+
+func aclrtCmoAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsync(t.Thread, core.Addr(a[0]), a[1], abi.CmoType(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtCmoAsyncWithBarrier(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsyncWithBarrier(t.Thread, core.Addr(a[0]), a[1], abi.CmoType(a[2]), uint32(a[3]), core.Handle(a[4]))))
+}
+
+func aclrtCmoWaitBarrier(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoWaitBarrier(t.Thread, pointer[abi.BarrierTaskInfo](a[0]), core.Handle(a[1]), uint32(a[2]))))
+}
+
+func aclrtCmoGetDescSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoGetDescSize(t.Thread, pointer[uint64](a[0]))))
+}
+
+func aclrtCmoSetDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoSetDesc(t.Thread, core.Addr(a[0]), core.Addr(a[1]), a[2])))
+}
+
+func aclrtCmoAsyncWithDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(transfer.CmoAsyncWithDesc(t.Thread, core.Addr(a[0]), abi.CmoType(a[1]), core.Handle(a[2]), core.Addr(a[3]))))
+}
+
+func aclrtGetFloatOverflowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.GetFloatOverflowStatus(t.Thread, core.Addr(a[0]), a[1], core.Handle(a[2]))))
+}
+
+func aclrtResetFloatOverflowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ResetFloatOverflowStatus(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtNpuGetFloatOverFlowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.NpuGetFloatOverFlowStatus(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtNpuClearFloatOverFlowStatus(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.NpuClearFloatOverFlowStatus(t.Thread, uint32(a[0]), core.Handle(a[1]))))
+}
+
+func aclplatformGetDeviceInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.PlatformGetDeviceInfo(t.Thread, abi.PlatformDevInfo(a[0]), pointer[byte](a[1]), uint32(a[2]))))
+}
+
+func aclplatformGetInstructionInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.PlatformGetInstructionInfo(t.Thread, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))))
+}
+
+func aclrtProfTrace(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ProfTrace(t.Thread, core.Addr(a[0]), int32(a[1]), core.Handle(a[2]))))
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {

@@ -1299,6 +1299,19 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	300: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_get_id
 	303: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_debug_print
 	313: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_update
+	371: {{"group_id", 0}},                                                                                                                   // acl.rt.set_group
+	372: {},                                                                                                                                  // acl.rt.get_group_count
+	373: {},                                                                                                                                  // acl.rt.create_group_info
+	374: {{"group_info", 0}},                                                                                                                 // acl.rt.destroy_group_info
+	375: {{"group_info", 0}},                                                                                                                 // acl.rt.get_all_group_info
+	377: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                           // acl.rt.cmo_async
+	380: {},                                                                                                                                  // acl.rt.cmo_get_desc_size
+	381: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                          // acl.rt.cmo_set_desc
+	383: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                             // acl.rt.get_float_overflow_status
+	384: {{"stream", 0}},                                                                                                                     // acl.rt.reset_float_overflow_status
+	385: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                          // acl.rt.npu_get_float_over_flow_status
+	386: {{"check_mode", 0}, {"stream", 1}},                                                                                                  // acl.rt.npu_clear_float_over_flow_status
+	389: {{"userdata", 0}, {"length", 1}, {"stream", 2}},                                                                                     // acl.rt.prof_trace
 	418: {},                                                                                                                                  // acl.prof.create_stamp
 	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
 	420: {{"stamp", 0}},                                                                                                                      // acl.prof.push

@@ -30,6 +30,8 @@ var more = []part{
 	{"kernels", nil},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
+	{"310B", []string{"ROPEWAY_PRODUCT=310B"}},
+	{"RC", []string{"ROPEWAY_PRODUCT=310P", "ROPEWAY_FORM=RC"}},
 }
 
 // TestFunctions proves of every core function outside the copy family that it does something and refuses something.

@@ -268,4 +268,24 @@ func proveMarks() {
 			e.Errorf("%+v, %+v", r, k)
 		}
 	})
+
+	behaves("aclrtProfTrace", func(e *env) {
+		o, seen := e.recorded()
+		s, data := o.stream(), []byte{5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0}
+		o.ok(process.ProfTrace(o.th, core.AddrOf(data), 18, s))
+		o.ok(process.ProfTrace(o.th, core.AddrOf(data), 9, s)) // what is missing counts as 0
+		o.ok(o.th.SynchronizeStream(s))
+		if r, k := seen.ranges, seen.tasks; len(r) != 2 || len(k) != 2 || k[0].Kind != observe.Mark ||
+			r[0].Text != "trace 5, model 6, tag 7" || r[1].Text != "trace 5, model 6, tag 0" ||
+			r[0].Marker != (observe.At{Stream: k[0].Stream, Number: k[0].Number}) {
+			e.Errorf("%+v, %+v", r, k)
+		}
+		plain, release := e.blocked() // a task also where nobody records
+		e.ok(process.ProfTrace(e.th, core.AddrOf(data), 18, plain))
+		var status abi.StreamStatus
+		e.ok(e.th.StreamQuery(plain, &status))
+		is(e, "queued", status, abi.StreamStatusNotReady)
+		release()
+		e.ok(e.th.SynchronizeStream(plain))
+	})
 }

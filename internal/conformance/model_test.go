@@ -116,9 +116,10 @@ func (e *env) tasksOf(m core.Handle) []core.Handle {
 func (e *env) copies(th *core.Thread) map[string]func() *core.Error {
 	dev, host := e.device(4096), e.pinned(4096)
 	return map[string]func() *core.Error{
-		"aclrtMemcpy":   func() *core.Error { return transfer.Memcpy(th, dev, 64, host, 64, h2d) },
-		"aclrtMemset":   func() *core.Error { return transfer.Memset(th, dev, 64, 1, 64) },
-		"aclrtMemcpy2d": func() *core.Error { return transfer.Memcpy2d(th, dev, 64, host, 64, 8, 8, h2d) },
+		"aclrtMemcpy":     func() *core.Error { return transfer.Memcpy(th, dev, 64, host, 64, h2d) },
+		"aclrtMemset":     func() *core.Error { return transfer.Memset(th, dev, 64, 1, 64) },
+		"aclrtMemcpy2d":   func() *core.Error { return transfer.Memcpy2d(th, dev, 64, host, 64, 8, 8, h2d) },
+		"aclrtCmoSetDesc": func() *core.Error { return transfer.CmoSetDesc(th, dev, dev, 64) },
 	}
 }
 
@@ -175,6 +176,7 @@ func init() {
 	prove("aclrtMemcpy", 10, refusedBy("aclrtMemcpy"))
 	prove("aclrtMemcpy2d", 12, refusedBy("aclrtMemcpy2d"))
 	prove("aclrtMemset", 5, refusedBy("aclrtMemset"))
+	prove("aclrtCmoSetDesc", 7, refusedBy("aclrtCmoSetDesc"))
 	prove("aclrtMemcpyAsync", 17, func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		return transfer.MemcpyAsync(e.th, e.device(64), 64, e.pageable(64), 64, h2d, s)

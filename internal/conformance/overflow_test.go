@@ -4,9 +4,6 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/process"
-	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
-	"ropeway/internal/driver/faulty"
 )
 
 // limitOf is what aclrtDeviceGetLimit says.
@@ -90,44 +87,4 @@ func init() {
 	})
 
 	prove("aclrtDeviceL2CacheFlush", 3, func(e *env) *core.Error { return process.DeviceL2CacheFlush(e.th, 0) })
-
-	behaves("aclrtGetOverflowStatus", func(e *env) {
-		want := make([]byte, 80)
-		for i := 64; i < 80; i++ {
-			want[i] = 0x5A
-		}
-		for _, s := range []core.Handle{e.stream(), 0} {
-			p := e.device(80)
-			e.ok(transfer.Memset(e.th, p, 80, 0x5A, 80))
-			release := e.block(s)
-			e.ok(process.GetOverflowStatus(e.th, p, 64, s))
-			is(e, "in order of the stream", e.read(p, 1)[0], 0x5A)
-			release()
-			e.ok(e.th.SynchronizeStream(s))
-			e.holds(p, want)
-		}
-		p := e.pinned(64) // found out when the task runs
-		bytes(p, 64)[0] = 7
-		e.ok(process.GetOverflowStatus(e.th, p, 64, 0))
-		e.want(e.th.SynchronizeStream(0), abi.ErrRTSysDma)
-		is(e, "host memory", bytes(p, 64)[0], 7)
-		e.faults.Fail(faulty.Task, 1, driver.ErrLost)
-		e.ok(process.GetOverflowStatus(e.th, e.device(64), 64, 0))
-		e.want(e.th.SynchronizeStream(0), abi.ErrRTLostHeartbeat)
-		d := e.device(64)
-		e.want(e.whileAborting(func() *core.Error { return process.GetOverflowStatus(e.th, d, 64, 0) }),
-			abi.ErrRTDeviceTaskAbort)
-	})
-
-	behaves("aclrtResetOverflowStatus", func(e *env) {
-		s, release := e.blocked()
-		e.ok(process.ResetOverflowStatus(e.th, s))
-		var status abi.StreamStatus
-		e.ok(e.th.StreamQuery(s, &status))
-		is(e, "queued", status, abi.StreamStatusNotReady)
-		release()
-		e.ok(e.th.SynchronizeStream(s))
-		e.ok(process.ResetOverflowStatus(e.th, 0))
-		e.ok(e.th.SynchronizeStream(0))
-	})
 }

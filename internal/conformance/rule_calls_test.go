@@ -826,6 +826,50 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtLaunchSIMTKernelWithHostArgs": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.LaunchSIMTKernelWithHostArgs(t, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])
 	},
+	"aclrtSetGroup":         func(t *core.Thread, a []uint64) *core.Error { return process.SetGroup(t, int32(a[0])) },
+	"aclrtGetGroupCount":    func(t *core.Thread, a []uint64) *core.Error { return process.GetGroupCount(t, pointer[uint32](a[0])) },
+	"aclrtDestroyGroupInfo": func(t *core.Thread, a []uint64) *core.Error { return process.DestroyGroupInfo(t, core.Handle(a[0])) },
+	"aclrtGetAllGroupInfo":  func(t *core.Thread, a []uint64) *core.Error { return process.GetAllGroupInfo(t, core.Handle(a[0])) },
+	"aclrtGetGroupInfoDetail": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetGroupInfoDetail(t, core.Handle(a[0]), int32(a[1]), abi.GroupAttr(a[2]), core.Addr(a[3]), a[4], pointer[uint64](a[5]))
+	},
+	"aclrtCmoAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.CmoAsync(t, core.Addr(a[0]), a[1], abi.CmoType(a[2]), core.Handle(a[3]))
+	},
+	"aclrtCmoAsyncWithBarrier": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.CmoAsyncWithBarrier(t, core.Addr(a[0]), a[1], abi.CmoType(a[2]), uint32(a[3]), core.Handle(a[4]))
+	},
+	"aclrtCmoWaitBarrier": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.CmoWaitBarrier(t, pointer[abi.BarrierTaskInfo](a[0]), core.Handle(a[1]), uint32(a[2]))
+	},
+	"aclrtCmoGetDescSize": func(t *core.Thread, a []uint64) *core.Error { return transfer.CmoGetDescSize(t, pointer[uint64](a[0])) },
+	"aclrtCmoSetDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.CmoSetDesc(t, core.Addr(a[0]), core.Addr(a[1]), a[2])
+	},
+	"aclrtCmoAsyncWithDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return transfer.CmoAsyncWithDesc(t, core.Addr(a[0]), abi.CmoType(a[1]), core.Handle(a[2]), core.Addr(a[3]))
+	},
+	"aclrtGetFloatOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetFloatOverflowStatus(t, core.Addr(a[0]), a[1], core.Handle(a[2]))
+	},
+	"aclrtResetFloatOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ResetFloatOverflowStatus(t, core.Handle(a[0]))
+	},
+	"aclrtNpuGetFloatOverFlowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.NpuGetFloatOverFlowStatus(t, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+	},
+	"aclrtNpuClearFloatOverFlowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return process.NpuClearFloatOverFlowStatus(t, uint32(a[0]), core.Handle(a[1]))
+	},
+	"aclplatformGetDeviceInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return process.PlatformGetDeviceInfo(t, abi.PlatformDevInfo(a[0]), pointer[byte](a[1]), uint32(a[2]))
+	},
+	"aclplatformGetInstructionInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return process.PlatformGetInstructionInfo(t, abi.PlatformCoreType(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), uint32(a[3]))
+	},
+	"aclrtProfTrace": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ProfTrace(t, core.Addr(a[0]), int32(a[1]), core.Handle(a[2]))
+	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {
 		return process.ProfRangeStart(t, core.Handle(a[0]), pointer[uint32](a[1]))

@@ -24,7 +24,7 @@ type Context struct {
 	failed  atomic.Int32 // code of the failure that stopped it; 0 while it works
 	stops   atomic.Bool  // a stream asked for STOP_ON_FAILURE
 
-	overflow atomic.Uintptr // device address of the overflow flag, 0 until asked for
+	overflow atomic.Uintptr // device address of the overflow buffer, 0 until asked for
 
 	calls sync.Mutex // held while a host function of the context runs: there is one thread for them
 
@@ -235,43 +235,6 @@ func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32
 	})
 	return nil
 }
-
-// CtxGetFloatOverflowAddr is aclrtCtxGetFloatOverflowAddr. The flag is a cell of device memory that is always 0: the
-// runtime has no kernels that could overflow.
-func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
-	const api = "aclrtCtxGetFloatOverflowAddr"
-	c, err := t.checkCtxGetFloatOverflowAddr(overflowAddr)
-	if err != nil {
-		return err
-	}
-	if c.overflow.Load() == 0 {
-		if err := c.makeOverflowFlag(); err != nil {
-			return FromDriver(api, "", err)
-		}
-	}
-	*overflowAddr = c.overflow.Load()
-	return nil
-}
-
-// makeOverflowFlag takes a cell of device memory for the flag; it goes with the context.
-func (c *Context) makeOverflowFlag() error {
-	d := c.Device.Opened.Load()
-	if d == nil {
-		return driver.ErrLost // the context was destroyed meanwhile
-	}
-	a, err := d.Alloc(OverflowBytes, driver.PageNormal)
-	if err != nil {
-		return err
-	}
-	err = c.Runtime.Driver.Run(driver.Op{Kind: driver.OpFill, Dst: a, N: OverflowBytes, Width: 1})
-	if err != nil || !c.overflow.CompareAndSwap(0, a) {
-		d.Free(a) //nolint:errcheck // it was allocated just now
-	}
-	return err
-}
-
-// OverflowBytes is the size of an overflow flag.
-const OverflowBytes = 64
 
 // Aborting refuses work while the device of the context drops its tasks.
 func (c *Context) Aborting(api string) *Error {

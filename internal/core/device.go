@@ -27,6 +27,8 @@ type Device struct {
 	Opened atomic.Pointer[OpenDevice] // set while the device is open
 	Limits coreLimits
 
+	EverOpened atomic.Bool // it was opened once
+
 	mu      sync.Mutex
 	opens   int      // guarded by mu; contexts on the device
 	primary *Context // guarded by mu
@@ -107,6 +109,7 @@ func (d *Device) hold() error {
 			return err
 		}
 		d.Opened.Store(&OpenDevice{dev})
+		d.EverOpened.Store(true)
 		d.observeDevice()
 	}
 	d.opens++

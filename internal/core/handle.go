@@ -23,6 +23,7 @@ const (
 	PoolKind
 	AllocatorKind
 	StampKind
+	GroupsKind
 	BinaryKind
 	BinaryObjectKind
 	FunctionKind

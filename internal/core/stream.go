@@ -29,6 +29,7 @@ type Stream struct {
 	ended    chan struct{}           // immutable; closed when it is destroyed
 	stops    atomic.Bool             // STOP_ON_FAILURE
 	overflow atomic.Uint32           // overflow switch
+	spills   atomic.Uint64           // tasks whose floats overflowed since it was cleared
 	priority atomic.Uint32
 	Frees    StreamFrees // of memory of pools
 	Limits   coreLimits

@@ -20,6 +20,18 @@ func As[T any](d Driver) (T, bool) {
 	}
 }
 
+// Base is the driver that has the memory: d, or the one that d stands in front of. What is run on it is not seen by those
+// in front of it.
+func Base(d Driver) Driver {
+	for {
+		w, ok := d.(interface{ Unwrap() Driver })
+		if !ok {
+			return d
+		}
+		d = w.Unwrap()
+	}
+}
+
 // Fencer is a driver that looks after what surrounds pinned memory.
 type Fencer interface {
 	// Fence says that a program gets size bytes of the pinned allocation at addr, which may have more: the rest is

@@ -54,7 +54,7 @@ type Product struct {
 	OpInterval, OpDefault uint64
 	OpNever               bool // 0 means never, not the longest
 
-	// Our choice, a typical board.
+	// Those of the chip; what no source gives is our choice, a typical board.
 	CubeCores, VectorCores, AICPUs int64
 	L2Bytes                        int64
 }
@@ -84,12 +84,12 @@ var products = []Product{
 		L2Bytes: 192 << 20}),
 	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, UB: true, DescSize: 64, PeerEnable: true,
 		Notifies: 65535, ReduceTypes: []int32{int8s, int16s, int32s, uint32s, float16, float, bf16},
-		SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 32, VectorCores: 64, AICPUs: 6, L2Bytes: 128 << 20}),
+		SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 36, VectorCores: 72, AICPUs: 6, L2Bytes: 128 << 20}),
 	{Name: "310B", Chip: "Ascend310B1", Streams: 512, Events: 65536, Notifies: 2048, DescSize: 32,
 		Padding: 32, DDR: true,
 		ReduceKinds: true, ReduceTypes: []int32{int8s, int16s, int32s, float16, float}, SatModes: []int32{0},
 		WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
-		CubeCores: 1, VectorCores: 1, AICPUs: 3, L2Bytes: 8 << 20},
+		CubeCores: 1, VectorCores: 1, AICPUs: 3, L2Bytes: 4 << 20},
 	{Name: "310P", Chip: "Ascend310P3", Streams: 1024, Events: 1023, Notifies: 1024, NotifyShared: true,
 		NotifyDevice: true, IPCMemory: true, Padding: 32, DDR: true, Peer: true, PeerEnable: true,
 		ReduceTypes: []int32{float, float16, int16s}, SatModes: []int32{0}, OpInterval: 2147483,

@@ -6,6 +6,7 @@
 package reduce
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -48,6 +49,9 @@ var sizes = [...]int{Int8: 1, Int16: 2, Int32: 4, Uint32: 4, Float16: 2, BFloat1
 // Size is how many bytes an element has.
 func (t Type) Size() int { return sizes[t] }
 
+// Float reports whether elements are floats.
+func (t Type) Float() bool { return t >= Float16 }
+
 // Op is what is to be done with every pair of elements.
 type Op struct {
 	Kind Kind
@@ -57,8 +61,9 @@ type Op struct {
 }
 
 // Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either
-// the same bytes or different ones. Bytes after the last whole element stay as they are.
-func (o Op) Do(dst, src []byte) {
+// the same bytes or different ones. Bytes after the last whole element stay as they are. It reports whether a sum of
+// finite floats was too large for its type.
+func (o Op) Do(dst, src []byte) (overflow bool) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("BUG: %d bytes are combined with %d", len(src), len(dst)))
 	}
@@ -72,10 +77,11 @@ func (o Op) Do(dst, src []byte) {
 	case Uint32:
 		numbers(o.Kind, as[uint32](dst), as[uint32](src))
 	case Float16, BFloat16:
-		o.halves(as[uint16](dst), as[uint16](src))
+		return o.halves(as[uint16](dst), as[uint16](src))
 	case Float32:
-		o.floats(as[float32](dst), as[float32](src))
+		return o.floats(dst, src)
 	}
+	return false
 }
 
 // numbers combines numbers; sums of integers wrap. Each kind has a loop of its own, that does nothing else.
@@ -105,35 +111,87 @@ func numbers[T int8 | int16 | int32 | uint32 | float32](kind Kind, dst, src []T)
 	}
 }
 
-// floats combines floats, and brings what a sum makes infinite, or of no value, back to the largest number.
-func (o Op) floats(dst, src []float32) {
-	numbers(o.Kind, dst, src)
-	if o.Kind != Sum || !o.Saturate {
-		return
-	}
-	for i, d := range dst[:len(src)] {
-		dst[i] = min(max(d, -math.MaxFloat32), math.MaxFloat32)
-		if d != d {
-			dst[i] = math.MaxFloat32
-		}
-	}
-}
+// portion is how many floats are combined at a time, so that they stay in the cache.
+const portion = 512
 
-// halves combines floats of 16 bits as if they had 32, in portions that stay in the cache.
-func (o Op) halves(dst, src []uint16) {
-	var wide [2][512]float32
-	for len(dst) > 0 {
-		n := min(len(dst), len(wide[0]))
-		d, s := wide[0][:n], wide[1][:n]
-		widen(o.Type, d, dst[:n])
-		widen(o.Type, s, src[:n])
-		o.floats(d, s)
-		narrow(o.Type, dst[:n], d)
-		if o.Saturate && o.Kind == Sum {
-			bound(o.Type, dst[:n])
+// floats combines floats of 32 bits. Sums are looked at once they are made: hardly ever is one not finite.
+func (o Op) floats(dst, src []byte) (overflow bool) {
+	if o.Kind != Sum {
+		numbers(o.Kind, as[float32](dst), as[float32](src))
+		return false
+	}
+	var before [portion]float32
+	for len(dst) >= 4 {
+		n := min(len(dst)&^3, 4*portion)
+		d, s := as[float32](dst[:n]), as[float32](src[:n])
+		copy(before[:], d)
+		if &d[0] == &s[0] {
+			s = before[:len(d)]
+		}
+		numbers(Sum, d, s)
+		if !allFinite(dst[:n]) {
+			overflow = o.bound(d, before[:len(d)], s) || overflow
 		}
 		dst, src = dst[n:], src[n:]
 	}
+	return overflow
+}
+
+// allFinite reports whether all floats are finite: none has an exponent of ones, to which the lowest bit of the
+// exponent can be added without a carry.
+func allFinite(b []byte) bool {
+	const exponent, lowest = 0x7F8000007F800000, 0x0080000000800000
+	var carry uint64
+	for ; len(b) >= 32; b = b[32:] {
+		carry |= binary.NativeEndian.Uint64(b)&exponent + lowest
+		carry |= binary.NativeEndian.Uint64(b[8:])&exponent + lowest
+		carry |= binary.NativeEndian.Uint64(b[16:])&exponent + lowest
+		carry |= binary.NativeEndian.Uint64(b[24:])&exponent + lowest
+	}
+	for ; len(b) >= 4; b = b[4:] {
+		carry |= uint64(binary.NativeEndian.Uint32(b))&exponent + lowest
+	}
+	return carry&(1<<63|1<<31) == 0
+}
+
+// bound reports whether sums of finite numbers a and b are not finite, and makes them the largest number if sums
+// stay finite.
+func (o Op) bound(sums, a, b []float32) (overflow bool) {
+	for i, sum := range sums {
+		if finite(sum) {
+			continue
+		}
+		overflow = overflow || finite(a[i]) && finite(b[i])
+		switch {
+		case o.Saturate && sum < 0:
+			sums[i] = -math.MaxFloat32
+		case o.Saturate:
+			sums[i] = math.MaxFloat32
+		}
+	}
+	return overflow
+}
+
+func finite(f float32) bool { return f-f == 0 }
+
+// halves combines floats of 16 bits as if they had 32.
+func (o Op) halves(dst, src []uint16) (overflow bool) {
+	var wide [2][portion]float32
+	var result [portion]uint16
+	for len(dst) > 0 {
+		n := min(len(dst), portion)
+		d, s, r := wide[0][:n], wide[1][:n], result[:n]
+		widen(o.Type, d, dst[:n])
+		widen(o.Type, s, src[:n])
+		numbers(o.Kind, d, s)
+		narrow(o.Type, r, d)
+		if o.Kind == Sum {
+			overflow = o.boundHalves(r, dst, src) || overflow
+		}
+		copy(dst, r)
+		dst, src = dst[n:], src[n:]
+	}
+	return overflow
 }
 
 func widen(t Type, wide []float32, from []uint16) {
@@ -162,16 +220,26 @@ func narrow(t Type, to []uint16, wide []float32) {
 	}
 }
 
-// bound makes what has become infinite by rounding finite.
-func bound(t Type, list []uint16) {
+// boundHalves is bound for floats of 16 bits.
+func (o Op) boundHalves(sums, a, b []uint16) (overflow bool) {
 	const sign = 1 << 15
 	most := uint16(float16.Most16)
-	if t == BFloat16 {
+	if o.Type == BFloat16 {
 		most = float16.MostB
 	}
-	for i, h := range list {
-		if h&^sign > most {
-			list[i] = h&sign | most
+	a, b = a[:len(sums)], b[:len(sums)]
+	for i, h := range sums {
+		if h&^sign <= most {
+			continue
+		}
+		overflow = overflow || a[i]&^sign <= most && b[i]&^sign <= most
+		if !o.Saturate {
+			continue
+		}
+		sums[i] = most
+		if h&^sign == most+1 { // infinite; else it is NaN
+			sums[i] |= h & sign
 		}
 	}
+	return overflow
 }

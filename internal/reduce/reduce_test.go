@@ -266,3 +266,32 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// TestOverflow: a sum of finite floats that is not finite, or would not be, is reported, and nothing else is.
+func TestOverflow(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	most := map[Type]float64{Float16: 65504, BFloat16: float64(float16.ToB(float16.MostB)), Float32: math.MaxFloat32}
+	for typ, m := range most {
+		for _, tt := range []struct {
+			d, s float64
+			kind Kind
+			want bool
+		}{
+			{m, m, Sum, true}, {-m, -m, Sum, true}, {m, m / 256, Sum, true}, {m, -m, Sum, false}, {m, 0, Sum, false},
+			{inf, m, Sum, false}, {m, inf, Sum, false}, {inf, -inf, Sum, false}, {nan, m, Sum, false},
+			{m, m, Max, false}, {m, m, Min, false}, {m, m, Equal, false},
+		} {
+			for _, saturate := range []bool{false, true} {
+				for _, place := range []int{0, 1, 600} { // the last is not in the first portion
+					d, s := aligned(601*typ.Size()), aligned(601*typ.Size())
+					store(Op{Type: typ}, d[place*typ.Size():], tt.d)
+					store(Op{Type: typ}, s[place*typ.Size():], tt.s)
+					o := Op{Kind: tt.kind, Type: typ, Saturate: saturate}
+					if got := o.Do(d, s); got != tt.want {
+						t.Errorf("%+v of %g and %g at %d reports %v", o, tt.d, tt.s, place, got)
+					}
+				}
+			}
+		}
+	}
+}

@@ -3072,6 +3072,197 @@ static PyObject *rt_mdl_ri_update(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.set_group(group_id) -> ret */
+static PyObject *rt_set_group(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_id", INT32}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.set_group", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSetGroup((int32_t)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.get_group_count() -> (count, ret) */
+static PyObject *rt_get_group_count(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.get_group_count", NULL, 0, args, NULL))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetGroupCount(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.create_group_info() -> group_info */
+static PyObject *rt_create_group_info(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.create_group_info", NULL, 0, args, NULL))
+		return NULL;
+	aclrtGroupInfo * ret;
+	BEGIN_CALL
+	ret = aclrtCreateGroupInfo();
+	END_CALL
+	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
+}
+
+/* acl.rt.destroy_group_info(group_info) -> ret */
+static PyObject *rt_destroy_group_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_info", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.destroy_group_info", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtDestroyGroupInfo((aclrtGroupInfo*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.get_all_group_info(group_info) -> ret */
+static PyObject *rt_get_all_group_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"group_info", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_all_group_info", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetAllGroupInfo((aclrtGroupInfo*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.cmo_async(src, size, cmo_type, stream) -> ret */
+static PyObject *rt_cmo_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"src", ADDRESS}, {"size", UINT64}, {"cmo_type", INT32}, {"stream", HANDLE}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.cmo_async", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoAsync((void*)a[0], (size_t)a[1], (aclrtCmoType)a[2], (aclrtStream)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.cmo_get_desc_size() -> (size, ret) */
+static PyObject *rt_cmo_get_desc_size(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.cmo_get_desc_size", NULL, 0, args, NULL))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoGetDescSize(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.cmo_set_desc(cmo_desc, src, size) -> ret */
+static PyObject *rt_cmo_set_desc(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"cmo_desc", ADDRESS}, {"src", ADDRESS}, {"size", UINT64}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.cmo_set_desc", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCmoSetDesc((void*)a[0], (void*)a[1], (size_t)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret */
+static PyObject *rt_get_float_overflow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"output_addr", ADDRESS}, {"output_size", UINT64}, {"stream", HANDLE}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.get_float_overflow_status", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFloatOverflowStatus((void*)a[0], (uint64_t)a[1], (aclrtStream)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.reset_float_overflow_status(stream) -> ret */
+static PyObject *rt_reset_float_overflow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.reset_float_overflow_status", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtResetFloatOverflowStatus((aclrtStream)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret */
+static PyObject *rt_npu_get_float_over_flow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"output_addr", ADDRESS}, {"output_size", UINT64}, {"check_mode", UINT32}, {"stream", HANDLE}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.npu_get_float_over_flow_status", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtNpuGetFloatOverFlowStatus((void*)a[0], (uint64_t)a[1], (uint32_t)a[2], (aclrtStream)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret */
+static PyObject *rt_npu_clear_float_over_flow_status(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"check_mode", UINT32}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.npu_clear_float_over_flow_status", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtNpuClearFloatOverFlowStatus((uint32_t)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.prof_trace(userdata, length, stream) -> ret */
+static PyObject *rt_prof_trace(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"userdata", ADDRESS}, {"length", INT32}, {"stream", HANDLE}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.prof_trace", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtProfTrace((void*)a[0], (int32_t)a[1], (aclrtStream)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.prof.create_stamp() -> stamp */
 static PyObject *prof_create_stamp(PyObject *self, PyObject *args)
 {
@@ -3582,6 +3773,32 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_debug_print($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_debug_print(model_ri) -> ret\n\nWrites streams, tasks and task groups of a model to the log.\n\nIn C: aclmdlRIDebugPrint. pyACL has no such function."},
 	{"mdl_ri_update", rt_mdl_ri_update, METH_VARARGS,
 	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
+	{"set_group", rt_set_group, METH_VARARGS,
+	 "set_group($module, group_id, /)\n--\n\nacl.rt.set_group(group_id) -> ret\n\nChooses the group of cores that work of the current device runs on from now on.\n\nIn C: aclrtSetGroup."},
+	{"get_group_count", rt_get_group_count, METH_VARARGS,
+	 "get_group_count($module, /)\n--\n\nacl.rt.get_group_count() -> (count, ret)\n\nNumber of groups of the current device.\n\nIn C: aclrtGetGroupCount."},
+	{"create_group_info", rt_create_group_info, METH_VARARGS,
+	 "create_group_info($module, /)\n--\n\nacl.rt.create_group_info() -> group_info\n\nMakes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo.\nNULL when there are none, or on any error (other product, no context, no memory).\n\nIn C: aclrtCreateGroupInfo."},
+	{"destroy_group_info", rt_destroy_group_info, METH_VARARGS,
+	 "destroy_group_info($module, group_info, /)\n--\n\nacl.rt.destroy_group_info(group_info) -> ret\n\nFrees the array of aclrtCreateGroupInfo.\n\nIn C: aclrtDestroyGroupInfo."},
+	{"get_all_group_info", rt_get_all_group_info, METH_VARARGS,
+	 "get_all_group_info($module, group_info, /)\n--\n\nacl.rt.get_all_group_info(group_info) -> ret\n\nFills the array with what the driver says about each group.\n\nIn C: aclrtGetAllGroupInfo."},
+	{"cmo_async", rt_cmo_async, METH_VARARGS,
+	 "cmo_async($module, src, size, cmo_type, stream, /)\n--\n\nacl.rt.cmo_async(src, size, cmo_type, stream) -> ret\n\nQueues a cache maintenance operation (prefetch into L2) on a range of device memory.\n\nIn C: aclrtCmoAsync."},
+	{"cmo_get_desc_size", rt_cmo_get_desc_size, METH_VARARGS,
+	 "cmo_get_desc_size($module, /)\n--\n\nacl.rt.cmo_get_desc_size() -> (size, ret)\n\nSize of a descriptor of aclrtCmoSetDesc.\n\nIn C: aclrtCmoGetDescSize. pyACL has no such function."},
+	{"cmo_set_desc", rt_cmo_set_desc, METH_VARARGS,
+	 "cmo_set_desc($module, cmo_desc, src, size, /)\n--\n\nacl.rt.cmo_set_desc(cmo_desc, src, size) -> ret\n\nFills a descriptor (in device memory) with address and length, synchronously.\n\nIn C: aclrtCmoSetDesc. pyACL has no such function."},
+	{"get_float_overflow_status", rt_get_float_overflow_status, METH_VARARGS,
+	 "get_float_overflow_status($module, output_addr, output_size, stream, /)\n--\n\nacl.rt.get_float_overflow_status(output_addr, output_size, stream) -> ret\n\nThe same as aclrtGetOverflowStatus.\n\nIn C: aclrtGetFloatOverflowStatus. pyACL has no such function."},
+	{"reset_float_overflow_status", rt_reset_float_overflow_status, METH_VARARGS,
+	 "reset_float_overflow_status($module, stream, /)\n--\n\nacl.rt.reset_float_overflow_status(stream) -> ret\n\nThe same as aclrtResetOverflowStatus.\n\nIn C: aclrtResetFloatOverflowStatus. pyACL has no such function."},
+	{"npu_get_float_over_flow_status", rt_npu_get_float_over_flow_status, METH_VARARGS,
+	 "npu_get_float_over_flow_status($module, output_addr, output_size, check_mode, stream, /)\n--\n\nacl.rt.npu_get_float_over_flow_status(output_addr, output_size, check_mode, stream) -> ret\n\nQueues a read of the overflow counter. outputAddr is device memory that holds the device address\nwhere the 64 bytes go.\n\nIn C: aclrtNpuGetFloatOverFlowStatus. pyACL has no such function."},
+	{"npu_clear_float_over_flow_status", rt_npu_clear_float_over_flow_status, METH_VARARGS,
+	 "npu_clear_float_over_flow_status($module, check_mode, stream, /)\n--\n\nacl.rt.npu_clear_float_over_flow_status(check_mode, stream) -> ret\n\nQueues clearing of the overflow counter.\n\nIn C: aclrtNpuClearFloatOverFlowStatus. pyACL has no such function."},
+	{"prof_trace", rt_prof_trace, METH_VARARGS,
+	 "prof_trace($module, userdata, length, stream, /)\n--\n\nacl.rt.prof_trace(userdata, length, stream) -> ret\n\nQueues a marker for the profiler.\n\nIn C: aclrtProfTrace. pyACL has no such function."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -3605,5 +3822,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x21C01292u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x4102FDC3u);
 }

@@ -1,4 +1,4 @@
-"""Memory that is mapped, shared, managed, pooled or waited for: every form succeeds once, in programs on the products that have
+"""Memory that is mapped, shared, managed, pooled or waited for, and groups of cores: every form succeeds once, in programs on the products that have
 it, and forms with dictionaries and lists take and give what they say. It is the programs, too.
 """
 
@@ -21,7 +21,7 @@ from support import HANG, DeviceCase, run_program
 MINE = re.compile(
     "aclrt(Mem(Pool|Managed|AllocManaged|P2P|Map|Export|SetPid|Import|GetAllocation|SetAccess|GetAccess|Retain|GetAddress)"
     "|ReserveMem|ReleaseMem|MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Value|Reduce|Random|Allocator"
-    "|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
+    "|.*Group(Count|Info)?$|GetAllGroupInfo|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
 )
 FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)}
 
@@ -137,6 +137,17 @@ def counting(call, s, other):
     call("acl.rt.cnt_notify_reset", notify, s)
     same(rt.synchronize_stream(s), 0)
     call("acl.rt.cnt_notify_destroy", notify)
+
+
+def groups(call):
+    """On a 310P in RC form."""
+    same(call("acl.rt.get_group_count"), 1)
+    call("acl.rt.set_group", 0)
+    info = call("acl.rt.create_group_info")
+    same(info != 0, True)
+    call("acl.rt.get_all_group_info", info)
+    call("acl.rt.destroy_group_info", info)
+    same(rt.get_all_group_info(info), acl.ACL_ERROR_RT_INVALID_HANDLE)
 
 
 def symbols(call, s):
@@ -321,6 +332,8 @@ def program(product):
         sharing(call, s)
     elif product == "A3":
         links(call)
+    elif product == "310P":
+        groups(call)
     else:
         counting(call, s, other)
     same((rt.destroy_stream(s), rt.destroy_stream(other), rt.reset_device(0), acl.finalize()), (0, 0, 0, 0))
@@ -331,8 +344,8 @@ def program(product):
 class TestSuccess(unittest.TestCase):
     def test_every_form_succeeds(self):
         succeeded = set()
-        for product in ("A2", "A3", "950"):
-            done = run_program(os.path.abspath(__file__), "program", product, ROPEWAY_PRODUCT=product)
+        for product, form in (("A2", "EP"), ("A3", "EP"), ("950", "EP"), ("310P", "RC")):
+            done = run_program(os.path.abspath(__file__), "program", product, ROPEWAY_PRODUCT=product, ROPEWAY_FORM=form)
             self.assertEqual((0, ""), (done.returncode, done.stderr), done.stdout)
             succeeded.update(done.stdout.split())
         self.assertEqual(sorted(FORMS - set(NEVER)), sorted(succeeded))

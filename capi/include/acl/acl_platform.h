@@ -69,16 +69,14 @@ typedef enum aclplatformLocalMemType {
 /* ==== platform ==== */
 
 /*
- * Writes one number or name of the product as text. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Writes one number or name of the product as text.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 500000.
  */
 aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen);
 
 /*
- * Writes the data types that an instruction (intrinsic) of a core knows, as text with commas. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Writes the data types that an instruction (intrinsic) of a core knows, as text with commas.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 500000.
  */
 aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value,
     uint32_t maxLen);

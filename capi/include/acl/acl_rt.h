@@ -2240,7 +2240,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*
  * Waits until all tasks queued on the stream so far are done and returns the first task error.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207003, 507023, and
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207017, 507023, and
  * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
@@ -3556,42 +3556,39 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 
 /* ==== compute group ==== */
 
 /*
- * Chooses the group of cores that work of the current device runs on from now on. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Chooses the group of cores that work of the current device runs on from now on.
+ * Products: 310P. Errors: 207000, 107002, 107000, 107014.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetGroup(int32_t groupId);
 
 /*
- * Number of groups of the current device. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Number of groups of the current device.
+ * Products: 310P. Errors: 100000, 207000, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupCount(uint32_t* count);
 
 /*
  * Makes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo. NULL when
- * there are none, or on any error (other product, no context, no memory). Not yet built, returns NULL.
+ * there are none, or on any error (other product, no context, no memory).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclrtGroupInfo* aclrtCreateGroupInfo(void);
 
 /*
- * Frees the array of aclrtCreateGroupInfo. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Frees the array of aclrtCreateGroupInfo.
+ * Products: 310P. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Fills the array with what the driver says about each group. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Fills the array with what the driver says about each group.
+ * Products: 310P. Errors: 100000, 207000, 107002, 107014, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Reads one number of one group out of the array. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310P.
+ * Reads one number of one group out of the array.
+ * Products: 310P. Errors: 100000, 207000, 107002, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex,
     aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize);
@@ -3599,45 +3596,41 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* group
 /* ==== cmo ==== */
 
 /*
- * Queues a cache maintenance operation (prefetch into L2) on a range of device memory. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Queues a cache maintenance operation (prefetch into L2) on a range of device memory.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
 /*
  * As aclrtCmoAsync on 310B, for streams of a model; INVALID takes a number that aclrtCmoWaitBarrier can wait
- * for. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310B.
+ * for.
+ * Products: 310B. Errors: 100000, 207000, 107000, 107017, 107002, 107003, 507000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType,
     uint32_t barrierId, aclrtStream stream);
 
 /*
  * Holds the stream until the INVALID operations with the given numbers have ended (310B, streams of a model).
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 310B.
+ * Products: 310B. Errors: 100000, 107000, 207000, 107017, 107002, 107003, 507000, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream,
     uint32_t flag);
 
 /*
- * Size of a descriptor of aclrtCmoSetDesc. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Size of a descriptor of aclrtCmoSetDesc.
+ * Products: 950, A3, A2. Errors: 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t* size);
 
 /*
- * Fills a descriptor (in device memory) with address and length, synchronously. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Fills a descriptor (in device memory) with address and length, synchronously.
+ * Products: 950, A3, A2. Errors: 207000, 107000, 107002, 107022, 107030, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
 
 /*
- * Queues the cache maintenance operation that a descriptor describes, on a stream of a model. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Queues the cache maintenance operation that a descriptor describes, on a stream of a model.
+ * Products: 950, A3, A2. Errors: 107000, 207000, 107017, 107002, 107003, 507000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
     const void* reserve);
@@ -3645,37 +3638,37 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType c
 /* ==== overflow status ==== */
 
 /*
- * The same as aclrtGetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * The same as aclrtGetOverflowStatus.
+ * Products: none listed. Errors: 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize,
     aclrtStream stream);
 
 /*
- * The same as aclrtResetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * The same as aclrtResetOverflowStatus.
+ * Products: none listed. Errors: 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
 
 /*
  * Queues a read of the overflow counter. outputAddr is device memory that holds the device address where the
- * 64 bytes go. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * 64 bytes go.
+ * Products: none listed. Errors: 207000, 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize,
     uint32_t checkMode, aclrtStream stream);
 
 /*
- * Queues clearing of the overflow counter. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * Queues clearing of the overflow counter.
+ * Products: none listed. Errors: 207000, 107017, 107000, 107027, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
 
 /* ==== other ==== */
 
 /*
- * Queues a marker for the profiler. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Queues a marker for the profiler.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107017, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
 

@@ -124,9 +124,7 @@ static void peers(void)
 
 static void overflow(void)
 {
-	struct gate gate;
 	aclrtFloatOverflowMode mode = ACL_RT_OVERFLOW_MODE_UNDEF;
-	aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
 	FUNCTION("aclrtGetDeviceSatMode") {
 		OK(aclrtGetDeviceSatMode(&mode));
 		EFFECT(mode == ACL_RT_OVERFLOW_MODE_INFNAN);
@@ -136,23 +134,6 @@ static void overflow(void)
 		OK(aclrtGetDeviceSatMode(&mode));
 		EFFECT(mode == ACL_RT_OVERFLOW_MODE_SATURATION);
 		OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
-	}
-	FUNCTION("aclrtGetOverflowStatus") {
-		unsigned char words[64];
-		fill(scene.dev[0], NEW);
-		OK(aclrtGetOverflowStatus(scene.dev[0], 64, scene.stream));
-		OK(aclrtSynchronizeStream(scene.stream));
-		OK(aclrtMemcpy(words, 64, scene.dev[0], 64, ACL_MEMCPY_DEVICE_TO_HOST));
-		for (int i = 0; i < 64; i++)
-			EFFECT(words[i] == 0);
-		EFFECT(holds_from(scene.dev[0], 64, 64, NEW, 64));
-	}
-	FUNCTION("aclrtResetOverflowStatus") {
-		block(&gate, scene.stream);
-		OK(aclrtResetOverflowStatus(scene.stream));
-		OK(aclrtStreamQuery(scene.stream, &status));
-		EFFECT(status == ACL_STREAM_STATUS_NOT_READY);
-		OK(unblock(&gate, scene.stream));
 	}
 }
 

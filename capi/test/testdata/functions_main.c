@@ -1,7 +1,7 @@
 /*
  * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
- * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950" and
- * "A3" are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3" and
+ * "RC" (a 310P) are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
  */
 #include "proof.h"
 
@@ -22,6 +22,11 @@ void functions_misc(void);
 void functions_threads(void);
 void functions_marks(void);
 void functions_older(void);
+void functions_overflow(void);
+void functions_platform(void);
+void functions_groups(void);
+void functions_cmo(void);
+void functions_barriers(void);
 void functions_signals(void);
 void functions_models(void);
 void functions_counting(void);
@@ -42,12 +47,19 @@ static void functions_more(char **argv)
 	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
 		functions_simt();
+	} else if (strcmp(argv[1], "310B") == 0) {
+		functions_barriers();
+	} else if (strcmp(argv[1], "RC") == 0) {
+		functions_groups();
 	} else if (strcmp(argv[1], "A3") == 0) {
 		functions_links();
 		functions_sharing(argv[0], true);
 	} else if (strcmp(argv[1], "visit") == 0) {
 		functions_visiting(argv + 2);
 	} else {
+		functions_overflow();
+		functions_cmo();
+		functions_platform();
 		functions_signals();
 		functions_models();
 		functions_pools();

@@ -37,7 +37,7 @@ func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
 		if err != nil {
 			return core.FromDriver(api, "", err)
 		}
-		if err := base(t.Runtime.Driver).Run(driver.Op{Kind: driver.OpFill, Dst: at, N: areaBytes,
+		if err := driver.Base(t.Runtime.Driver).Run(driver.Op{Kind: driver.OpFill, Dst: at, N: areaBytes,
 			Width: 1}); err != nil {
 			dev.Free(at) //nolint:errcheck // ours
 			return core.FromDriver(api, "", err)

@@ -37,17 +37,6 @@ type pending struct {
 	index int       // of its size; -1: freed when it is over
 }
 
-// base is the driver that has the memory.
-func base(d driver.Driver) driver.Driver {
-	for {
-		w, ok := d.(interface{ Unwrap() driver.Driver })
-		if !ok {
-			return d
-		}
-		d = w.Unwrap()
-	}
-}
-
 // take is a launch with room for n bytes of arguments.
 func (m *argMemory) take(n uint64) (*pending, error) {
 	for i, size := range blockBytes {
@@ -65,7 +54,7 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 			return p, nil
 		}
 	}
-	addr, err := base(m.rt.Driver).AllocHost(n)
+	addr, err := driver.Base(m.rt.Driver).AllocHost(n)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +63,7 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 
 // grow makes blocks of a size. mu is held.
 func (m *argMemory) grow(i int) error {
-	addr, err := base(m.rt.Driver).AllocHost(slabBytes)
+	addr, err := driver.Base(m.rt.Driver).AllocHost(slabBytes)
 	if err != nil {
 		return err
 	}
@@ -95,7 +84,7 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	p.Launch, p.f = driver.Launch{}, nil
 	m := p.of
 	if p.index < 0 {
-		base(m.rt.Driver).FreeHost(p.room) //nolint:errcheck // ours
+		driver.Base(m.rt.Driver).FreeHost(p.room) //nolint:errcheck // ours
 		return
 	}
 	m.mu.Lock()

@@ -28,6 +28,56 @@ func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	return nil
 }
 
+func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetOverflowStatus"
+	if outputAddr == 0 { // 1
+		err = core.IsNull(api, "outputAddr")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if outputSize != 64 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if theStream.IsCaptured() { // 4
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtResetOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
 func checkQueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.DeviceStatus) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtQueryDeviceStatus"
 	if deviceStatus == nil { // 1
@@ -196,4 +246,250 @@ func checkAclGetDeviceCapability(t *core.Thread, _ uint32, _ abi.DeviceInfo, val
 		return core.IsNull(api, "value")
 	}
 	return nil
+}
+
+func checkSetGroup(t *core.Thread, groupID int32) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtSetGroup"
+	if !t.Product("310P") { // 1
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 2
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if groupID < 0 || groupID > 3 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "groupId", "is not 0..3; it is %d", groupID)
+		return
+	}
+	return
+}
+
+func checkGetGroupCount(t *core.Thread, count *uint32) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetGroupCount"
+	if count == nil { // 1
+		err = core.IsNull(api, "count")
+		return
+	}
+	if !t.Product("310P") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkDestroyGroupInfo(t *core.Thread, groupInfo core.Handle) *core.Error {
+	const api = "aclrtDestroyGroupInfo"
+	if groupInfo == 0 { // 1
+		return core.IsNull(api, "groupInfo")
+	}
+	return nil
+}
+
+func checkGetAllGroupInfo(t *core.Thread, groupInfo core.Handle) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetAllGroupInfo"
+	if groupInfo == 0 { // 1
+		err = core.IsNull(api, "groupInfo")
+		return
+	}
+	if !t.Product("310P") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetGroupInfoDetail(t *core.Thread, groupInfo core.Handle, _ int32, _ abi.GroupAttr, attrValue core.Addr, _ uint64, paramRetSize *uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetGroupInfoDetail"
+	if groupInfo == 0 { // 1
+		err = core.IsNull(api, "groupInfo")
+		return
+	}
+	if attrValue == 0 { // 2
+		err = core.IsNull(api, "attrValue")
+		return
+	}
+	if paramRetSize == nil { // 3
+		err = core.IsNull(api, "paramRetSize")
+		return
+	}
+	if !t.Product("310P") { // 4
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetFloatOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if outputAddr == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
+		return
+	}
+	if outputSize != 64 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if theStream.IsCaptured() { // 4
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtResetFloatOverflowStatus"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtNpuGetFloatOverFlowStatus"
+	if !t.Product("950", "A3", "A2") { // 1
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if outputAddr == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
+		return
+	}
+	if outputSize != 64 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
+		return
+	}
+	if theStream.IsCaptured() { // 5
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtNpuClearFloatOverFlowStatus"
+	if !t.Product("950", "A3", "A2") { // 1
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if stream == 0 && t.Current() == nil { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context")
+		return
+	}
+	if theStream.IsCaptured() { // 4
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkPlatformGetDeviceInfo(t *core.Thread, infoType abi.PlatformDevInfo, value *byte, maxLen uint32) *core.Error {
+	const api = "aclplatformGetDeviceInfo"
+	if infoType > 16 { // 1
+		return core.Fail(api, abi.ErrInvalidParam, "infoType", "is above 16; it is %d", infoType)
+	}
+	if value == nil { // 2
+		return core.IsNull(api, "value")
+	}
+	if maxLen == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "maxLen", "is 0")
+	}
+	return nil
+}
+
+func checkPlatformGetInstructionInfo(t *core.Thread, typ abi.PlatformCoreType, instruction *byte, value *byte, maxLen uint32) *core.Error {
+	const api = "aclplatformGetInstructionInfo"
+	if typ != 0 && typ != 1 { // 1
+		return core.Fail(api, abi.ErrInvalidParam, "type", "is not 0 or 1; it is %d", typ)
+	}
+	if instruction == nil { // 2
+		return core.IsNull(api, "instruction")
+	}
+	if value == nil { // 3
+		return core.IsNull(api, "value")
+	}
+	if maxLen == 0 { // 4
+		return core.Fail(api, abi.ErrInvalidParam, "maxLen", "is 0")
+	}
+	return nil
+}
+
+func checkProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtProfTrace"
+	if userdata == 0 { // 1
+		err = core.IsNull(api, "userdata")
+		return
+	}
+	if length <= 0 || length > 18 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "length", "is at most 0 or > 18; it is %d", length)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
 }

@@ -6,7 +6,6 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	"ropeway/internal/driver"
 )
 
 // GetDeviceCount is aclrtGetDeviceCount.
@@ -181,64 +180,6 @@ func GetDeviceSatMode(t *core.Thread, mode *abi.FloatOverflowMode) *core.Error {
 		return core.IsNull("aclrtGetDeviceSatMode", "mode")
 	}
 	*mode = abi.FloatOverflowMode(processOf(t.Runtime).satMode.Load())
-	return nil
-}
-
-// GetOverflowStatus is aclrtGetOverflowStatus. There are no kernels that could overflow, so what the stream writes is
-// always "no overflow". An outputAddr that is no device memory is found out when the task runs, as on a device.
-func GetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) *core.Error {
-	const api = "aclrtGetOverflowStatus"
-	if outputAddr == 0 {
-		return core.IsNull(api, "outputAddr")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if outputSize != core.OverflowBytes {
-		return core.Refused(api, "outputSize", "%d is not %d, the size of the status", outputSize, core.OverflowBytes)
-	}
-	if s.IsCaptured() {
-		return core.Captured(api, s)
-	}
-	op := driver.Op{Kind: driver.OpFill, Dst: outputAddr, N: core.OverflowBytes, Width: 1}
-	if t.Runtime.Driver.Locate(outputAddr).Place != driver.OnDevice && !t.Runtime.OneMemory {
-		op = driver.Op{Kind: driver.OpFail, Err: driver.ErrFault}
-	}
-	return queue(t, api, s, op)
-}
-
-// ResetOverflowStatus is aclrtResetOverflowStatus: a task with nothing to do.
-func ResetOverflowStatus(t *core.Thread, stream core.Handle) *core.Error {
-	const api = "aclrtResetOverflowStatus"
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if s == nil && t.Runtime.Product.Modern && t.Current() == nil {
-		return core.Refused(api, "stream",
-			"is NULL, and this thread has no current context whose default stream it could mean")
-	}
-	if s.IsCaptured() {
-		return core.Captured(api, s)
-	}
-	return queue(t, api, s, driver.Op{Kind: driver.OpFunc, Fn: func() {}})
-}
-
-// queue puts op on s, or, if that is nil, on the default stream.
-func queue(t *core.Thread, api string, s *core.Stream, op driver.Op) *core.Error {
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
-	s, err := c.On(api, s)
-	if err != nil {
-		return err
-	}
-	if err := s.Admit(api); err != nil {
-		return err
-	}
-	s.Put(api, t, core.Task{Op: op})
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"encoding/binary"
+	"fmt"
 	"sync"
 
 	"ropeway/internal/abi"
@@ -296,16 +298,42 @@ func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *c
 	return nil
 }
 
+// ProfTrace is aclrtProfTrace: a mark with numbers. Without somebody who records, the task shows nothing.
+func ProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Handle) *core.Error {
+	const api = "aclrtProfTrace"
+	s, _, err := checkProfTrace(t, userdata, length, stream)
+	if err != nil {
+		return err
+	}
+	var data [18]byte // id, model id, tag; what is missing is 0
+	copy(data[:], core.ArrayOf(t, core.Pointer[byte](userdata), uint64(length)))
+	o := t.Runtime.Tracer()
+	var now int64
+	if o != nil {
+		now = o.Now()
+	}
+	on, err := queueMarkOn(t, api, s)
+	if err == nil && o != nil {
+		moment(t, fmt.Sprintf("trace %d, model %d, tag %d", binary.LittleEndian.Uint64(data[:]),
+			binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint16(data[16:])), now, on)
+	}
+	return err
+}
+
 // queueMark puts a task on a stream that does nothing but show when the stream came there.
 func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, err *core.Error) {
 	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
 		s, err = t.StreamOfCurrent(api, s)
 	}
-	if err == nil {
-		err = s.Admit(api)
-	}
 	if err != nil {
+		return on, err
+	}
+	return queueMarkOn(t, api, s)
+}
+
+func queueMarkOn(t *core.Thread, api string, s *core.Stream) (on observe.At, err *core.Error) {
+	if err := s.Admit(api); err != nil {
 		return on, err
 	}
 	op := driver.Op{Kind: driver.OpFunc, Fn: func() {}, Tag: s.NextTag(t, nil)}

@@ -18,6 +18,7 @@ type processState struct {
 	init      initState
 	opTime    opTime
 	marks     marks
+	groups    core.Table[groupArray]
 }
 
 var processPart = core.NewPart(func(rt *core.Runtime) *processState {
@@ -26,7 +27,7 @@ var processPart = core.NewPart(func(rt *core.Runtime) *processState {
 	for limit, bytes := range defaultLimits {
 		p.limits[limit].Store(bytes)
 	}
-	p.marks.stamps.Kind = core.StampKind
+	p.marks.stamps.Kind, p.groups.Kind = core.StampKind, core.GroupsKind
 	return p
 })
 

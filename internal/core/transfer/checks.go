@@ -593,3 +593,179 @@ func checkUpdateDataBuffer(t *core.Thread, buffer core.Handle, _ core.Addr, _ ui
 	}
 	return nil
 }
+
+func checkCmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtCmoAsync"
+	if src == 0 { // 1
+		err = core.IsNull(api, "src")
+		return
+	}
+	if size == 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if !t.Product("950", "A3", "A2") { // 3
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	if cmoType < 0 || cmoType > 3 { // 4
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "cmoType", "is not 0..3; it is %d", cmoType).NotRecorded()
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func checkCmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, barrierID uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtCmoAsyncWithBarrier"
+	if src == 0 { // 1
+		err = core.IsNull(api, "src")
+		return
+	}
+	if !t.Product("310B") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if size == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
+		return
+	}
+	if cmoType == 2 && barrierID == 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "INVALID (2) with barrierId 0; cmoType is %d, barrierId is %d", cmoType, barrierID)
+		return
+	}
+	if cmoType != 2 && barrierID != 0 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "another cmoType with barrierId other than 0; cmoType is %d, barrierId is %d", cmoType, barrierID)
+		return
+	}
+	if cmoType < 0 || cmoType > 3 { // 6
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "cmoType", "is not 0..3; it is %d", cmoType)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 8
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 9
+		return
+	}
+	if err = needsModel(t, api, theStream); err != nil { // 10
+		return
+	}
+	return
+}
+
+func checkCmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream core.Handle, _ uint32) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtCmoWaitBarrier"
+	if taskInfo == nil { // 1
+		err = core.IsNull(api, "taskInfo")
+		return
+	}
+	if taskInfo.BarrierNum == 0 || taskInfo.BarrierNum > 6 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "taskInfo", "taskInfo.barrierNum is 0 or > 6; barrierNum is %d", taskInfo.BarrierNum)
+		return
+	}
+	if err = waitsForInvalid(t, api, taskInfo); err != nil { // 3
+		return
+	}
+	if !t.Product("310B") { // 5
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 6
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 7
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+		return
+	}
+	if err = needsModel(t, api, theStream); err != nil { // 9
+		return
+	}
+	return
+}
+
+func checkCmoGetDescSize(t *core.Thread, size *uint64) *core.Error {
+	const api = "aclrtCmoGetDescSize"
+	if !t.Product("950", "A3", "A2") { // 1
+		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+	}
+	if size == nil { // 2
+		return core.Fail(api, abi.ErrRTParamInvalid, "size", "is NULL")
+	}
+	return nil
+}
+
+func checkCmoSetDesc(t *core.Thread, cmoDesc core.Addr, src core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtCmoSetDesc"
+	if !t.Product("950", "A3", "A2") { // 1
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if cmoDesc == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoDesc", "is NULL")
+		return
+	}
+	if src == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "src", "is NULL")
+		return
+	}
+	if size == 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkCmoAsyncWithDesc(t *core.Thread, cmoDesc core.Addr, cmoType abi.CmoType, stream core.Handle, reserve core.Addr) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtCmoAsyncWithDesc"
+	if reserve != 0 { // 1
+		err = core.Fail(api, abi.ErrRTParamInvalid, "reserve", "is not NULL")
+		return
+	}
+	if !t.Product("950", "A3", "A2") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if cmoDesc == 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoDesc", "is NULL")
+		return
+	}
+	if cmoType < 0 || cmoType > 3 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "is not 0..3; it is %d", cmoType)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	if err = needsModel(t, api, theStream); err != nil { // 8
+		return
+	}
+	return
+}

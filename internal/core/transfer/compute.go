@@ -28,15 +28,9 @@ type sight struct {
 }
 
 func sightOf(rt *core.Runtime) sight {
-	s := sight{drv: rt.Driver}
+	s := sight{drv: driver.Base(rt.Driver)}
 	s.viewer, _ = driver.As[driver.HostViewer](rt.Driver)
-	for {
-		w, ok := s.drv.(interface{ Unwrap() driver.Driver })
-		if !ok {
-			return s
-		}
-		s.drv = w.Unwrap()
-	}
+	return s
 }
 
 // hand is what one goroutine computes with. It has room for copies of what it looks at.

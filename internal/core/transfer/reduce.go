@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -94,10 +95,15 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 		return err
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: saturates(c.Device)}
-	rt, dropped := t.Runtime, s.Dropped()
+	if typ.Float() && op.Kind == reduce.Sum && !s.CountsOverflow() {
+		if _, err := c.OverflowBuffer(); err != nil { // where the task will report
+			return core.FromDriver(api, "", err)
+		}
+	}
+	dropped := s.Dropped()
 	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCompute, Dst: dst, Src: src, N: count,
 		Work: func() error {
-			return reduceTask(rt, op, dst, src, count, dropped)
+			return reduceTask(s, op, dst, src, count, dropped)
 		}}, Kind: observe.Reduce})
 }
 
@@ -110,11 +116,12 @@ func saturates(d *core.Device) bool {
 	return abi.FloatOverflowMode(mode) == abi.OverflowModeSaturation
 }
 
-// reduceTask combines n bytes of src with dst. Where they overlap, src counts as it was before.
-func reduceTask(rt *core.Runtime, op reduce.Op, dst, src core.Addr, n uint64, dropped func() bool) error {
+// reduceTask combines n bytes of src with dst, and reports overflow. Where they overlap, src counts as it was before.
+func reduceTask(s *core.Stream, op reduce.Op, dst, src core.Addr, n uint64, dropped func() bool) error {
+	var overflow atomic.Bool
 	overlap := dst != src && dst < src+core.Addr(n) && src < dst+core.Addr(n)
 	pieces := (n + pieceBytes - 1) / pieceBytes
-	return compute(rt, pieces, overlap, dropped, func(h *hand, i uint64) error {
+	err := compute(s.Runtime, pieces, overlap, dropped, func(h *hand, i uint64) error {
 		if dst > src {
 			i = pieces - 1 - i // from behind, as memmove does
 		}
@@ -131,7 +138,13 @@ func reduceTask(rt *core.Runtime, op reduce.Op, dst, src core.Addr, n uint64, dr
 		if err != nil {
 			return err
 		}
-		op.Do(to, from)
+		if op.Do(to, from) {
+			overflow.Store(true)
+		}
 		return h.change(dst+core.Addr(at), to)
 	})
+	if err == nil && overflow.Load() {
+		return s.ReportOverflow()
+	}
+	return err
 }
