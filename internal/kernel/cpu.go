@@ -69,8 +69,11 @@ func RegisterCPU(c CPU) { cpu.Store(&c) }
 // ErrNoCPU says that a program has nothing that runs kernels.
 var ErrNoCPU = errors.New("this program was built without what runs kernels on a CPU: import ropeway/kernel")
 
-// OnCPU is what runs kernels of the process.
-func OnCPU() (CPU, error) {
+// OnCPU is what runs the kernels of a binary in this process.
+func OnCPU(image []byte) (CPU, error) {
+	if isFunctions(image) {
+		return inProcess{}, nil
+	}
 	if c := cpu.Load(); c != nil {
 		return *c, nil
 	}
@@ -85,10 +88,13 @@ type Fault struct {
 	Block   uint32
 	Address uint64 // of a memory fault
 	Code    uint64 // where the code was
+	Err     error  // what a Func returned; then it has no Signal
 }
 
 func (f *Fault) Error() string {
 	switch {
+	case f.Err != nil:
+		return fmt.Sprintf("block %d of the kernel failed: %v", f.Block, f.Err)
 	case f.Late:
 		return "the kernel did not end in time"
 	case f.Barrier:

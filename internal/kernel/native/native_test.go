@@ -28,7 +28,7 @@ func load(t testing.TB, source string) kernel.SharedObject {
 
 func cpu(t testing.TB) kernel.CPU {
 	t.Helper()
-	c, err := kernel.OnCPU()
+	c, err := kernel.OnCPU(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
