@@ -66,7 +66,7 @@ static const char *name_of(uint32_t function)
 {
 	if (function < ROPEWAY_FUNCTIONS)
 		return ropeway_names[function].name;
-	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_VARIABLE ? "a function" : NULL;
+	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_LOAD_FUNCTIONS ? "a function" : NULL;
 }
 
 /* What a function returns that is refused. Takes no lock, and may run in a signal handler. */

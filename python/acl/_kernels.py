@@ -4,13 +4,16 @@ Options of a load are [{"type": n, "value": {"isLazyLoad": 1}}], attributes of a
 placeholders [{"addrOffset": n, "dataOffset": m}]; an empty list is NULL. The members are those of the C structs.
 """
 
+import atexit
 import ctypes
+import inspect
 import itertools
+import sys
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
 
-from . import _checking, _structs
+from . import _checking, _structs, util
 from ._arguments import address, callable_, form, list_of, text, u32, u64
-from ._callbacks import _anything, _call
+from ._callbacks import _anything, _call, _tell
 from ._library import c_function, decoded, or_0
 
 _options = _structs.counted_list(_structs.aclrtBinaryLoadOptions, _structs.aclrtBinaryLoadOption)
@@ -204,3 +207,82 @@ def rt_launch_simt_kernel_with_host_args(
         func, grid_dim_dict, block_dim_dict, dyn_ubuf_size, stream, cfg_list,
         host_args_ptr, host_args_size, place_holder_list, place_holder_num,
     )  # fmt: skip
+
+
+# Python functions as kernels
+
+
+class Block:
+    """A block of a kernel that is a Python function: its number, how many there are, the argument buffer as bytes."""
+
+    __slots__ = ("args", "idx", "num")
+
+    def __init__(self, idx, num, args):
+        self.idx, self.num, self.args = idx, num, args
+
+
+class _CBlock(ctypes.Structure):
+    _fields_ = [("idx", c_uint32), ("num", c_uint32), ("sub", c_uint32), ("reserved", c_uint32), ("args", c_void_p),
+                ("size", c_size_t)]  # fmt: skip
+
+
+_CALL = CFUNCTYPE(c_int32, POINTER(_CBlock), c_void_p)
+
+
+class _CFunction(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("call", _CALL), ("data", c_void_p)]
+
+
+_ropeway_load_functions = c_function("ropeway_load_functions", POINTER(_CFunction), c_size_t, POINTER(c_void_p))
+_kernels = {}  # number: (function, how many arguments it takes; None: all). They stay: launches of an unloaded binary may run
+
+
+@_CALL
+def _run_block(c_block, number):
+    block = c_block.contents
+    args = ctypes.string_at(block.args, block.size) if block.size else b""
+    words = [int.from_bytes(args[i : i + 8], sys.byteorder) for i in range(0, len(args), 8)]
+    function, count = _kernels[number]
+    util._thread.kernel = True
+    try:
+        function(Block(block.idx, block.num, args), *words[:count])
+    except BaseException as error:
+        _tell("acl.util.load_kernels", function, error)
+        return 1
+    finally:
+        util._thread.kernel = False
+    return 0
+
+
+def _count(function):
+    """How many words of the argument buffer a function takes after the block; None if any number."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return max(sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) - 1, 0)
+
+
+def load_functions(functions):
+    """Loads Python functions by their names: (bin_handle, ret)."""
+    made = (_CFunction * len(functions))()
+    for place, (name, function) in zip(made, functions.items()):
+        number = next(_numbers)
+        _kernels[number] = function, _count(function)
+        place.name, place.call, place.data = name, _run_block, number
+    out = c_void_p()
+    ret = _ropeway_load_functions(made, len(functions), byref(out))
+    if ret:
+        for place in made:
+            del _kernels[place.data]
+    return or_0(out.value), ret
+
+
+@atexit.register
+def _close():
+    """Launches of Python functions get a moment to run: nothing may call into an interpreter that is gone."""
+    if _kernels:
+        with _checking.unjudged():
+            _aclrtSynchronizeDeviceWithTimeout(1000)
+
+
+_aclrtSynchronizeDeviceWithTimeout = c_function("aclrtSynchronizeDeviceWithTimeout", c_int32)

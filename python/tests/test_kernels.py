@@ -4,13 +4,14 @@ import ctypes
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 
 import acl
 from acl import rt, util
-from support import D2H, H2D, HANG, DeviceCase, need_compiler
+from support import D2H, H2D, HANG, DeviceCase, need_compiler, need_numpy, run_program
 
 HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "capi", "include")
 N = 1000
@@ -281,6 +282,85 @@ class TestLaunches(KernelCase):
             self.function("endless"), 1, self.queue, [{"id": 8, "value": {"timeoutUs": {"timeoutLow": 1000}}}],
             util.bytes_to_ptr(self.args), 8, [], 0))  # fmt: skip
         self.assertEqual(507014, rt.synchronize_stream(self.queue))
+
+
+class TestFunctions(DeviceCase):
+    """acl.util.load_kernels: Python functions as kernels."""
+
+    def load(self, **functions):
+        binary = self.ok(util.load_kernels(functions))
+        self.addCleanup(rt.binary_unload, binary)
+        return [self.ok(rt.binary_get_function(binary, name)) for name in functions]
+
+    def launch(self, function, blocks, stream, *words):
+        args = struct.pack(f"{len(words)}Q", *words)
+        return rt.launch_kernel_with_host_args(function, blocks, stream, [], util.bytes_to_ptr(args), len(args), [], 0)
+
+    def test_numpy(self):
+        """A NumPy function is a kernel: it reads and writes device memory, in the order of its stream."""
+        numpy = need_numpy()
+
+        def add(block, x, y, z, n):
+            x, y, z = (util.ptr_to_numpy(p, (n,), numpy.dtype(numpy.float32).num) for p in (x, y, z))
+            z[block.idx :: block.num] = x[block.idx :: block.num] + y[block.idx :: block.num]
+
+        (function,) = self.load(add=add)
+        stream, host = self.stream(), self.host_memory(4 * N)
+        numbers = util.ptr_to_numpy(host, (N,), 11)
+        numbers[:] = numpy.arange(N)
+        x, y, z = (self.device_memory(4 * N) for _ in range(3))
+        self.ok(rt.memcpy_async(x, 4 * N, host, 4 * N, H2D, stream))
+        self.ok(rt.memcpy_async(y, 4 * N, host, 4 * N, H2D, stream))
+        self.ok(self.launch(function, 3, stream, x, y, z, N))
+        self.ok(rt.memcpy_async(host, 4 * N, z, 4 * N, D2H, stream))
+        self.ok(rt.synchronize_stream(stream))
+        self.assertEqual([2.0 * i for i in range(N)], numbers.tolist())
+
+    def test_arguments(self):
+        """A function gets as many words as it takes, and each block is one call."""
+        calls = []
+        few, all_, none = self.load(
+            few=lambda block, a, b: calls.append((block.idx, block.num, a, b)),
+            all=lambda block, *words: calls.append(words),
+            none=lambda block: calls.append(block.args),
+        )
+        stream = self.stream()
+        self.ok(self.launch(few, 3, stream, 1, 2**64 - 1, 3))
+        self.ok(rt.synchronize_stream(stream))
+        self.assertEqual([(i, 3, 1, 2**64 - 1) for i in range(3)], sorted(calls))
+        calls.clear()
+        self.ok(self.launch(all_, 1, stream, 1, 2, 3))
+        self.ok(self.launch(none, 1, stream, 7))
+        self.ok(rt.synchronize_stream(stream))
+        self.assertEqual([(1, 2, 3), struct.pack("Q", 7)], calls)
+
+    def test_failure(self):
+        """What a function raises goes to sys.unraisablehook, and its launch fails; the stream goes on."""
+        fails, works = self.load(fails=lambda block: [][1], works=lambda block: None)
+        stream, seen = self.stream(), []
+        hook, sys.unraisablehook = sys.unraisablehook, seen.append
+        self.addCleanup(setattr, sys, "unraisablehook", hook)
+        self.ok(self.launch(fails, 1, stream, 0))
+        self.assertEqual(507016, rt.synchronize_stream(stream))
+        self.assertEqual([IndexError], [raised.exc_type for raised in seen])
+        self.ok(self.launch(works, 1, stream, 0))
+        self.ok(rt.synchronize_stream(stream))
+
+    def test_wrong(self):
+        for functions, error in (({}, TypeError), ([], TypeError), ({1: print}, TypeError), ({"a": 1}, TypeError)):
+            with self.subTest(functions), self.assertRaisesRegex(error, "acl.util.load_kernels: argument 1"):
+                util.load_kernels(functions)
+
+    def test_exit(self):
+        """A launch that is queued when the interpreter ends does not hang or crash it."""
+        done = run_program(
+            "import acl\n"
+            "acl.rt.set_device(0)\n"
+            "binary, ret = acl.util.load_kernels({'f': lambda block: print('ran', flush=True)})\n"
+            "function, ret = acl.rt.binary_get_function(binary, 'f')\n"
+            "assert acl.rt.launch_kernel_with_host_args(function, 1, 0, [], acl.util.bytes_to_ptr(bytes(8)), 8, [], 0) == 0\n"
+        )
+        self.assertEqual((0, "ran\n", ""), (done.returncode, done.stdout, done.stderr))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,26 @@ void ropeway_block_barrier(void);
 /* Writes to standard output, as printf does. One call's text stays together. */
 int ropeway_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * For tests: functions of the program as kernels. ropeway_load_functions makes a binary of them, in which they are looked up, launched
+ * and unloaded like others; it copies the list. A function is called once for each block, on several threads at the same time; the
+ * functions above are not for it. If it does not return 0, the launch fails as one of a kernel that traps. It is not interrupted, and what it
+ * does wrong is not caught. Returns an error code of AscendCL; 0 is success.
+ */
+typedef struct ropeway_block {
+	uint32_t idx, num, sub, reserved;
+	const void *args;
+	size_t size;
+} ropeway_block;
+
+typedef struct ropeway_function {
+	const char *name;
+	int (*call)(const ropeway_block *block, void *data);
+	void *data;
+} ropeway_function;
+
+int ropeway_load_functions(const ropeway_function *list, size_t count, void **binary);
+
 #ifdef __cplusplus
 }
 #endif
