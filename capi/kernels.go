@@ -13,7 +13,8 @@ package main
 // 	((ropeway_call_info)f)((void *)info, (void *)data);
 // }
 //
-// static int call_block(const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub, uintptr_t args, size_t size)
+// static int call_block(const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub, uintptr_t args,
+// 	size_t size)
 // {
 // 	const ropeway_block block = {idx, num, sub, 0, (const void *)args, size};
 // 	return f->call(&block, f->data);

@@ -2,7 +2,8 @@
 //
 // On the software device a kernel is a C function of a shared object for this CPU; docs/kernels.md says how to write
 // one. The code that runs them is part of the toolkit's libascendcl.so, which is opened when the first kernel is
-// loaded: LD_LIBRARY_PATH has to lead to it. For tests, [LoadFuncs] makes kernels of Go functions, which needs no library.
+// loaded: LD_LIBRARY_PATH has to lead to it. For tests, [LoadFuncs] makes kernels of Go functions, which needs no
+// library.
 //
 //	m, err := kernel.Load(dev, "add.so")
 //	add, err := m.Kernel("add")
