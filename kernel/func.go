@@ -32,6 +32,20 @@ func (b *Block) Args() []byte { return core.Array(core.Pointer[byte](b.of.Args),
 // Arg is the i-th argument, from 0: 8 bytes of the buffer. It panics if there is no such argument.
 func (b *Block) Arg(i int) uint64 { return binary.LittleEndian.Uint64(b.Args()[8*i:]) }
 
+// Reads says that the block reads bytes at an address, such as an argument, so that the checker judges it as it judges
+// copies. A kernel that says nothing is not judged, and what its arguments lead to counts as written. Where nothing is
+// checked, it does nothing.
+func (b *Block) Reads(address uint64, bytes int) { b.touches(address, bytes, false) }
+
+// Writes is [Block.Reads] for bytes that the block writes. Bytes that it reads before that, it reads, too.
+func (b *Block) Writes(address uint64, bytes int) { b.touches(address, bytes, true) }
+
+func (b *Block) touches(address uint64, bytes int, write bool) {
+	if bytes > 0 {
+		b.of.Touch(uintptr(address), uint64(bytes), write)
+	}
+}
+
 // Slice is n elements of the memory that the i-th argument of a block leads to. It has no bounds but
 // n: the function sees what a kernel in C sees.
 func Slice[T ropeway.Number](b *Block, i, n int) []T {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"ropeway"
+	checker "ropeway/check"
 	"ropeway/kernel"
 )
 
@@ -143,6 +145,39 @@ func TestFuncFails(t *testing.T) {
 	for _, list := range []map[string]kernel.Func{{"": add}, {"none": nil}} {
 		if _, err := kernel.LoadFuncs(dev, list); !errors.Is(err, ropeway.ErrRTParamInvalid) {
 			t.Errorf("%v: %v", list, err)
+		}
+	}
+}
+
+// TestFuncChecked: a Go function that says what it touches is judged, and one that says nothing is not.
+func TestFuncChecked(t *testing.T) {
+	for says, want := range map[bool][]string{true: {"uninitialised-read"}, false: nil} {
+		var found []string
+		rt := must(ropeway.Open(ropeway.WithDevices(1), checker.With(checker.Options{OnFinding: func(f checker.Finding) {
+			found = append(found, string(f.Rule))
+			if !strings.Contains(f.Summary, "kernel sum") {
+				t.Errorf("%s", f.Summary)
+			}
+		}})))
+		dev := must(rt.Device(0))
+		m := must(kernel.LoadFuncs(dev, map[string]kernel.Func{"sum": func(b *kernel.Block) error {
+			numbers := kernel.Slice[uint32](b, 0, 4)
+			if says {
+				b.Reads(b.Arg(0), 8)
+				b.Writes(b.Arg(0), 4)
+			}
+			numbers[0] += numbers[1]
+			return nil
+		}}))
+		mem, s := must(ropeway.Alloc[uint32](dev, 4)), must(dev.NewStream())
+		for _, err := range []error{must(m.Kernel("sum")).Launch(s, 1, mem), s.Synchronize(context.Background()), s.Close(),
+			mem.Close(), m.Close(), dev.Close(), rt.Close()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("says %v: found %q, want %q", says, found, want)
 		}
 	}
 }

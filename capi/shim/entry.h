@@ -48,7 +48,7 @@ enum {
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
 	ROPEWAY_NAME_FRAME,
 
-	/* (run, stop, prepare) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
+	/* (run, stop, prepare, call) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
 	ROPEWAY_KERNELS,
 
 	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */

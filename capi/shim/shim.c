@@ -226,7 +226,8 @@ static ropeway_entry take_core(const struct found *f)
 	}
 	ropeway_after_load();
 	ropeway_prepare_end(f->entry);
-	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare};
+	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare,
+			      (uintptr_t)ropeway_kernel_call};
 	f->entry(ROPEWAY_KERNELS, NULL, kernels);
 	atexit(quiet);
 	at_quick_exit(quiet);

@@ -150,7 +150,8 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 		t = new(task)
 	}
 	*t = task{op: op, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
+	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site),
+		kernel: kernelOf(&op)}
 	return t
 }
 

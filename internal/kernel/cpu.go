@@ -35,7 +35,18 @@ type Call struct {
 	Threads [3]uint32
 	Args    uintptr // where the arguments are
 	Size    uint64
+	Watch   bool // Touched is wanted
 }
+
+// Touch is memory that a kernel says it reads or writes.
+type Touch struct {
+	Addr  uintptr
+	N     uint64
+	Write bool
+}
+
+// MostTouches is how many of them a launch can say.
+const MostTouches = 1024
 
 // Run runs launches, one after the other.
 type Run interface {
@@ -53,6 +64,10 @@ type Run interface {
 
 	// End ends a launch, which all goroutines have left, and says how it failed; nil if it did not.
 	End() *Fault
+
+	// Touched is what the kernel of the launch that has ended said it touches, if that is wanted, and whether that
+	// is all.
+	Touched() (list []Touch, all bool)
 }
 
 // MostTogether is how many calls run at the same time, at most.

@@ -25,6 +25,18 @@ type Block struct {
 	Sub        uint32 // in a mix kernel
 	Args       uintptr
 	Size       uint64
+
+	run *functionRun
+}
+
+// Watched reports whether Touch does something.
+func (b *Block) Watched() bool { return b.run.call.Watch }
+
+// Touch says that the block reads or writes memory.
+func (b *Block) Touch(addr uintptr, n uint64, write bool) {
+	if b.Watched() && n > 0 {
+		b.run.touch(Touch{addr, n, write})
+	}
 }
 
 // An image of functions is a magic text and the number of a set of them.
@@ -140,6 +152,27 @@ type functionRun struct {
 	turn  uint64 // guarded by mu; launches that were begun
 	live  bool   // guarded by mu
 	fault *Fault // guarded by mu; the first one
+
+	touched []Touch // guarded by mu
+	lost    bool    // guarded by mu; there was no room for all
+}
+
+func (r *functionRun) touch(t Touch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Contains(r.touched, t) {
+		return
+	}
+	if r.lost = r.lost || len(r.touched) == MostTouches; !r.lost {
+		r.touched = append(r.touched, t)
+	}
+}
+
+// Touched implements Run.
+func (r *functionRun) Touched() (list []Touch, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.touched), !r.lost
 }
 
 // Begin implements Run.
@@ -150,7 +183,7 @@ func (r *functionRun) Begin(o SharedObject, c *Call) (turn uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn++
-	r.live, r.fault = true, nil
+	r.live, r.fault, r.touched, r.lost = true, nil, r.touched[:0], false
 	return r.turn
 }
 
@@ -170,7 +203,8 @@ func (r *functionRun) Work() {
 func (r *functionRun) one(i uint64) {
 	c := &r.call
 	of := uint64(c.Per[0] + c.Per[1])
-	b := Block{Index: c.First + uint32(i/of), Num: c.Blocks, Sub: uint32(i % of), Args: c.Args, Size: c.Size}
+	b := Block{Index: c.First + uint32(i/of), Num: c.Blocks, Sub: uint32(i % of), Args: c.Args, Size: c.Size,
+		run: r}
 	code := c.Code[0]
 	if b.Sub >= c.Per[0] {
 		code, b.Sub = c.Code[1], b.Sub-c.Per[0]

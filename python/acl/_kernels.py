@@ -220,6 +220,17 @@ class Block:
     def __init__(self, idx, num, args):
         self.idx, self.num, self.args = idx, num, args
 
+    def reads(self, ptr, size):
+        """Says that the block reads memory, for ropeway check; a kernel that says nothing is not judged."""
+        _ropeway_touches(ptr, size, 0)
+
+    def writes(self, ptr, size):
+        """Says that the block writes memory."""
+        _ropeway_touches(ptr, size, 1)
+
+
+_ropeway_touches = c_function("ropeway_touches", c_void_p, c_size_t, c_int32, restype=None)
+
 
 class _CBlock(ctypes.Structure):
     _fields_ = [("idx", c_uint32), ("num", c_uint32), ("sub", c_uint32), ("reserved", c_uint32), ("args", c_void_p),

@@ -257,7 +257,8 @@ def load_kernels(functions: Mapping[str, Callable[..., Any]], /) -> Tuple[int, i
 
     Loads Python functions as a binary, in which they are kernels by their names, for tests of programs that launch kernels. A
     function is called once for each block, with a block (idx, num, args) and as many arguments of the launch as it takes: integers of 8 bytes.
-    Device memory that they lead to can be read and written while it runs, also as ptr_to_numpy. If it raises something, the
+    Device memory that they lead to can be read and written while it runs, also as ptr_to_numpy; block.reads(ptr, size) and
+    block.writes(ptr, size) tell ropeway check of it. If it raises something, the
     launch fails with 507016. pyACL has no such function.
     """
     from ._kernels import load_functions

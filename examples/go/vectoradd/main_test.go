@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"ropeway/ropewaytest"
@@ -8,7 +10,9 @@ import (
 
 // Example runs the program.
 func Example() {
-	main()
+	if err := run(context.Background(), nil); err != nil {
+		fmt.Println(err)
+	}
 	// Output: 65536 sums in 8 blocks: 0 are wrong
 }
 

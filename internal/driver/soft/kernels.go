@@ -248,7 +248,7 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
-		Size: o.Size,
+		Size: o.Size, Watch: o.Touched != nil,
 	}
 	if err := d.reachArgs(l); err != nil {
 		return err
@@ -271,7 +271,11 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		defer timer.Stop()
 	}
 	err := d.share(j, d.pool.max, q)
-	if f := l.run.End(); f != nil && (err == nil || f.Late) {
+	f := l.run.End()
+	if o.Touched != nil {
+		o.Touched(l.run.Touched())
+	}
+	if f != nil && (err == nil || f.Late) {
 		return d.failure(o, f)
 	}
 	return err
