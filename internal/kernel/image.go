@@ -1,4 +1,5 @@
-// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing: drivers do.
+// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing but functions of
+// this process: drivers do.
 //
 // A binary is a list of kernels. A kernel has a name, a number, a type, one function of the binary or two (the halves
 // of a mix kernel) and, where its compiler has written them, parameters. Table says which kernels a binary has;
