@@ -13,11 +13,11 @@ package main
 // 	((ropeway_call_info)f)((void *)info, (void *)data);
 // }
 //
-// typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches, uint32_t most,
-// 	uint32_t *touched);
+// typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches,
+// 	uint32_t most, uint32_t *touched);
 //
-// static int call_block(uintptr_t call, const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub, uintptr_t args,
-// 	size_t size, uint64_t *touches, uint32_t most, uint32_t *touched)
+// static int call_block(uintptr_t call, const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub,
+// 	uintptr_t args, size_t size, uint64_t *touches, uint32_t most, uint32_t *touched)
 // {
 // 	const ropeway_block block = {idx, num, sub, 0, (const void *)args, size};
 // 	return ((ropeway_call_kernel)call)(f, &block, touches, most, touched);

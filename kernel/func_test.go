@@ -153,12 +153,13 @@ func TestFuncFails(t *testing.T) {
 func TestFuncChecked(t *testing.T) {
 	for says, want := range map[bool][]string{true: {"uninitialised-read"}, false: nil} {
 		var found []string
-		rt := must(ropeway.Open(ropeway.WithDevices(1), checker.With(checker.Options{OnFinding: func(f checker.Finding) {
+		check := checker.With(checker.Options{OnFinding: func(f checker.Finding) {
 			found = append(found, string(f.Rule))
 			if !strings.Contains(f.Summary, "kernel sum") {
 				t.Errorf("%s", f.Summary)
 			}
-		}})))
+		}})
+		rt := must(ropeway.Open(ropeway.WithDevices(1), check))
 		dev := must(rt.Device(0))
 		m := must(kernel.LoadFuncs(dev, map[string]kernel.Func{"sum": func(b *kernel.Block) error {
 			numbers := kernel.Slice[uint32](b, 0, 4)
@@ -170,8 +171,8 @@ func TestFuncChecked(t *testing.T) {
 			return nil
 		}}))
 		mem, s := must(ropeway.Alloc[uint32](dev, 4)), must(dev.NewStream())
-		for _, err := range []error{must(m.Kernel("sum")).Launch(s, 1, mem), s.Synchronize(context.Background()), s.Close(),
-			mem.Close(), m.Close(), dev.Close(), rt.Close()} {
+		for _, err := range []error{must(m.Kernel("sum")).Launch(s, 1, mem), s.Synchronize(context.Background()),
+			s.Close(), mem.Close(), m.Close(), dev.Close(), rt.Close()} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -335,7 +335,8 @@ func TestKernels(t *testing.T) {
 				t.Fatalf("%+v", r.Tasks)
 			}
 			a, b := r.Tasks[0], r.Tasks[1]
-			if a.Kind != observe.Kernel || a.Kernel != "wait_a_bit" || a.Segments != 3 || a.Bytes != 0 || a.Number == 0 {
+			if a.Kind != observe.Kernel || a.Kernel != "wait_a_bit" || a.Segments != 3 || a.Bytes != 0 ||
+				a.Number == 0 {
 				t.Errorf("%+v", a)
 			}
 			if b.Kernel != "other" || b.Segments != 1 || !b.Ran() || b.Start < a.End || b.Call == timeline.None {

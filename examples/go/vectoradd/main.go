@@ -1,7 +1,7 @@
 // Command vectoradd launches a kernel between copies: two vectors go up, the device adds them, and the sum comes down.
 //
-// Without an argument the kernel is a Go function, which is for tests and needs nothing else. With one it is in that file:
-// vector_add.so of examples/c.
+// Without an argument the kernel is a Go function, which is for tests and needs nothing else. With one it is in that
+// file: vector_add.so of examples/c.
 package main
 
 import (

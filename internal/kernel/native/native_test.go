@@ -329,8 +329,8 @@ func TestTouches(t *testing.T) {
 	r := cpu(t).NewRun()
 	says := func(n uint64, watch bool) ([]kernel.Touch, bool) {
 		args[1] = n
-		r.Begin(o, &kernel.Call{Blocks: 8, Code: [2]uintptr{code}, Per: [2]uint32{1}, Args: uintptr(addr(args)), Size: 16,
-			Watch: watch})
+		r.Begin(o, &kernel.Call{Blocks: 8, Code: [2]uintptr{code}, Per: [2]uint32{1}, Args: uintptr(addr(args)),
+			Size: 16, Watch: watch})
 		r.Together()
 		if f := r.End(); f != nil {
 			t.Fatal(f)
