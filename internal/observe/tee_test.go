@@ -84,7 +84,8 @@ func TestTee(t *testing.T) {
 		t.Error(err)
 	}
 	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "launched y",
-		"ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "called x in load", "range 8 r", "left 3", "ended", "close"}
+		"ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "called x in load",
+		"range 8 r", "left 3", "ended", "close"}
 	if !slices.Equal(a.noted, want) || !slices.Equal(b.noted, want) {
 		t.Errorf("noted\n%q and\n%q, not\n%q", a.noted, b.noted, want)
 	}

@@ -4,6 +4,7 @@ NumPy is imported when it is first needed; without it the functions that need it
 """
 
 import ctypes
+import functools
 import os
 import threading
 import warnings
@@ -120,13 +121,24 @@ _thread = threading.local()  # kernel is True while the thread runs a kernel tha
 
 def _closed(ptr):
     """Whether an address is device memory, outside of a kernel: there it may be open, too, once a program has kernels."""
-    return not getattr(_thread, "kernel", False) and _place(ptr) == _DEVICE
+    return not getattr(_thread, "kernel", False) and _place(ptr) == _DEVICE and _apart()
+
+
+@functools.lru_cache(maxsize=None)
+def _apart():
+    """Whether the host cannot touch device memory; in the form RC it can."""
+    from .rt import get_run_mode
+
+    return get_run_mode()[0] != _ON_DEVICE
+
+
+_ON_DEVICE = 0  # ACL_DEVICE: the program runs on the device's own CPU
 
 
 def _readable(ptr):
     if getattr(_thread, "kernel", False):
         pass  # a kernel may call no function of the runtime
-    elif _place(ptr) == _DEVICE:
+    elif _closed(ptr):
         return False
     elif _checking.on() and _pinned(ptr):
         return True  # the question alone is no access that the checker should hear of
