@@ -45,7 +45,7 @@ func kernelOf(op *driver.Op) string {
 }
 
 // isGiven reports whether t, which has not run, launches a kernel that is given an address in [lo, hi). Arguments in
-// device memory are not known yet.
+// device memory are not known yet. Checker.mu is held.
 func (t *task) isGiven(lo, hi uintptr) bool {
 	l := t.op.Launch
 	if l == nil || !l.Copied {

@@ -64,6 +64,23 @@ func TestKernelTouchesFreed(t *testing.T) {
 	}
 }
 
+// TestKernelNeverWaited: a program that ends without waiting for its kernel is reported, with the kernel.
+func TestKernelNeverWaited(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel("void k(void) {}"), p.stream()
+	p.launch(f, s, 0)
+	p.undo, p.ended = nil, true
+	if err := p.rt.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, d := range p.findings() {
+		if d.Rule == "unsynchronised-exit" && strings.Contains(d.Summary, "kernel k of ") {
+			return
+		}
+	}
+	t.Errorf("not found: %v", p.findings())
+}
+
 // TestKernelDropped: a kernel that is dropped before it ran gives back what it held.
 func TestKernelDropped(t *testing.T) {
 	p := begin(t)
