@@ -9,10 +9,12 @@ import os
 import threading
 import warnings
 from ctypes import POINTER, byref, c_ssize_t, c_ulong, c_void_p
-from typing import Any, Callable, Mapping, Sequence, SupportsIndex, Tuple
+from typing import Any, Callable, Sequence, SupportsIndex, Tuple
+from typing import Mapping as _Mapping
 
 from . import _checking
-from ._arguments import Bad, address, callable_, text, u64
+from ._arguments import Bad, address, callable_, u64
+from ._arguments import text as _text
 
 __all__ = [
     "bytes_to_ptr",
@@ -264,7 +266,7 @@ def ptr_to_numpy(ptr: SupportsIndex, shape: Sequence[SupportsIndex], npy_type: S
 # Kernels
 
 
-def load_kernels(functions: Mapping[str, Callable[..., Any]], /) -> Tuple[int, int]:
+def load_kernels(functions: _Mapping[str, Callable[..., Any]], /) -> Tuple[int, int]:
     """acl.util.load_kernels(functions) -> (bin_handle, ret)
 
     Loads Python functions as a binary, in which they are kernels by their names, for tests of programs that launch kernels. A
@@ -279,7 +281,7 @@ def load_kernels(functions: Mapping[str, Callable[..., Any]], /) -> Tuple[int, i
         raise TypeError(f"acl.util.load_kernels: argument 1 (functions) must be a dict of functions, not {functions!r}")
     made = {}
     for name, function in functions.items():
-        name = _checked("load_kernels", 1, "functions", text, name)
+        name = _checked("load_kernels", 1, "functions", _text, name)
         made[name] = _checked("load_kernels", 1, f"functions[{name!r}]", callable_, function)
     return load_functions(made)
 
