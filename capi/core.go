@@ -90,7 +90,7 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 	case C.ROPEWAY_KERNELS:
 		useKernels(a)
 	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER,
-		C.ROPEWAY_FUNC_SYMBOL, C.ROPEWAY_VARIABLE:
+		C.ROPEWAY_FUNC_SYMBOL, C.ROPEWAY_VARIABLE, C.ROPEWAY_LOAD_FUNCTIONS:
 		if t == nil {
 			return uint64(opening.code)
 		}
@@ -115,6 +115,8 @@ func besides(function uint32, t *thread, a *slots) *core.Error {
 		return registerFuncSymbol(t, a)
 	case C.ROPEWAY_VARIABLE:
 		return registerVariable(t, a)
+	case C.ROPEWAY_LOAD_FUNCTIONS:
+		return loadFunctions(t, a)
 	case C.ROPEWAY_DISABLE_PEER:
 		return memory.DisablePeer(t.Thread, uint32(a[0]), uint32(a[1]))
 	}
@@ -124,10 +126,11 @@ func besides(function uint32, t *thread, a *slots) *core.Error {
 // besideNames are the names of those.
 var besideNames = map[uint32]string{
 	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
-	C.ROPEWAY_ENABLE_PEER:  "rtEnableP2P",
-	C.ROPEWAY_DISABLE_PEER: "rtDisableP2P",
-	C.ROPEWAY_FUNC_SYMBOL:  "rtRegisterFuncSymbol",
-	C.ROPEWAY_VARIABLE:     "rtRegisterVariable",
+	C.ROPEWAY_ENABLE_PEER:    "rtEnableP2P",
+	C.ROPEWAY_DISABLE_PEER:   "rtDisableP2P",
+	C.ROPEWAY_FUNC_SYMBOL:    "rtRegisterFuncSymbol",
+	C.ROPEWAY_VARIABLE:       "rtRegisterVariable",
+	C.ROPEWAY_LOAD_FUNCTIONS: "ropeway_load_functions",
 }
 
 // catch makes an error of a panic in a call.

@@ -4,22 +4,63 @@ package main
 
 // #include <stdint.h>
 //
+// #include "include/ropeway/kernel.h"
+//
 // typedef void (*ropeway_call_info)(void *info, void *data);
 //
 // static void call_info(uintptr_t f, uintptr_t info, uintptr_t data)
 // {
 // 	((ropeway_call_info)f)((void *)info, (void *)data);
 // }
+//
+// typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches,
+// 	uint32_t most, uint32_t *touched);
+//
+// static int call_block(uintptr_t call, const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub,
+// 	uintptr_t args, size_t size, uint64_t *touches, uint32_t most, uint32_t *touched)
+// {
+// 	const ropeway_block block = {idx, num, sub, 0, (const void *)args, size};
+// 	return ((ropeway_call_kernel)call)(f, &block, touches, most, touched);
+// }
 import "C"
 
 import (
+	"fmt"
+
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
+	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/native"
 )
 
 // useKernels takes the functions of the shim that run kernels: (run, stop, prepare).
-func useKernels(a *slots) { native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2])) }
+func useKernels(a *slots) {
+	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]))
+	callKernel = C.uintptr_t(a[3])
+}
+
+// callKernel is ropeway_kernel_call; written before the first thread enters.
+var callKernel C.uintptr_t
+
+// callBlock calls a function of the program for a block.
+func callBlock(f *C.ropeway_function, b *kernel.Block) error {
+	var list *C.uint64_t
+	var most, touched C.uint32_t
+	var touches []C.uint64_t
+	if b.Watched() {
+		touches = make([]C.uint64_t, 3*kernel.MostTouches)
+		list, most = &touches[0], kernel.MostTouches
+	}
+	r := C.call_block(callKernel, f, C.uint32_t(b.Index), C.uint32_t(b.Num), C.uint32_t(b.Sub), C.uintptr_t(b.Args),
+		C.size_t(b.Size), list, most, &touched)
+	for i := range min(touched, most) {
+		b.Touch(uintptr(touches[3*i]), uint64(touches[3*i+1]), touches[3*i+2] != 0)
+	}
+	if r != 0 {
+		return fmt.Errorf("the function returned %d", r)
+	}
+	return nil
+}
 
 // registerFuncSymbol is rtRegisterFuncSymbol.
 func registerFuncSymbol(t *thread, a *slots) *core.Error {
@@ -29,6 +70,26 @@ func registerFuncSymbol(t *thread, a *slots) *core.Error {
 // registerVariable is rtRegisterVariable.
 func registerVariable(t *thread, a *slots) *core.Error {
 	return launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3])
+}
+
+// loadFunctions is ropeway_load_functions.
+func loadFunctions(t *thread, a *slots) *core.Error {
+	const api = "ropeway_load_functions"
+	switch {
+	case a[0] == 0 || a[1] == 0:
+		return core.Refused(api, "list", "has no function")
+	case a[2] == 0:
+		return core.IsNull(api, "binary")
+	}
+	list := map[string]kernel.Func{}
+	for i, f := range core.Array(pointer[C.ropeway_function](a[0]), a[1]) {
+		if f.name == nil || f.call == nil {
+			return core.Refused(api, "list", "has no name or no function").At(i)
+		}
+		list[C.GoString(f.name)] = func(b *kernel.Block) error { return callBlock(&f, b) }
+	}
+	image := kernel.Functions(list)
+	return launch.BinaryLoadFromData(t.Thread, core.AddrOf(image), uint64(len(image)), nil, pointer[core.Handle](a[2]))
 }
 
 func opExceptionFunc(slot uint64) launch.OpExceptionFunc {

@@ -2,7 +2,8 @@
 //
 // On the software device a kernel is a C function of a shared object for this CPU; docs/kernels.md says how to write
 // one. The code that runs them is part of the toolkit's libascendcl.so, which is opened when the first kernel is
-// loaded: LD_LIBRARY_PATH has to lead to it.
+// loaded: LD_LIBRARY_PATH has to lead to it. For tests, [LoadFuncs] makes kernels of Go functions, which needs no
+// library.
 //
 //	m, err := kernel.Load(dev, "add.so")
 //	add, err := m.Kernel("add")
@@ -73,9 +74,9 @@ func (m *Module) Close() error { return goapi.Result(m.t, launch.BinaryUnLoad(m.
 // Name returns the name of the kernel.
 func (k *Kernel) Name() string { return k.name }
 
-// Launch queues the kernel with a number of blocks. Each argument takes 8 bytes: a [ropeway.Span] is the address of
-// its first byte, numbers and booleans are themselves. Memory that an argument leads to has to stay until the kernel
-// has run.
+// Launch queues the kernel with a number of blocks. Each argument takes 8 bytes: a [ropeway.Span], a
+// [ropeway.Buffer] and a [ropeway.Array] are the address of their first byte, numbers and booleans are themselves.
+// Memory that an argument leads to has to stay until the kernel has run.
 func (k *Kernel) Launch(s *ropeway.Stream, blocks int, args ...any) error {
 	const api = "aclrtLaunchKernelWithHostArgs"
 	t, stream := goapi.Stream(s)
@@ -104,6 +105,8 @@ func (k *Kernel) word(t *core.Thread, api string, i int, a any) (uint64, error) 
 		b, off := v.Buffer()
 		addr, err := goapi.Addr(t, api, fmt.Sprintf("args[%d]", i), b, off, v.Len())
 		return uint64(addr), err
+	case interface{ All() ropeway.Span }:
+		return k.word(t, api, i, v.All())
 	case int:
 		return uint64(v), nil
 	case int32:

@@ -48,10 +48,10 @@ enum {
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
 	ROPEWAY_NAME_FRAME,
 
-	/* (run, stop, prepare) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
+	/* (run, stop, prepare, call) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
 	ROPEWAY_KERNELS,
 
-	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_VARIABLE. */
+	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */
 
 	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
 	ROPEWAY_SYMBOL,
@@ -65,6 +65,8 @@ enum {
 	ROPEWAY_FUNC_SYMBOL,
 	/* (binary, host variable, name, size, flags, reserved) -> aclError. rtRegisterVariable. */
 	ROPEWAY_VARIABLE,
+	/* (const ropeway_function *, count, handle of the binary) -> aclError. ropeway_load_functions: see ropeway/kernel.h. */
+	ROPEWAY_LOAD_FUNCTIONS,
 
 	/* What the checker asks (libropeway_check.so); with checking off nobody does. */
 

@@ -278,6 +278,22 @@ EXPORT int ropeway_kernel_stop(ropeway_run *run)
 	return 0;
 }
 
+EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *block, ropeway_declared *touches, uint32_t most,
+			       uint32_t *touched)
+{
+	ropeway_run run = {.args = (uintptr_t)block->args, .size = block->size, .blocks = block->num, .per = {1, 0},
+			   .grid = {block->num, 1, 1}, .threads = {1, 1, 1}, .touches = (uintptr_t)touches, .most = most};
+	core c = {.run = &run, .block = block->idx, .sub = block->sub, .cell = {block->idx, 0, 0}};
+	core *before = self;
+	int result = 1;
+	self = &c;
+	if (!_setjmp(c.out)) /* a barrier leaves it */
+		result = f->call(block, f->data);
+	self = before;
+	*touched = run.touched;
+	return result;
+}
+
 /* Leaves the kernel from within one of the functions below. */
 static _Noreturn void quit(core *c)
 {
@@ -347,6 +363,31 @@ EXPORT void ropeway_block_barrier(void)
 			syscall(SYS_futex, &run->round, FUTEX_WAIT_PRIVATE, round, &look, NULL, 0);
 		}
 	}
+}
+
+EXPORT void ropeway_touches(const void *address, size_t bytes, int writes)
+{
+	core *c = self;
+	if (!c || !c->run->touches || !bytes)
+		return;
+	ropeway_run *run = c->run;
+	ropeway_declared *list = (ropeway_declared *)(uintptr_t)run->touches;
+	int inside = c->inside;
+	c->inside = 0; /* a thread that leaves here would leave the lock behind */
+	take(run);
+	uint32_t i = 0, n = run->touched < run->most ? run->touched : run->most;
+	while (i < n && (list[i].address != (uintptr_t)address || list[i].bytes != bytes || list[i].writes != (uint64_t)!!writes))
+		i++;
+	if (i == run->most)
+		run->touched = run->most + 1;
+	else if (i == n) {
+		list[i] = (ropeway_declared){(uintptr_t)address, bytes, !!writes};
+		run->touched = n + 1;
+	}
+	release(run);
+	c->inside = inside;
+	if (inside && atomic_load(&run->failed))
+		quit(c);
 }
 
 EXPORT int ropeway_print(const char *format, ...)

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "ropeway/kernel.h"
+
 enum { ROPEWAY_MOST_BLOCKS = 1024 }; /* that run at the same time */
 
 /* Why a run ended early: run.failed. Other values are signals. */
@@ -29,10 +31,27 @@ typedef struct ropeway_run {
 	_Atomic uint32_t arrived, round; /* of the barrier */
 	_Atomic uint32_t lock;           /* guards inside */
 	void *inside;                    /* threads that are in it */
+
+	/* What ropeway_touches was called with; guarded by lock. */
+	uint64_t touches;  /* where the list is; 0: nobody wants to know */
+	uint32_t most;     /* how many it has room for */
+	uint32_t touched;  /* how many there are; more than most: some were lost */
 } ropeway_run;
+
+/* An entry of that list. */
+typedef struct ropeway_declared {
+	uint64_t address, bytes, writes;
+} ropeway_declared;
 
 /* Makes calls until none is left, or the run has failed. */
 int ropeway_kernel_run(ropeway_run *run);
+
+/*
+ * Calls a function of the program for a block, of which the functions of ropeway/kernel.h speak meanwhile. touches, most and touched as above;
+ * returns what the function returns.
+ */
+int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *block, ropeway_declared *touches, uint32_t most,
+			uint32_t *touched);
 
 /* Ends a run early: threads that are in its functions leave them. */
 int ropeway_kernel_stop(ropeway_run *run);

@@ -89,7 +89,7 @@ func TestCheckExamples(t *testing.T) {
 			continue
 		}
 		w := wanted{name: filepath.Base(file)}
-		if w.name == "numpy_round_trip.py" {
+		if w.name == "numpy_round_trip.py" || w.name == "vector_add.py" {
 			w.needs = "numpy"
 		}
 		t.Run("python/"+w.name, func(t *testing.T) {

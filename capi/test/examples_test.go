@@ -33,6 +33,10 @@ var examples = map[string][]string{
 		"12 chunks are queued: one stream copies them to the device, the other back.",
 		"All of them came back through 2 buffers, and every byte is right.",
 	},
+	"vector_add": {
+		"Two copies, a kernel of 8 blocks and a copy back are queued.",
+		"All 65536 sums are right.",
+	},
 	"callbacks": {
 		"The report thread checked all 5 rounds, byte by byte.",
 		"The library called its host function 5 times.",

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/observe"
 	"ropeway/internal/report"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
@@ -151,6 +155,9 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 	}
 	out := ui.New(a.stderr, a.getenv)
 	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
+	for _, line := range kernelLines(run) {
+		out.Line("  %s", line)
+	}
 	for _, note := range run.Notes {
 		out.Line("  %s", note)
 	}
@@ -174,6 +181,48 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 
 // mostAdvice is how much advice the terminal shows; the report has all of it.
 const mostAdvice = 3
+
+// mostKernels is how many kernels the terminal shows.
+const mostKernels = 5
+
+// kernelLines say how often each kernel ran and for how long, those that took longest first.
+func kernelLines(run *timeline.Run) (lines []string) {
+	type sum struct {
+		name     string
+		launches int
+		blocks   uint64
+		took     int64
+	}
+	all := map[string]*sum{}
+	for i := range run.Tasks {
+		t := &run.Tasks[i]
+		if t.Kind != observe.Kernel {
+			continue
+		}
+		s := all[t.Kernel]
+		if s == nil {
+			s = &sum{name: t.Kernel}
+			all[t.Kernel] = s
+		}
+		s.launches++
+		s.blocks += uint64(t.Segments)
+		if t.Ran() {
+			s.took += t.End - t.Start
+		}
+	}
+	sums := slices.SortedFunc(maps.Values(all), func(a, b *sum) int {
+		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.name, b.name))
+	})
+	for i, s := range sums {
+		if i == mostKernels {
+			lines = append(lines, fmt.Sprintf("and %s", finding.Plural(len(sums)-i, "other kernel")))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("kernel %s: %d x, %s, %s in all", s.name, s.launches,
+			finding.Plural(int(s.blocks), "block"), duration(float64(s.took)/1e9)))
+	}
+	return lines
+}
 
 // traceSummary says in one line what a run was.
 func traceSummary(run *timeline.Run) string {

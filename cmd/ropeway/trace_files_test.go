@@ -4,9 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/observe"
+	"ropeway/internal/timeline"
 )
 
 // TestWhole: a file is replaced when the new one is complete, and stays as it is when that fails; links stay links.
@@ -106,5 +110,23 @@ func TestTraceFromNowhere(t *testing.T) {
 	_, stderr, code := call(t, "trace", "--from", filepath.Join(t.TempDir(), "nowhere"))
 	if code != 1 || !strings.Contains(stderr, "there is no directory") {
 		t.Errorf("%d: %s", code, stderr)
+	}
+}
+
+// TestKernelLines: the terminal shows the kernels that took longest, and how many there are besides.
+func TestKernelLines(t *testing.T) {
+	run := &timeline.Run{Tasks: []timeline.Task{{Kind: observe.Copy, End: 1}}}
+	if lines := kernelLines(run); len(lines) != 0 {
+		t.Errorf("without kernels: %q", lines)
+	}
+	for i, name := range []string{"a", "b", "a", "c", "d", "e", "f"} {
+		run.Tasks = append(run.Tasks, timeline.Task{Kind: observe.Kernel, Kernel: name, Segments: 8, Start: 1000,
+			End: 1000 + int64(10-i)*1000000})
+	}
+	want := []string{"kernel a: 2 x, 16 blocks, 18.00 ms in all", "kernel b: 1 x, 8 blocks, 9.00 ms in all",
+		"kernel c: 1 x, 8 blocks, 7.00 ms in all", "kernel d: 1 x, 8 blocks, 6.00 ms in all",
+		"kernel e: 1 x, 8 blocks, 5.00 ms in all", "and 1 other kernel"}
+	if lines := kernelLines(run); !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
 	}
 }

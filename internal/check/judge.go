@@ -96,6 +96,9 @@ func (c *Checker) task(who origin) string {
 			name = n
 		}
 	}
+	if who.kernel != "" {
+		name = fmt.Sprintf("kernel %s of %s", who.kernel, name)
+	}
 	if who.task == 0 { // memory of a pool that came in the order of a stream
 		return fmt.Sprintf("%s (on stream %d)", name, who.stream)
 	}
@@ -234,9 +237,9 @@ func done(write bool) string {
 	return "read"
 }
 
-// judgeRun looks at a task that is about to run. mu is held.
-func (c *Checker) judgeRun(q *queue, t *task) {
-	p := new(past)
+// judgeRun looks at a task that is about to run, and returns how its accesses are entered. mu is held.
+func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
+	p = new(past)
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
@@ -265,6 +268,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 			c.reach(q, p, t.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
 		}
 	}
+	return p
 }
 
 // enter judges one access of a task against those before it. mu is held.

@@ -2,30 +2,127 @@ package check
 
 import (
 	"encoding/binary"
+	"fmt"
 
+	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
 )
 
-// Kernels take part in the order of their stream. Which memory they touch is not known: what their arguments lead to
-// counts as written, so that nothing is reported that a kernel may have written, and is not judged.
+// Kernels take part in the order of their stream. A kernel that says what it reads and writes (ROPEWAY_READS,
+// ROPEWAY_WRITES) is judged by that, when it has run. Of any other it is not known what it touches: what its arguments
+// lead to counts as written, so that nothing is reported that a kernel may have written. Memory that is freed must be
+// no argument of a kernel that has not run.
 
 // mostWords is how many words of arguments are looked at.
 const mostWords = 8192
 
-// launched notes what a kernel that is about to run may write: the allocations that its arguments name. mu is held.
-func (c *Checker) launched(op *driver.Op) {
-	l := op.Launch
+// given are the words of the arguments of a launch, as they are now. mu is held.
+func (c *Checker) given(l *driver.Launch) (words []uintptr) {
 	v, ok := driver.As[driver.HostViewer](c.under)
 	if !ok || l.Size == 0 {
-		return
+		return nil
 	}
 	args, err := v.View(l.Args, min(l.Size, 8*mostWords))
 	if err != nil {
-		return // the kernel will say so
+		return nil // the kernel will say so
 	}
 	for ; len(args) >= 8; args = args[8:] {
-		if a := c.find(c.canonical(uintptr(binary.LittleEndian.Uint64(args)))); a != nil {
-			a.written.add(a.start, a.end())
+		words = append(words, c.canonical(uintptr(binary.LittleEndian.Uint64(args))))
+	}
+	return words
+}
+
+// kernelOf is the name of the kernel that op launches, "" if it launches none.
+func kernelOf(op *driver.Op) string {
+	if op.Launch == nil {
+		return ""
+	}
+	if k, ok := op.Launch.Owner().(core.KernelTask); ok {
+		return k.KernelName()
+	}
+	return ""
+}
+
+// isGiven reports whether t, which has not run, launches a kernel that is given an address in [lo, hi). Arguments in
+// device memory are not known yet. Checker.mu is held.
+func (t *task) isGiven(lo, hi uintptr) bool {
+	l := t.op.Launch
+	if l == nil || !l.Copied {
+		return false
+	}
+	for _, at := range t.q.c.given(l) {
+		if lo <= at && at < hi {
+			return true
+		}
+	}
+	return false
+}
+
+// givenTo finds a kernel that has not run and is given memory of [lo, hi). mu is held.
+func (c *Checker) givenTo(lo, hi uintptr) (f flight, found bool) {
+	for _, q := range c.queues {
+		for _, t := range q.waiting {
+			if t.isGiven(lo, hi) {
+				return flight{t.who, "is given", lo, hi}, true
+			}
+		}
+	}
+	return
+}
+
+// judgeGiven looks whether a kernel that is about to run is given memory that was freed, and returns its arguments.
+// mu is held.
+func (c *Checker) judgeGiven(t *task) (words []uintptr) {
+	words = c.given(t.op.Launch)
+	for _, at := range words {
+		if c.find(at) == nil {
+			c.judgeFreed(t.who, at, "given")
+		}
+	}
+	return words
+}
+
+// judgeFreed reports that a kernel is given or touches memory at an address that was freed, if it was; at is in no
+// allocation. mu is held.
+func (c *Checker) judgeFreed(who origin, at uintptr, how string) bool {
+	a := c.findGone(at)
+	if a == nil || a.pooled {
+		return false
+	}
+	c.report(draft{
+		rule: "use-after-free", role: "submitted", offence: who, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", who.kernel, how, a.kind()),
+	})
+	return true
+}
+
+// judgeKernel judges what a kernel that has run said it touches. words are its arguments. mu is held.
+func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, touched []kernel.Touch, all bool) {
+	if len(touched) == 0 || !all {
+		for _, at := range words {
+			if a := c.find(at); a != nil {
+				a.written.add(a.start, a.end())
+			}
+		}
+	}
+	for _, write := range []bool{false, true} { // it read before it wrote
+		for _, m := range touched {
+			lo := c.canonical(m.Addr)
+			hi := lo + uintptr(m.N)
+			if m.Write != write || hi < lo {
+				continue
+			}
+			a := c.used(t, lo)
+			if a == nil {
+				c.judgeFreed(t.who, lo, "using")
+				continue
+			}
+			c.judgeBounds(t.who, lo, hi, write)
+			if !write && !a.left && t.born >= a.born {
+				c.judgeWritten(t.who, a, lo, hi, "read by kernel "+t.who.kernel)
+			}
+			c.enter(q, p, lo, hi, write)
 		}
 	}
 }

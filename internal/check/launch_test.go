@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 
 	"ropeway/internal/abi"
@@ -63,6 +64,23 @@ func TestKernelTouchesFreed(t *testing.T) {
 	}
 }
 
+// TestKernelNeverWaited: a program that ends without waiting for its kernel is reported, with the kernel.
+func TestKernelNeverWaited(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel("void k(void) {}"), p.stream()
+	p.launch(f, s, 0)
+	p.undo, p.ended = nil, true
+	if err := p.rt.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, d := range p.findings() {
+		if d.Rule == "unsynchronised-exit" && strings.Contains(d.Summary, "kernel k of ") {
+			return
+		}
+	}
+	t.Errorf("not found: %v", p.findings())
+}
+
 // TestKernelDropped: a kernel that is dropped before it ran gives back what it held.
 func TestKernelDropped(t *testing.T) {
 	p := begin(t)
@@ -71,4 +89,100 @@ func TestKernelDropped(t *testing.T) {
 	p.ok(p.StreamAbort(s))
 	p.launch(f, s, 0)
 	p.ok(p.SynchronizeStream(s))
+}
+
+// declared is a kernel that reads n bytes at from and writes n at to, and says so.
+const declared = `#include "ropeway/kernel.h"
+void k(char *to, const char *from, uint64_t n) {
+	ROPEWAY_READS(from, n);
+	ROPEWAY_WRITES(to, n);
+	for (uint64_t i = 0; i < n; i++) to[i] = from[i];
+}`
+
+// TestDeclaredKernel: a kernel that says what it touches is judged by that: what it wrote is written and nothing else,
+// and what it reads has to be.
+func TestDeclaredKernel(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel(declared), p.stream()
+	host, from, to := p.pinned(4096), p.dev(4096), p.raw(4096)
+	p.launch(f, s, to, from, 2048)
+	p.down(host, to, 2048, s)
+	p.ok(p.SynchronizeStream(s))
+	if n := p.c.Findings(); n != 0 {
+		t.Fatalf("%d findings of a kernel that is right", n)
+	}
+	p.launch(f, s, from, to, 4096)
+	p.ok(p.SynchronizeStream(s))
+	d := p.only("uninitialised-read")
+	if want := "2048 bytes of device memory are read by kernel k that were never written"; d.Summary != want {
+		t.Errorf("%q, want %q", d.Summary, want)
+	}
+}
+
+// TestKernelRaces: nothing orders a kernel of one stream and a copy of another; an event does.
+func TestKernelRaces(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		p := begin(t)
+		f, s, other := p.kernel(declared), p.stream(), p.stream()
+		host, from, to := p.pinned(4096), p.dev(4096), p.dev(4096)
+		p.launch(f, s, to, from, 4096)
+		if ordered {
+			e := p.event(latest)
+			p.ok(p.RecordEvent(e, s))
+			p.ok(p.StreamWaitEvent(other, e))
+		}
+		p.down(host, to, 4096, other)
+		p.ok(p.SynchronizeStream(other))
+		p.ok(p.SynchronizeStream(s))
+		if ordered {
+			if n := p.c.Findings(); n != 0 {
+				t.Errorf("ordered by an event: %d findings", n)
+			}
+			continue
+		}
+		if d := p.only("stream-race"); !strings.Contains(d.Summary, "kernel k of ") {
+			t.Errorf("no kernel in %q", d.Summary)
+		}
+	}
+}
+
+// TestKernelBounds: bytes behind the end of an allocation are not the kernel's.
+func TestKernelBounds(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel(declared), p.stream()
+	from, to := p.dev(4096), p.dev(4096)
+	p.launch(f, s, to, from, 4100)
+	p.ok(p.SynchronizeStream(s))
+	if n := p.c.Findings(); n < 1 {
+		t.Fatal("a kernel that reads and writes 4 bytes too many is not found")
+	}
+	for _, d := range p.findings() {
+		if d.Rule != "out-of-bounds" {
+			t.Errorf("%s: %s", d.Rule, d.Summary)
+		}
+	}
+}
+
+// TestKernelGivenFreed: memory that is freed is no argument of a kernel, neither of one that is queued nor of a later
+// one.
+func TestKernelGivenFreed(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel("void k(char *p, int n) {}"), p.stream()
+	dev := p.dev(64 << 10)
+	p.launch(f, s, dev, 1)
+	p.ok(memory.Free(p.Thread, p.gone(dev)))
+	p.ok(p.SynchronizeStream(s))
+	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that kernel k of ") ||
+		!strings.Contains(d.Summary, "is given") {
+		t.Errorf("%q", d.Summary)
+	}
+	p = begin(t)
+	f, s = p.kernel("void k(char *p, int n) {}"), p.stream()
+	dev = p.dev(64 << 10)
+	p.ok(memory.Free(p.Thread, p.gone(dev)))
+	p.launch(f, s, dev+16, 1)
+	p.ok(p.SynchronizeStream(s))
+	if d := p.only("use-after-free"); d.Summary != "kernel k is given device memory that was freed" {
+		t.Errorf("%q", d.Summary)
+	}
 }

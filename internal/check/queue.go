@@ -161,7 +161,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	}
 	s := q.arrived(op.Tag)
 	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
+	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, kernel: kernelOf(&op)}
 	return t
 }
 

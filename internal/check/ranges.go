@@ -62,10 +62,11 @@ func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi 
 	return true
 }
 
-// moves tells whether op touches memory.
+// moves tells whether op touches memory. What a kernel touches is known when it has run.
 func moves(kind driver.OpKind) bool {
 	switch kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpCompute:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset,
+		driver.OpCompute, driver.OpLaunch:
 		return true
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/kernel"
 )
 
 // called notes that the program does something: work goes on waiting for it.
@@ -230,7 +231,7 @@ func (c *Checker) move(q *queue, t *task) error {
 		return t.fails
 	}
 	o := c.hand(q, t)
-	c.judgeRun(q, t)
+	p := c.judgeRun(q, t)
 	op := t.op
 	op.Done = nil
 	if op.Kind == driver.OpBatch {
@@ -241,15 +242,22 @@ func (c *Checker) move(q *queue, t *task) error {
 		}
 		t.op.Segs = nil // the queue below releases it
 	}
+	var words []uintptr
+	var touched []kernel.Touch
+	var all bool
 	if op.Launch != nil {
-		c.launched(&op)
+		words = c.judgeGiven(t)
 		op.Launch = op.Launch.Lend()
+		op.Launch.Touched = func(list []kernel.Touch, complete bool) { touched, all = list, complete }
 	}
 	q.failure = nil
 	c.mu.Unlock()
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
 	c.mu.Lock()
+	if op.Launch != nil {
+		c.judgeKernel(q, t, p, words, touched, all)
+	}
 	c.look(o)
 	return q.failure
 }

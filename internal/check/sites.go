@@ -15,6 +15,7 @@ type origin struct {
 	stream int32
 	task   uint32
 	thread uint32
+	kernel string // name of the kernel that the task launches
 }
 
 // site is a call of the program. Stacks are kept once, however many calls come from the same place.

@@ -238,6 +238,9 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 		f, found = c.awaited(a.start, a.end())
 	}
 	if !found {
+		f, found = c.givenTo(a.start, a.end())
+	}
+	if !found {
 		return
 	}
 	c.report(draft{
@@ -266,7 +269,7 @@ func (q *queue) uses(a *allocation) bool {
 // uses tells whether t, which has not run, uses an allocation. Checker.mu is held.
 func (t *task) uses(a *allocation) bool {
 	_, found := t.collides(a.start, a.end(), true)
-	return found || t.awaits(a.start, a.end())
+	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
 }
 
 // awaited finds a task that waits for a word in [lo, hi). mu is held.

@@ -11,6 +11,9 @@ import (
 type KernelTask interface {
 	driver.LaunchOwner
 
+	// KernelName is the name of the kernel.
+	KernelName() string
+
 	// FailureCode is the code of a failure.
 	FailureCode(f driver.KernelFailure) abi.Code
 

@@ -272,6 +272,11 @@ func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
 		w.Kind = observe.Function
 	case driver.OpCompute:
 		w.Kind, w.Bytes = observe.Other, op.N
+	case driver.OpLaunch:
+		w.Kind, w.Segments = observe.Kernel, op.Launch.Blocks
+		if k, ok := op.Launch.Owner().(KernelTask); ok {
+			w.Name = rt.Tracer().Function(k.KernelName())
+		}
 	case driver.OpFail: // a copy that the device cannot make
 	default:
 		w.Kind = observe.Other

@@ -52,6 +52,9 @@ type Launch struct {
 	Limit    time.Duration // the operation fails after that; 0: never
 	Shared   uint32        // bytes of dynamic memory that the threads of a block share
 
+	// Touched, if not nil, gets what the kernel says it touches, when it has run.
+	Touched func(list []kernel.Touch, all bool)
+
 	// Over, if not nil, is called when the operation has run, failed or been dropped: instead of Op.Done, which would
 	// have to be allocated.
 	Over LaunchOwner

@@ -35,7 +35,18 @@ type Call struct {
 	Threads [3]uint32
 	Args    uintptr // where the arguments are
 	Size    uint64
+	Watch   bool // Touched is wanted
 }
+
+// Touch is memory that a kernel says it reads or writes.
+type Touch struct {
+	Addr  uintptr
+	N     uint64
+	Write bool
+}
+
+// MostTouches is how many of them a launch can say.
+const MostTouches = 1024
 
 // Run runs launches, one after the other.
 type Run interface {
@@ -53,6 +64,10 @@ type Run interface {
 
 	// End ends a launch, which all goroutines have left, and says how it failed; nil if it did not.
 	End() *Fault
+
+	// Touched is what the kernel of the launch that has ended said it touches, if that is wanted, and whether that
+	// is all.
+	Touched() (list []Touch, all bool)
 }
 
 // MostTogether is how many calls run at the same time, at most.
@@ -69,8 +84,11 @@ func RegisterCPU(c CPU) { cpu.Store(&c) }
 // ErrNoCPU says that a program has nothing that runs kernels.
 var ErrNoCPU = errors.New("this program was built without what runs kernels on a CPU: import ropeway/kernel")
 
-// OnCPU is what runs kernels of the process.
-func OnCPU() (CPU, error) {
+// OnCPU is what runs the kernels of a binary in this process.
+func OnCPU(image []byte) (CPU, error) {
+	if isFunctions(image) {
+		return inProcess{}, nil
+	}
 	if c := cpu.Load(); c != nil {
 		return *c, nil
 	}
@@ -85,10 +103,13 @@ type Fault struct {
 	Block   uint32
 	Address uint64 // of a memory fault
 	Code    uint64 // where the code was
+	Err     error  // what a Func returned; then it has no Signal
 }
 
 func (f *Fault) Error() string {
 	switch {
+	case f.Err != nil:
+		return fmt.Sprintf("block %d of the kernel failed: %v", f.Block, f.Err)
 	case f.Late:
 		return "the kernel did not end in time"
 	case f.Barrier:

@@ -1,4 +1,5 @@
-// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing: drivers do.
+// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing but functions of
+// this process: drivers do.
 //
 // A binary is a list of kernels. A kernel has a name, a number, a type, one function of the binary or two (the halves
 // of a mix kernel) and, where its compiler has written them, parameters. Table says which kernels a binary has;
@@ -17,21 +18,22 @@ type Format uint8
 
 // The formats that are known.
 const (
-	Unknown Format = iota
-	Native         // shared object for the CPU of this process
-	Object         // not linked: a relocatable file for this CPU
-	Foreign        // for another CPU
-	NPU            // machine code of an Ascend device
-	PTX            // text for a GPU
-	Cubin          // machine code of a GPU
-	Fatbin         // several of these
+	Unknown   Format = iota
+	Native           // shared object for the CPU of this process
+	Object           // not linked: a relocatable file for this CPU
+	Foreign          // for another CPU
+	NPU              // machine code of an Ascend device
+	PTX              // text for a GPU
+	Cubin            // machine code of a GPU
+	Fatbin           // several of these
+	InProcess        // functions of this process
 	numFormats
 )
 
 var formatNames = [numFormats]string{
 	"no kernel binary", "a shared object for this CPU", "an object file that is not linked", "code for another CPU",
 	"NPU machine code",
-	"PTX", "a cubin", "a fatbin",
+	"PTX", "a cubin", "a fatbin", "functions of this process",
 }
 
 func (f Format) String() string { return formatNames[f] }
@@ -77,6 +79,9 @@ func FormatOf(image []byte) Format {
 	if len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xBA55ED50 {
 		return Fatbin
 	}
+	if isFunctions(image) {
+		return InProcess
+	}
 	if isPTX(image) {
 		return PTX
 	}
@@ -111,7 +116,7 @@ func Advice(f Format, name string) string {
 		return "the shared object is for another CPU: compile it for this one"
 	case PTX, Cubin, Fatbin:
 		return fmt.Sprintf("this is %v, which the %s driver cannot run: ROPEWAY_DRIVER=cuda can", f, name)
-	case Native:
+	case Native, InProcess:
 		return fmt.Sprintf("this is %v, which the %s driver cannot run: compile the kernel for the GPU (PTX or cubin)",
 			f, name)
 	}

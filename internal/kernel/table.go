@@ -109,6 +109,8 @@ func Read(image []byte, o Options) (*Table, error) {
 	case Fatbin:
 		t.Loaded, t.Open = uint64(len(image)), true
 		return t, nil
+	case InProcess:
+		return t, t.readFunctions(image, o)
 	case Unknown:
 		// The vendor's runtime looks at no magic number; what follows finds out.
 	}

@@ -12,7 +12,7 @@ func TestNames(t *testing.T) {
 		{observe.Copy.String(), "copy"}, {observe.Descriptor.String(), "descriptor copy"}, {observe.Function.String(),
 			"function"}, {observe.Kind(200).String(), "unknown"},
 		{observe.NotifyRecord.String(), "notify record"}, {observe.ValueWait.String(), "value wait"},
-		{observe.Prefetch.String(), "prefetch"},
+		{observe.Prefetch.String(), "prefetch"}, {observe.Kernel.String(), "kernel"},
 		{observe.NoDirection.String(), ""}, {observe.HostToDevice.String(), "host to device"}, {observe.Both.String(),
 			"both ways"}, {observe.Direction(200).String(), "unknown"},
 		{observe.NoHostMemory.String(), ""}, {observe.Pinned.String(), "pinned"}, {observe.Mixed.String(), "mixed"},

@@ -69,6 +69,7 @@ const (
 	Random       // numbers are drawn
 	Prefetch     // managed memory is moved
 	Mark         // a moment that the program has named
+	Kernel       // is launched
 )
 
 // Direction is where bytes go.
@@ -110,7 +111,8 @@ type Task struct {
 	Number    uint32 // on its stream
 	Thread    uint32 // that submits it; 0: not known
 	Device    int32
-	Segments  uint32 // of a batch
+	Segments  uint32 // of a batch; of a kernel its blocks
+	Name      uint16 // of a kernel: the number of its name, as Function has it
 	Bytes     uint64
 	Submit    int64
 	Call      int64  // when the call began that submits it

@@ -17,8 +17,14 @@ func (n *notes) note(format string, args ...any) {
 	n.noted = append(n.noted, fmt.Sprintf(format, args...))
 }
 
-func (n *notes) Now() int64       { return int64(n.first) }
-func (n *notes) Submitted(t Task) { n.note("submitted %d", t.Number) }
+func (n *notes) Now() int64 { return int64(n.first) }
+func (n *notes) Submitted(t Task) {
+	if t.Kind == Kernel {
+		n.note("launched %s", n.names[t.Name-n.first])
+		return
+	}
+	n.note("submitted %d", t.Number)
+}
 func (n *notes) Ran(stream int32, number uint32, began, ended int64, how Result) {
 	n.note("ran %d %d %d %d %v", stream, number, began, ended, how)
 }
@@ -65,6 +71,7 @@ func TestTee(t *testing.T) {
 	both.Stream(2, 1, true)
 	both.Thread(3)
 	both.Submitted(Task{Number: 4})
+	both.Submitted(Task{Kind: Kernel, Name: y})
 	both.Ran(2, 4, 5, 6, Result{Code: 9})
 	both.Called(Call{Function: y})
 	both.Called(Call{Function: x})
@@ -76,8 +83,9 @@ func TestTee(t *testing.T) {
 	if err := both.Close(); err != nil {
 		t.Error(err)
 	}
-	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y",
-		"called x", "copied x 5", "called x in load", "range 8 r", "left 3", "ended", "close"}
+	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "launched y",
+		"ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "called x in load",
+		"range 8 r", "left 3", "ended", "close"}
 	if !slices.Equal(a.noted, want) || !slices.Equal(b.noted, want) {
 		t.Errorf("noted\n%q and\n%q, not\n%q", a.noted, b.noted, want)
 	}

@@ -59,13 +59,13 @@ const (
 	//	0: type | kind<<8 | direction<<16 | memory<<24 | stream<<32
 	//	1: number on the stream | thread<<32
 	//	2: when it was submitted
-	//	3: bytes | device<<48
+	//	3: bytes, or of a kernel the number of its name | device<<48
 	TaskType
 
 	// MoreType is more of a task, where there is more to say: else it has no segments, and its call began when it was
 	// submitted.
 	//	0: type | stream<<32
-	//	1: number | segments<<32
+	//	1: number | segments, or blocks of a kernel<<32
 	//	2: when the call began that submitted it
 	MoreType
 

@@ -9,6 +9,9 @@ var _ observe.Tracer = (*Recorder)(nil)
 // Submitted implements observe.Tracer.
 func (r *Recorder) Submitted(t observe.Task) {
 	of := half(t.Stream)
+	if t.Kind == observe.Kernel {
+		t.Bytes = uint64(t.Name)
+	}
 	r.put(t.Thread, &line{
 		uint64(TaskType) | uint64(t.Kind)<<8 | uint64(t.Direction)<<16 | uint64(t.Memory)<<24 | of,
 		uint64(t.Number) | uint64(t.Thread)<<32,

@@ -99,6 +99,7 @@ type tasks struct {
 	Thread    []int    `json:"thread"`
 	Call      []int    `json:"call"`
 	Segments  []uint32 `json:"segments"`
+	Kernel    []string `json:"kernel"`
 	Bytes     []uint64 `json:"bytes"`
 	Submit    []int64  `json:"submit"`
 	Start     []int64  `json:"start"`
@@ -221,6 +222,7 @@ func (c *cutter) taskColumns(from []timeline.Task) tasks {
 		Thread:    convert(from, func(t timeline.Task) int { return t.Thread }),
 		Call:      convert(from, func(t timeline.Task) int { return kept(t.Call, c.calls) }),
 		Segments:  convert(from, func(t timeline.Task) uint32 { return t.Segments }),
+		Kernel:    convert(from, func(t timeline.Task) string { return t.Kernel }),
 		Bytes:     convert(from, func(t timeline.Task) uint64 { return t.Bytes }),
 		Submit:    convert(from, func(t timeline.Task) int64 { return t.Submit }),
 		Start:     convert(from, func(t timeline.Task) int64 { return t.Start }),

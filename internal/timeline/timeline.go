@@ -132,7 +132,8 @@ type Task struct {
 	Number    uint32 // of the task on its stream, as messages of the checker name it
 	Thread    int    // index of the thread that submitted it, or None
 	Call      int    // index of the call that submitted it, or None
-	Segments  uint32 // of a batch
+	Segments  uint32 // of a batch; of a kernel its blocks
+	Kernel    string // name of the kernel, if it is one
 	Bytes     uint64
 	Submit    int64
 	Start     int64 // None: it has not run

@@ -138,12 +138,17 @@ func (t *part) thread(id uint32) int {
 	return i
 }
 
+// name is that of a function or a kernel.
+func (t *part) name(number uint16) string {
+	if name, ok := t.p.texts[textKey{recorder.TextFunction, uint32(number)}]; ok {
+		return name
+	}
+	return fmt.Sprintf("function %d", number)
+}
+
 // function is the index of a function.
 func (t *part) function(number uint16) int {
-	name, ok := t.p.texts[textKey{recorder.TextFunction, uint32(number)}]
-	if !ok {
-		name = fmt.Sprintf("function %d", number)
-	}
+	name := t.name(number)
 	i, ok := t.functions[name]
 	if !ok && len(t.functions) >= mostFunctions {
 		name = "other functions"
@@ -271,6 +276,9 @@ func (t *part) tasks(firstCall int) {
 		}
 		out.Device, out.Stream = t.device(device), t.stream(r.stream, device)
 		out.Call, out.Thread = timeline.None, timeline.None
+		if out.Kind == observe.Kernel {
+			out.Kernel, out.Bytes = t.name(uint16(out.Bytes)), 0
+		}
 		began := r.Submit
 		if m, ok := t.p.more[taskKey{r.stream, r.Number}]; ok {
 			out.Segments = m.segments

@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
+	"ropeway/kernel"
 )
 
 // run runs a program with a device of its own, and returns what was recorded of it.
@@ -310,6 +311,41 @@ func TestChecked(t *testing.T) {
 	}
 	if c := r.Calls[len(r.Calls)-1]; r.Functions[c.Function] != "aclrtSynchronizeStream" || r.Tasks[0].Start < c.Start {
 		t.Errorf("%+v before %+v", r.Tasks[0], c)
+	}
+}
+
+// TestKernels: launches have the name and the blocks of their kernel, and when it ran, checked or not.
+func TestKernels(t *testing.T) {
+	for name, options := range map[string][]ropeway.Option{
+		"plain":   nil,
+		"checked": {checker.With(checker.Options{OnFinding: func(checker.Finding) {}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, func(d *ropeway.Device) {
+				s, host := must(d.NewStream())(t), must(d.AllocPinned(100))(t)
+				m := must(kernel.LoadFuncs(d, map[string]kernel.Func{
+					"wait_a_bit": func(*kernel.Block) error { time.Sleep(time.Millisecond); return nil },
+					"other":      func(*kernel.Block) error { return nil },
+				}))(t)
+				check(t, must(m.Kernel("wait_a_bit"))(t).Launch(s, 3, host))
+				check(t, must(m.Kernel("other"))(t).Launch(s, 1, host))
+				check(t, s.Synchronize(context.Background()))
+			}, options...)
+			if len(r.Tasks) != 2 {
+				t.Fatalf("%+v", r.Tasks)
+			}
+			a, b := r.Tasks[0], r.Tasks[1]
+			if a.Kind != observe.Kernel || a.Kernel != "wait_a_bit" || a.Segments != 3 || a.Bytes != 0 ||
+				a.Number == 0 {
+				t.Errorf("%+v", a)
+			}
+			if b.Kernel != "other" || b.Segments != 1 || !b.Ran() || b.Start < a.End || b.Call == timeline.None {
+				t.Errorf("%+v", b)
+			}
+			if a.End-a.Start < int64(time.Millisecond) {
+				t.Errorf("the kernel took a millisecond, and is recorded with %v", time.Duration(a.End-a.Start))
+			}
+		})
 	}
 }
 

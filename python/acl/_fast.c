@@ -3072,6 +3072,401 @@ static PyObject *rt_mdl_ri_update(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.create_binary(data, data_len) -> binary */
+static PyObject *rt_create_binary(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"data", ADDRESS}, {"data_len", UINT64}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.create_binary", params, 2, args, a))
+		return NULL;
+	aclrtBinary ret;
+	BEGIN_CALL
+	ret = aclrtCreateBinary((const void*)a[0], (size_t)a[1]);
+	END_CALL
+	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
+}
+
+/* acl.rt.destroy_binary(binary) -> ret */
+static PyObject *rt_destroy_binary(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"binary", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.destroy_binary", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtDestroyBinary((aclrtBinary)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.binary_load(binary) -> (bin_handle, ret) */
+static PyObject *rt_binary_load(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"binary", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.binary_load", params, 1, args, a))
+		return NULL;
+	aclrtBinHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtBinaryLoad((aclrtBinary)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.binary_unload(bin_handle) -> ret */
+static PyObject *rt_binary_unload(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"bin_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.binary_unload", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtBinaryUnLoad((aclrtBinHandle)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.binary_get_function_by_entry(bin_handle, func_entry) -> (func_handle, ret) */
+static PyObject *rt_binary_get_function_by_entry(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"bin_handle", HANDLE}, {"func_entry", UINT64}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.binary_get_function_by_entry", params, 2, args, a))
+		return NULL;
+	aclrtFuncHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)a[0], (uint64_t)a[1], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.binary_get_dev_address(bin_handle) -> (bin_addr, bin_size, ret) */
+static PyObject *rt_binary_get_dev_address(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"bin_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.binary_get_dev_address", params, 1, args, a))
+		return NULL;
+	void * r0 = 0;
+	size_t r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtBinaryGetDevAddress((aclrtBinHandle)a[0], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromUnsignedLongLong(r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_func_by_symbol(symbol) -> (func_handle, ret) */
+static PyObject *rt_get_func_by_symbol(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"symbol", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_func_by_symbol", params, 1, args, a))
+		return NULL;
+	aclrtFuncHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFuncBySymbol((const void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_function_addr(func_handle) -> (aic_addr, aiv_addr, ret) */
+static PyObject *rt_get_function_addr(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_function_addr", params, 1, args, a))
+		return NULL;
+	void * r0 = 0;
+	void * r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFunctionAddr((aclrtFuncHandle)a[0], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_function_size(func_handle) -> (aic_size, aiv_size, ret) */
+static PyObject *rt_get_function_size(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_function_size", params, 1, args, a))
+		return NULL;
+	size_t r0 = 0;
+	size_t r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFunctionSize((aclrtFuncHandle)a[0], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromUnsignedLongLong(r0), PyLong_FromUnsignedLongLong(r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_function_attribute(func_handle, attr_type) -> (attr_value, ret) */
+static PyObject *rt_get_function_attribute(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}, {"attr_type", INT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.get_function_attribute", params, 2, args, a))
+		return NULL;
+	int64_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetFunctionAttribute((aclrtFuncHandle)a[0], (aclrtFuncAttribute)a[1], &r0);
+	END_CALL
+	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.function_get_binary(func_handle) -> (bin_handle, ret) */
+static PyObject *rt_function_get_binary(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.function_get_binary", params, 1, args, a))
+		return NULL;
+	aclrtBinHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtFunctionGetBinary((aclrtFuncHandle)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.function_get_param_count(func) -> (param_count, ret) */
+static PyObject *rt_function_get_param_count(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.function_get_param_count", params, 1, args, a))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtFunctionGetParamCount((const void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.function_get_param_info(func, param_index) -> (param_offset, param_size, ret) */
+static PyObject *rt_function_get_param_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func", ADDRESS}, {"param_index", UINT64}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.function_get_param_info", params, 2, args, a))
+		return NULL;
+	size_t r0 = 0;
+	size_t r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtFunctionGetParamInfo((const void*)a[0], (size_t)a[1], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromUnsignedLongLong(r0), PyLong_FromUnsignedLongLong(r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.function_get_avail_dyn_ubuf_per_block(func, flags) -> (dynamic_ubuf_size, ret) */
+static PyObject *rt_function_get_avail_dyn_ubuf_per_block(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func", ADDRESS}, {"flags", UINT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.function_get_avail_dyn_ubuf_per_block", params, 2, args, a))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtFunctionGetAvailDynUbufPerBlock((void*)a[0], (uint32_t)a[1], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_hardware_sync_addr() -> (addr, ret) */
+static PyObject *rt_get_hardware_sync_addr(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.get_hardware_sync_addr", NULL, 0, args, NULL))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetHardwareSyncAddr(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_init(func_handle) -> (args_handle, ret) */
+static PyObject *rt_kernel_args_init(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.kernel_args_init", params, 1, args, a))
+		return NULL;
+	aclrtArgsHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsInit((aclrtFuncHandle)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_init_by_user_mem(func_handle, args_handle, user_host_mem, actual_args_size) -> ret */
+static PyObject *rt_kernel_args_init_by_user_mem(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}, {"args_handle", HANDLE}, {"user_host_mem", ADDRESS}, {"actual_args_size", UINT64}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.kernel_args_init_by_user_mem", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)a[0], (aclrtArgsHandle)a[1], (void*)a[2], (size_t)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.kernel_args_get_mem_size(func_handle, user_args_size) -> (actual_args_size, ret) */
+static PyObject *rt_kernel_args_get_mem_size(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}, {"user_args_size", UINT64}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.kernel_args_get_mem_size", params, 2, args, a))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsGetMemSize((aclrtFuncHandle)a[0], (size_t)a[1], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_get_handle_mem_size(func_handle) -> (mem_size, ret) */
+static PyObject *rt_kernel_args_get_handle_mem_size(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.kernel_args_get_handle_mem_size", params, 1, args, a))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_append(args_handle, param, param_size) -> (param_handle, ret) */
+static PyObject *rt_kernel_args_append(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"args_handle", HANDLE}, {"param", ADDRESS}, {"param_size", UINT64}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.kernel_args_append", params, 3, args, a))
+		return NULL;
+	aclrtParamHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsAppend((aclrtArgsHandle)a[0], (void*)a[1], (size_t)a[2], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_append_place_holder(args_handle) -> (param_handle, ret) */
+static PyObject *rt_kernel_args_append_place_holder(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"args_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.kernel_args_append_place_holder", params, 1, args, a))
+		return NULL;
+	aclrtParamHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_get_place_holder_buffer(args_handle, param_handle, data_size) -> (buffer_addr, ret) */
+static PyObject *rt_kernel_args_get_place_holder_buffer(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"args_handle", HANDLE}, {"param_handle", HANDLE}, {"data_size", UINT64}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.kernel_args_get_place_holder_buffer", params, 3, args, a))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)a[0], (aclrtParamHandle)a[1], (size_t)a[2], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.kernel_args_para_update(args_handle, param_handle, param, param_size) -> ret */
+static PyObject *rt_kernel_args_para_update(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"args_handle", HANDLE}, {"param_handle", HANDLE}, {"param", ADDRESS}, {"param_size", UINT64}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.kernel_args_para_update", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsParaUpdate((aclrtArgsHandle)a[0], (aclrtParamHandle)a[1], (void*)a[2], (size_t)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.kernel_args_finalize(args_handle) -> ret */
+static PyObject *rt_kernel_args_finalize(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"args_handle", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.kernel_args_finalize", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtKernelArgsFinalize((aclrtArgsHandle)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.launch_kernel(func_handle, num_blocks, args_data, args_size, stream) -> ret */
+static PyObject *rt_launch_kernel(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"func_handle", HANDLE}, {"num_blocks", UINT32}, {"args_data", ADDRESS}, {"args_size", UINT64}, {"stream", HANDLE}};
+	uint64_t a[5];
+	(void)self;
+	if (!take("acl.rt.launch_kernel", params, 5, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtLaunchKernel((aclrtFuncHandle)a[0], (uint32_t)a[1], (const void*)a[2], (size_t)a[3], (aclrtStream)a[4]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.set_group(group_id) -> ret */
 static PyObject *rt_set_group(PyObject *self, PyObject *args)
 {
@@ -3773,6 +4168,56 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_debug_print($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_debug_print(model_ri) -> ret\n\nWrites streams, tasks and task groups of a model to the log.\n\nIn C: aclmdlRIDebugPrint. pyACL has no such function."},
 	{"mdl_ri_update", rt_mdl_ri_update, METH_VARARGS,
 	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
+	{"create_binary", rt_create_binary, METH_VARARGS,
+	 "create_binary($module, data, data_len, /)\n--\n\nacl.rt.create_binary(data, data_len) -> binary\n\nMakes a small object that remembers address and length of a kernel binary in host memory, for\naclrtBinaryLoad. NULL when data is NULL or host memory runs out.\n\nIn C: aclrtCreateBinary."},
+	{"destroy_binary", rt_destroy_binary, METH_VARARGS,
+	 "destroy_binary($module, binary, /)\n--\n\nacl.rt.destroy_binary(binary) -> ret\n\nFrees the object of aclrtCreateBinary.\n\nIn C: aclrtDestroyBinary."},
+	{"binary_load", rt_binary_load, METH_VARARGS,
+	 "binary_load($module, binary, /)\n--\n\nacl.rt.binary_load(binary) -> (bin_handle, ret)\n\nReads the binary that the object of aclrtCreateBinary describes, registers its kernels and copies\nits code to the device of the current context at once.\n\nIn C: aclrtBinaryLoad."},
+	{"binary_unload", rt_binary_unload, METH_VARARGS,
+	 "binary_unload($module, bin_handle, /)\n--\n\nacl.rt.binary_unload(bin_handle) -> ret\n\nDrops a binary and frees its code on every device it was put on. All its function handles become\ninvalid.\n\nIn C: aclrtBinaryUnLoad."},
+	{"binary_get_function_by_entry", rt_binary_get_function_by_entry, METH_VARARGS,
+	 "binary_get_function_by_entry($module, bin_handle, func_entry, /)\n--\n\nacl.rt.binary_get_function_by_entry(bin_handle, func_entry) -> (func_handle, ret)\n\nLooks a kernel up by its number (entry, also called tiling key).\n\nIn C: aclrtBinaryGetFunctionByEntry. pyACL has no such function."},
+	{"binary_get_dev_address", rt_binary_get_dev_address, METH_VARARGS,
+	 "binary_get_dev_address($module, bin_handle, /)\n--\n\nacl.rt.binary_get_dev_address(bin_handle) -> (bin_addr, bin_size, ret)\n\nTells where the code of the binary is on the current device, and how long it is.\n\nIn C: aclrtBinaryGetDevAddress. pyACL has no such function."},
+	{"get_func_by_symbol", rt_get_func_by_symbol, METH_VARARGS,
+	 "get_func_by_symbol($module, symbol, /)\n--\n\nacl.rt.get_func_by_symbol(symbol) -> (func_handle, ret)\n\nGives the function handle of a kernel whose host symbol compiled code registered.\n\nIn C: aclrtGetFuncBySymbol. pyACL has no such function."},
+	{"get_function_addr", rt_get_function_addr, METH_VARARGS,
+	 "get_function_addr($module, func_handle, /)\n--\n\nacl.rt.get_function_addr(func_handle) -> (aic_addr, aiv_addr, ret)\n\nDevice addresses of the two halves of a kernel on the current device.\n\nIn C: aclrtGetFunctionAddr."},
+	{"get_function_size", rt_get_function_size, METH_VARARGS,
+	 "get_function_size($module, func_handle, /)\n--\n\nacl.rt.get_function_size(func_handle) -> (aic_size, aiv_size, ret)\n\nCode sizes of the two halves of a kernel.\n\nIn C: aclrtGetFunctionSize. pyACL has no such function."},
+	{"get_function_attribute", rt_get_function_attribute, METH_VARARGS,
+	 "get_function_attribute($module, func_handle, attr_type, /)\n--\n\nacl.rt.get_function_attribute(func_handle, attr_type) -> (attr_value, ret)\n\nOne attribute of a kernel: core type, ratio of cube and vector cores, scheduling mode.\n\nIn C: aclrtGetFunctionAttribute. pyACL has no such function."},
+	{"function_get_binary", rt_function_get_binary, METH_VARARGS,
+	 "function_get_binary($module, func_handle, /)\n--\n\nacl.rt.function_get_binary(func_handle) -> (bin_handle, ret)\n\nThe binary that a function belongs to.\n\nIn C: aclrtFunctionGetBinary. pyACL has no such function."},
+	{"function_get_param_count", rt_function_get_param_count, METH_VARARGS,
+	 "function_get_param_count($module, func, /)\n--\n\nacl.rt.function_get_param_count(func) -> (param_count, ret)\n\nNumber of parameters of a kernel, from the meta data that the compiler put into the binary.\n\nIn C: aclrtFunctionGetParamCount. pyACL has no such function."},
+	{"function_get_param_info", rt_function_get_param_info, METH_VARARGS,
+	 "function_get_param_info($module, func, param_index, /)\n--\n\nacl.rt.function_get_param_info(func, param_index) -> (param_offset, param_size, ret)\n\nOffset in the argument buffer and size in bytes of parameter paramIndex of a kernel.\n\nIn C: aclrtFunctionGetParamInfo. pyACL has no such function."},
+	{"function_get_avail_dyn_ubuf_per_block", rt_function_get_avail_dyn_ubuf_per_block, METH_VARARGS,
+	 "function_get_avail_dyn_ubuf_per_block($module, func, flags, /)\n--\n\nacl.rt.function_get_avail_dyn_ubuf_per_block(func, flags) -> (dynamic_ubuf_size, ret)\n\nHow much dynamic unified-buffer memory a block of a SIMT kernel may still ask for.\n\nIn C: aclrtFunctionGetAvailDynUbufPerBlock. pyACL has no such function."},
+	{"get_hardware_sync_addr", rt_get_hardware_sync_addr, METH_VARARGS,
+	 "get_hardware_sync_addr($module, /)\n--\n\nacl.rt.get_hardware_sync_addr() -> (addr, ret)\n\nAddress in device memory of the synchronisation area between cube and vector cores; it is what\nkernels take as their first argument when launched without the argument builder.\n\nIn C: aclrtGetHardwareSyncAddr. pyACL has no such function."},
+	{"kernel_args_init", rt_kernel_args_init, METH_VARARGS,
+	 "kernel_args_init($module, func_handle, /)\n--\n\nacl.rt.kernel_args_init(func_handle) -> (args_handle, ret)\n\nStarts building the arguments of a launch of funcHandle, in memory of the runtime.\n\nIn C: aclrtKernelArgsInit."},
+	{"kernel_args_init_by_user_mem", rt_kernel_args_init_by_user_mem, METH_VARARGS,
+	 "kernel_args_init_by_user_mem($module, func_handle, args_handle, user_host_mem, actual_args_size, /)\n--\n\nacl.rt.kernel_args_init_by_user_mem(func_handle, args_handle, user_host_mem, actual_args_size) -> ret\n\nAs aclrtKernelArgsInit with memory of the caller: argsHandle is memory of the size that\naclrtKernelArgsGetHandleMemSize tells, userHostMem a buffer of the size that\naclrtKernelArgsGetMemSize tells.\n\nIn C: aclrtKernelArgsInitByUserMem."},
+	{"kernel_args_get_mem_size", rt_kernel_args_get_mem_size, METH_VARARGS,
+	 "kernel_args_get_mem_size($module, func_handle, user_args_size, /)\n--\n\nacl.rt.kernel_args_get_mem_size(func_handle, user_args_size) -> (actual_args_size, ret)\n\nSize of the buffer for arguments of userArgsSize bytes.\n\nIn C: aclrtKernelArgsGetMemSize."},
+	{"kernel_args_get_handle_mem_size", rt_kernel_args_get_handle_mem_size, METH_VARARGS,
+	 "kernel_args_get_handle_mem_size($module, func_handle, /)\n--\n\nacl.rt.kernel_args_get_handle_mem_size(func_handle) -> (mem_size, ret)\n\nSize of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs.\n\nIn C: aclrtKernelArgsGetHandleMemSize."},
+	{"kernel_args_append", rt_kernel_args_append, METH_VARARGS,
+	 "kernel_args_append($module, args_handle, param, param_size, /)\n--\n\nacl.rt.kernel_args_append(args_handle, param, param_size) -> (param_handle, ret)\n\nCopies a parameter to the end of the buffer and gives a handle for changing it later.\n\nIn C: aclrtKernelArgsAppend."},
+	{"kernel_args_append_place_holder", rt_kernel_args_append_place_holder, METH_VARARGS,
+	 "kernel_args_append_place_holder($module, args_handle, /)\n--\n\nacl.rt.kernel_args_append_place_holder(args_handle) -> (param_handle, ret)\n\nAppends an 8-byte parameter that will hold the device address of data, whose bytes travel in the\nsame buffer.\n\nIn C: aclrtKernelArgsAppendPlaceHolder."},
+	{"kernel_args_get_place_holder_buffer", rt_kernel_args_get_place_holder_buffer, METH_VARARGS,
+	 "kernel_args_get_place_holder_buffer($module, args_handle, param_handle, data_size, /)\n--\n\nacl.rt.kernel_args_get_place_holder_buffer(args_handle, param_handle, data_size) -> (buffer_addr, ret)\n\nReserves dataSize bytes behind the parameters for the data of a placeholder and gives their host\naddress, for the caller to fill before the launch.\n\nIn C: aclrtKernelArgsGetPlaceHolderBuffer."},
+	{"kernel_args_para_update", rt_kernel_args_para_update, METH_VARARGS,
+	 "kernel_args_para_update($module, args_handle, param_handle, param, param_size, /)\n--\n\nacl.rt.kernel_args_para_update(args_handle, param_handle, param, param_size) -> ret\n\nOverwrites a parameter that was appended before, for another launch with the same arguments.\n\nIn C: aclrtKernelArgsParaUpdate."},
+	{"kernel_args_finalize", rt_kernel_args_finalize, METH_VARARGS,
+	 "kernel_args_finalize($module, args_handle, /)\n--\n\nacl.rt.kernel_args_finalize(args_handle) -> ret\n\nCloses the arguments: adds the hidden parameter if no placeholder buffer was taken, and fills in the\nsynchronisation address where the kernel wants it.\n\nIn C: aclrtKernelArgsFinalize."},
+	{"launch_kernel", rt_launch_kernel, METH_VARARGS,
+	 "launch_kernel($module, func_handle, num_blocks, args_data, args_size, stream, /)\n--\n\nacl.rt.launch_kernel(func_handle, num_blocks, args_data, args_size, stream) -> ret\n\nQueues a kernel with numBlocks blocks. argsData is DEVICE memory that holds the arguments; it is\nused where it is.\n\nIn C: aclrtLaunchKernel."},
 	{"set_group", rt_set_group, METH_VARARGS,
 	 "set_group($module, group_id, /)\n--\n\nacl.rt.set_group(group_id) -> ret\n\nChooses the group of cores that work of the current device runs on from now on.\n\nIn C: aclrtSetGroup."},
 	{"get_group_count", rt_get_group_count, METH_VARARGS,
@@ -3822,5 +4267,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x4102FDC3u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xD7E1DE82u);
 }

@@ -124,6 +124,54 @@ class aclrtStreamAttrValue(ctypes.Union):
     ]
 
 
+class aclrtBinaryLoadOptionValue(ctypes.Union):
+    _fields_ = [("isLazyLoad", c_uint32), ("magic", c_uint32), ("cpuKernelMode", c_int32), ("rsv", c_uint32 * 4)]
+
+
+class aclrtBinaryLoadOption(ctypes.Structure):
+    _fields_ = [("type", c_int), ("value", aclrtBinaryLoadOptionValue)]
+
+
+class aclrtBinaryLoadOptions(ctypes.Structure):
+    _fields_ = [("options", ctypes.POINTER(aclrtBinaryLoadOption)), ("numOpt", c_size_t)]
+
+
+class dim3(ctypes.Structure):
+    _fields_ = [("x", c_uint32), ("y", c_uint32), ("z", c_uint32)]
+
+
+class aclrtTimeoutUs(ctypes.Structure):
+    _fields_ = [("timeoutLow", c_uint32), ("timeoutHigh", c_uint32)]
+
+
+class aclrtLaunchKernelAttrValue(ctypes.Union):
+    _fields_ = [
+        ("schemMode", c_uint8),
+        ("localMemorySize", c_uint32),
+        ("dynUBufSize", c_uint32),
+        ("engineType", c_int),
+        ("blockDimOffset", c_uint32),
+        ("isBlockTaskPrefetch", c_uint8),
+        ("isDataDump", c_uint8),
+        ("timeout", c_uint16),
+        ("timeoutUs", aclrtTimeoutUs),
+        ("enableProfiling", c_uint8),
+        ("rsv", c_uint32 * 4),
+    ]
+
+
+class aclrtLaunchKernelAttr(ctypes.Structure):
+    _fields_ = [("id", c_int), ("value", aclrtLaunchKernelAttrValue)]
+
+
+class aclrtLaunchKernelCfg(ctypes.Structure):
+    _fields_ = [("attrs", ctypes.POINTER(aclrtLaunchKernelAttr)), ("numAttrs", c_size_t)]
+
+
+class aclrtPlaceHolderInfo(ctypes.Structure):
+    _fields_ = [("addrOffset", c_uint32), ("dataOffset", c_uint32)]
+
+
 class aclrtUtilizationInfo(ctypes.Structure):
     _fields_ = [
         ("cubeUtilization", c_int32),
@@ -247,6 +295,21 @@ def list_of_structs(kind):
         return fill_list(kind, values) or (kind * 0)()
 
     return convert
+
+
+def counted_list(kind, element):
+    """A struct that leads to an array and says how long it is, from a list of dictionaries; an empty list is none at all."""
+
+    def convert(values):
+        array = fill_list(element, values)
+        return None if array is None else kind(array, len(array))
+
+    return convert
+
+
+def size3(value):
+    """A dim3; what the dictionary does not name is 1."""
+    return fill(dim3(1, 1, 1), dictionary(value))
 
 
 physical_mem_prop = struct_of(aclrtPhysicalMemProp)

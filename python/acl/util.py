@@ -4,17 +4,21 @@ NumPy is imported when it is first needed; without it the functions that need it
 """
 
 import ctypes
+import functools
 import os
 import threading
 import warnings
 from ctypes import POINTER, byref, c_ssize_t, c_ulong, c_void_p
 from typing import Any, Callable, Sequence, SupportsIndex, Tuple
+from typing import Mapping as _Mapping
 
 from . import _checking
 from ._arguments import Bad, address, callable_, u64
+from ._arguments import text as _text
 
 __all__ = [
     "bytes_to_ptr",
+    "load_kernels",
     "numpy_contiguous_to_ptr",
     "numpy_to_ptr",
     "ptr_to_bytes",
@@ -59,6 +63,8 @@ def ptr_to_bytes(ptr: SupportsIndex, size: SupportsIndex, /) -> bytes:
     """
     ptr = _checked("ptr_to_bytes", 1, "ptr", address, ptr)
     size = _size("ptr_to_bytes", 2, "size", size)
+    if size and _closed(ptr):
+        raise ValueError(f"acl.util.ptr_to_bytes: {_why_unreadable(ptr, size, 0)}")
     if size > _MOST_UNSEEN and not _readable(ptr + size - 1):
         raise ValueError(f"acl.util.ptr_to_bytes: {_why_unreadable(ptr, size, 0)}")
     made = _PyBytes_FromStringAndSize(None, size)
@@ -112,8 +118,31 @@ def _read(source, size, target):
     return done
 
 
+_thread = threading.local()  # kernel is True while the thread runs a kernel that is a Python function
+
+
+def _closed(ptr):
+    """Whether an address is device memory, outside of a kernel: there it may be open, too, once a program has kernels."""
+    return not getattr(_thread, "kernel", False) and _place(ptr) == _DEVICE and _apart()
+
+
+@functools.lru_cache(maxsize=None)
+def _apart():
+    """Whether the host cannot touch device memory; in the form RC it can."""
+    from .rt import get_run_mode
+
+    return get_run_mode()[0] != _ON_DEVICE
+
+
+_ON_DEVICE = 0  # ACL_DEVICE: the program runs on the device's own CPU
+
+
 def _readable(ptr):
-    if _checking.on() and _pinned(ptr):
+    if getattr(_thread, "kernel", False):
+        pass  # a kernel may call no function of the runtime
+    elif _closed(ptr):
+        return False
+    elif _checking.on() and _pinned(ptr):
         return True  # the question alone is no access that the checker should hear of
     byte = ctypes.create_string_buffer(1)
     return _read(ptr, 1, ctypes.addressof(byte)) == 1
@@ -232,6 +261,29 @@ def ptr_to_numpy(ptr: SupportsIndex, shape: Sequence[SupportsIndex], npy_type: S
     if not (_readable(ptr) and _readable(ptr + size - 1)):
         raise ValueError(f"acl.util.ptr_to_numpy: {_why_unreadable(ptr, size, 0)}")
     return numpy.ndarray(shape, dtype, buffer=(ctypes.c_char * size).from_address(ptr))
+
+
+# Kernels
+
+
+def load_kernels(functions: _Mapping[str, Callable[..., Any]], /) -> Tuple[int, int]:
+    """acl.util.load_kernels(functions) -> (bin_handle, ret)
+
+    Loads Python functions as a binary, in which they are kernels by their names, for tests of programs that launch kernels. A
+    function is called once for each block, with a block (idx, num, args) and as many arguments of the launch as it takes: integers of 8 bytes.
+    Device memory that they lead to can be read and written while it runs, also as ptr_to_numpy; block.reads(ptr, size) and
+    block.writes(ptr, size) tell ropeway check of it. If it raises something, the
+    launch fails with 507016. pyACL has no such function.
+    """
+    from ._kernels import load_functions
+
+    if not isinstance(functions, dict) or not functions:
+        raise TypeError(f"acl.util.load_kernels: argument 1 (functions) must be a dict of functions, not {functions!r}")
+    made = {}
+    for name, function in functions.items():
+        name = _checked("load_kernels", 1, "functions", _text, name)
+        made[name] = _checked("load_kernels", 1, f"functions[{name!r}]", callable_, function)
+    return load_functions(made)
 
 
 # Threads

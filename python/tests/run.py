@@ -33,6 +33,7 @@ ONLY_SOFT = {
     "test_check_pytest": "the checker watches pages of the software device",
     "test_ipc": "other drivers do not share memory between processes",
     "test_jupyter": "it is about notebooks and uses hardly a device",
+    "test_kernels": "its kernels are for a CPU",
     "test_memory": "other drivers do not map, share and manage memory",
     "test_wheel": "it builds a wheel and uses hardly a device",
 }

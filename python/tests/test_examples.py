@@ -32,6 +32,7 @@ PRINTED = {
         "The second process read the 2097152 bytes that the first had written.",
         "It changed every byte, and the first process sees the change.",
     ],
+    "vector_add": ["Two copies, a kernel of 8 blocks and a copy back are queued.", "All 65536 sums are right."],
     "numpy_round_trip": [
         "640 x 480 numbers were copied to the device, within it, and back: all are equal.",
         "Copied again from pinned memory, asynchronously, they came back negative.",
@@ -40,9 +41,10 @@ PRINTED = {
 
 # A copy that does nothing and says it did, like a mock, and the programs that use it.
 IDLE = {
-    "memcpy_async": ("0", ["async_copy", "batch", "descriptor", "callback_thread", "numpy_round_trip"]),
+    "memcpy_async": ("0", ["async_copy", "batch", "descriptor", "callback_thread", "numpy_round_trip", "vector_add"]),
     "memcpy_batch_async": ("(2**64 - 1, 0)", ["batch"]),
     "memcpy_async_with_desc": ("0", ["descriptor"]),
+    "launch_kernel_with_host_args": ("0", ["vector_add"]),
     "memset_async": ("0", ["callback_thread"]),
     "launch_callback": ("0", ["callback_thread"]),
     "memcpy": ("0", ["async_copy", "numpy_round_trip"]),
@@ -63,8 +65,10 @@ def run(*command, **environment):
 
 
 def example(name):
-    if name == "numpy_round_trip":
+    if name in ("numpy_round_trip", "vector_add"):
         need_numpy()
+    if name == "vector_add" and os.environ.get("ROPEWAY_DRIVER", "soft") != "soft":
+        raise unittest.SkipTest("only the software device runs Python functions as kernels")
     if name == "share" and os.environ.get("ROPEWAY_DRIVER", "soft") != "soft":
         raise unittest.SkipTest("only the software device shares memory between processes")
     return os.path.join(EXAMPLES, name + ".py")

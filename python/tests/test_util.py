@@ -53,6 +53,19 @@ class TestBytes(DeviceCase):
         source = bytes(i & 0xFF for i in range(251)) * (size // 251 + 1)
         self.assertEqual(source[:size], util.ptr_to_bytes(util.bytes_to_ptr(source), size))
 
+    def test_device_memory_of_the_form_rc(self):
+        """There the host and the device share their memory."""
+        done = run_program(
+            "import acl\n"
+            "acl.rt.set_device(0)\n"
+            "ptr, ret = acl.rt.malloc(64, 0)\n"
+            "assert acl.rt.memset(ptr, 64, 7, 64) == 0\n"
+            "print(acl.util.ptr_to_bytes(ptr, 3))\n",
+            ROPEWAY_PRODUCT="310P",
+            ROPEWAY_FORM="RC",
+        )
+        self.assertEqual((0, "b'\\x07\\x07\\x07'\n"), (done.returncode, done.stdout), done.stderr)
+
     def test_device_memory_is_refused(self):
         device = self.device_memory(1 << 22)
         for ptr, size in ((device, 64), (device + 100, 4), (device, 1 << 22)):

@@ -29,7 +29,7 @@ var pyHints = map[string]pyHint{
 
 // pyNamed are the types of parameters and results of special forms whose names alone determine them.
 var pyNamed = map[string]string{
-	"[config_path]": "optional str", "fn or None": "callable or None", "fn": "callable", "func": "callable",
+	"[config_path]": "optional str", "fn or None": "callable or None", "fn": "callable",
 	"user_data": "object", "args": "object",
 	"key": "str", "pkg_name": "str", "msg": "str", "text": "str",
 	"dict": "dict", "[[data]]": "list of list",
@@ -88,6 +88,8 @@ func (f *pyForm) hint(t *table.Table, text string) (pyValue, error) {
 		return pyValue{"dict", "dict"}, nil
 	case strings.HasSuffix(text, "_dict"):
 		return pyValue{name, "dict"}, nil
+	case strings.HasSuffix(text, "_list"):
+		return pyValue{name, "list of dict"}, nil
 	case text == "list", strings.HasPrefix(text, "["): // of structs or of numbers, as C has it
 		for _, p := range f.C().Params {
 			if k, _ := t.KindOf(p.Type.Base); k == table.StructType && (text == "list" || snake(p.Name) == name) {
@@ -100,10 +102,17 @@ func (f *pyForm) hint(t *table.Table, text string) (pyValue, error) {
 	}
 	i := slices.IndexFunc(f.C().Params, func(p table.Param) bool { return snake(p.Name) == text })
 	if i >= 0 {
-		if typ := scalar(t, f.C().Params[i].Type); typ != "" {
+		ty := f.C().Params[i].Type
+		if k, _ := t.KindOf(ty.Base); ty.Pointers == 0 && (ty.Func != nil || k == table.FuncType) {
+			return pyValue{name, "callable"}, nil
+		}
+		if ty.Base == "char" && ty.Pointers == 1 {
+			return pyValue{name, "str"}, nil
+		}
+		if typ := scalar(t, ty); typ != "" {
 			return pyValue{name, typ}, nil
 		}
-		if typ := pointee(t, f.C().Params[i].Type); typ != "" {
+		if typ := pointee(t, ty); typ != "" {
 			return pyValue{name, typ}, nil
 		}
 	}

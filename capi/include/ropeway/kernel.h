@@ -47,8 +47,37 @@ uint32_t ropeway_grid_num(int dimension);
  */
 void ropeway_block_barrier(void);
 
+/*
+ * Says which memory the block reads and writes, for ropeway check: it then judges the kernel as it judges copies. What a kernel reads
+ * before it writes it, it reads. A kernel that says nothing is not judged, and what its arguments lead to counts as written. Where nothing is
+ * checked, this does nothing.
+ */
+#define ROPEWAY_READS(address, bytes) ropeway_touches((address), (bytes), 0)
+#define ROPEWAY_WRITES(address, bytes) ropeway_touches((address), (bytes), 1)
+void ropeway_touches(const void *address, size_t bytes, int writes);
+
 /* Writes to standard output, as printf does. One call's text stays together. */
 int ropeway_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * For tests: functions of the program as kernels. ropeway_load_functions makes a binary of them, in which they are looked up, launched
+ * and unloaded like others; it copies the list. A function is called once for each block, on several threads at the same time. It must
+ * not call ropeway_block_barrier. If it does not return 0, the launch fails as one of a kernel that traps. It is not interrupted, and what it
+ * does wrong is not caught. Returns an error code of AscendCL; 0 is success.
+ */
+typedef struct ropeway_block {
+	uint32_t idx, num, sub, reserved;
+	const void *args;
+	size_t size;
+} ropeway_block;
+
+typedef struct ropeway_function {
+	const char *name;
+	int (*call)(const ropeway_block *block, void *data);
+	void *data;
+} ropeway_function;
+
+int ropeway_load_functions(const ropeway_function *list, size_t count, void **binary);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* Group kernel: binaries, functions, arguments and launches. ROPEWAY_TEST_KERNELS names the shared object of kernels/functions.c. */
 #include "proof.h"
+#include "ropeway/kernel.h"
 
 void functions_kernels(void);
 void functions_simt(void);
@@ -340,6 +341,37 @@ static void launches(void)
 	}
 }
 
+/* A function of the program: adds its data and the number of blocks to a word of device memory; fails if data is NULL. */
+static int add_all(const ropeway_block *block, void *data)
+{
+	uint32_t *word = *(uint32_t *const *)block->args;
+	if (!data || block->size != 8 || block->idx >= block->num)
+		return 1;
+	__atomic_fetch_add(word, *(uint32_t *)data + block->num, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* ropeway_load_functions: functions of the program are kernels. */
+static void own_functions(void)
+{
+	uint32_t by = 7, *word = holding(1);
+	const ropeway_function list[] = {{"adds", add_all, &by}, {"fails", add_all, NULL}};
+	aclrtBinHandle own = NULL;
+	aclrtFuncHandle f = NULL;
+	OK(ropeway_load_functions(list, 2, &own));
+	OK(aclrtBinaryGetFunction(own, "adds", &f));
+	OK(aclrtLaunchKernelWithHostArgs(f, 3, NULL, NULL, &word, sizeof word, NULL, 0));
+	CHECK(number(word) == 1 + 3 * (7 + 3));
+	OK(aclrtBinaryGetFunction(own, "fails", &f));
+	OK(aclrtLaunchKernelWithHostArgs(f, 1, NULL, NULL, &word, sizeof word, NULL, 0));
+	CHECK(aclrtSynchronizeStream(NULL) == ACL_ERROR_RT_AICORE_TRAP_EXCEPTION);
+	OK(aclrtBinaryUnLoad(own));
+	CHECK(ropeway_load_functions(NULL, 1, &own) == ACL_ERROR_RT_PARAM_INVALID);
+	CHECK(ropeway_load_functions(list, 0, &own) == ACL_ERROR_RT_PARAM_INVALID);
+	CHECK(ropeway_load_functions(list, 1, NULL) == ACL_ERROR_INVALID_PARAM);
+	CHECK(ropeway_load_functions(&(ropeway_function){NULL, add_all, NULL}, 1, &own) == ACL_ERROR_RT_PARAM_INVALID);
+}
+
 void functions_kernels(void)
 {
 	read_image();
@@ -348,6 +380,7 @@ void functions_kernels(void)
 	about();
 	builder();
 	launches();
+	own_functions();
 	OK(aclrtBinaryUnLoad(binary));
 	free(image);
 }

@@ -324,6 +324,7 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 			uintptr(handle)).Because(core.Gone, uintptr(handle))
 	}
 	core.Locked(&s.mu, func() { delete(s.loaded, b) })
+	kernel.Forget(b.image)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true

@@ -17,7 +17,10 @@ var failures = [3][4]abi.Code{
 	{abi.ErrRTAicpuException, abi.ErrRTInternalError, abi.ErrRTAicpuTimeout, abi.ErrRTDeviceMemError},
 }
 
-// Code implements core.KernelTask.
+// KernelName implements core.KernelTask.
+func (p *pending) KernelName() string { return p.f.k.Name }
+
+// FailureCode implements core.KernelTask.
 func (p *pending) FailureCode(f driver.KernelFailure) abi.Code {
 	row := 0
 	switch p.class {

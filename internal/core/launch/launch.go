@@ -82,8 +82,7 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 		p.Limit = process.OpLimit(t.Runtime)
 	}
 	p.Module.Hold()
-	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch},
-		Kind: observe.Function})
+	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch}})
 }
 
 // per is how often each half is called per block. A mix that does not say has one call of each.

@@ -46,11 +46,11 @@ type module struct {
 }
 
 // Runs implements driver.Launcher.
-func (d *Driver) Runs(f kernel.Format) bool { return f == kernel.Native }
+func (d *Driver) Runs(f kernel.Format) bool { return f == kernel.Native || f == kernel.InProcess }
 
 // LoadModule implements driver.Launcher.
 func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
-	cpu, err := kernel.OnCPU()
+	cpu, err := kernel.OnCPU(image)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +215,7 @@ func (k *kernels) unloadAll(device int) {
 
 // launch is a launch that runs. One goroutine owns it, others work in it.
 type launch struct {
+	cpu      kernel.CPU // whose run it is
 	run      kernel.Run
 	call     kernel.Call
 	turn     uint64
@@ -241,13 +242,13 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		return fmt.Errorf("BUG: %w: a kernel of another driver", driver.ErrUnsupported)
 	}
 	l, _ := d.kernels.launches.Get().(*launch)
-	if l == nil {
-		l = &launch{run: m.cpu.NewRun()}
+	if l == nil || l.cpu != m.cpu {
+		l = &launch{cpu: m.cpu, run: m.cpu.NewRun()}
 	}
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
-		Size: o.Size,
+		Size: o.Size, Watch: o.Touched != nil,
 	}
 	if err := d.reachArgs(l); err != nil {
 		return err
@@ -270,7 +271,11 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		defer timer.Stop()
 	}
 	err := d.share(j, d.pool.max, q)
-	if f := l.run.End(); f != nil && (err == nil || f.Late) {
+	f := l.run.End()
+	if o.Touched != nil {
+		o.Touched(l.run.Touched())
+	}
+	if f != nil && (err == nil || f.Late) {
 		return d.failure(o, f)
 	}
 	return err
@@ -282,7 +287,7 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 	switch {
 	case f.Late:
 		kind = driver.KernelTimeout
-	case f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
+	case f.Err != nil || f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
 		kind = driver.KernelTrap
 	case f.Address != 0 && d.isWindow(uintptr(f.Address)):
 		kind = driver.KernelMemory

@@ -2,6 +2,7 @@ package native_test
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,7 +29,7 @@ func load(t testing.TB, source string) kernel.SharedObject {
 
 func cpu(t testing.TB) kernel.CPU {
 	t.Helper()
-	c, err := kernel.OnCPU()
+	c, err := kernel.OnCPU(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,6 +315,37 @@ func TestNeverUnloaded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		o.Close()
+	}
+}
+
+// TestTouches: what blocks say they touch is kept once, if somebody wants to know, and so is that it is not all.
+func TestTouches(t *testing.T) {
+	o := load(t, `void says(char *p, uint64_t n) {
+	ROPEWAY_READS(p, 16); ROPEWAY_WRITES(p, 16); ROPEWAY_READS(p, 0);
+	for (uint64_t i = 0; i < n; i++) ROPEWAY_WRITES(p + i, 1);
+}`)
+	code, _ := o.Symbol("says")
+	args := []uint64{4096, 0}
+	r := cpu(t).NewRun()
+	says := func(n uint64, watch bool) ([]kernel.Touch, bool) {
+		args[1] = n
+		r.Begin(o, &kernel.Call{Blocks: 8, Code: [2]uintptr{code}, Per: [2]uint32{1}, Args: uintptr(addr(args)),
+			Size: 16, Watch: watch})
+		r.Together()
+		if f := r.End(); f != nil {
+			t.Fatal(f)
+		}
+		return r.Touched()
+	}
+	if list, all := says(0, true); !all || len(list) != 2 || !slices.Contains(list, kernel.Touch{Addr: 4096, N: 16}) ||
+		!slices.Contains(list, kernel.Touch{Addr: 4096, N: 16, Write: true}) {
+		t.Errorf("%+v, all: %v", list, all)
+	}
+	if list, all := says(kernel.MostTouches, true); all || len(list) != kernel.MostTouches {
+		t.Errorf("%d, all: %v", len(list), all)
+	}
+	if list, all := says(3, false); !all || len(list) != 0 {
+		t.Errorf("nobody wants to know: %+v", list)
 	}
 }
 

@@ -40,7 +40,11 @@ type run struct {
 	lock     uint32
 	_        uint32
 	inside   uintptr
+	touches  *touch // of list; nil: nobody wants to know
+	most     uint32
+	touched  uint32
 	// What follows is not C's.
+	list  []touch // of a launch that is watched
 	of    *support
 	calls uint64
 	mu    sync.Mutex
@@ -59,6 +63,13 @@ func (r *run) Begin(o kernel.SharedObject, c *kernel.Call) (turn uint64) {
 	}
 	r.together, r.failed, r.block, r.address, r.code, r.arrived, r.round = 0, 0, 0, 0, 0, 0, 0
 	r.next.Store(0)
+	r.touches, r.most, r.touched = nil, 0, 0
+	if c.Watch {
+		if r.list == nil {
+			r.list = make([]touch, kernel.MostTouches)
+		}
+		r.touches, r.most = &r.list[0], kernel.MostTouches
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn++
@@ -99,6 +110,17 @@ func (r *run) Stop(turn uint64, late bool) {
 	}
 	r.late = late
 	dl.CallInt(r.of.stop, uintptr(unsafe.Pointer(r)))
+}
+
+// touch is ropeway_declared of capi/shim/kernel.h.
+type touch struct{ address, bytes, writes uint64 }
+
+// Touched implements kernel.Run.
+func (r *run) Touched() (list []kernel.Touch, all bool) {
+	for _, t := range r.list[:min(r.touched, r.most)] {
+		list = append(list, kernel.Touch{Addr: uintptr(t.address), N: t.bytes, Write: t.writes != 0})
+	}
+	return list, r.touched <= r.most
 }
 
 // End implements kernel.Run.

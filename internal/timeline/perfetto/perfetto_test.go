@@ -306,6 +306,21 @@ func TestTasksWithoutLengthAreVisibleAndInOrder(t *testing.T) {
 	}
 }
 
+func TestKernelsHaveTheirNamesAndBlocks(t *testing.T) {
+	run := twoStreams()
+	run.Edges = nil
+	run.Tasks = []timeline.Task{{Kind: observe.Kernel, Kernel: `add "x"`, Segments: 8, Call: timeline.None, Start: 100,
+		End: 150}}
+	if got := slicesOf(t, read(t, run)); !slices.Contains(got, `device 0/stream 1: add "x" 100+50`) {
+		t.Errorf("%q", got)
+	}
+	var text strings.Builder
+	if err := perfetto.Write(&text, run); err != nil || !strings.Contains(text.String(), `"blocks":8`) ||
+		strings.Contains(text.String(), "segments") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
 func TestSynchronousCopyIsOnItsEngineWithAnArrow(t *testing.T) {
 	b := sample.New()
 	b.CopyNow(b.Thread("main"), 0, observe.HostToDevice, observe.Pageable, 1<<20)

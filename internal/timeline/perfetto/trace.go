@@ -152,6 +152,9 @@ func (t *trace) task(i int, g *group, main bool) {
 	task := &t.run.Tasks[i]
 	s := t.place(g, task.Start, t.until(task.Start, task.End))
 	name := task.Kind.String()
+	if task.Kernel != "" {
+		name = task.Kernel
+	}
 	if task.Direction != observe.NoDirection {
 		name += ", " + task.Direction.String()
 	}
@@ -168,7 +171,10 @@ func (t *trace) task(i int, g *group, main bool) {
 	if task.Memory != observe.NoHostMemory {
 		e.text(`,"memory":`, quoted(task.Memory.String()))
 	}
-	if task.Segments > 0 {
+	switch {
+	case task.Kind == observe.Kernel:
+		e.number(`,"blocks":`, int64(task.Segments))
+	case task.Segments > 0:
 		e.number(`,"segments":`, int64(task.Segments))
 	}
 	e.number(`,"queued_ns":`, max(0, task.Start-task.Submit))

@@ -55,6 +55,7 @@ function task(m: Model, i: number): Description {
       fields.push(["segments", `${format.count(t.segments[i])}, ${format.bytes(t.bytes[i] / t.segments[i])} each on average`]);
     }
   }
+  if (t.kind[i] === Kind.Kernel) fields.push(["blocks", format.count(t.segments[i])]);
   fields.push([waits(t.kind[i]) ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
   if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
   if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);

@@ -110,6 +110,7 @@ class Word {
   private readonly streams: boolean[];
   private readonly threads: boolean[];
   private readonly sites: boolean[];
+  private readonly texts = new Set<number>(); // tasks
   private readonly number: number;
   private readonly failed: boolean;
 
@@ -123,6 +124,7 @@ class Word {
     this.streams = data.streams.map((_, i) => hit(streamName(m, i)) || hit(streamName(m, i).replace(" ", "")));
     this.threads = data.threads.map((_, i) => hit(threadName(m, i)));
     this.sites = data.sites.map((s) => hit(s.place) || hit(s.function));
+    for (const [i, text] of m.textOfTask) if (hit(text)) this.texts.add(i);
     this.number = word.startsWith("#") ? Number(word.slice(1)) : NaN;
     this.failed = word === "failed" || word === "error";
   }
@@ -133,7 +135,7 @@ class Word {
       this.kinds[t.kind[i]] || this.categories[t.category[i]] || this.memories[t.memory[i]] ||
       (t.call[i] !== NONE && (this.functions[this.m.calls.function[t.call[i]]] || this.sites[this.m.calls.site[t.call[i]]])) ||
       (t.stream[i] !== NONE && this.streams[t.stream[i]]) || (t.thread[i] !== NONE && this.threads[t.thread[i]]) ||
-      t.number[i] === this.number || (this.failed && t.failed[i] === 1)
+      this.texts.has(i) || t.number[i] === this.number || (this.failed && t.failed[i] === 1)
     );
   }
 

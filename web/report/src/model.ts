@@ -3,13 +3,13 @@
 import { Direction, Kind, NONE, RangeKind, records, waits, type Data } from "./data.ts";
 
 /** What a bar is about: it gives the colour, the legend and the first filter. */
-export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Other, Call, Range }
+export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Kernel, Other, Call, Range }
 export const categoryNames = [
   "host to device", "device to host", "device to device", "host to host", "to another device", "both ways",
-  "fill", "event", "function", "other", "call", "range",
+  "fill", "event", "function", "kernel", "other", "call", "range",
 ];
-export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Other", "Call", "Range"];
-export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "other", "call", "range"];
+export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Kernel", "Other", "Call", "Range"];
+export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "kernel", "other", "call", "range"];
 
 export interface Tasks {
   count: number;
@@ -86,7 +86,7 @@ export interface Model {
   rowOfStream: Map<number, number>; // stream, or -2-device for its synchronous copies -> row
   rowOfThread: Map<number, number>;
   rowOfRanges: Map<number, number>; // thread -> row
-  textOfTask: Map<number, string>; // of tasks that mark moments
+  textOfTask: Map<number, string>; // of tasks that mark moments, and names of kernels
   awaitedBy: Map<number, number[]>; // task -> calls that waited for it
   before: Map<number, number[]>; // task -> tasks that it waited for
   after: Map<number, number[]>;
@@ -119,6 +119,7 @@ export function build(data: Data): Model {
   for (let i = 0; i < tasks.count; i++) if (tasks.call[i] !== NONE) push(model.tasksOfCall, tasks.call[i], i);
   for (let i = 0; i < calls.count; i++) if (calls.awaited[i] !== NONE) push(model.awaitedBy, calls.awaited[i], i);
   for (let i = 0; i < ranges.count; i++) if (ranges.task[i] !== NONE) model.textOfTask.set(ranges.task[i], ranges.text[i]);
+  for (let i = 0; i < tasks.count; i++) if (data.tasks.kernel?.[i]) model.textOfTask.set(i, data.tasks.kernel[i]!);
   layRows(model);
   for (const row of model.rows) {
     if (row.kind !== "thread" && row.kind !== "stream" && row.kind !== "ranges") continue;
@@ -178,6 +179,7 @@ function category(kind: number, direction: number): Category {
   if (kind === Kind.Fill) return Category.Fill;
   if (records(kind) || waits(kind)) return Category.Event;
   if (kind === Kind.Function) return Category.Function;
+  if (kind === Kind.Kernel) return Category.Kernel;
   if (kind > Kind.Function) return Category.Other;
   return direction === Direction.None ? Category.Both : direction - 1;
 }

@@ -12,9 +12,15 @@ export function summary(m: Model): HTMLElement {
   let copies = 0;
   let failed = 0;
   let unfinished = 0;
+  let kernels = 0;
+  let running = 0;
   for (let i = 0; i < tasks.count; i++) {
     failed += tasks.failed[i];
     if (tasks.end[i] === NONE) unfinished++;
+    if (tasks.category[i] === Category.Kernel) {
+      kernels++;
+      if (tasks.start[i] !== NONE) running += taskEnd(m, i) - tasks.start[i];
+    }
     if (tasks.category[i] > Category.Both) continue;
     copies++;
     if (tasks.end[i] !== NONE && !tasks.failed[i]) moved[tasks.category[i]] += tasks.bytes[i];
@@ -31,6 +37,7 @@ export function summary(m: Model): HTMLElement {
     tile("Moved", format.bytes(total), directions),
     tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream.filter((s) => s !== NONE)).size, "stream")}`]),
     tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the run; ${format.rate(total / busy)} while copying` : "of the run"]),
+    kernels > 0 ? tile("Kernels", format.plural(kernels, "launch", "launches"), [`${format.time(running)} in all`]) : "",
     tile("Host waited", format.time(waited), [calls.count > 0 ? `in ${format.plural(calls.blocked.filter((b) => b > 0).length, "call")}` : ""]),
     data.checked || data.findings.length > 0
       ? tile("Findings", format.count(data.findings.length), [findings(m)], data.findings.length > 0) : "",

@@ -15,12 +15,14 @@ let opened: Opened | null = null;
 function named() {
   const data = known();
   const us = 1000;
-  data.strings.kinds.push("notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark");
+  data.strings.kinds.push("notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark", "kernel");
   data.sites = [{ place: "src/two.c:17", function: "load" }, { place: "app+0x11f2", function: "" }];
   data.calls.site = data.calls.start.map((_, i) => [0, 1, NONE][i % 3]);
   const run = new Run();
   Object.assign(run.data, data);
   const mark = run.task({ kind: Kind.Mark, direction: 0, memory: 0, stream: 1, number: 9, submit: 900 * us, start: 900 * us, end: 900 * us });
+  const kernel = run.task({ kind: Kind.Kernel, direction: 0, memory: 0, stream: 1, number: 10, segments: 8, submit: 905 * us, start: 910 * us, end: 940 * us });
+  run.data.tasks.kernel = run.data.tasks.kind.map((_, i) => (i === kernel ? "add_vectors" : ""));
   run.range(RangeKind.Free, "request 7", 5 * us, 950 * us);
   run.range(RangeKind.Nested, "prefill", 10 * us, 480 * us);
   run.range(RangeKind.Nested, "layer <1>", 15 * us, 200 * us);
@@ -104,6 +106,18 @@ test("ranges have a row above their thread, with their texts, and moments are on
   assert.deepEqual(await selected(page), { of: "task", index: 7 });
   await page.fill("input[type=search]", "layer");
   assert.deepEqual((await row(page, "Ranges")).filter((b) => b.matches).map((b) => b.index), [2]);
+});
+
+test("a kernel has its name, its blocks and a colour of its own, is counted at the top, and the search finds it", async () => {
+  const page = await show();
+  const kernel = named().tasks.kind.indexOf(Kind.Kernel);
+  await choose(page, "task", kernel);
+  assert.match(await page.innerText("#panel-details"), /kernel “add_vectors” #10 on stream 2[\s\S]*blocks\s+8[\s\S]*ran\s+30/);
+  const bar = (await visible(page)).rows.flatMap((r) => r.bars).find((b) => b.of === "task" && b.index === kernel)!;
+  assert.equal(bar.category, "kernel");
+  assert.match(await page.innerText(".summary"), /Kernels\s+1 launch\s+30 µs in all/i);
+  await page.fill("input[type=search]", "add_vec");
+  assert.equal((await matches(page)).tasks, 1);
 });
 
 test("the keyboard walks over ranges", async () => {

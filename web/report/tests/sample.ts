@@ -2,7 +2,7 @@
 
 import { Direction, Kind, Memory, NONE, type Data } from "../src/data.ts";
 
-type TaskColumns = Record<Exclude<keyof Data["tasks"], "failed">, number[]> & { failed: number[] };
+type TaskColumns = Record<Exclude<keyof Data["tasks"], "failed" | "kernel">, number[]> & { failed: number[] };
 type Task = { [K in keyof TaskColumns]: number };
 
 export class Run {
