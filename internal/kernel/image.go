@@ -8,6 +8,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 )
@@ -55,6 +56,9 @@ func machineHere() uint16 {
 	}
 	return 0
 }
+
+// ErrImage is a binary that a device refuses.
+var ErrImage = errors.New("the binary cannot be loaded")
 
 // FormatOf says what an image is. It looks at its first bytes only.
 func FormatOf(image []byte) Format {

@@ -5,7 +5,7 @@
 // copies between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
 // Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → card.mu →
-// inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
+// inner.mu. module.mu comes before Driver.mu, and module.use last. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
 // before Driver.mu. No lock is held while code outside is called.
 package cuda
 
@@ -52,6 +52,8 @@ type Driver struct {
 	epoch atomic.Uint64             // see driver.Driver
 
 	shares atomic.Bool // memory was shared: this process may have imported it, too, and found it another address
+
+	moved atomic.Bool // there was memory whose address is not CUDA's; never reset
 
 	virtual virtual
 
@@ -275,7 +277,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	for _, c := range d.cards {
-		c.runners.Wait()
+		c.unloadAll()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
