@@ -48,19 +48,19 @@ func (q *queue) kernelsOver() {
 	}
 }
 
-// launch is start for a kernel: it puts it on the stream, and into m what its end needs. Mu is held, the card entered.
+// launch is start for a kernel: it puts it on the stream, and into m what its end needs. Mu is held, the GPU entered.
 func (q *queue) launch(l *driver.Launch, m *mark) bool {
 	if !l.Copied {
 		return false
 	}
 	if l.Limit > 0 {
 		m.limit = l.Limit
-		if q.v.card.recordBefore(m, q.stream) != success {
+		if q.v.gpu.recordBefore(m, q.stream) != success {
 			return false
 		}
 	}
 	if !q.put(l) {
-		q.v.card.forgetBefore(m)
+		q.v.gpu.forgetBefore(m)
 		return false
 	}
 	if l.Within || l.Limit > 0 || m.done != nil || q.Observer != nil {
@@ -71,15 +71,15 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 
 // put puts a kernel on the stream; false if the host has to look at it. Mu is held.
 func (q *queue) put(l *driver.Launch) bool {
-	r, err := q.v.card.launch(l, l.Args, q.stream)
+	r, err := q.v.gpu.launch(l, l.Args, q.stream)
 	return err == nil && r == success
 }
 
-// startLaunch is start for a plain kernel, without entering the card, as startCopy. Mu is held, and the stream is not in
+// startLaunch is start for a plain kernel, without entering the GPU, as startCopy. Mu is held, and the stream is not in
 // use.
 func (q *queue) startLaunch(op *driver.Op) bool {
 	l := op.Launch
-	if q.Observer != nil || op.Done != nil || !l.Copied || l.Within || l.Limit > 0 || q.stream == 0 || q.v.card.lost.Load() != nil || !q.put(l) {
+	if q.Observer != nil || op.Done != nil || !l.Copied || l.Within || l.Limit > 0 || q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(l) {
 		return false
 	}
 	q.latest = op.Tag
@@ -87,8 +87,8 @@ func (q *queue) startLaunch(op *driver.Op) bool {
 	return true
 }
 
-// recordBefore records an event before the kernel of m, to measure how long that takes. The card is entered.
-func (c *card) recordBefore(m *mark, stream uintptr) result {
+// recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
+func (c *gpu) recordBefore(m *mark, stream uintptr) result {
 	event, r := c.event(timedEvent)
 	if r != success {
 		return r
@@ -101,7 +101,7 @@ func (c *card) recordBefore(m *mark, stream uintptr) result {
 	return success
 }
 
-func (c *card) forgetBefore(m *mark) {
+func (c *gpu) forgetBefore(m *mark) {
 	if m.before != 0 {
 		c.giveEvent(m.before, timedEvent)
 		m.before = 0
@@ -109,7 +109,7 @@ func (c *card) forgetBefore(m *mark) {
 }
 
 // late is the failure of a kernel that took longer than it may; nil if it did not. CUDA cannot stop one.
-func (c *card) late(m *mark) error {
+func (c *gpu) late(m *mark) error {
 	defer c.forgetBefore(m)
 	if m.before == 0 || m.made != success {
 		return nil
@@ -148,7 +148,7 @@ func (q *queue) blame(m *mark) *latestKernel {
 }
 
 // kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
-func (c *card) kernelFault(l *driver.Launch, r result, since int) error {
+func (c *gpu) kernelFault(l *driver.Launch, r result, since int) error {
 	name, note := "a kernel", ""
 	if l != nil {
 		if f, err := c.codeOf(l); err == nil {
@@ -160,11 +160,11 @@ func (c *card) kernelFault(l *driver.Launch, r result, since int) error {
 	}
 	word, text := c.d.lib.describe(r)
 	return &driver.KernelError{Failure: r.failure(), Launch: l,
-		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.gpu, word, text, note)}
+		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.ordinal, word, text, note)}
 }
 
 // codeOf is the function of a launch. What needs an NPU is refused.
-func (c *card) codeOf(l *driver.Launch) (*function, error) {
+func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
 	m, ok := l.Module.(*module)
 	if !ok || m.c != c {
 		return nil, fmt.Errorf("BUG: %w: a kernel of another device", driver.ErrUnsupported)
@@ -213,7 +213,7 @@ func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
 
 // launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
 // context may be current, if there is one: where it is another's, CUDA says so.
-func (c *card) launch(l *driver.Launch, args uintptr, stream uintptr) (result, error) {
+func (c *gpu) launch(l *driver.Launch, args uintptr, stream uintptr) (result, error) {
 	f, err := c.codeOf(l)
 	if err != nil {
 		return success, err
@@ -268,7 +268,7 @@ const mostArgs = 64 << 10
 
 // launchNow runs a kernel for the host's part of the queue: everything before it is over. It waits for the kernel.
 func (q *queue) launchNow(l *driver.Launch) error {
-	c, args := q.v.card, l.Args
+	c, args := q.v.gpu, l.Args
 	if !l.Copied && l.Size > 0 {
 		w := roomPool.Get().(*room)
 		defer roomPool.Put(w)
@@ -285,7 +285,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 	entered, stream := q.enter(), q.stream
 	q.Mu.Unlock()
 	if !entered {
-		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.gpu)
+		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.ordinal)
 	}
 	defer c.leave()
 	m := mark{launch: l, limit: l.Limit}

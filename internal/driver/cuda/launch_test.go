@@ -237,7 +237,7 @@ func TestModuleErrors(t *testing.T) {
 	if !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), "mine.ptx") || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("%v", err)
 	}
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	for r, want := range map[result]string{noBinary: "-arch=sm_90", newerPTX: "13.0", noCompiler: "cubin", invalidImage: "nvcc"} {
 		if err := c.notLoaded("x", nil, "", r); !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", r, err)
@@ -255,7 +255,7 @@ func TestModulesGo(t *testing.T) {
 	m.Hold()
 	m.Unload()
 	b.load(0)
-	b.d.cards[0].runners.Wait()
+	b.d.gpus[0].runners.Wait()
 	unloaded := func() int {
 		b.f.mu.Lock()
 		defer b.f.mu.Unlock()
@@ -265,7 +265,7 @@ func TestModulesGo(t *testing.T) {
 		t.Errorf("%d modules went that are held, or loaded", n)
 	}
 	m.Release()
-	b.d.cards[0].runners.Wait()
+	b.d.gpus[0].runners.Wait()
 	if n := unloaded(); n != 1 {
 		t.Errorf("%d modules went, want the one that nothing holds any more", n)
 	}

@@ -23,9 +23,9 @@ var (
 
 // module implements driver.Module.
 type module struct {
-	c      *card   // immutable
+	c      *gpu    // immutable
 	handle uintptr // immutable; CUDA's
-	life   uint64  // immutable; of the card
+	life   uint64  // immutable; of the GPU
 
 	functions atomic.Pointer[map[uintptr]*function] // by code; replaced, never changed
 
@@ -59,10 +59,10 @@ func (d *Driver) Runs(f kernel.Format) bool {
 // LoadModule implements driver.Launcher. PTX is compiled, which takes a while; CUDA keeps what comes out in a cache of
 // its own.
 func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
-	if device < 0 || device >= len(d.cards) {
+	if device < 0 || device >= len(d.gpus) {
 		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
 	}
-	c := d.cards[device]
+	c := d.gpus[device]
 	v := c.device.Load()
 	if v == nil {
 		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
@@ -93,12 +93,12 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 }
 
 // notLoaded says why a binary cannot be loaded, and what to do about it.
-func (c *card) notLoaded(name string, image []byte, log string, r result) error {
+func (c *gpu) notLoaded(name string, image []byte, log string, r result) error {
 	err := c.note("cuModuleLoadData", r)
 	advice := ""
 	switch r {
 	case noBinary:
-		major, minor, _ := c.d.lib.capability(c.gpu)
+		major, minor, _ := c.d.lib.capability(c.ordinal)
 		advice = fmt.Sprintf("it has no code for this GPU: compile it with -arch=sm_%d%d, or to PTX", major, minor)
 	case newerPTX:
 		version, _ := c.d.lib.version()
@@ -292,7 +292,7 @@ func (m *module) remove() {
 }
 
 // unloadAll unloads the modules of a device that is being closed.
-func (c *card) unloadAll() {
+func (c *gpu) unloadAll() {
 	c.mu.Lock()
 	all := maps.Clone(c.modules)
 	c.mu.Unlock()
