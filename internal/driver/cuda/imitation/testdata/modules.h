@@ -96,9 +96,9 @@ EXPORT result cuModuleLoadDataEx(struct module **module, const char *image, unsi
 	NEED_CONTEXT;
 	const char *text = image;
 	if (!memcmp(image, "\x7f" "ELF", 4) || !memcmp(image, "\x50\xed\x55\xba", 4)) text += 64;
-	if (!strstr(text, ".entry")) {
+	if (!strstr(text, ".entry") || strstr(text, "nonsense")) {
 		for (unsigned i = 0; i + 1 < count; i++)
-			if (options[i] == 5) snprintf(values[i], (size_t)(uintptr_t)values[i + 1], "line 1: there is no entry");
+			if (options[i] == 5) snprintf(values[i], (size_t)(uintptr_t)values[i + 1], "line 1: this is no PTX");
 		return 218;
 	}
 	struct module *m = calloc(1, sizeof *m);
