@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
 		k.since = 0
 	}
 	*k = latestKernel{upto: n, since: k.since + 1, launch: l, tag: tag}
-	q.load += fenceFrom // a launch takes as long
+	q.load += q.v.d.launchLoad
 }
 
 // kernelsOver returns the last launch, if it is over. Mu is held.
@@ -75,16 +76,78 @@ func (q *queue) put(l *driver.Launch) bool {
 	return err == nil && r == success
 }
 
+// plainLaunch reports whether op is a kernel and nothing else: CUDA has all it needs when it is on the stream.
+func plainLaunch(op *driver.Op) bool {
+	return op.Kind == driver.OpLaunch && op.Done == nil && op.Launch.Copied && !op.Launch.Within && op.Launch.Limit == 0
+}
+
+// submitLaunch is Submit for such a kernel. Mu is held.
+func (q *queue) submitLaunch(op *driver.Op) {
+	if q.free() {
+		if q.gathersLaunches() {
+			q.runPoller()
+		} else if q.startLaunch(op) || q.start(op) {
+			q.Started()
+			q.runLength++
+			return
+		}
+	}
+	if q.runner == poller {
+		q.runLength = max(q.runLength, 1)
+	}
+	if _, idle := q.Append(op); idle {
+		q.run()
+	}
+}
+
+// gathersLaunches is gathers for kernels. CUDA takes longer to take one than a GPU to run it, so whether the GPU keeps up
+// does not matter. Mu is held.
+func (q *queue) gathersLaunches() bool {
+	d := q.v.d
+	if q.runner == sleeper || q.runner == poller && q.runLength > 0 || q.runLength < d.pendingAfter {
+		return q.runner == poller && q.runLength > 0
+	}
+	q.runLength = 0
+	return int(d.polling.Load()) < d.mostPollers
+}
+
 // startLaunch is start for a plain kernel, without entering the GPU, as startCopy. Mu is held, and the stream is not in
 // use.
 func (q *queue) startLaunch(op *driver.Op) bool {
-	l := op.Launch
-	if q.Observer != nil || op.Done != nil || !l.Copied || l.Within || l.Limit > 0 || q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(l) {
+	if q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(op.Launch) {
 		return false
 	}
 	q.latest = op.Tag
-	q.noteKernel(q.Taken()+1, op.Tag, l)
+	q.noteKernel(q.Taken()+1, op.Tag, op.Launch)
 	return true
+}
+
+// startLaunches is startPending for kernels. The caller has made the queue Starting. Mu is held, but not meanwhile.
+func (q *queue) startLaunches() bool {
+	const most = 64
+	given, n := 0, 0
+	if q.enter() {
+		q.launches = q.launches[:0]
+		for ; n < min(q.Tasks(), most) && plainLaunch(q.Task(n)); n++ {
+			q.launches = append(q.launches, q.Task(n).Launch)
+		}
+		list, stream := q.launches, q.stream
+		q.Mu.Unlock()
+		for ; given < n; given++ {
+			if r, err := q.v.gpu.launch(list[given], list[given].Args, stream); err != nil || r != success {
+				break
+			}
+		}
+		q.v.gpu.leave()
+		q.Mu.Lock()
+	}
+	for range given {
+		op := q.Task(0)
+		q.latest = op.Tag
+		q.noteKernel(q.Taken()+1, op.Tag, op.Launch)
+		q.TookHead()
+	}
+	return q.gave(given, n)
 }
 
 // recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
@@ -288,7 +351,11 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.ordinal)
 	}
 	defer c.leave()
-	m := mark{launch: l, limit: l.Limit}
+	m := mark{launch: l, limit: l.Limit, timed: l.Limit > 0}
+	if m.event, m.made = c.event(m.kind()); m.made != success {
+		return c.check("cuEventCreate", m.made)
+	}
+	defer c.giveEvent(m.event, m.kind())
 	if l.Limit > 0 {
 		if r := c.recordBefore(&m, stream); r != success {
 			return c.check("cuEventRecord", r)
@@ -299,25 +366,20 @@ func (q *queue) launchNow(l *driver.Launch) error {
 	if err == nil {
 		err = c.check("cuLaunchKernel", r)
 	}
-	if err != nil {
+	switch {
+	case r.sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, and nobody has noticed
+		return c.kernelFault(l, r, 1)
+	case errors.Is(err, driver.ErrLost):
+		return err
+	case err != nil:
 		return &driver.KernelError{Failure: driver.KernelException, Launch: l, Err: err}
 	}
-	kind := sleptEvent
-	if l.Limit > 0 {
-		kind = timedEvent
-	}
-	if m.event, m.made = c.event(kind); m.made != success {
-		return c.check("cuEventCreate", m.made)
-	}
-	defer c.giveEvent(m.event, kind)
 	if r = c.d.lib.record(m.event, stream); r == success {
 		r = c.d.lib.syncEvent(m.event)
 	}
-	if r.sticky() {
-		c.check("a kernel", r) //nolint:errcheck // it is noted
+	if err := c.check("a kernel", r); r.sticky() {
 		return c.kernelFault(l, r, 1)
-	}
-	if err := c.check("a kernel", r); err != nil {
+	} else if err != nil {
 		return err
 	}
 	return c.late(&m)

@@ -34,6 +34,7 @@ type queue struct {
 	found     uintptr              // guarded by Queue.Mu; of the stream, see gpu.foundFor; 0 until first used
 	runLength int                  // guarded by Queue.Mu; copies in a row that their submitters gave to the stream
 	scratch   []driver.Segment     // of the goroutine that made the queue Starting
+	launches  []*driver.Launch     // likewise
 	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
 	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
 	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
@@ -129,14 +130,14 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 func (q *queue) Submit(op driver.Op) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
+	if q.Observer == nil && plainLaunch(&op) {
+		q.submitLaunch(&op)
+		return
+	}
 	q.flush()
 	if q.free() {
 		if q.short(op.Kind) && q.drained() && q.TryInline() {
 			q.inline(&op)
-			return
-		}
-		if op.Kind == driver.OpLaunch && q.startLaunch(&op) {
-			q.Started()
 			return
 		}
 		if q.start(&op) {
