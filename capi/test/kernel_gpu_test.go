@@ -109,3 +109,42 @@ func TestKernelsCUDA(t *testing.T) {
 	}
 	passes(t, append(slices.Clone(env), "ROPEWAY_KERNELS="+stand), program, "all", npu)
 }
+
+// addPTX has the head of the example's kernel: an imitation knows the rest by its name.
+const addPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry add(.param .u64 x, .param .u64 y, .param .u64 z, .param .u64 n) { ret; }\n"
+
+// TestExampleGPU proves that examples/gpu adds vectors, with a kernel for a GPU and with one for the CPU.
+func TestExampleGPU(t *testing.T) {
+	t.Parallel()
+	program := compile(t, []string{"../../../examples/gpu/vector_add.c"}, "-I../../examples/c")
+	const want = "added 1048576 numbers on 64 blocks\n"
+	path := filepath.Join(t.TempDir(), "add.ptx")
+	if onGPU {
+		if _, err := exec.LookPath("nvcc"); err != nil {
+			t.Skip("there is no nvcc")
+		}
+		if out, err := exec.Command("nvcc", "-ptx", "-o", path, "../../examples/gpu/vector_add.cu").CombinedOutput(); err != nil {
+			t.Fatalf("nvcc: %v\n%s", err, out)
+		}
+	} else if err := os.WriteFile(path, []byte(addPTX), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := passes(t, gpuEnv(t), program, path); got != want {
+		t.Errorf("it prints %q", got)
+	}
+	if testDriver != "" {
+		return
+	}
+	source := filepath.Join(t.TempDir(), "add.c")
+	text := "void add(const float *x, const float *y, float *z, unsigned long n) { for (unsigned long i = 0; i < n; i++) z[i] = x[i] + y[i]; }"
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	object := filepath.Join(t.TempDir(), "add.so")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", object, source).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	if got := passes(t, nil, program, object); got != want {
+		t.Errorf("on the software device it prints %q", got)
+	}
+}

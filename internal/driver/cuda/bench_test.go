@@ -1,12 +1,14 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/drivertest"
 )
 
 // ground is a GPU with memory on both sides.
@@ -215,4 +217,46 @@ func BenchmarkPageable(b *testing.B) {
 		}
 	}
 	heap[0]++
+}
+
+// BenchmarkLaunch is a kernel that does next to nothing: waited for, and 1,000 in a row; with and without what makes it
+// fast, to see whether that does.
+func BenchmarkLaunch(b *testing.B) {
+	for _, way := range []struct {
+		name    string
+		load    uint64
+		pending int
+	}{{"fence", fenceFrom, pendingAfter}, {"no-fence", 0, pendingAfter}, {"direct", fenceFrom, 1 << 30}} {
+		g := newGround(b)
+		g.d.launchLoad, g.d.pendingAfter = way.load, way.pending
+		m, err := g.d.LoadModule(0, "kernels", []byte(drivertest.PTX))
+		if err != nil {
+			b.Fatal(err)
+		}
+		code, err := m.Code("times")
+		if err != nil {
+			b.Fatal(err)
+		}
+		args := bytesAt(g.host, 16)
+		binary.LittleEndian.PutUint64(args, uint64(g.device))
+		binary.LittleEndian.PutUint64(args[8:], 256)
+		l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 4, Args: g.host, Size: 16, Copied: true}
+		b.Run(way.name+"/wait", func(b *testing.B) {
+			for b.Loop() {
+				g.q.Submit(driver.Op{Kind: driver.OpLaunch, Launch: l})
+				g.q.Wait(0, nil)
+			}
+		})
+		b.Run(way.name+"/row", func(b *testing.B) {
+			for b.Loop() {
+				for range 1000 {
+					g.q.Submit(driver.Op{Kind: driver.OpLaunch, Launch: l})
+				}
+				g.q.Wait(0, nil)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/launch")
+		})
+		g.q.Close()
+		g.d.Close()
+	}
 }
