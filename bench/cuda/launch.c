@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROW = 1000, WAITS = 200, MOST = 1000, BLOCKS = 4, THREADS = 256 };
+enum { ROW = 1000, WAITS = 200, MOST = 1000, BLOCKS = 4 };
 
 #define ACL(call) do { int code = (call); if (code) { fprintf(stderr, "%s: %d %s\n", #call, code, aclGetRecentErrMsg()); exit(1); } } while (0)
 #define CU(call) do { int code = (call); if (code) { fprintf(stderr, "%s: %d\n", #call, code); exit(1); } } while (0)
@@ -24,6 +24,7 @@ static aclrtStream stream;
 static aclrtFuncHandle ours;
 static CUstream custream;
 static CUfunction theirs;
+static int threads; /* of a block: as many as the kernel can have, which is what a plain launch has */
 
 static double now(void)
 {
@@ -38,7 +39,7 @@ static void launch(int acl)
 		ACL(aclrtLaunchKernelWithHostArgs(ours, BLOCKS, stream, NULL, &args, sizeof args, NULL, 0));
 	} else {
 		void *params[] = {&args.p, &args.n};
-		CU(cuLaunchKernel(theirs, BLOCKS, 1, 1, THREADS, 1, 1, 0, custream, params, NULL));
+		CU(cuLaunchKernel(theirs, BLOCKS, 1, 1, threads, 1, 1, 0, custream, params, NULL));
 	}
 }
 
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 	CU(cuCtxSetCurrent(context));
 	CU(cuModuleLoad(&module, argv[1]));
 	CU(cuModuleGetFunction(&theirs, module, "times"));
+	CU(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, theirs));
 	CU(cuStreamCreate(&custream, CU_STREAM_NON_BLOCKING));
 
 	measure("a launch and the wait for it", waits, rounds);

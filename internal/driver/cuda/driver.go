@@ -61,7 +61,6 @@ type Driver struct {
 	waiting      atomic.Int32 // goroutines that wait for a queue or a flag
 	polling      atomic.Int32 // runners that poll
 	pendingAfter int          // see there; immutable
-	launchLoad   uint64       // how many bytes of copies a kernel takes as long as; immutable
 	pollers      pollers
 	mostPollers  int    // at a time: a quarter of the cores; immutable
 	mostTables   uint64 // see there; immutable
@@ -121,7 +120,6 @@ func start(lib api, o Options) (*Driver, error) {
 	}
 	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
 		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
-	d.launchLoad = fenceFrom
 	d.pendingAfter, d.mostPollers, d.mostTables, d.best = pendingAfter, d.cores/4, mostTables, kernels.Best
 	if d.warn == nil {
 		d.warn = func(string) {}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
+	"runtime"
 	"time"
 
 	"ropeway/internal/driver"
@@ -38,7 +38,7 @@ func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
 		k.since = 0
 	}
 	*k = latestKernel{upto: n, since: k.since + 1, launch: l, tag: tag}
-	q.load += q.v.d.launchLoad
+	q.load += fenceFrom // a launch takes as long
 }
 
 // kernelsOver returns the last launch, if it is over. Mu is held.
@@ -72,82 +72,21 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 
 // put puts a kernel on the stream; false if the host has to look at it. Mu is held.
 func (q *queue) put(l *driver.Launch) bool {
-	r, err := q.v.gpu.launch(l, l.Args, q.stream)
+	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room)
 	return err == nil && r == success
 }
 
-// plainLaunch reports whether op is a kernel and nothing else: CUDA has all it needs when it is on the stream.
-func plainLaunch(op *driver.Op) bool {
-	return op.Kind == driver.OpLaunch && op.Done == nil && op.Launch.Copied && !op.Launch.Within && op.Launch.Limit == 0
-}
-
-// submitLaunch is Submit for such a kernel. Mu is held.
-func (q *queue) submitLaunch(op *driver.Op) {
-	if q.free() {
-		if q.gathersLaunches() {
-			q.runPoller()
-		} else if q.startLaunch(op) || q.start(op) {
-			q.Started()
-			q.runLength++
-			return
-		}
-	}
-	if q.runner == poller {
-		q.runLength = max(q.runLength, 1)
-	}
-	if _, idle := q.Append(op); idle {
-		q.run()
-	}
-}
-
-// gathersLaunches is gathers for kernels. CUDA takes longer to take one than a GPU to run it, so whether the GPU keeps up
-// does not matter. Mu is held.
-func (q *queue) gathersLaunches() bool {
-	d := q.v.d
-	if q.runner == sleeper || q.runner == poller && q.runLength > 0 || q.runLength < d.pendingAfter {
-		return q.runner == poller && q.runLength > 0
-	}
-	q.runLength = 0
-	return int(d.polling.Load()) < d.mostPollers
-}
-
-// startLaunch is start for a plain kernel, without entering the GPU, as startCopy. Mu is held, and the stream is not in
-// use.
+// startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does not
+// enter the GPU, as startCopy. Mu is held, and the stream is not in use.
 func (q *queue) startLaunch(op *driver.Op) bool {
-	if q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(op.Launch) {
+	l := op.Launch
+	plain := q.Observer == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
+	if !plain || q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(l) {
 		return false
 	}
 	q.latest = op.Tag
 	q.noteKernel(q.Taken()+1, op.Tag, op.Launch)
 	return true
-}
-
-// startLaunches is startPending for kernels. The caller has made the queue Starting. Mu is held, but not meanwhile.
-func (q *queue) startLaunches() bool {
-	const most = 64
-	given, n := 0, 0
-	if q.enter() {
-		q.launches = q.launches[:0]
-		for ; n < min(q.Tasks(), most) && plainLaunch(q.Task(n)); n++ {
-			q.launches = append(q.launches, q.Task(n).Launch)
-		}
-		list, stream := q.launches, q.stream
-		q.Mu.Unlock()
-		for ; given < n; given++ {
-			if r, err := q.v.gpu.launch(list[given], list[given].Args, stream); err != nil || r != success {
-				break
-			}
-		}
-		q.v.gpu.leave()
-		q.Mu.Lock()
-	}
-	for range given {
-		op := q.Task(0)
-		q.latest = op.Tag
-		q.noteKernel(q.Taken()+1, op.Tag, op.Launch)
-		q.TookHead()
-	}
-	return q.gave(given, n)
 }
 
 // recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
@@ -251,10 +190,8 @@ func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
 // room is what a launch is made with. It is on the heap, and not allocated for each.
 type room struct {
 	shape
-	words []byte // arguments in which addresses were replaced, or that come from the device
+	words []byte // arguments in which addresses were replaced
 }
-
-var roomPool = sync.Pool{New: func() any { return new(room) }}
 
 // set makes s what a launch looks like to CUDA.
 func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
@@ -276,13 +213,11 @@ func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
 
 // launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
 // context may be current, if there is one: where it is another's, CUDA says so.
-func (c *gpu) launch(l *driver.Launch, args uintptr, stream uintptr) (result, error) {
+func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room) (result, error) {
 	f, err := c.codeOf(l)
 	if err != nil {
 		return success, err
 	}
-	s := roomPool.Get().(*room)
-	defer roomPool.Put(s)
 	if err := s.set(f, l, args); err != nil {
 		return success, err
 	}
@@ -333,13 +268,10 @@ const mostArgs = 64 << 10
 func (q *queue) launchNow(l *driver.Launch) error {
 	c, args := q.v.gpu, l.Args
 	if !l.Copied && l.Size > 0 {
-		w := roomPool.Get().(*room)
-		defer roomPool.Put(w)
 		n := min(l.Size, mostArgs)
-		if uint64(cap(w.words)) < n {
-			w.words = make([]byte, n)
-		}
-		args = startOf(w.words[:n])
+		words := onHeap(int(n))
+		defer runtime.KeepAlive(words)
+		args = startOf(words)
 		if err := q.v.d.carry(&driver.Op{Kind: driver.OpCopy, Dst: args, Src: l.Args, N: n}, true); err != nil {
 			return err
 		}
@@ -362,7 +294,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		}
 	}
 	defer c.forgetBefore(&m)
-	r, err := c.launch(l, args, stream)
+	r, err := c.launch(l, args, stream, new(room))
 	if err == nil {
 		err = c.check("cuLaunchKernel", r)
 	}

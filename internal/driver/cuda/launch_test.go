@@ -171,8 +171,8 @@ func (c *returns) LaunchOver(*driver.Launch) { c.n++ }
 func (b *bed) breaks(name, way string) {
 	m, q := b.load(0), b.queue(0)
 	var owner returns
-	l := b.launchOf(m, name, 1, 0)
-	l.Over = &owner
+	l, next := b.launchOf(m, name, 1, 0), b.launchOf(m, "nothing", 1)
+	l.Over, next.Over = &owner, &owner
 	task, launches := uint32(5), 1
 	switch way {
 	case "on the device":
@@ -205,8 +205,6 @@ func (b *bed) breaks(name, way string) {
 	if err := b.devs[0].Healthy(); !errors.Is(err, driver.ErrLost) {
 		b.Errorf("healthy: %v", err)
 	}
-	next := b.launchOf(m, "nothing", 1)
-	next.Over = &owner
 	q.Submit(launchOp(next, 7))
 	b.sync(q)
 	for {
@@ -332,59 +330,5 @@ func TestLaunchOnImitation(t *testing.T) {
 	imitation.Rerun(t, nil, "-test.run=^TestGPULaunch$")
 	for _, how := range []string{"wild waited for", "trap then a copy", "wild on the device"} {
 		imitation.Rerun(t, []string{"ROPEWAY_TEST_BREAK=" + how}, "-test.run=^TestGPULaunchBreaks$")
-	}
-}
-
-// TestLaunchesGather proves that kernels in a row are given to CUDA by the runner, in order with copies, and that what is
-// pending is on the stream before memory goes that it uses.
-func TestLaunchesGather(t *testing.T) {
-	b := newBed(t, 1)
-	b.d.cores, b.d.mostPollers, b.d.pendingAfter = 16, 4, 2
-	m, q := b.load(0), b.queue(0)
-	defer q.Close()
-	release := b.hold(q)
-	defer release()
-	b.write(b.pinned, []byte{1, 0, 0, 0})
-	q.Copy(b.dev[0], b.pinned, 4, driver.Tag{})
-	var owner returns
-	for i := range 20 {
-		l := b.launchOf(m, "times", 1, b.dev[0], 1)
-		l.Over = &owner
-		q.Submit(launchOp(l, uint32(i)))
-		if i == 10 {
-			q.Copy(b.dev[0]+8, b.dev[0], 4, driver.Tag{})
-		}
-	}
-	q.Mu.Lock()
-	polls := q.runner == poller
-	q.Mu.Unlock()
-	if !polls {
-		t.Error("no runner polls for kernels")
-	}
-	gone := b.alloc(0, 4)
-	q.Submit(launchOp(b.launchOf(m, "times", 1, gone, 1), 50))
-	freed := make(chan error)
-	go func() { freed <- b.devs[0].Free(gone) }()
-	for list := -1; list != 0; { // CUDA waits for the stream then
-		_, list = q.handed()
-	}
-	release()
-	if err := <-freed; err != nil {
-		t.Error(err)
-	}
-	b.sync(q)
-	b.quiet()
-	if err := b.devs[0].Healthy(); err != nil {
-		t.Error(err)
-	}
-	at := func(off uintptr) uint32 { return binary.LittleEndian.Uint32(b.read(b.dev[0]+off, 4)) }
-	if got, want := at(8), uint32(177147); got != want { // 3^11
-		t.Errorf("the copy among them has %d, want %d", got, want)
-	}
-	if got, want := at(0), uint32(3486784401); got != want { // 3^20
-		t.Errorf("%d, want %d", got, want)
-	}
-	if owner.n != 20 {
-		t.Errorf("%d were returned", owner.n)
 	}
 }

@@ -16,8 +16,7 @@ import (
 // gives them to the stream. It polls for as long as that goes on. Copies that have nothing to do with each other it
 // gives together, as a batch: a loop of small copies is a few launches.
 //
-// A goroutine that submits anything else, waits, or frees memory gives the pending copies to the stream first. Kernels
-// that come in a row gather in the same way, so that their submitter and CUDA work at the same time.
+// A goroutine that submits anything else, waits, or frees memory gives the pending copies to the stream first.
 
 const (
 	// pendingAfter is how many copies in a row are given to CUDA by their submitters: waking the runner takes as long.
@@ -124,9 +123,9 @@ func (q *queue) poll() {
 	q.v.d.pollers.remove(q)
 }
 
-// hasPending reports whether the head of the list is a copy or a kernel for the stream. Mu is held.
+// hasPending reports whether the head of the list is a copy for the stream. Mu is held.
 func (q *queue) hasPending() bool {
-	return q.Tasks() > 0 && !q.Dropping() && q.Observer == nil && q.refused != q.Taken()+1 && (plain(q.Task(0)) || plainLaunch(q.Task(0)))
+	return q.Tasks() > 0 && !q.Dropping() && q.Observer == nil && q.refused != q.Taken()+1 && plain(q.Task(0))
 }
 
 // plain reports whether op is a copy and nothing else.
@@ -152,9 +151,6 @@ func (q *queue) startPending() bool {
 	if !q.hasPending() || !q.Claim(hostqueue.Starting) {
 		return false
 	}
-	if q.Task(0).Kind == driver.OpLaunch {
-		return q.startLaunches()
-	}
 	given, n := 0, 0
 	if q.enter() {
 		for n < min(q.Tasks(), kernels.MostFew) && plain(q.Task(n)) {
@@ -174,11 +170,6 @@ func (q *queue) startPending() bool {
 		q.latest = q.Task(given - 1).Tag
 		q.TookCopies(given)
 	}
-	return q.gave(given, n)
-}
-
-// gave ends what startPending has begun: of n tasks so many are on the stream. Mu is held.
-func (q *queue) gave(given, n int) bool {
 	if given == 0 || given < n {
 		q.refused = q.Taken() + 1
 	}

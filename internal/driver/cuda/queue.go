@@ -34,7 +34,6 @@ type queue struct {
 	found     uintptr              // guarded by Queue.Mu; of the stream, see gpu.foundFor; 0 until first used
 	runLength int                  // guarded by Queue.Mu; copies in a row that their submitters gave to the stream
 	scratch   []driver.Segment     // of the goroutine that made the queue Starting
-	launches  []*driver.Launch     // likewise
 	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
 	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
 	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
@@ -42,6 +41,7 @@ type queue struct {
 	load    uint64
 	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
 	kernels latestKernel // guarded by Queue.Mu
+	room    room         // guarded by Queue.Mu
 	runner  runner       // guarded by Queue.Mu
 	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
 	told int64
@@ -130,14 +130,14 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 func (q *queue) Submit(op driver.Op) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
-	if q.Observer == nil && plainLaunch(&op) {
-		q.submitLaunch(&op)
-		return
-	}
 	q.flush()
 	if q.free() {
 		if q.short(op.Kind) && q.drained() && q.TryInline() {
 			q.inline(&op)
+			return
+		}
+		if op.Kind == driver.OpLaunch && q.startLaunch(&op) {
+			q.Started()
 			return
 		}
 		if q.start(&op) {
