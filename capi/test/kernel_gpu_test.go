@@ -28,7 +28,8 @@ func fatbinText(ptx string) []byte {
 	return append(head, ptx...)
 }
 
-// gpuBinaries are the kernels as files, by kind. On a machine with a GPU and nvcc they are compiled from kernels/gpu.cu.
+// gpuBinaries are the kernels as files, by kind. On a machine with a GPU and nvcc they are compiled from
+// kernels/gpu.cu.
 func gpuBinaries(t *testing.T) (files map[string]string, compiled bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,8 +63,8 @@ func gpuBinaries(t *testing.T) (files map[string]string, compiled bool) {
 }
 
 // TestKernelsCUDA proves that every form of a launch runs kernels of PTX, cubins and fatbins on the cuda driver; that a
-// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle; and that other
-// binaries are refused with what to do.
+// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle; and that
+// other binaries are refused with what to do.
 func TestKernelsCUDA(t *testing.T) {
 	t.Parallel()
 	program, env := compile(t, []string{"kernel_gpu.c"}), gpuEnv(t)
@@ -111,7 +112,8 @@ func TestKernelsCUDA(t *testing.T) {
 }
 
 // addPTX has the head of the example's kernel: an imitation knows the rest by its name.
-const addPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry add(.param .u64 x, .param .u64 y, .param .u64 z, .param .u64 n) { ret; }\n"
+const addPTX = ".version 6.0\n.target sm_50\n.address_size 64\n" +
+	".visible .entry add(.param .u64 x, .param .u64 y, .param .u64 z, .param .u64 n) { ret; }\n"
 
 // TestExampleGPU proves that examples/gpu adds vectors, with a kernel for a GPU and with one for the CPU.
 func TestExampleGPU(t *testing.T) {
@@ -123,7 +125,8 @@ func TestExampleGPU(t *testing.T) {
 		if _, err := exec.LookPath("nvcc"); err != nil {
 			t.Skip("there is no nvcc")
 		}
-		if out, err := exec.Command("nvcc", "-ptx", "-o", path, "../../examples/gpu/vector_add.cu").CombinedOutput(); err != nil {
+		out, err := exec.Command("nvcc", "-ptx", "-o", path, "../../examples/gpu/vector_add.cu").CombinedOutput()
+		if err != nil {
 			t.Fatalf("nvcc: %v\n%s", err, out)
 		}
 	} else if err := os.WriteFile(path, []byte(addPTX), 0o644); err != nil {
@@ -136,7 +139,8 @@ func TestExampleGPU(t *testing.T) {
 		return
 	}
 	source := filepath.Join(t.TempDir(), "add.c")
-	text := "void add(const float *x, const float *y, float *z, unsigned long n) { for (unsigned long i = 0; i < n; i++) z[i] = x[i] + y[i]; }"
+	text := "void add(const float *x, const float *y, float *z, unsigned long n)\n" +
+		"{ for (unsigned long i = 0; i < n; i++) z[i] = x[i] + y[i]; }\n"
 	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

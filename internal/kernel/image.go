@@ -108,13 +108,15 @@ var Stand = []struct {
 	Format    Format
 }{{".so", Native}, {".fatbin", Fatbin}, {".cubin", Cubin}, {".ptx", PTX}}
 
-// Advice is what to do about a binary that a device, of which name is the driver, cannot run. runs tells what it can.
+// Advice is what to do about a binary that the driver of that name cannot run. runs reports what it can.
 func Advice(f Format, name string, runs func(Format) bool) string {
 	kind, files := "a shared object", ".so"
 	if runs(PTX) {
 		kind, files = "PTX, a cubin or a fatbin", ".ptx, .cubin or .fatbin"
 	}
-	folder := fmt.Sprintf("put %s with the same kernel names in a folder (%s) and set ROPEWAY_KERNELS to it (docs/kernels.md)", kind, files)
+	folder := fmt.Sprintf("put %s with the same kernel names in a folder (%s) and set ROPEWAY_KERNELS to it "+
+		"(docs/kernels.md)", kind, files)
+	cannot := fmt.Sprintf("this is %v, which the %s driver cannot run", f, name)
 	switch f {
 	case NPU:
 		return "this is NPU machine code, which only an NPU runs: " + folder
@@ -123,10 +125,9 @@ func Advice(f Format, name string, runs func(Format) bool) string {
 	case Foreign:
 		return "the shared object is for another CPU: compile it for this one"
 	case PTX, Cubin, Fatbin:
-		return fmt.Sprintf("this is %v, which the %s driver cannot run: ROPEWAY_DRIVER=cuda can, or %s", f, name, folder)
+		return cannot + ": ROPEWAY_DRIVER=cuda can, or " + folder
 	case Native:
-		return fmt.Sprintf("this is %v, which the %s driver cannot run, since it does not reach device memory: load %s, as nvcc makes it, or %s",
-			f, name, kind, folder)
+		return cannot + ", since it does not reach device memory: load " + kind + ", as nvcc makes it, or " + folder
 	}
 	return "these bytes are no kernel binary: a shared object, PTX, a cubin or a fatbin"
 }

@@ -286,8 +286,8 @@ func (t *Table) Kernels() []*Kernel {
 // Find is the kernel of a name, or nil.
 func (t *Table) Find(name string) *Kernel { return t.byName[name] }
 
-// GPU reports whether the binary is for GPUs. Such ones do not say which variables they have, or not in a way that can be
-// relied on: the device knows.
+// GPU reports whether the binary is for GPUs. Such ones do not say which variables they have, or not in a way that can
+// be relied on: the device knows.
 func (t *Table) GPU() bool { return t.Format == PTX || t.Format == Cubin || t.Format == Fatbin }
 
 // Unlisted is a kernel of a binary whose kernels cannot be read.

@@ -234,7 +234,8 @@ func BenchmarkLaunch(b *testing.B) {
 	args := bytesAt(g.host, 16)
 	binary.LittleEndian.PutUint64(args, uint64(g.device))
 	binary.LittleEndian.PutUint64(args[8:], 256)
-	l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 4, Args: g.host, Size: 16, Copied: true}
+	l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 4, Args: g.host, Size: 16,
+		Copied: true}
 	op, q := driver.Op{Kind: driver.OpLaunch, Launch: l}, g.q.(*queue)
 	q.Submit(op) // so that there is a stream
 	q.Wait(0, nil)

@@ -150,14 +150,16 @@ func (f *fake) launchShaped(k uintptr, s *shape, stream uintptr) result {
 		return invalidHandle
 	}
 	threads := s.threads[0] * s.threads[1] * s.threads[2]
-	if s.bytes > 0 && int(s.bytes) < fn.params || s.bytes > 4096 || s.shared > 200<<10 || threads == 0 || threads > 1024 ||
+	if s.bytes > 0 && int(s.bytes) < fn.params || s.bytes > 4096 || s.shared > 200<<10 ||
+		threads == 0 || threads > 1024 ||
 		s.blocks[0]*s.blocks[1]*s.blocks[2] == 0 {
 		return 1
 	}
 	var args [64]byte
 	copy(args[:], bytesAt(s.args, uint64(min(fn.params, len(args)))))
 	count, scale, gpu := s.blocks[0]*s.blocks[1]*s.blocks[2]*threads, m.scale, st.gpu
-	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: func() { f.runUser(fn.name, args, gpu, scale, uintptr(count)) }})
+	run := func() { f.runUser(fn.name, args, gpu, scale, uintptr(count)) }
+	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: run})
 }
 
 // runUser does what the kernel of that name does; see drivertest.PTX.

@@ -76,8 +76,8 @@ func (q *queue) put(l *driver.Launch) bool {
 	return err == nil && r == success
 }
 
-// startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does not
-// enter the GPU, as startCopy. Mu is held, and the stream is not in use.
+// startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does
+// not enter the GPU, as startCopy. Mu is held, and the stream is not in use.
 func (q *queue) startLaunch(op *driver.Op) bool {
 	l := op.Launch
 	plain := q.Observer == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
@@ -179,9 +179,11 @@ func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
 	case f == nil:
 		return nil, fmt.Errorf("BUG: %w: no function of the module", driver.ErrUnsupported)
 	case l.Code[1-at] != 0 && l.Per[1-at] != 0:
-		return nil, fmt.Errorf("%w: %s has two halves, which a GPU does not run at the same time", driver.ErrUnsupported, f.name)
+		return nil, fmt.Errorf("%w: %s has two halves, which a GPU does not run at the same time", driver.ErrUnsupported,
+			f.name)
 	case l.First != 0:
-		return nil, fmt.Errorf("%w: blocks of %s begin with number %d, on a GPU with 0", driver.ErrUnsupported, f.name, l.First)
+		return nil, fmt.Errorf("%w: blocks of %s begin with number %d, on a GPU with 0", driver.ErrUnsupported, f.name,
+			l.First)
 	default:
 		return f, nil
 	}

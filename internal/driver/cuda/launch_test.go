@@ -31,7 +31,8 @@ func (b *bed) launchOf(m driver.Module, name string, blocks uint32, args ...uint
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &driver.Launch{Module: m, Code: [2]uintptr{0, code}, Per: [2]uint32{0, 1}, Blocks: blocks, Copied: true, Size: uint64(8 * len(args))}
+	l := &driver.Launch{Module: m, Code: [2]uintptr{0, code}, Per: [2]uint32{0, 1}, Blocks: blocks,
+		Copied: true, Size: uint64(8 * len(args))}
 	if l.Args, err = b.d.AllocHost(64); err != nil {
 		b.Fatal(err)
 	}
@@ -45,8 +46,8 @@ func launchOp(l *driver.Launch, task uint32) driver.Op {
 	return driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: driver.Tag{Task: task}}
 }
 
-// TestLaunchShape proves how a launch looks to CUDA: a plain one has the blocks it says and as many threads as the kernel
-// can have, a SIMT one what it says; of arguments CUDA gets as many bytes as the kernel has parameters.
+// TestLaunchShape proves how a launch looks to CUDA: a plain one has the blocks it says and as many threads as the
+// kernel can have, a SIMT one what it says; of arguments CUDA gets as many bytes as the kernel has parameters.
 func TestLaunchShape(t *testing.T) {
 	f := newFake(1)
 	f.keepShape, f.known = true, true
@@ -116,7 +117,8 @@ func (b *bed) refusals() {
 		b.sync(q)
 		got := b.sink.next(b.T)
 		var k *driver.KernelError
-		if got.tag.Task != uint32(i) || !errors.As(got.err, &k) || k.Launch != l || k.Failure != driver.KernelException {
+		if got.tag.Task != uint32(i) || !errors.As(got.err, &k) || k.Launch != l ||
+			k.Failure != driver.KernelException {
 			b.Errorf("launch %d: task %d failed with %v", i, got.tag.Task, got.err)
 		}
 		b.Log(got.err)
@@ -124,8 +126,8 @@ func (b *bed) refusals() {
 	b.works(0, b.pinned)
 }
 
-// TestLaunchLate proves that a kernel that takes longer than it may fails with that when it is over, with arguments of the
-// host and of the device, and that others go on.
+// TestLaunchLate proves that a kernel that takes longer than it may fails with that when it is over, with arguments of
+// the host and of the device, and that others go on.
 func TestLaunchLate(t *testing.T) { newBed(t, 1).late() }
 
 func (b *bed) late() {
@@ -232,12 +234,16 @@ func (b *bed) breaks(name, way string) {
 func TestModuleErrors(t *testing.T) {
 	b := newBed(t, 1)
 	_, err := b.d.LoadModule(0, "mine.ptx", []byte(".version 8.0\nnonsense"))
-	if !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), "mine.ptx") || !strings.Contains(err.Error(), "line 1") {
+	if !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), "mine.ptx") ||
+		!strings.Contains(err.Error(), "line 1") {
 		t.Errorf("%v", err)
 	}
 	c := b.d.gpus[0]
-	for r, want := range map[result]string{noBinary: "-arch=sm_90", newerPTX: "13.0", noCompiler: "cubin", invalidImage: "nvcc"} {
-		if err := c.notLoaded("x", nil, "", r); !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), want) {
+	for r, want := range map[result]string{
+		noBinary: "-arch=sm_90", newerPTX: "13.0", noCompiler: "cubin", invalidImage: "nvcc",
+	} {
+		err := c.notLoaded("x", nil, "", r)
+		if !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", r, err)
 		}
 	}
@@ -315,7 +321,8 @@ func TestGPULaunch(t *testing.T) {
 	b.late()
 }
 
-// TestGPULaunchBreaks breaks GPU 0. It is for a process of its own: ROPEWAY_TEST_BREAK is the kernel and how it is launched.
+// TestGPULaunchBreaks breaks GPU 0. It is for a process of its own: ROPEWAY_TEST_BREAK is the kernel and how it is
+// launched.
 func TestGPULaunchBreaks(t *testing.T) {
 	name, way, ok := strings.Cut(os.Getenv("ROPEWAY_TEST_BREAK"), " ")
 	if !ok {

@@ -102,8 +102,8 @@ func (c *gpu) notLoaded(name string, image []byte, log string, r result) error {
 		advice = fmt.Sprintf("it has no code for this GPU: compile it with -arch=sm_%d%d, or to PTX", major, minor)
 	case newerPTX:
 		version, _ := c.d.lib.version()
-		advice = fmt.Sprintf("the PTX is of a newer CUDA than that of the NVIDIA driver, %d.%d: compile it with that, or to a cubin",
-			version/1000, version%1000/10)
+		advice = fmt.Sprintf("the PTX is of a newer CUDA than that of the NVIDIA driver, %d.%d: compile it with that, "+
+			"or to a cubin", version/1000, version%1000/10)
 	case noCompiler:
 		advice = "the NVIDIA driver has no compiler for PTX: compile it to a cubin"
 	case invalidImage, invalidPTX, invalidSource:

@@ -104,7 +104,8 @@ func (l *library) loadModule(image []byte) (uintptr, string, result) {
 		w.config.blocks[0], w.config.blocks[1] = jitErrorLog, jitErrorLogSize
 		w.extra[0], w.extra[1] = uintptr(unsafe.Pointer(unsafe.SliceData(log))), most
 		r = unsignalled(func() result {
-			return l.call(l.moduleLoadDataEx, o.at(0), at, 2, uintptr(unsafe.Pointer(&w.config)), uintptr(unsafe.Pointer(&w.extra)))
+			return l.call(l.moduleLoadDataEx, o.at(0), at, 2, uintptr(unsafe.Pointer(&w.config)),
+				uintptr(unsafe.Pointer(&w.extra)))
 		})
 	}
 	runtime.KeepAlive(text)
@@ -184,11 +185,12 @@ func (l *library) launchWith(o *outs, kernel uintptr, s *shape, stream uintptr) 
 		w.attr = launchAttr{id: attrCooperative, value: [16]uint32{1}}
 		w.config = launchConfig{blocks: s.blocks, threads: s.threads, shared: s.shared, stream: stream,
 			attrs: uintptr(unsafe.Pointer(&w.attr)), count: 1}
-		if r := l.call(l.launchKernelEx, uintptr(unsafe.Pointer(&w.config)), kernel, 0, extra); r != tooManyTogether && r != notSupported {
+		r := l.call(l.launchKernelEx, uintptr(unsafe.Pointer(&w.config)), kernel, 0, extra)
+		if r != tooManyTogether && r != notSupported {
 			return r
 		}
 	}
 	b, t := &s.blocks, &s.threads
-	return l.call(l.launchKernel, kernel, uintptr(b[0]), uintptr(b[1]), uintptr(b[2]), uintptr(t[0]), uintptr(t[1]), uintptr(t[2]),
-		uintptr(s.shared), stream, 0, extra)
+	return l.call(l.launchKernel, kernel, uintptr(b[0]), uintptr(b[1]), uintptr(b[2]),
+		uintptr(t[0]), uintptr(t[1]), uintptr(t[2]), uintptr(s.shared), stream, 0, extra)
 }

@@ -13,8 +13,8 @@ import (
 // held, and the stream is not in use.
 func (q *queue) start(op *driver.Op) bool {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait, driver.OpProgram,
-		driver.OpLaunch:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet,
+		driver.OpAwait, driver.OpProgram, driver.OpLaunch:
 	default:
 		return false
 	}

@@ -140,8 +140,8 @@ func testLaunch(e *env) {
 	b.returned(int64(launches))
 }
 
-// testLaunchAtRandom: kernels, copies and fills in a queue, and in two with flags between them, leave what they leave one
-// after the other.
+// testLaunchAtRandom: kernels, copies and fills in a queue, and in two with flags between them, leave what they leave
+// one after the other.
 func testLaunchAtRandom(e *env) {
 	b := e.bench()
 	const n, lists = 64, 4
@@ -326,7 +326,8 @@ func testLaunchRefused(e *env) {
 	if _, err := b.m.Code("no_such_kernel"); err == nil {
 		e.Error("there is a kernel that the binary has not")
 	}
-	if _, err := b.l.LoadModule(0, "nothing", []byte(".version 6.0\n.target sm_50\n.address_size 64\nnonsense")); err == nil {
+	nonsense := []byte(".version 6.0\n.target sm_50\n.address_size 64\nnonsense")
+	if _, err := b.l.LoadModule(0, "nothing", nonsense); err == nil {
 		e.Error("nonsense is a binary")
 	} else if b.l.Runs(kernel.PTX) && !errors.Is(err, kernel.ErrImage) {
 		e.Errorf("nonsense: %v", err)
