@@ -7,6 +7,7 @@
 #   c            the C and C++ programs (gcc), each test a process of its own
 #   python       the Python package's tests, with the Pythons of that machine
 #   kernels      whether the PTX is that of its source, and its copies byte for byte (nvcc)
+#   launch       kernels of programs: those that break the GPU, each in a process of its own; launches against CUDA's own (nvcc)
 # Variables: OUT, where the output of each stage and the summary go (bin/gpu/out); DRIVER, cuda, or to try this file where there is
 # no GPU: soft, or imitation, which is cuda on an imitation of libcuda; SHORT=1, short forms; TOGETHER=1, all stages at once; SOAK, how
 # long random batches run, like 10m; JOBS, C programs at a time; LIMIT, seconds after which a stage is killed.
@@ -14,7 +15,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 gpu=$PWD/bin/gpu out=${OUT:-$PWD/bin/gpu/out} driver=${DRIVER:-cuda} limit=${LIMIT:-540} jobs=${JOBS:-8}
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(memcopy driver conformance c python kernels)
+[ ${#stages[@]} -gt 0 ] || stages=(memcopy driver conformance c python kernels launch)
 short=${SHORT:+-test.short}
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -49,6 +50,20 @@ kernels() {
 	nvcc -std=c++20 -O2 -arch=native -o "$work/verify" bench/cuda/verify.cu -lcuda && "$work/verify" internal/driver/cuda/kernels/copy.ptx "${VERIFY:-5}"
 }
 
+launch() {
+	for how in "wild waited for" "wild then a copy" "wild observed by a mark" "wild on the device" "wild many" "trap waited for" "trap many"; do
+		(cd internal/driver/cuda && ROPEWAY_TEST_BREAK=$how "$gpu/cuda.test" -test.v -test.run '^TestGPULaunchBreaks$') || return
+	done
+	local cuda
+	cuda=$(command -v nvcc) || { echo "left out the benchmark: there is no nvcc"; return 0; }
+	[ "$driver" = cuda ] && nvidia-smi >/dev/null 2>&1 || { echo "left out the benchmark: there is no GPU"; return 0; }
+	cuda=$(dirname "$(dirname "$(readlink -f "$cuda")")")
+	nvcc -cubin -arch=native -o "$work/gpu.cubin" capi/test/testdata/kernels/gpu.cu &&
+		gcc -std=gnu11 -O2 -I"$gpu/dist/include" -I"$cuda/include" -o "$work/launch" bench/cuda/launch.c -L"$gpu/dist/lib64" -lascendcl \
+			-Wl,-rpath,"$gpu/dist/lib64" "$(ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -1)" &&
+		ROPEWAY_DRIVER=cuda "$work/launch" "$work/gpu.cubin"
+}
+
 # perform runs a stage and writes its line of the summary: parts of tests count like tests.
 perform() {
 	local file=$out/$1.txt start=$SECONDS word=ok
@@ -61,7 +76,7 @@ perform() {
 }
 
 export gpu driver work jobs short limit
-export -f memcopy driver conformance c python kernels
+export -f memcopy driver conformance c python kernels launch
 for stage in "${stages[@]}"; do
 	if [ -n "${TOGETHER:-}" ]; then perform "$stage" & else perform "$stage"; fi
 done

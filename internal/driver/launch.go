@@ -32,6 +32,15 @@ type Module interface {
 	Unload()
 }
 
+// Describer is a Module that knows of its binary what that does not say itself.
+type Describer interface {
+	// Params are the parameters of a function; false if nobody knows them.
+	Params(code uintptr) (params []kernel.Param, known bool)
+
+	// Variable is how many bytes a variable has; false if there is none.
+	Variable(symbol string) (size uint64, ok bool)
+}
+
 // Launch is a kernel to be run: OpLaunch. The queue owns it until the operation is over.
 type Launch struct {
 	Module Module
@@ -47,6 +56,7 @@ type Launch struct {
 	Args   uintptr
 	Size   uint64
 	Copied bool
+	Within bool // some of them are addresses of others, so all stay in use until the operation is over
 
 	Together bool          // all blocks run at the same time
 	Limit    time.Duration // the operation fails after that; 0: never
@@ -60,7 +70,7 @@ type Launch struct {
 	Over LaunchOwner
 }
 
-// LaunchOwner gets a launch back.
+// LaunchOwner gets a launch back. The driver may hold locks then: LaunchOver does not block, and calls no driver.
 type LaunchOwner interface{ LaunchOver(l *Launch) }
 
 // Return gives the launch back to its owner.

@@ -9,6 +9,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 )
@@ -58,6 +59,9 @@ func machineHere() uint16 {
 	return 0
 }
 
+// ErrImage is a binary that a device refuses.
+var ErrImage = errors.New("the binary cannot be loaded")
+
 // FormatOf says what an image is. It looks at its first bytes only.
 func FormatOf(image []byte) Format {
 	if len(image) >= 64 && bytes.HasPrefix(image, []byte("\x7fELF")) {
@@ -103,22 +107,32 @@ func isPTX(image []byte) bool {
 	return false
 }
 
-// Advice is what to do about a binary that a device, of which name is the driver, cannot run.
-func Advice(f Format, name string) string {
+// Stand is the formats, by the extension of their files, that can stand in for a binary.
+var Stand = []struct {
+	Extension string
+	Format    Format
+}{{".so", Native}, {".fatbin", Fatbin}, {".cubin", Cubin}, {".ptx", PTX}}
+
+// Advice is what to do about a binary that the driver of that name cannot run. runs reports what it can.
+func Advice(f Format, name string, runs func(Format) bool) string {
+	kind, files := "a shared object", ".so"
+	if runs(PTX) {
+		kind, files = "PTX, a cubin or a fatbin", ".ptx, .cubin or .fatbin"
+	}
+	folder := fmt.Sprintf("put %s with the same kernel names in a folder (%s) and set ROPEWAY_KERNELS to it "+
+		"(docs/kernels.md)", kind, files)
+	cannot := fmt.Sprintf("this is %v, which the %s driver cannot run", f, name)
 	switch f {
 	case NPU:
-		return "this is NPU machine code, which only an NPU runs: put a shared object of the same kernel names " +
-			"in a folder and set " +
-			"ROPEWAY_KERNELS to it (docs/kernels.md)"
+		return "this is NPU machine code, which only an NPU runs: " + folder
 	case Object:
 		return "the object file is not linked: gcc -shared -fPIC makes a shared object"
 	case Foreign:
 		return "the shared object is for another CPU: compile it for this one"
 	case PTX, Cubin, Fatbin:
-		return fmt.Sprintf("this is %v, which the %s driver cannot run: ROPEWAY_DRIVER=cuda can", f, name)
+		return cannot + ": ROPEWAY_DRIVER=cuda can, or " + folder
 	case Native, InProcess:
-		return fmt.Sprintf("this is %v, which the %s driver cannot run: compile the kernel for the GPU (PTX or cubin)",
-			f, name)
+		return cannot + ", since it does not reach device memory: load " + kind + ", as nvcc makes it, or " + folder
 	}
-	return "these bytes are no kernel binary: a shared object, PTX or cubin"
+	return "these bytes are no kernel binary: a shared object, PTX, a cubin or a fatbin"
 }

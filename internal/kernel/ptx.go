@@ -25,13 +25,39 @@ func (t *Table) readPTX(image []byte, o Options) error {
 			return fmt.Errorf("entry %s: %w", e[1], err)
 		}
 		m := meta{params: params, declared: true, total: total}
-		t.byName[e[1]] = newKernel(e[1], e[1], 0, whole, m, o, true)
+		t.byName[e[1]] = gpuKernel(e[1], m, o)
 	}
 	if len(t.byName) == 0 {
 		return fmt.Errorf("the PTX has no .entry")
 	}
 	t.number()
 	return nil
+}
+
+// gpuKernel is a kernel of a binary for GPUs: it has no halves, and can be launched with any number of threads.
+func gpuKernel(name string, m meta, o Options) *Kernel {
+	m.vector = Both
+	return newKernel(name, name, 0, whole, m, o, true)
+}
+
+// readCubin takes the functions of a cubin that others can see as its kernels.
+func (t *Table) readCubin(f *file, o Options) {
+	for _, s := range f.symbols {
+		if s.defined && s.kind == symFunc && s.binding == symGlobal && s.name != "" && len(s.name) <= longestName {
+			k := gpuKernel(s.name, meta{}, o)
+			k.Code[0].Size, k.Code[1].Size = sizeIf(k.Code[0], s.size), sizeIf(k.Code[1], s.size)
+			t.byName[s.name] = k
+		}
+	}
+	t.number()
+}
+
+// sizeIf is the size of code, if there is any.
+func sizeIf(c Code, size uint64) uint64 {
+	if c.Symbol == "" {
+		return 0
+	}
+	return size
 }
 
 // ptxParams places parameters as CUDA does: each at a multiple of its alignment.

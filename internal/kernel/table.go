@@ -80,7 +80,7 @@ type Options struct {
 type Table struct {
 	Format  Format
 	Loaded  uint64 // bytes that go to a device
-	Open    bool   // the names cannot be read: any may be there
+	Open    bool   // kernels cannot be read: any may be there
 	Barrier bool   // its kernels wait for each other's blocks: they run at the same time
 
 	byName   map[string]*Kernel
@@ -121,6 +121,10 @@ func Read(image []byte, o Options) (*Table, error) {
 	t.Loaded = f.loaded()
 	for _, n := range f.wants() {
 		t.fftsAddr = t.fftsAddr || n == 2
+	}
+	if t.Format == Cubin {
+		t.readCubin(f, o)
+		return t, nil
 	}
 	sections := f.metaSections()
 	for _, s := range f.symbols {
@@ -283,6 +287,23 @@ func (t *Table) Kernels() []*Kernel {
 
 // Find is the kernel of a name, or nil.
 func (t *Table) Find(name string) *Kernel { return t.byName[name] }
+
+// GPU reports whether the binary is for GPUs. Such ones do not say which variables they have, or not in a way that can
+// be relied on: the device knows.
+func (t *Table) GPU() bool { return t.Format == PTX || t.Format == Cubin || t.Format == Fatbin }
+
+// Unlisted is a kernel of a binary whose kernels cannot be read.
+func (t *Table) Unlisted(name string, o Options) *Kernel { return gpuKernel(name, meta{}, o) }
+
+// WithParams is k with the parameters that a device knows of.
+func (k *Kernel) WithParams(list []Param) *Kernel {
+	c := *k
+	c.Params, c.HasParams, c.ArgsSize = list, true, 0
+	for _, p := range list {
+		c.ArgsSize = max(c.ArgsSize, uint64(p.Offset)+uint64(p.Size))
+	}
+	return &c
+}
 
 // FindNumber is the kernel of a number, or nil.
 func (t *Table) FindNumber(n uint64) *Kernel { return t.byNumber[n] }

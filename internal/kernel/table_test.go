@@ -89,6 +89,33 @@ void only_mix_aiv(void) {}
 	}
 }
 
+// TestCubin: kernels of a cubin have their whole names and no halves, can be launched with threads, and get parameters
+// from whoever knows them; those of a fatbin cannot be read.
+func TestCubin(t *testing.T) {
+	image := slices.Clone(testenv.SharedObject(t, "void x_1_mix_aic(void) {} void x_1_mix_aiv(void) {} static void local(void) {} int v;"))
+	image[18], image[19] = machineCUDA, 0
+	table, err := Read(image, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x_1_mix_aic", "x_1_mix_aiv"} {
+		if k := table.Find(name); k == nil || k.Halves || k.Sync || k.Vector != Both || k.HasParams {
+			t.Errorf("%s is %+v", name, k)
+		}
+	}
+	if table.Find("x_1") != nil || table.Find("local") != nil || !table.GPU() || table.Open {
+		t.Errorf("%+v", table)
+	}
+	k := table.Find("x_1_mix_aic").WithParams([]Param{{0, 8}, {8, 4}})
+	if !k.HasParams || k.ArgsSize != 12 || table.Find("x_1_mix_aic").HasParams {
+		t.Errorf("with parameters: %+v", k)
+	}
+	fat, err := Read([]byte("\x50\xed\x55\xba...."), pairs)
+	if err != nil || !fat.Open || !fat.GPU() || fat.Find("any") != nil || fat.Unlisted("any", pairs).Name != "any" {
+		t.Errorf("a fatbin: %+v, %v", fat, err)
+	}
+}
+
 // TestMergeOrder: the order is that of the symbols, and only a half of another kind joins a kernel.
 func TestMergeOrder(t *testing.T) {
 	for _, c := range []struct {
@@ -198,7 +225,7 @@ func TestFormats(t *testing.T) {
 		if got := FormatOf(c.image); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
-		if c.want != Native && Advice(c.want, "soft") == "" {
+		if c.want != Native && Advice(c.want, "soft", func(f Format) bool { return f == Native }) == "" {
 			t.Errorf("%s has no advice", name)
 		}
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,16 +24,18 @@ type Addr = core.Addr
 
 // binary is a loaded binary.
 type binary struct {
-	handle core.Handle   // immutable once it is known
-	name   string        // immutable; for people
-	image  []byte        // immutable
-	table  *kernel.Table // immutable
-	lazy   bool          // immutable; its code goes to a device when it is used there
-	old    bool          // immutable; of aclrtBinaryLoad: on one device, found by names only
-	sync   bool          // immutable; all kernels take the synchronisation address
+	handle  core.Handle    // immutable once it is known
+	name    string         // immutable; for people
+	image   []byte         // immutable
+	table   *kernel.Table  // immutable
+	options kernel.Options // immutable; with which it was read
+	lazy    bool           // immutable; its code goes to a device when it is used there
+	old     bool           // immutable; of aclrtBinaryLoad: on one device, found by names only
+	sync    bool           // immutable; all kernels take the synchronisation address
 
 	mu        sync.Mutex
 	functions map[*kernel.Kernel]*function // guarded by mu; those that were looked up
+	names     map[string]*kernel.Kernel    // guarded by mu; kernels that are not in the table
 	on        map[*core.Device]*placed     // guarded by mu; where functions were looked up
 	gone      bool                         // guarded by mu; unloaded
 	callback  OpExceptionFunc              // guarded by mu; aclrtBinarySetExceptionCallback
@@ -46,7 +49,8 @@ type placed struct {
 }
 
 func newBinary(name string, image []byte) *binary {
-	return &binary{name: name, image: image, functions: map[*kernel.Kernel]*function{}, on: map[*core.Device]*placed{}}
+	return &binary{name: name, image: image, functions: map[*kernel.Kernel]*function{},
+		names: map[string]*kernel.Kernel{}, on: map[*core.Device]*placed{}}
 }
 
 // findBinary finds the binary that a handle names.
@@ -102,7 +106,7 @@ func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.E
 	}
 	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](o.data), o.size))
 	s := stateOf(t.Runtime)
-	b := newBinary("kernel.so", image)
+	b := newBinary("kernel", image)
 	b.old = true
 	if err := s.read(api, "binary", b, kernel.Options{Default: kernel.DefaultType(0, s.pairs()),
 		Pairs: s.pairs()}); err != nil {
@@ -212,7 +216,7 @@ func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryL
 		return noCPUKernels(api)
 	}
 	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](data), length))
-	b := newBinary("kernel.so", image)
+	b := newBinary("kernel", image)
 	b.lazy = got.lazy
 	return stateOf(t.Runtime).load(api, "data", b, got.magic, "", handle)
 }
@@ -224,8 +228,8 @@ func noCPUKernels(api string) *core.Error {
 
 // load reads a binary in the newer way and gives it a handle.
 func (s *state) load(api, arg string, b *binary, magic uint32, path string, handle *core.Handle) *core.Error {
-	if kernel.FormatOf(b.image) == kernel.NPU {
-		s.standIn(b, path)
+	if l := s.launcher(); l != nil && !l.Runs(kernel.FormatOf(b.image)) {
+		s.standIn(l, b, path)
 	}
 	if err := s.read(api, arg, b, kernel.Options{Default: kernel.DefaultType(magic, s.pairs()),
 		Pairs: s.pairs()}); err != nil {
@@ -234,26 +238,38 @@ func (s *state) load(api, arg string, b *binary, magic uint32, path string, hand
 	return s.add(api, b, handle)
 }
 
-// standIn replaces an NPU binary by the shared object of the folder that stands in for it: one of the same file name
-// with .so, or the first, by name, that has all of its kernels. Without one the binary stays what it is.
-func (s *state) standIn(b *binary, path string) {
+// standIn replaces a binary that the driver cannot run by the file of the folder that stands in for it: one of the same
+// name but for its extension, or the first, by name, that has all of its kernels. Without one the binary stays what it
+// is.
+func (s *state) standIn(l driver.Launcher, b *binary, path string) {
 	var folder string
 	core.Locked(&s.mu, func() { folder = s.folder })
 	if folder == "" {
 		return
 	}
-	if path != "" {
-		name := filepath.Base(kernel.SideName(path, ".so"))
-		if image, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
-			b.image, b.name = image, name
-			return
+	for _, f := range kernel.Stand {
+		if path != "" && l.Runs(f.Format) {
+			name := filepath.Base(kernel.SideName(path, f.Extension))
+			if image, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+				b.image, b.name = image, name
+				return
+			}
 		}
 	}
 	wanted, err := kernel.Read(b.image, kernel.Options{Pairs: s.pairs()})
-	if err != nil {
+	if err != nil || wanted.Open {
 		return
 	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.so")) //nolint:errcheck // a pattern that is right
+	for _, f := range kernel.Stand {
+		if l.Runs(f.Format) && s.covering(b, wanted, filepath.Join(folder, "*"+f.Extension)) {
+			return
+		}
+	}
+}
+
+// covering replaces a binary by the first file, by name, that has all of the wanted kernels.
+func (s *state) covering(b *binary, wanted *kernel.Table, pattern string) bool {
+	files, _ := filepath.Glob(pattern) //nolint:errcheck // a pattern that is right
 	for _, file := range files {
 		image, err := os.ReadFile(file)
 		if err != nil {
@@ -262,9 +278,10 @@ func (s *state) standIn(b *binary, path string) {
 		have, err := kernel.Read(image, kernel.Options{Pairs: s.pairs()})
 		if err == nil && covers(have, wanted) {
 			b.image, b.name = image, filepath.Base(file)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // covers reports whether a binary has all kernels of another.
@@ -284,13 +301,15 @@ func (s *state) read(api, arg string, b *binary, o kernel.Options) *core.Error {
 		return core.Unsupported(api, arg, "the %s driver runs no kernels", s.rt.Driver.Name())
 	}
 	if f := kernel.FormatOf(b.image); !l.Runs(f) {
-		return core.Refused(api, arg, "%s", kernel.Advice(f, s.rt.Driver.Name()))
+		return core.Refused(api, arg, "%s", kernel.Advice(f, s.rt.Driver.Name(), l.Runs))
 	}
 	table, err := kernel.Read(b.image, o)
 	if err != nil {
 		return core.Refused(api, arg, "%v", err)
 	}
-	b.table = table
+	b.table, b.options = table, o
+	// The parameters of what is already compiled are known to the device alone, and asked for when it is looked up.
+	b.lazy = b.lazy && table.Format != kernel.Cubin && table.Format != kernel.Fatbin
 	return nil
 }
 
@@ -363,8 +382,8 @@ func (b *binary) place(api string, c *core.Context, code bool) (*placed, *core.E
 	m, err := stateOf(c.Runtime).launcher().LoadModule(int(c.Device.Phys), b.name, b.image)
 	if err != nil {
 		e := core.FromDriver(api, "", err)
-		if e.Code == abi.ErrRTInternalError || e.Code == abi.Success {
-			e.Code = abi.ErrRTInternalError
+		if errors.Is(err, kernel.ErrImage) {
+			e.Code = abi.ErrRTParamInvalid
 		}
 		e.Text = "the binary cannot be put on device " + core.DeviceName(c.Device)
 		return nil, e

@@ -34,8 +34,9 @@ func findFunction(t *core.Thread, api, arg string, h core.Handle) (*function, *c
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// function is the one function of a kernel.
-func (b *binary) function(rt *core.Runtime, k *kernel.Kernel) *function {
+// function is the one function of a kernel, on a device where the binary is or, if p is nil, nowhere yet.
+func (b *binary) function(rt *core.Runtime, p *placed, k *kernel.Kernel) *function {
+	full := described(p, k)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone {
@@ -43,7 +44,7 @@ func (b *binary) function(rt *core.Runtime, k *kernel.Kernel) *function {
 	}
 	f := b.functions[k]
 	if f == nil {
-		f = &function{b: b, k: k}
+		f = &function{b: b, k: full}
 		if f.handle = stateOf(rt).functions.Add(f); f.handle == 0 {
 			return nil
 		}
@@ -99,21 +100,22 @@ func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, fou
 		return core.Refused(api, "",
 			"this thread has no current context; call aclrtSetDevice in it first").Because(core.NoContext, 0)
 	}
-	if _, err := b.place(api, c, !b.lazy); err != nil {
+	p, err := b.place(api, c, !b.lazy)
+	if err != nil {
 		err.Code = abi.ErrRTParamInvalid
 		return err
 	}
 	name := core.CString(kernelName)
-	k := b.table.Find(name)
+	k := b.find(p, name)
 	if k == nil {
 		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
 	}
-	return b.give(t, api, k, found)
+	return b.give(t, api, p, k, found)
 }
 
 // give hands out the function of a kernel.
-func (b *binary) give(t *core.Thread, api string, k *kernel.Kernel, found *core.Handle) *core.Error {
-	f := b.function(t.Runtime, k)
+func (b *binary) give(t *core.Thread, api string, p *placed, k *kernel.Kernel, found *core.Handle) *core.Error {
+	f := b.function(t.Runtime, p, k)
 	if f == nil {
 		return core.Refused(api, "", "the binary was unloaded meanwhile, or there are no handles left")
 	}
@@ -129,14 +131,18 @@ func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint
 		return err
 	}
 	*found = 0
-	if _, err := b.place(api, c, !b.lazy); err != nil {
+	p, err := b.place(api, c, !b.lazy)
+	if err != nil {
 		return err
 	}
 	k := b.table.FindNumber(funcEntry)
-	if k == nil || b.old {
+	switch {
+	case k == nil && b.table.Open:
+		return core.Refused(api, "funcEntry", "the kernels of %v are found by their names only", b.table.Format)
+	case k == nil || b.old:
 		return core.Refused(api, "funcEntry", "no kernel of the binary has the number %d", funcEntry)
 	}
-	return b.give(t, api, k, found)
+	return b.give(t, api, p, k, found)
 }
 
 // RegisterCpuFunc is aclrtRegisterCpuFunc. Binaries for the AI CPU are not built, so no binary is one.
@@ -165,10 +171,13 @@ func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelN
 	}
 	name := core.CString(kernelName)
 	k := b.table.Find(name)
+	if k == nil && b.table.Open { // whether it is there, its lookup finds out
+		k = b.unlisted(name)
+	}
 	if k == nil {
 		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
 	}
-	f := b.function(t.Runtime, k)
+	f := b.function(t.Runtime, nil, k)
 	if f == nil {
 		return core.Refused(api, "binHandle", "the binary was unloaded meanwhile")
 	}

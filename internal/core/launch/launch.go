@@ -189,7 +189,7 @@ func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder,
 		kernel.Fill(args, at, list)
 		copy(room, args)
 	}
-	p.Args, p.Size, p.Copied = at, uint64(len(args)), true
+	p.Args, p.Size, p.Copied, p.Within = at, uint64(len(args)), true, len(list) > 0
 	return r.submit(t, p)
 }
 

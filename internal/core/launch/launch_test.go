@@ -345,6 +345,21 @@ func TestStandIn(t *testing.T) {
 	}
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
 	b.function("named")
+
+	// what is for a GPU is replaced in the same way
+	ptx := []byte(".version 6.0\n.target sm_50\n.visible .entry times(.param .u64 p, .param .u64 n) { ret; }")
+	b.OK(launch.BinaryLoadFromData(b.Th, core.AddrOf(ptx), uint64(len(ptx)), nil, &b.bin))
+	b.OK(b.host("times", 1, 0, uint64(p), 1))
+	b.OK(b.Th.SynchronizeStream(0))
+	if got := b.read(p, 1)[0]; got != 36 {
+		t.Errorf("%d, want 36", got)
+	}
+	missing := []byte(".version 6.0\n.target sm_50\n.visible .entry no_such() { ret; }")
+	err = launch.BinaryLoadFromData(b.Th, core.AddrOf(missing), uint64(len(missing)), nil, &h)
+	b.Want(err, abi.ErrRTParamInvalid)
+	if want := "ROPEWAY_DRIVER=cuda"; !strings.Contains(err.Text, want) {
+		t.Errorf("%q does not name %s", err.Text, want)
+	}
 }
 
 // TestThreadsBuilder: a builder goes with its thread, and parameters with what started it over.

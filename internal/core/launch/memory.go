@@ -13,8 +13,9 @@ import (
 type argMemory struct {
 	rt *core.Runtime // immutable
 
-	mu   sync.Mutex
-	free [sizes][]*pending // guarded by mu; by size
+	mu    sync.Mutex
+	free  [sizes][]*pending // guarded by mu; by size
+	spent []core.Addr       // guarded by mu; of launches that are over, to be freed
 }
 
 const (
@@ -40,20 +41,16 @@ type pending struct {
 // take is a launch with room for n bytes of arguments.
 func (m *argMemory) take(n uint64) (*pending, error) {
 	for i, size := range blockBytes {
-		if n <= size {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if len(m.free[i]) == 0 {
-				if err := m.grow(i); err != nil {
-					return nil, err
-				}
+		for n <= size {
+			if p := m.spare(i); p != nil {
+				return p, nil
 			}
-			last := len(m.free[i]) - 1
-			p := m.free[i][last]
-			m.free[i] = m.free[i][:last]
-			return p, nil
+			if err := m.grow(i); err != nil {
+				return nil, err
+			}
 		}
 	}
+	m.clean()
 	addr, err := driver.Base(m.rt.Driver).AllocHost(n)
 	if err != nil {
 		return nil, err
@@ -61,7 +58,29 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 	return &pending{of: m, room: addr, size: n, index: -1}, nil
 }
 
-// grow makes blocks of a size. mu is held.
+// spare is a block of a size that is not in use, or nil.
+func (m *argMemory) spare(i int) *pending {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := len(m.free[i]) - 1
+	if last < 0 {
+		return nil
+	}
+	p := m.free[i][last]
+	m.free[i] = m.free[i][:last]
+	return p
+}
+
+// clean frees what is too large to be kept.
+func (m *argMemory) clean() {
+	var spent []core.Addr
+	core.Locked(&m.mu, func() { spent, m.spent = m.spent, nil })
+	for _, addr := range spent {
+		driver.Base(m.rt.Driver).FreeHost(addr) //nolint:errcheck // ours
+	}
+}
+
+// grow makes blocks of a size.
 func (m *argMemory) grow(i int) error {
 	addr, err := driver.Base(m.rt.Driver).AllocHost(slabBytes)
 	if err != nil {
@@ -69,6 +88,8 @@ func (m *argMemory) grow(i int) error {
 	}
 	size := blockBytes[i]
 	all := make([]pending, slabBytes/size)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for k := range all {
 		all[k] = pending{of: m, room: addr + core.Addr(uint64(k)*size), size: size, index: i}
 		m.free[i] = append(m.free[i], &all[k])
@@ -83,12 +104,12 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	}
 	p.Launch, p.f = driver.Launch{}, nil
 	m := p.of
-	if p.index < 0 {
-		driver.Base(m.rt.Driver).FreeHost(p.room) //nolint:errcheck // ours
-		return
-	}
 	m.mu.Lock()
-	m.free[p.index] = append(m.free[p.index], p)
+	if p.index < 0 { // the driver may not be called here
+		m.spent = append(m.spent, p.room)
+	} else {
+		m.free[p.index] = append(m.free[p.index], p)
+	}
 	m.mu.Unlock()
 }
 

@@ -4,6 +4,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/transfer"
+	"ropeway/internal/driver"
 )
 
 // BinaryGetGlobal is aclrtBinaryGetGlobal.
@@ -32,6 +33,10 @@ func (b *binary) global(api string, c *core.Context, name string) (Addr, uint64,
 		return 0, 0, err
 	}
 	v, ok := b.table.Global(name)
+	if d, knows := p.module.(driver.Describer); !ok && knows {
+		v.Symbol = name
+		v.Size, ok = d.Variable(name)
+	}
 	if !ok {
 		return 0, 0, core.Fail(api, abi.ErrRTSymbolNotFound, "name", "the binary has no variable %q", name)
 	}
@@ -58,7 +63,7 @@ func RegisterVariable(t *core.Thread, handle core.Handle, hostVar Addr, name *by
 		return err
 	}
 	text := core.CString(name)
-	if _, ok := b.table.Global(text); !ok {
+	if _, ok := b.table.Global(text); !ok && !b.table.GPU() {
 		return core.Fail(api, abi.ErrRTSymbolNotFound, "deviceVarName", "the binary has no variable %q", text)
 	}
 	transfer.DefineVariable(t.Runtime, hostVar, size, func(api string, c *core.Context) (Addr, *core.Error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
 )
 
 // api is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work
@@ -50,10 +51,17 @@ type api interface {
 	fill32(dst uintptr, value uint32, n uint64, stream uintptr) result
 
 	multiprocessors(device int) (int, result)
-	loadKernels(ptx string) (module uintptr, r result) // belongs to the current context
-	unloadKernels(module uintptr) result
+	capability(device int) (major, minor int, r result)
+	// PTX, a cubin or a fatbin; the module belongs to the current context, and the log is that of the compiler
+	loadModule(image []byte) (module uintptr, log string, r result)
+	unloadModule(module uintptr) result
 	kernel(module uintptr, name string) (uintptr, result)
+	global(module uintptr, name string) (addr uintptr, n uint64, r result)
+	maxThreads(kernel uintptr) (int, result)               // in a block
+	allowShared(kernel uintptr, bytes uint32) result       // dynamic shared memory of a block
+	params(kernel uintptr) (list []kernel.Param, r result) // not every libcuda knows
 	launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result
+	launchShaped(kernel uintptr, s *shape, stream uintptr) result
 
 	// Memory apart from its addresses. What an old libcuda has not got is not supported.
 	reserve(n uint64, at uintptr) (uintptr, result) // at, if not 0, is a hint
@@ -85,6 +93,15 @@ const (
 	eventKinds
 )
 
+// shape says how a kernel of a program is launched.
+type shape struct {
+	blocks, threads [3]uint32
+	shared          uint32  // bytes of dynamic shared memory
+	together        bool    // all blocks run at the same time
+	args            uintptr // where the parameters are, in memory that is not Go's own
+	bytes           uint64
+}
+
 // copy2D says what a 2-D copy does.
 type copy2D struct {
 	dst, src           uintptr
@@ -97,27 +114,37 @@ type result int32
 
 // The results that mean something to the driver.
 const (
-	success           result = 0
-	outOfMemory       result = 2
-	notInitialized    result = 3
-	deinitialized     result = 4
-	noDevice          result = 100
-	invalidDevice     result = 101
-	invalidContext    result = 201
-	eccUncorrectable  result = 214
-	nvlinkError       result = 220
-	alreadyMapped     result = 208
-	notReady          result = 600
-	illegalAddress    result = 700
-	launchTimeout     result = 702
-	peerEnabled       result = 704
-	contextDestroyed  result = 709
-	deviceAssert      result = 710
-	alreadyRegistered result = 712
-	hardwareStack     result = 714
-	launchFailed      result = 719
-	notSupported      result = 801
-	unknownError      result = 999
+	success            result = 0
+	outOfMemory        result = 2
+	notInitialized     result = 3
+	deinitialized      result = 4
+	noDevice           result = 100
+	invalidDevice      result = 101
+	invalidContext     result = 201
+	eccUncorrectable   result = 214
+	nvlinkError        result = 220
+	alreadyMapped      result = 208
+	noBinary           result = 209
+	invalidImage       result = 200
+	invalidPTX         result = 218
+	noCompiler         result = 221
+	newerPTX           result = 222
+	invalidSource      result = 300
+	notFound           result = 500
+	invalidHandle      result = 400
+	notReady           result = 600
+	illegalAddress     result = 700
+	launchTimeout      result = 702
+	peerEnabled        result = 704
+	contextDestroyed   result = 709
+	deviceAssert       result = 710
+	alreadyRegistered  result = 712
+	hardwareStack      result = 714
+	illegalInstruction result = 715
+	tooManyTogether    result = 720
+	launchFailed       result = 719
+	notSupported       result = 801
+	unknownError       result = 999
 )
 
 // sticky tells whether a context is of no use after r: everything that comes later fails in the same way.

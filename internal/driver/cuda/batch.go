@@ -412,7 +412,7 @@ func (c *gpu) kernels() *program {
 	if r != success {
 		return nil
 	}
-	module, r := c.d.lib.loadKernels(kernels.PTX)
+	module, _, r := c.d.lib.loadModule([]byte(kernels.PTX))
 	if r != success {
 		c.d.warn("batches are slow: " + failed(c.d.lib, "cuModuleLoadData", r).Error())
 		return nil
@@ -420,7 +420,7 @@ func (c *gpu) kernels() *program {
 	p := &program{module: module, multiprocessors: sms}
 	for name, at := range map[string]*uintptr{kernels.Gather: &p.gatherKernel, kernels.Few: &p.fewKernel} {
 		if *at, r = c.d.lib.kernel(module, name); r != success {
-			c.d.lib.unloadKernels(module)
+			c.d.lib.unloadModule(module)
 			return nil
 		}
 	}

@@ -1,12 +1,14 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/drivertest"
 )
 
 // ground is a GPU with memory on both sides.
@@ -215,4 +217,54 @@ func BenchmarkPageable(b *testing.B) {
 		}
 	}
 	heap[0]++
+}
+
+// BenchmarkLaunch is a kernel that does next to nothing: waited for, and 1,000 in a row; and the same with the calls of
+// CUDA alone.
+func BenchmarkLaunch(b *testing.B) {
+	g := newGround(b)
+	m, err := g.d.LoadModule(0, "kernels", []byte(drivertest.PTX))
+	if err != nil {
+		b.Fatal(err)
+	}
+	code, err := m.Code("times")
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := bytesAt(g.host, 16)
+	binary.LittleEndian.PutUint64(args, uint64(g.device))
+	binary.LittleEndian.PutUint64(args[8:], 256)
+	l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 4, Args: g.host, Size: 16,
+		Copied: true}
+	op, q := driver.Op{Kind: driver.OpLaunch, Launch: l}, g.q.(*queue)
+	q.Submit(op) // so that there is a stream
+	q.Wait(0, nil)
+	for _, way := range []struct {
+		name         string
+		submit, wait func()
+	}{
+		{"driver", func() { q.Submit(op) }, func() { q.Wait(0, nil) }},
+		{"cuda", func() {
+			if r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room); r != success || err != nil {
+				b.Fatal(r, err)
+			}
+		}, func() {
+			for g.d.lib.queryStream(q.stream) == notReady {
+			}
+		}},
+	} {
+		for _, row := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("%s/%d", way.name, row), func(b *testing.B) {
+				q.v.gpu.enter()
+				defer q.v.gpu.leave()
+				for b.Loop() {
+					for range row {
+						way.submit()
+					}
+					way.wait()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(row), "ns/launch")
+			})
+		}
+	}
 }

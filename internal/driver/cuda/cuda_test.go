@@ -33,7 +33,7 @@ func TestConformanceFake(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		d, f := openFake(t, 2)
 		return closing{d, f}
-	}, "ProgramAllocatesNothing") // the fake remembers every launch
+	}, "ProgramAllocatesNothing", "LaunchAllocatesNothing") // the fake remembers every launch
 }
 
 // openGPU opens the driver on the GPUs of this machine; where there is none the test is skipped, with the reason.

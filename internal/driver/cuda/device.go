@@ -140,6 +140,7 @@ func (v *device) Close() error {
 		return nil
 	}
 	v.closed = true
+	v.gpu.unloadAll()
 	d := v.d
 	d.mu.Lock()
 	var left []*ranges.Span[*block]

@@ -6,7 +6,8 @@
 //
 // Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → gpu.mu →
 // inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
-// before Driver.mu. No lock is held while code outside is called.
+// before module.mu, and that before Driver.mu; module.use is taken last. No lock is held while code outside is called,
+// but for launches that are returned (driver.LaunchOwner).
 package cuda
 
 import (
@@ -52,6 +53,8 @@ type Driver struct {
 	epoch atomic.Uint64             // see driver.Driver
 
 	shares atomic.Bool // memory was shared: this process may have imported it, too, and found it another address
+
+	moved atomic.Bool // there was memory whose address is not CUDA's; never reset
 
 	virtual virtual
 
@@ -275,7 +278,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	for _, c := range d.gpus {
-		c.runners.Wait()
+		c.unloadAll()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -93,9 +93,9 @@ func (o *orderly) queryStream(stream uintptr) result {
 	return success
 }
 
-func (o *orderly) elapsed(uintptr, uintptr) (float32, result)    { return 0, notSupported } // no clock
-func (o *orderly) writeValue(uintptr, uintptr, uint32) result    { return notSupported }    // no fence
-func (o *orderly) loadKernels(string) (module uintptr, r result) { return 0, notSupported }
+func (o *orderly) elapsed(uintptr, uintptr) (float32, result)  { return 0, notSupported } // no clock
+func (o *orderly) writeValue(uintptr, uintptr, uint32) result  { return notSupported }    // no fence
+func (o *orderly) loadModule([]byte) (uintptr, string, result) { return 0, "", notSupported }
 
 // next is a stream that can do something, or nil.
 func (o *orderly) next() *ordered {

@@ -11,11 +11,12 @@ import (
 // fakeNames are the kernels; a handle is the place in the list, and 1.
 var fakeNames = []string{kernels.Gather, kernels.Descriptor, kernels.Offset, kernels.Move, kernels.Few}
 
-func (f *fake) multiprocessors(int) (int, result)    { return 4, success }
-func (f *fake) loadKernels(string) (uintptr, result) { return 1, success }
-func (f *fake) unloadKernels(uintptr) result         { return success }
+func (f *fake) multiprocessors(int) (int, result) { return 4, success }
 
-func (f *fake) kernel(_ uintptr, name string) (uintptr, result) {
+func (f *fake) kernel(module uintptr, name string) (uintptr, result) {
+	if module != 1 {
+		return f.userKernel(module, name)
+	}
 	for i, n := range fakeNames {
 		if n == name && n != f.noKernel {
 			return uintptr(i + 1), success

@@ -257,7 +257,8 @@ func (f *fake) syncEvent(h uintptr) result {
 	n := e.recorded
 	e.mu.Unlock()
 	e.wait(n)
-	return success
+	_, r = f.event(h) // as in queryStream
+	return r
 }
 
 func (f *fake) elapsed(from, to uintptr) (float32, result) {

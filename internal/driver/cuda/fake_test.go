@@ -31,6 +31,7 @@ type fake struct {
 
 	fakeBatch
 	fakeVirtual
+	fakeModules
 }
 
 type fakeMemory struct {
@@ -79,6 +80,9 @@ func (f *fake) close() error {
 	}
 	if n := len(f.chunks) + len(f.mounts) + len(f.reserved); n > 0 {
 		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts), len(f.reserved))
+	}
+	if n := len(f.modules); n > 0 {
+		return fmt.Errorf("left behind: %d modules", n)
 	}
 	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + users; n > 0 {
 		return fmt.Errorf("left behind: %d allocations, %d registrations, %d streams, %d events, %d contexts",
@@ -143,6 +147,7 @@ func (f *fake) release(device int) result {
 // destroy ends the context of a GPU, with all that is in it. mu is held.
 func (f *fake) destroy(gpu int) {
 	maps.DeleteFunc(f.streams, func(_ uintptr, s *fakeStream) bool { return s.gpu == gpu })
+	maps.DeleteFunc(f.modules, func(_ uintptr, m *fakeModule) bool { return m.gpu == gpu })
 	maps.DeleteFunc(f.events, func(_ uintptr, e *fakeEvent) bool { return e.gpu == gpu })
 	for addr, m := range f.memory {
 		if m.gpu == gpu {

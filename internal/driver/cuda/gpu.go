@@ -44,6 +44,7 @@ type gpu struct {
 	tables      tables                              // guarded by mu
 	program     *program                            // guarded by mu; nil until needed
 	noProgram   bool                                // guarded by mu; there is none, or it is there
+	modules     map[*module]struct{}                // guarded by mu; of programs, on the GPU
 	lanes       []*lane                             // guarded by mu; not in use
 	made        struct{ events, streams []uintptr } // guarded by mu; all there are
 	quarantined []quarantined                       // guarded by mu
@@ -116,8 +117,11 @@ func (c *gpu) stop() error {
 	for _, b := range c.deviceBlocks {
 		note("cuMemFree", c.d.lib.free(b))
 	}
+	for m := range c.modules { // what is left is held by launches that never ran
+		note("cuModuleUnload", c.d.lib.unloadModule(m.handle))
+	}
 	if c.program != nil {
-		note("cuModuleUnload", c.d.lib.unloadKernels(c.program.module))
+		note("cuModuleUnload", c.d.lib.unloadModule(c.program.module))
 	}
 	for _, s := range c.made.streams {
 		note("cuStreamDestroy", c.d.lib.destroyStream(s))
@@ -155,6 +159,7 @@ func (c *gpu) forgetAll() {
 	c.context.Store(0)
 	c.life.Add(1)
 	c.tables, c.lanes, c.program, c.noProgram = tables{}, nil, nil, false
+	c.modules = nil
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
 	c.fences, c.fenceWords = nil, nil
 	if err := c.inner.release(); err != nil {

@@ -8,9 +8,6 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// startOf is where b begins.
-func startOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
 // awaitEntry is entry i of a table that is being written, once it has the tag.
 func awaitEntry(table uintptr, i int, tag kernels.Tag) kernels.Entry {
 	at := &entriesAt(table, i+1)[i]

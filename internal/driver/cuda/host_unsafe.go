@@ -42,3 +42,6 @@ func fewBytes(p *kernels.FewParams) []byte {
 func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
+
+// startOf is where b begins. The caller keeps b alive.
+func startOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -214,7 +214,7 @@ func (c *gpu) freshLive() *liveTable {
 	for s := range of.All() {
 		if s.Of.device == int32(c.number) {
 			switch s.Of.kind {
-			case deviceBlock:
+			case deviceBlock, globalBlock:
 				count++
 				aliases = aliases || s.Of.delta != 0
 			case aliasBlock:
@@ -237,7 +237,7 @@ func (c *gpu) freshLive() *liveTable {
 	}
 	list := rangesAt(t.addr+16, t.room)[:0]
 	for s := range of.All() {
-		if s.Of.kind == deviceBlock && s.Of.device == int32(c.number) {
+		if (s.Of.kind == deviceBlock || s.Of.kind == globalBlock) && s.Of.device == int32(c.number) {
 			list = append(list, kernels.Range{Start: uint64(s.Start), End: uint64(s.Start) + s.Of.size})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"ropeway/internal/dl"
@@ -24,9 +23,6 @@ const (
 	disableTiming = 2
 	unified       = 4 // memory type: the address says whose memory it is
 
-	multiprocessorCount = 16 // attribute of a device
-	paramBuffer         = 1  // of a launch: what follows is the address of the parameters
-	paramSize           = 2  // and of their size
 )
 
 // library is libcuda. Each field is the address of the function named in symbols; 0 if this version has none.
@@ -42,7 +38,9 @@ type library struct {
 	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
 	eventElapsed                                                  uintptr
 	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
-	moduleGetFunction, launchKernel                               uintptr
+	moduleGetFunction, launchKernel, moduleLoadDataEx             uintptr
+	moduleGetGlobal, funcGetAttribute, funcSetAttribute           uintptr
+	funcGetParamInfo, launchKernelEx                              uintptr
 	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
 	memcpyBatch, memcpyBatchOld                                   uintptr
 	memAddressReserve, memAddressFree, memCreate, memRelease      uintptr
@@ -99,6 +97,12 @@ func (l *library) symbols() []struct {
 		{&l.moduleUnload, "cuModuleUnload", true},
 		{&l.moduleGetFunction, "cuModuleGetFunction", true},
 		{&l.launchKernel, "cuLaunchKernel", true},
+		{&l.moduleLoadDataEx, "cuModuleLoadDataEx", true},
+		{&l.moduleGetGlobal, "cuModuleGetGlobal_v2", true},
+		{&l.funcGetAttribute, "cuFuncGetAttribute", true},
+		{&l.funcSetAttribute, "cuFuncSetAttribute", true},
+		{&l.funcGetParamInfo, "cuFuncGetParamInfo", true}, // CUDA 12.4
+		{&l.launchKernelEx, "cuLaunchKernelEx", true},     // CUDA 11.8
 		{&l.memcpyAsync, "cuMemcpyAsync", false},
 		{&l.memcpy2DAsync, "cuMemcpy2DAsync_v2", false},
 		{&l.memcpyBatch, "cuMemcpyBatchAsync_v2", true}, // CUDA 13.0
@@ -177,15 +181,8 @@ type outs struct {
 	prop   memProp
 	access memAccess
 
-	launch struct {
-		params [mostParams]byte
-		size   uint64
-		extra  [5]uintptr
-	}
+	launch launchArgs
 }
-
-// mostParams is how many bytes of parameters a kernel may have.
-const mostParams = 4096
 
 var outsPool = sync.Pool{New: func() any { return new(outs) }}
 
@@ -391,52 +388,6 @@ func (l *library) fill8(dst uintptr, value byte, n uint64, stream uintptr) resul
 
 func (l *library) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
 	return l.call(l.memsetD32Async, dst, uintptr(value), uintptr(n), stream)
-}
-
-func (l *library) multiprocessors(device int) (int, result) {
-	o := take()
-	defer o.done()
-	h, r := l.handle(o, device)
-	if r != success {
-		return 0, r
-	}
-	o.word[0] = 0
-	r = l.call(l.deviceGetAttribute, o.at(0), multiprocessorCount, h)
-	return int(o.int32(0)), r
-}
-
-func (l *library) loadKernels(ptx string) (uintptr, result) {
-	o := take()
-	defer o.done()
-	text := append([]byte(ptx), 0)
-	keep.Store(&text)
-	r := unsignalled(func() result {
-		return l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text))))
-	})
-	keep.Store(nil)
-	return o.address(), r
-}
-
-// keep holds what C reads; so it is on the heap.
-var keep atomic.Pointer[[]byte]
-
-func (l *library) unloadKernels(module uintptr) result { return l.drop(l.moduleUnload, module) }
-
-func (l *library) kernel(module uintptr, name string) (uintptr, result) {
-	o := take()
-	defer o.done()
-	o.text[copy(o.text[:len(o.text)-1], name)] = 0
-	r := l.call(l.moduleGetFunction, o.at(0), module, uintptr(unsafe.Pointer(&o.text)))
-	return o.address(), r
-}
-
-func (l *library) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
-	o := take()
-	defer o.done()
-	w := &o.launch
-	w.size = uint64(copy(w.params[:], params))
-	w.extra = [5]uintptr{paramBuffer, uintptr(unsafe.Pointer(&w.params)), paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
-	return l.call(l.launchKernel, kernel, uintptr(blocks), 1, 1, uintptr(threads), 1, 1, 0, stream, 0, uintptr(unsafe.Pointer(&w.extra)))
 }
 
 func (l *library) describe(r result) (name, text string) {

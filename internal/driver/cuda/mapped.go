@@ -15,6 +15,7 @@ func (d *Driver) appear(m *mapping) {
 	}
 	if m.of.opened != 0 {
 		b.delta = m.of.opened - m.start
+		d.moved.Store(true)
 	}
 	lo, hi := m.start, m.start+uintptr(m.of.size)
 	var out []*ranges.Span[*block]

@@ -38,6 +38,7 @@ const (
 	deviceBlock  blockKind = iota // memory of a GPU
 	pinnedBlock                   // host memory of CUDA
 	managedBlock                  // memory of the host and the GPUs
+	globalBlock                   // a variable of a module
 	// the device address of registered memory: addresses only, translated when they are used
 	aliasBlock
 )
@@ -246,6 +247,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 		if r.alias, err = arena.Reserve(aliasBytes(n)); err != nil {
 			return 0, errors.Join(fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err), d.unpin(r))
 		}
+		d.moved.Store(true)
 		d.insertLocked(r.alias, 0, &block{kind: aliasBlock, size: n, device: int32(device), reg: r})
 	}
 	d.lastID++
@@ -356,7 +358,7 @@ func (b *block) side(start, addr uintptr, n uint64) (side, error) {
 	switch {
 	case b.room(off) < n:
 		return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
-	case b.kind == deviceBlock:
+	case b.kind == deviceBlock || b.kind == globalBlock:
 		return side{addr + b.delta, onGPU, b.device}, nil
 	case b.kind == pinnedBlock || b.kind == managedBlock:
 		return side{addr: addr, kind: pinned}, nil

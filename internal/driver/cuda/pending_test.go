@@ -41,7 +41,7 @@ func TestConformancePending(t *testing.T) {
 		d, f := openFake(t, 2)
 		d.hurry()
 		return closing{d, f}
-	}, "ProgramAllocatesNothing") // the fake remembers every launch
+	}, "ProgramAllocatesNothing", "LaunchAllocatesNothing") // the fake remembers every launch
 }
 
 // hold keeps the stream of q from doing anything more until release is called.

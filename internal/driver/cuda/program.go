@@ -28,6 +28,12 @@ func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 		switch s.Op.Kind {
 		case driver.OpCopy, driver.OpCopy2D, driver.OpFill:
 			return q.move(s.Op)
+		case driver.OpLaunch: // the program keeps it
+			if l := s.Op.Launch; l.Limit > 0 || !l.Copied || !q.put(l) {
+				return false
+			}
+			q.noteKernel(q.Taken()+1, op.Tag, nil)
+			return true
 		}
 		return false
 	case s.Ordered:

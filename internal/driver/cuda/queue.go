@@ -3,6 +3,7 @@ package cuda
 import (
 	"math"
 	"runtime"
+	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -37,9 +38,11 @@ type queue struct {
 	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
 	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
 	// Starting
-	load   uint64
-	latest driver.Tag // guarded by Queue.Mu; of what was given to the stream last
-	runner runner     // guarded by Queue.Mu
+	load    uint64
+	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
+	kernels latestKernel // guarded by Queue.Mu
+	room    room         // guarded by Queue.Mu
+	runner  runner       // guarded by Queue.Mu
 	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
 	told int64
 	// of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
@@ -77,6 +80,10 @@ type mark struct {
 	timed bool    // the event tells the time
 	read  *judged // a copy that the device judges, or nil
 	done  func()
+
+	launch *driver.Launch // a kernel, or nil; it is returned to its owner
+	before uintptr        // event before it, if it has a limit
+	limit  time.Duration
 }
 
 // kind is that of the event.
@@ -127,6 +134,10 @@ func (q *queue) Submit(op driver.Op) {
 	if q.free() {
 		if q.short(op.Kind) && q.drained() && q.TryInline() {
 			q.inline(&op)
+			return
+		}
+		if op.Kind == driver.OpLaunch && q.startLaunch(&op) {
+			q.Started()
 			return
 		}
 		if q.start(&op) {
@@ -324,7 +335,7 @@ func (q *queue) mark() {
 
 // record puts an event for m after what is on the stream. The GPU is entered, Mu is held.
 func (q *queue) record(m *mark) bool {
-	m.timed = m.flag != nil || m.op && q.Observer != nil
+	m.timed = m.flag != nil || m.op && q.Observer != nil || m.limit > 0
 	if m.event, m.made = q.v.gpu.event(m.kind()); m.made != success {
 		return false
 	}
@@ -356,11 +367,20 @@ func (q *queue) end(r result) {
 	if q.marks.Len() == 0 {
 		q.marks.Shrink()
 	}
+	var broken *latestKernel // what may have broken the GPU
+	if r.sticky() && q.flying() {
+		broken = q.blame(&m)
+	}
 	q.Mu.Unlock()
 	c := q.v.gpu
 	err := c.check("asynchronous work", r)
 	if m.read != nil {
 		err = c.endJudged(m.read, err)
+	}
+	if broken != nil {
+		err = c.kernelFault(m.launch, r, broken.since)
+	} else if late := c.late(&m); err == nil {
+		err = late
 	}
 	at := int64(0)
 	if m.timed && err == nil {
@@ -371,6 +391,9 @@ func (q *queue) end(r result) {
 	}
 	if err != nil {
 		q.Sink.TaskFailed(m.tag, err)
+	}
+	if m.launch != nil {
+		m.launch.Return()
 	}
 	if m.flag != nil {
 		m.flag.keep(m.event, at, err)
@@ -391,6 +414,7 @@ func (q *queue) over(upto uint64) {
 		q.load = 0
 	}
 	q.Over(upto)
+	q.kernelsOver()
 }
 
 // tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put
@@ -435,6 +459,8 @@ func (q *queue) Exec(op *driver.Op) error {
 		return q.v.d.carry(op, false)
 	case driver.OpProgram:
 		return q.program(op)
+	case driver.OpLaunch:
+		return q.launchNow(op.Launch)
 	}
 	return hostqueue.Do(op)
 }

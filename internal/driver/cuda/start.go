@@ -13,7 +13,8 @@ import (
 // held, and the stream is not in use.
 func (q *queue) start(op *driver.Op) bool {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait, driver.OpProgram:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet,
+		driver.OpAwait, driver.OpProgram, driver.OpLaunch:
 	default:
 		return false
 	}
@@ -41,13 +42,18 @@ func (q *queue) start(op *driver.Op) bool {
 		if !q.moveProgram(op) {
 			return false
 		}
+	case driver.OpLaunch:
+		if !q.launch(op.Launch, &m) {
+			return false
+		}
 	default:
 		if !q.move(op) {
 			return false
 		}
 	}
-	if m.done != nil || m.flag != nil || m.read != nil || q.Observer != nil {
-		if !q.record(&m) {
+	if m.done != nil || m.flag != nil || m.read != nil || m.launch != nil || q.Observer != nil {
+		// A kernel runs once: where the event is missing, the mark says so, and the device is broken anyway.
+		if !q.record(&m) && m.launch == nil {
 			return false // what is on the stream runs twice, which leaves the same bytes; the device is broken anyway
 		}
 		if m.flag != nil {
@@ -58,6 +64,13 @@ func (q *queue) start(op *driver.Op) bool {
 	q.latest = op.Tag
 	if op.Segs != nil {
 		op.Segs.Release()
+	}
+	if op.Kind == driver.OpLaunch {
+		l := op.Launch
+		if m.launch != nil { // the mark has it
+			l = nil
+		}
+		q.noteKernel(m.upto, op.Tag, l)
 	}
 	return true
 }

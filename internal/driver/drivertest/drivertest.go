@@ -81,6 +81,14 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) 
 		{"CopyAllocatesNothing", testCopyAllocs},
 		{"Observer", testObserver},
 
+		{"Launch", testLaunch},
+		{"LaunchAtRandom", testLaunchAtRandom},
+		{"LaunchArgs", testLaunchArgs},
+		{"LaunchGlobal", testLaunchGlobal},
+		{"LaunchUnload", testLaunchUnload},
+		{"LaunchRefused", testLaunchRefused},
+		{"LaunchAllocatesNothing", testLaunchAllocs},
+
 		{"Gate", testGate},
 		{"GateTimeout", testGateTimeout},
 		{"GateDrop", testGateDrop},

@@ -18,13 +18,17 @@ var source []byte
 //go:embed testdata/memory.h
 var memory []byte
 
+//go:embed testdata/modules.h
+var modules []byte
+
 // Build makes the library and returns its path. A process with LD_PRELOAD set to it finds one GPU.
 func Build(t testing.TB) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
 	dir := t.TempDir()
 	text, library := filepath.Join(dir, "libcuda.c"), filepath.Join(dir, "libcuda.so.1")
-	for path, text := range map[string][]byte{text: source, filepath.Join(dir, "memory.h"): memory} {
+	for path, text := range map[string][]byte{text: source, filepath.Join(dir, "memory.h"): memory,
+		filepath.Join(dir, "modules.h"): modules} {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@
  *	gcc -shared -fPIC -O1 -Wl,-soname,libcuda.so.1 -o libcuda.so.1 libcuda.c -lpthread
  *	LD_PRELOAD=$PWD/libcuda.so.1 ROPEWAY_DRIVER=cuda program
  * A stream is a thread, device memory is memory that the host reaches by another address only, and the kernels are written
- * again below. What the real library refuses, a call without a current context, memory that overlaps, is refused too, or ends
+ * again below; those of programs are in modules.h. What the real library refuses, a call without a current context, memory that overlaps, is refused too, or ends
  * the process with a line that says so. It is as trying as the real one: its threads take the signals that its callers do, and it
  * wants a pthread key. FAKE_CUDA_GPUS is how many GPUs there are (1). With FAKE_CUDA_END the library ends when exit comes to the
  * handlers that were there before it. FAKE_CUDA_SLOW is how many milliseconds a new context takes; no signal interrupts that. */
@@ -30,7 +30,7 @@ enum { page = 4096, most_gpus = 16 };
 #define BUG(text) (fprintf(stderr, "imitation of libcuda: %s: %s\n", __func__, text), abort())
 
 static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER; /* guards everything that has no mutex of its own */
-static struct context { int users; uint64_t live; } contexts[most_gpus];
+static struct context { int users; uint64_t live; volatile result broken; } contexts[most_gpus];
 static __thread struct context *current;
 static pthread_key_t state; /* what is kept of a thread */
 
@@ -52,8 +52,9 @@ struct order {
 	struct event *event;
 	char params[128];
 	void *large; /* parameters that are longer, of malloc */
+	unsigned blocks[3], threads[3];
 };
-struct stream { struct stream *next; pthread_mutex_t lock; pthread_cond_t changed; pthread_t thread; struct order *first, **last; int busy, closed; };
+struct stream { struct stream *next; struct context *of; pthread_mutex_t lock; pthread_cond_t changed; pthread_t thread; struct order *first, **last; int busy, closed; };
 static struct stream *streams;
 
 /* Device memory: the host cannot reach an address there, only what is WINDOW above it. No address is given out twice. */
@@ -101,6 +102,7 @@ static void *work(void *arg)
 static result put(struct stream *s, struct order o)
 {
 	NEED_CONTEXT;
+	if (current->broken) return current->broken;
 	if (!s) BUG("the default stream is used");
 	struct order *copy = malloc(sizeof *copy);
 	*copy = o;
@@ -157,7 +159,7 @@ EXPORT result cuDriverGetVersion(int *version) { *version = 13000; return succes
 EXPORT result cuDeviceGetCount(int *count) { *count = gpus(); return success; }
 EXPORT result cuDeviceGet(int *device, int number) { *device = number; return number < gpus() ? success : 101; }
 EXPORT result cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "imitation %d", device); return success; }
-EXPORT result cuDeviceGetAttribute(int *value, int attribute, int device) { (void)device; *value = attribute == 16 ? 4 : 1; return success; }
+EXPORT result cuDeviceGetAttribute(int *value, int attribute, int device) { (void)device; *value = attribute == 16 ? 4 : attribute == 75 ? 9 : attribute == 76 ? 0 : 1; return success; }
 EXPORT result cuGetErrorName(result r, const char **name) { *name = r == no_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_IMITATED"; return success; }
 EXPORT result cuGetErrorString(result r, const char **text) { (void)r; *text = "said by an imitation of libcuda"; return success; }
 
@@ -205,7 +207,7 @@ EXPORT result cuCtxSetCurrent(struct context *c)
 	return over ? ended : success;
 }
 
-EXPORT result cuCtxSynchronize(void) { NEED_CONTEXT; drain(); return success; }
+EXPORT result cuCtxSynchronize(void) { NEED_CONTEXT; drain(); return current->broken; }
 EXPORT result cuCtxEnablePeerAccess(struct context *c, unsigned flags) { (void)flags; NEED_CONTEXT; return c ? success : invalid; }
 EXPORT result cuCtxGetStreamPriorityRange(int *least, int *greatest) { NEED_CONTEXT; *least = 0; *greatest = -5; return success; }
 
@@ -310,6 +312,7 @@ EXPORT result cuStreamCreateWithPriority(struct stream **stream, unsigned flags,
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	s->last = &s->first;
+	s->of = current;
 	if (pthread_create(&s->thread, NULL, work, s)) return no_memory;
 	pthread_mutex_lock(&all);
 	s->next = streams;
@@ -342,10 +345,10 @@ EXPORT result cuStreamQuery(struct stream *s)
 	pthread_mutex_lock(&s->lock);
 	int busy = s->first || s->busy;
 	pthread_mutex_unlock(&s->lock);
-	return busy ? not_ready : success;
+	return busy ? not_ready : s->of->broken;
 }
 
-EXPORT result cuStreamSynchronize(struct stream *s) { NEED_CONTEXT; settle(s); return success; }
+EXPORT result cuStreamSynchronize(struct stream *s) { NEED_CONTEXT; settle(s); return s->of->broken; }
 
 static void happen(struct order *o)
 {
@@ -391,7 +394,7 @@ EXPORT result cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flag
 	return put(s, (struct order){.run = wait_for, .event = e, .n = latest(e, 0)});
 }
 
-EXPORT result cuEventSynchronize(struct event *e) { NEED_CONTEXT; await(e, latest(e, 0)); return success; }
+EXPORT result cuEventSynchronize(struct event *e) { NEED_CONTEXT; await(e, latest(e, 0)); return current->broken; }
 
 EXPORT result cuEventQuery(struct event *e)
 {
@@ -399,7 +402,7 @@ EXPORT result cuEventQuery(struct event *e)
 	pthread_mutex_lock(&e->lock);
 	int done = e->happened == e->recorded;
 	pthread_mutex_unlock(&e->lock);
-	return done ? success : not_ready;
+	return done ? current->broken : not_ready;
 }
 
 EXPORT result cuEventElapsedTime(float *milliseconds, struct event *from, struct event *to)
@@ -541,30 +544,4 @@ static void move(struct order *o)
 	if (f->status == 0) memmove(at(f->dst), at(f->src), f->bytes);
 }
 
-static struct kernel { const char *name; void (*run)(struct order *); } kernels[] = {
-	{"ropeway_gather", gather}, {"ropeway_descriptor", descriptor}, {"ropeway_offset", offset}, {"ropeway_move", move}, {"ropeway_few", few},
-};
-
-EXPORT result cuModuleLoadData(void **module, const char *text) { NEED_CONTEXT; *module = kernels; return strstr(text, "ropeway_gather") ? success : invalid; }
-EXPORT result cuModuleUnload(void *module) { (void)module; return success; }
-
-EXPORT result cuModuleGetFunction(struct kernel **kernel, void *module, const char *name)
-{
-	(void)module;
-	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-		if (!strcmp(kernels[i].name, name)) return *kernel = &kernels[i], success;
-	return not_found;
-}
-
-EXPORT result cuLaunchKernel(struct kernel *k, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-	struct stream *s, void **params, void **extra)
-{
-	(void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared;
-	struct order o = {.run = k->run};
-	if (params || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4]) return invalid;
-	size_t n = *(size_t *)extra[3];
-	if (n > 4096 || (n > sizeof o.params && k->run != few)) return invalid;
-	if (k->run == few) o.large = malloc(n);
-	memcpy(k->run == few ? o.large : o.params, extra[1], n);
-	return put(s, o);
-}
+#include "modules.h"

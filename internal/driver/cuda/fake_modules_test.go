@@ -1,0 +1,214 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"regexp"
+	"time"
+
+	"ropeway/internal/kernel"
+)
+
+// fakeModule is a binary of a program: its entries, each with the size of its parameters, and its variable.
+type fakeModule struct {
+	gpu     int
+	entries map[string]int
+	scale   uintptr // device memory; 0: there is no such variable
+}
+
+// fakeFunction is an entry of a module.
+type fakeFunction struct {
+	name   string
+	params int
+	of     uintptr
+}
+
+// fakeModules is what the fake knows of binaries. All is guarded by fake.mu.
+type fakeModules struct {
+	modules   map[uintptr]*fakeModule
+	functions map[uintptr]*fakeFunction
+	unloaded  int
+	shapes    []shape // as kernels of programs were launched
+	keepShape bool    // set before anything runs
+	known     bool    // it is a libcuda that knows parameters; set before anything runs
+}
+
+var (
+	fakeEntry  = regexp.MustCompile(`(?s)\.entry (\w+)\(([^)]*)\)`)
+	fakeParam  = regexp.MustCompile(`\.param`)
+	fakeThread = 256
+)
+
+func (f *fake) capability(int) (major, minor int, r result) { return 9, 0, success }
+
+// loadModule takes our own kernels, PTX with an entry, and what begins like a cubin or a fatbin.
+func (f *fake) loadModule(image []byte) (uintptr, string, result) {
+	entries := fakeEntry.FindAllSubmatch(image, -1)
+	if len(entries) == 0 {
+		return 0, "line 1: it has no entry", invalidPTX
+	}
+	if string(entries[0][1]) == fakeNames[0] {
+		return 1, "", success
+	}
+	m := &fakeModule{entries: map[string]int{}}
+	for _, e := range entries {
+		m.entries[string(e[1])] = 8 * len(fakeParam.FindAll(e[2], -1))
+	}
+	scale, r := f.alloc(4)
+	if r != success {
+		return 0, "", r
+	}
+	binary.LittleEndian.PutUint32(bytesAt(scale, 4), 3)
+	m.scale = scale
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.gpu, _ = f.here()
+	f.last++
+	if f.modules == nil {
+		f.modules, f.functions = map[uintptr]*fakeModule{}, map[uintptr]*fakeFunction{}
+	}
+	f.modules[f.last] = m
+	return f.last, "", success
+}
+
+func (f *fake) unloadModule(module uintptr) result {
+	f.mu.Lock()
+	m := f.modules[module]
+	if m == nil {
+		f.mu.Unlock()
+		if module != 1 {
+			panic("BUG: a module is unloaded that is not there")
+		}
+		return success
+	}
+	delete(f.modules, module)
+	f.unloaded++
+	f.mu.Unlock()
+	return f.free(m.scale)
+}
+
+// userKernel is a kernel of a program's module.
+func (f *fake) userKernel(module uintptr, name string) (uintptr, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.modules[module]
+	n, ok := m.entries[name]
+	if !ok {
+		return 0, notFound
+	}
+	for h, k := range f.functions {
+		if k.of == module && k.name == name {
+			return h, success
+		}
+	}
+	f.last++
+	f.functions[f.last+1000] = &fakeFunction{name, n, module}
+	return f.last + 1000, success
+}
+
+func (f *fake) global(module uintptr, name string) (uintptr, uint64, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.modules[module]; m != nil && name == "scale" {
+		return m.scale, 4, success
+	}
+	return 0, 0, notFound
+}
+
+func (f *fake) maxThreads(uintptr) (int, result) { return fakeThread, success }
+func (f *fake) allowShared(_ uintptr, n uint32) result {
+	return map[bool]result{true: success, false: 1}[n <= 200<<10]
+}
+
+func (f *fake) params(k uintptr) ([]kernel.Param, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.known || f.functions[k] == nil {
+		return nil, notSupported
+	}
+	var list []kernel.Param
+	for at := 0; at < f.functions[k].params; at += 8 {
+		list = append(list, kernel.Param{Offset: uint32(at), Size: 8})
+	}
+	return list, success
+}
+
+// launchShaped puts a kernel of a program on a stream, and takes its parameters along, as CUDA does.
+func (f *fake) launchShaped(k uintptr, s *shape, stream uintptr) result {
+	st, _ := f.stream(stream)
+	f.mu.Lock()
+	fn := f.functions[k]
+	if fn == nil || f.modules[fn.of] == nil {
+		f.mu.Unlock()
+		panic("BUG: a kernel is launched that is not there")
+	}
+	m := f.modules[fn.of]
+	if f.keepShape {
+		f.shapes = append(f.shapes, *s)
+	}
+	f.mu.Unlock()
+	if m.gpu != st.gpu {
+		return invalidHandle
+	}
+	threads := s.threads[0] * s.threads[1] * s.threads[2]
+	if s.bytes > 0 && int(s.bytes) < fn.params || s.bytes > 4096 || s.shared > 200<<10 ||
+		threads == 0 || threads > 1024 ||
+		s.blocks[0]*s.blocks[1]*s.blocks[2] == 0 {
+		return 1
+	}
+	var args [64]byte
+	copy(args[:], bytesAt(s.args, uint64(min(fn.params, len(args)))))
+	count, scale, gpu := s.blocks[0]*s.blocks[1]*s.blocks[2]*threads, m.scale, st.gpu
+	run := func() { f.runUser(fn.name, args, gpu, scale, uintptr(count)) }
+	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: run})
+}
+
+// runUser does what the kernel of that name does; see drivertest.PTX.
+func (f *fake) runUser(name string, args [64]byte, gpu int, scale, count uintptr) {
+	arg := func(i int) uintptr { return uintptr(binary.LittleEndian.Uint64(args[8*i:])) }
+	there := func(n uint64, at ...uintptr) bool {
+		for _, a := range at {
+			if !f.reachable(gpu, a, n) {
+				f.breakGPU(gpu, illegalAddress)
+				return false
+			}
+		}
+		return true
+	}
+	switch name {
+	case "sum":
+		n := arg(3)
+		if there(uint64(4*n), arg(0), arg(1), arg(2)) {
+			for i := range n {
+				wordAt(arg(2) + 4*i).Store(wordAt(arg(0)+4*i).Load() + wordAt(arg(1)+4*i).Load())
+			}
+		}
+	case "times":
+		n := arg(1)
+		if there(uint64(4*n), arg(0)) {
+			for i := range n {
+				w := wordAt(arg(0) + 4*i)
+				w.Store(w.Load() * wordAt(scale).Load())
+			}
+		}
+	case "follow":
+		if there(8, arg(0)) {
+			if at := uintptr(fakeWord(arg(0))); there(4, at) {
+				wordAt(at).Add(1)
+			}
+		}
+	case "wild":
+		if there(4, arg(0)) {
+			wordAt(arg(0)).Store(1)
+		}
+	case "trap":
+		f.breakGPU(gpu, launchFailed)
+	case "linger":
+		time.Sleep(time.Duration(arg(0)))
+	case "place":
+		if there(uint64(4*count), arg(0)) {
+			for i := range count {
+				wordAt(arg(0) + 4*i).Store(uint32(i))
+			}
+		}
+	}
+}

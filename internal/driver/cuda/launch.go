@@ -1,0 +1,320 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// A kernel of a program goes to the stream like a copy. CUDA reads its arguments when it is launched, so they are the
+// owner's again as soon as the next kernel is on the stream; the last one is kept until it is over, to say which kernel
+// a fault may be of. A launch that somebody observes, that has a time limit, or whose arguments are addresses of each
+// other has a mark, and is kept until that has happened.
+//
+// Arguments in device memory are read by the host, when everything before the launch is over.
+
+// latestKernel is what a queue knows of the kernels that are on its stream.
+type latestKernel struct {
+	upto   uint64         // the last of them is task so many, from 1
+	since  int            // kernels since all was over
+	launch *driver.Launch // of the last; nil: a mark has it, or nobody
+	tag    driver.Tag
+}
+
+// flying reports whether a kernel may be on the stream. Mu is held.
+func (q *queue) flying() bool { return q.kernels.upto > q.Completed() }
+
+// noteKernel notes that task number n is a kernel, on the stream. Mu is held.
+func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
+	k := &q.kernels
+	if k.launch != nil {
+		k.launch.Return()
+	}
+	if !q.flying() {
+		k.since = 0
+	}
+	*k = latestKernel{upto: n, since: k.since + 1, launch: l, tag: tag}
+	q.load += fenceFrom // a launch takes as long
+}
+
+// kernelsOver returns the last launch, if it is over. Mu is held.
+func (q *queue) kernelsOver() {
+	if k := &q.kernels; k.launch != nil && !q.flying() {
+		k.launch.Return()
+		k.launch = nil
+	}
+}
+
+// launch is start for a kernel: it puts it on the stream, and into m what its end needs. Mu is held, the GPU entered.
+func (q *queue) launch(l *driver.Launch, m *mark) bool {
+	if !l.Copied {
+		return false
+	}
+	if l.Limit > 0 {
+		m.limit = l.Limit
+		if q.v.gpu.recordBefore(m, q.stream) != success {
+			return false
+		}
+	}
+	if !q.put(l) {
+		q.v.gpu.forgetBefore(m)
+		return false
+	}
+	if l.Within || l.Limit > 0 || m.done != nil || q.Observer != nil {
+		m.launch = l
+	}
+	return true
+}
+
+// put puts a kernel on the stream; false if the host has to look at it. Mu is held.
+func (q *queue) put(l *driver.Launch) bool {
+	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room)
+	return err == nil && r == success
+}
+
+// startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does
+// not enter the GPU, as startCopy. Mu is held, and the stream is not in use.
+func (q *queue) startLaunch(op *driver.Op) bool {
+	l := op.Launch
+	plain := q.Observer == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
+	if !plain || q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(l) {
+		return false
+	}
+	q.latest = op.Tag
+	q.noteKernel(q.Taken()+1, op.Tag, op.Launch)
+	return true
+}
+
+// recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
+func (c *gpu) recordBefore(m *mark, stream uintptr) result {
+	event, r := c.event(timedEvent)
+	if r != success {
+		return r
+	}
+	if r = c.d.lib.record(event, stream); r != success {
+		c.giveEvent(event, timedEvent)
+		return r
+	}
+	m.before = event
+	return success
+}
+
+func (c *gpu) forgetBefore(m *mark) {
+	if m.before != 0 {
+		c.giveEvent(m.before, timedEvent)
+		m.before = 0
+	}
+}
+
+// late is the failure of a kernel that took longer than it may; nil if it did not. CUDA cannot stop one.
+func (c *gpu) late(m *mark) error {
+	defer c.forgetBefore(m)
+	if m.before == 0 || m.made != success {
+		return nil
+	}
+	c.enter()
+	ms, r := c.d.lib.elapsed(m.before, m.event)
+	c.leave()
+	if took := time.Duration(float64(ms) * 1e6); r == success && took > m.limit {
+		return &driver.KernelError{Failure: driver.KernelTimeout, Launch: m.launch,
+			Err: fmt.Errorf("the kernel took %v, and may take %v; a GPU does not stop it", took, m.limit)}
+	}
+	return nil
+}
+
+// failure is how a kernel failed after which CUDA returns r.
+func (r result) failure() driver.KernelFailure {
+	switch r {
+	case deviceAssert, illegalInstruction, launchFailed:
+		return driver.KernelTrap
+	case launchTimeout:
+		return driver.KernelTimeout
+	}
+	return driver.KernelException
+}
+
+// blame makes m the mark of the kernel that may have broken the GPU, which happens once. Mu is held.
+func (q *queue) blame(m *mark) *latestKernel {
+	k := q.kernels
+	q.kernels = latestKernel{}
+	if m.launch == nil && k.launch != nil {
+		m.launch, m.tag = k.launch, k.tag
+	} else if k.launch != nil {
+		k.launch.Return()
+	}
+	return &k
+}
+
+// kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
+func (c *gpu) kernelFault(l *driver.Launch, r result, since int) error {
+	name, note := "a kernel", ""
+	if l != nil {
+		if f, err := c.codeOf(l); err == nil {
+			name = "kernel " + f.name
+		}
+	}
+	if since > 1 {
+		note = fmt.Sprintf("; it can be any of the last %d kernels: ASCEND_LAUNCH_BLOCKING=1 tells which", since)
+	}
+	word, text := c.d.lib.describe(r)
+	return &driver.KernelError{Failure: r.failure(), Launch: l,
+		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.ordinal, word, text, note)}
+}
+
+// codeOf is the function of a launch. What needs an NPU is refused.
+func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
+	m, ok := l.Module.(*module)
+	if !ok || m.c != c {
+		return nil, fmt.Errorf("BUG: %w: a kernel of another device", driver.ErrUnsupported)
+	}
+	at := 0
+	if l.Per[0] == 0 || l.Code[0] == 0 {
+		at = 1
+	}
+	switch f := (*m.functions.Load())[l.Code[at]]; {
+	case f == nil:
+		return nil, fmt.Errorf("BUG: %w: no function of the module", driver.ErrUnsupported)
+	case l.Code[1-at] != 0 && l.Per[1-at] != 0:
+		return nil, fmt.Errorf("%w: %s has two halves, which a GPU does not run at the same time", driver.ErrUnsupported,
+			f.name)
+	case l.First != 0:
+		return nil, fmt.Errorf("%w: blocks of %s begin with number %d, on a GPU with 0", driver.ErrUnsupported, f.name,
+			l.First)
+	default:
+		return f, nil
+	}
+}
+
+// room is what a launch is made with. It is on the heap, and not allocated for each.
+type room struct {
+	shape
+	words []byte // arguments in which addresses were replaced
+}
+
+// set makes s what a launch looks like to CUDA.
+func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
+	*s = shape{blocks: l.Grid, threads: l.Threads, shared: l.Shared, together: l.Together, args: args, bytes: l.Size}
+	if l.Grid == [3]uint32{} {
+		s.blocks, s.threads = [3]uint32{l.Blocks, 1, 1}, [3]uint32{f.threads, 1, 1}
+	}
+	if f.known {
+		if l.Size < f.bytes {
+			return fmt.Errorf("%s has %d bytes of parameters, and the launch %d of arguments", f.name, f.bytes, l.Size)
+		}
+		s.bytes = f.bytes
+	}
+	if s.bytes > mostArgs {
+		return fmt.Errorf("%w: %d bytes of arguments", driver.ErrUnsupported, s.bytes)
+	}
+	return nil
+}
+
+// launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
+// context may be current, if there is one: where it is another's, CUDA says so.
+func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room) (result, error) {
+	f, err := c.codeOf(l)
+	if err != nil {
+		return success, err
+	}
+	if err := s.set(f, l, args); err != nil {
+		return success, err
+	}
+	lib := c.d.lib
+	if was := f.shared.Load(); s.shared > was {
+		if r := lib.allowShared(f.code, s.shared); r != success {
+			return r, nil
+		}
+		f.shared.CompareAndSwap(was, s.shared)
+	}
+	if c.d.moved.Load() && s.bytes > 0 {
+		c.d.gone.RLock()
+		defer c.d.gone.RUnlock()
+		c.d.translate(s)
+	}
+	return lib.launchShaped(f.code, &s.shape, stream), nil
+}
+
+// translate replaces addresses in arguments that are not CUDA's: device addresses of registered memory, and of memory
+// that CUDA has put elsewhere. Driver.gone is held.
+func (d *Driver) translate(s *room) {
+	s.words = append(s.words[:0], bytesAt(s.args, s.bytes)...)
+	changed := false
+	for args := s.words; len(args) >= 8; args = args[8:] {
+		addr := uintptr(binary.LittleEndian.Uint64(args))
+		own := d.own.Find(addr)
+		if own == nil {
+			continue
+		}
+		to := addr + own.Of.delta
+		if own.Of.kind == aliasBlock {
+			to = own.Of.reg.start + (addr - own.Start)
+		}
+		if to != addr {
+			binary.LittleEndian.PutUint64(args, uint64(to))
+			changed = true
+		}
+	}
+	if changed {
+		s.args = startOf(s.words)
+	}
+}
+
+// mostArgs is how many bytes of arguments are looked at; CUDA takes fewer.
+const mostArgs = 64 << 10
+
+// launchNow runs a kernel for the host's part of the queue: everything before it is over. It waits for the kernel.
+func (q *queue) launchNow(l *driver.Launch) error {
+	c, args := q.v.gpu, l.Args
+	if !l.Copied && l.Size > 0 {
+		n := min(l.Size, mostArgs)
+		words := onHeap(int(n))
+		defer runtime.KeepAlive(words)
+		args = startOf(words)
+		if err := q.v.d.carry(&driver.Op{Kind: driver.OpCopy, Dst: args, Src: l.Args, N: n}, true); err != nil {
+			return err
+		}
+	}
+	q.Mu.Lock()
+	entered, stream := q.enter(), q.stream
+	q.Mu.Unlock()
+	if !entered {
+		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.ordinal)
+	}
+	defer c.leave()
+	m := mark{launch: l, limit: l.Limit, timed: l.Limit > 0}
+	if m.event, m.made = c.event(m.kind()); m.made != success {
+		return c.check("cuEventCreate", m.made)
+	}
+	defer c.giveEvent(m.event, m.kind())
+	if l.Limit > 0 {
+		if r := c.recordBefore(&m, stream); r != success {
+			return c.check("cuEventRecord", r)
+		}
+	}
+	defer c.forgetBefore(&m)
+	r, err := c.launch(l, args, stream, new(room))
+	if err == nil {
+		err = c.check("cuLaunchKernel", r)
+	}
+	switch {
+	case r.sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, and nobody has noticed
+		return c.kernelFault(l, r, 1)
+	case errors.Is(err, driver.ErrLost):
+		return err
+	case err != nil:
+		return &driver.KernelError{Failure: driver.KernelException, Launch: l, Err: err}
+	}
+	if r = c.d.lib.record(m.event, stream); r == success {
+		r = c.d.lib.syncEvent(m.event)
+	}
+	if err := c.check("a kernel", r); r.sticky() {
+		return c.kernelFault(l, r, 1)
+	} else if err != nil {
+		return err
+	}
+	return c.late(&m)
+}

@@ -1,0 +1,196 @@
+package cuda
+
+import (
+	"bytes"
+	"runtime"
+	"unsafe"
+
+	"ropeway/internal/kernel"
+)
+
+// Numbers of CUDA.
+const (
+	multiprocessorCount = 16 // attributes of a device
+	capabilityMajor     = 75
+	capabilityMinor     = 76
+
+	maxThreadsPerBlock = 0 // attributes of a function
+	maxDynamicShared   = 8
+
+	paramBuffer = 1 // of a launch: what follows is the address of the parameters
+	paramSize   = 2 // and of their size
+
+	jitErrorLog     = 5 // of loading: where the compiler's text goes, and how long it can be
+	jitErrorLogSize = 6
+
+	attrCooperative = 2 // of a launch: all blocks run at the same time
+)
+
+// launchArgs is what a launch gives to C.
+type launchArgs struct {
+	params [mostParams]byte
+	size   uint64
+	extra  [5]uintptr
+	config launchConfig
+	attr   launchAttr
+}
+
+// mostParams is how many bytes of parameters a kernel of ours may have.
+const mostParams = 4096
+
+// launchConfig and launchAttr are C structures of cuLaunchKernelEx.
+type launchConfig struct {
+	blocks, threads [3]uint32
+	shared          uint32
+	_               uint32
+	stream          uintptr
+	attrs           uintptr
+	count           uint32
+}
+
+type launchAttr struct {
+	id    uint32
+	_     uint32
+	value [16]uint32
+}
+
+// attribute is an attribute of a device.
+func (l *library) attribute(device int, which uintptr) (int, result) {
+	o := take()
+	defer o.done()
+	h, r := l.handle(o, device)
+	if r != success {
+		return 0, r
+	}
+	o.word[0] = 0
+	r = l.call(l.deviceGetAttribute, o.at(0), which, h)
+	return int(o.int32(0)), r
+}
+
+func (l *library) multiprocessors(device int) (int, result) {
+	return l.attribute(device, multiprocessorCount)
+}
+
+func (l *library) capability(device int) (major, minor int, r result) {
+	if major, r = l.attribute(device, capabilityMajor); r == success {
+		minor, r = l.attribute(device, capabilityMinor)
+	}
+	return major, minor, r
+}
+
+// onHeap is n bytes that stay where they are, which those on a stack do not.
+//
+//go:noinline
+func onHeap(n int) []byte { return make([]byte, n) }
+
+// zeroed is a copy of b with a zero after it.
+func zeroed[T string | []byte](b T) []byte {
+	c := onHeap(len(b) + 1)
+	copy(c, b)
+	return c
+}
+
+func (l *library) loadModule(image []byte) (uintptr, string, result) {
+	const most = 8 << 10
+	o := take()
+	defer o.done()
+	text, log := zeroed(image), onHeap(most)
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(text)))
+	var r result
+	if l.moduleLoadDataEx == 0 {
+		r = unsignalled(func() result { return l.call(l.moduleLoadData, o.at(0), at) })
+	} else {
+		w := &o.launch // for two options and their values
+		w.config.blocks[0], w.config.blocks[1] = jitErrorLog, jitErrorLogSize
+		w.extra[0], w.extra[1] = uintptr(unsafe.Pointer(unsafe.SliceData(log))), most
+		r = unsignalled(func() result {
+			return l.call(l.moduleLoadDataEx, o.at(0), at, 2, uintptr(unsafe.Pointer(&w.config)),
+				uintptr(unsafe.Pointer(&w.extra)))
+		})
+	}
+	runtime.KeepAlive(text)
+	said, _, _ := bytes.Cut(log, []byte{0})
+	return o.address(), string(bytes.TrimSpace(said)), r
+}
+
+func (l *library) unloadModule(module uintptr) result { return l.drop(l.moduleUnload, module) }
+
+func (l *library) kernel(module uintptr, name string) (uintptr, result) {
+	o := take()
+	defer o.done()
+	text := zeroed(name)
+	r := l.call(l.moduleGetFunction, o.at(0), module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+	runtime.KeepAlive(text)
+	return o.address(), r
+}
+
+func (l *library) global(module uintptr, name string) (uintptr, uint64, result) {
+	o := take()
+	defer o.done()
+	text := zeroed(name)
+	r := l.call(l.moduleGetGlobal, o.at(0), o.at(1), module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+	runtime.KeepAlive(text)
+	return o.address(), o.word[1], r
+}
+
+func (l *library) maxThreads(kernel uintptr) (int, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.funcGetAttribute, o.at(0), maxThreadsPerBlock, kernel)
+	return int(o.int32(0)), r
+}
+
+func (l *library) allowShared(kernel uintptr, bytes uint32) result {
+	return l.call(l.funcSetAttribute, kernel, maxDynamicShared, uintptr(bytes))
+}
+
+func (l *library) params(k uintptr) ([]kernel.Param, result) {
+	if l.funcGetParamInfo == 0 {
+		return nil, notSupported
+	}
+	o := take()
+	defer o.done()
+	var list []kernel.Param
+	for l.call(l.funcGetParamInfo, k, uintptr(len(list)), o.at(0), o.at(1)) == success {
+		list = append(list, kernel.Param{Offset: uint32(o.word[0]), Size: uint32(o.word[1])})
+	}
+	return list, success
+}
+
+func (l *library) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+	o := take()
+	defer o.done()
+	w := &o.launch
+	n := copy(w.params[:], params)
+	s := shape{blocks: [3]uint32{uint32(blocks), 1, 1}, threads: [3]uint32{uint32(threads), 1, 1},
+		args: uintptr(unsafe.Pointer(&w.params)), bytes: uint64(n)}
+	return l.launchWith(o, kernel, &s, stream)
+}
+
+func (l *library) launchShaped(kernel uintptr, s *shape, stream uintptr) result {
+	o := take()
+	defer o.done()
+	return l.launchWith(o, kernel, s, stream)
+}
+
+// launchWith launches a kernel with what o has room for.
+func (l *library) launchWith(o *outs, kernel uintptr, s *shape, stream uintptr) result {
+	w, extra := &o.launch, uintptr(0)
+	if s.bytes > 0 {
+		w.size = s.bytes
+		w.extra = [5]uintptr{paramBuffer, s.args, paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
+		extra = uintptr(unsafe.Pointer(&w.extra))
+	}
+	if s.together && l.launchKernelEx != 0 {
+		w.attr = launchAttr{id: attrCooperative, value: [16]uint32{1}}
+		w.config = launchConfig{blocks: s.blocks, threads: s.threads, shared: s.shared, stream: stream,
+			attrs: uintptr(unsafe.Pointer(&w.attr)), count: 1}
+		r := l.call(l.launchKernelEx, uintptr(unsafe.Pointer(&w.config)), kernel, 0, extra)
+		if r != tooManyTogether && r != notSupported {
+			return r
+		}
+	}
+	b, t := &s.blocks, &s.threads
+	return l.call(l.launchKernel, kernel, uintptr(b[0]), uintptr(b[1]), uintptr(b[2]),
+		uintptr(t[0]), uintptr(t[1]), uintptr(t[2]), uintptr(s.shared), stream, 0, extra)
+}
