@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
@@ -89,6 +91,21 @@ func (e *env) valueTask() (m, task core.Handle) {
 	e.Helper()
 	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
 	return m, e.tasksOf(m)[0]
+}
+
+// kernelTask is a model with one kernel, and that task.
+func (e *env) kernelTask() (m, task core.Handle) {
+	e.Helper()
+	f, p := e.kernel("times"), e.words(1, 1)
+	m = e.capturing(func(s core.Handle) { e.launchTimes(f, p, s) })
+	return m, e.tasksOf(m)[0]
+}
+
+// launchTimes launches a kernel that multiplies one word by 3.
+func (e *env) launchTimes(f core.Handle, p core.Addr, s core.Handle) {
+	e.Helper()
+	args := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p)), 1)
+	e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, s, nil, core.AddrOf(args), uint64(len(args)), nil, 0))
 }
 
 // copyTask is a model with one copy, and its task.
@@ -436,5 +453,42 @@ func groupProofs() {
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
 		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
 		return model.MdlRICaptureTaskUpdateEnd(e.th, s)
+	})
+	proveGroupOfKernels()
+}
+
+// proveGroupOfKernels: a task group whose kernels are replaced.
+func proveGroupOfKernels() {
+	filled := func(e *env, f core.Handle, p core.Addr) (m, g core.Handle) {
+		return e.capturing(func(s core.Handle) {
+			e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
+			e.launchTimes(f, p, s)
+			e.ok(model.MdlRICaptureTaskGrpEnd(e.th, s, &g))
+		}), g
+	}
+	prove("aclmdlRICaptureTaskUpdateEnd", 9, func(e *env) *core.Error {
+		f, p := e.kernel("times"), e.words(1, 1)
+		_, g := filled(e, f, p)
+		s := e.stream()
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
+		err := model.MdlRICaptureTaskUpdateEnd(e.th, s)
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g)) // the update mode has ended
+		e.launchTimes(f, p, s)
+		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
+		return err
+	})
+	behaves("aclmdlRICaptureTaskUpdateBegin", func(e *env) {
+		f, p, q := e.kernel("times"), e.words(1, 1), e.words(1, 1)
+		m, g := filled(e, f, p)
+		s := e.stream()
+		e.ok(model.MdlRIExecuteAsync(e.th, m, s))
+		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
+		e.launchTimes(f, q, s)
+		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
+		for range 2 {
+			e.ok(model.MdlRIExecuteAsync(e.th, m, s))
+		}
+		is(e, "the word of the first kernel", e.number(p), 3)
+		is(e, "the word of the second kernel", e.number(q), 9)
 	})
 }

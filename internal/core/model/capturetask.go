@@ -50,7 +50,11 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 			op.Done()
 		}
 	default:
-		l.add(t, &taskMore{kind: kindOf(op), typ: typeOf(k.Kind), op: *op, touch: touchesMore(op), value: k.Value})
+		if m.group != nil && m.group.lane == l && op.Kind == driver.OpLaunch {
+			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
+		}
+		l.add(t, &taskMore{kind: kindOf(op), group: m.group, typ: typeOf(k), op: *op,
+			touch: touchesMore(op), value: k.Value})
 	}
 	return true
 }
@@ -58,21 +62,32 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 // kindOf is what an operation is to a model.
 func kindOf(op *driver.Op) taskKind {
 	switch op.Kind {
-	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear, driver.OpLaunch:
 		return waitTask
 	}
 	return workTask
 }
 
 // typeOf is what a program sees of a task.
-func typeOf(kind observe.Kind) abi.MdlRITaskType {
-	switch kind {
+func typeOf(k *core.Task) abi.MdlRITaskType {
+	if l := k.Op.Launch; l != nil {
+		if o := kernelOf(l); o != nil && !o.OnCPU() {
+			return abi.ModelRiTaskKernel
+		}
+	}
+	switch k.Kind {
 	case observe.ValueWrite:
 		return abi.ModelRiTaskValueWrite
 	case observe.ValueWait:
 		return abi.ModelRiTaskValueWait
 	}
 	return abi.ModelRiTaskDefault
+}
+
+// kernelOf is what package launch knows of a kernel.
+func kernelOf(l *driver.Launch) core.KernelTask {
+	k, _ := l.Owner().(core.KernelTask)
+	return k
 }
 
 // touchesMore reports whether an operation may touch memory that it does not name, or is looked at by others to learn
@@ -103,7 +118,7 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, 
 	if e.IsEx() && !e.Is(abi.EventSync) {
 		return true, nil // nobody could wait for it
 	}
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -138,7 +153,7 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, 
 
 // Reset implements core.Lane.
 func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Error) {
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -185,7 +200,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *c
 			s.ID,
 		)
 	}
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -228,7 +243,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 		return true, collide(t, api, s, l.model, m)
 	}
 	if l != nil {
-		if err := l.Admits(api, t); err != nil {
+		if err := l.Admits(api, t, false); err != nil {
 			return true, err
 		}
 	}

@@ -39,6 +39,7 @@ type Model struct {
 	destroys []destroyFunc        // guarded by mu
 	group    *taskGroup           // guarded by mu; that is open
 	groups   []*taskGroup         // guarded by mu
+	retired  []*driver.Launch     // guarded by mu; replaced kernels that the execution may use
 	plan     *plan                // guarded by mu; once it is complete
 
 	running sync.Mutex // held while lanes run: one execution at a time; see run
@@ -98,6 +99,7 @@ type taskMore struct {
 	touch bool              // it may touch memory that op does not say
 	off   bool              // aclmdlRITaskDisable
 
+	group  *taskGroup  // of a kernel; nil: none
 	record *innerEvent // a record, or the record that a wait waits for
 	event  *core.Event // of the program: state events and places for external ones
 	value  core.ValueParams
@@ -108,7 +110,7 @@ type taskKind uint8
 
 const (
 	workTask   taskKind = iota // op, which does not wait
-	waitTask                   // op, which may wait: a gate, a flag or a function of the program
+	waitTask                   // op, which may wait or take long: a gate, a flag, a function of the program, a kernel
 	recordTask                 // an event of the capture is recorded
 	joinTask                   // an event of the capture is waited for
 	nopTask
@@ -218,11 +220,21 @@ func (m *Model) destroy() bool {
 		l.end()
 	}
 	for i := range tasks {
-		if k := tasks[i].more; k != nil && k.op.Done != nil {
-			k.op.Done()
+		if k := tasks[i].more; k != nil {
+			k.release()
 		}
 	}
 	return true
+}
+
+// release frees what the operation of a task has.
+func (k *taskMore) release() {
+	if k.op.Done != nil {
+		k.op.Done()
+	}
+	if k.op.Launch != nil {
+		k.op.Launch.Return()
+	}
 }
 
 // end ends the stream of a lane.

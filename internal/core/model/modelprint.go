@@ -49,6 +49,11 @@ func (m *Model) show(i int32) shown {
 	case abi.ModelRiTaskValueWait:
 		return shown{fmt.Sprintf("MEM_WAIT_VALUE_%d", k.value.Addr), "MEM_WAIT_VALUE", 15}
 	}
+	if l := k.op.Launch; l != nil {
+		if o := kernelOf(l); o != nil {
+			return shown{o.Failed().Name, o.Kind(), 10}
+		}
+	}
 	kind := map[driver.OpKind]string{
 		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC",
 		driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC", driver.OpHostFunc: "HOSTFUNC_CALLBACK",

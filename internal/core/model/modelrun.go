@@ -132,7 +132,11 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 	}
 	wg.Wait()
 	s.EndExecution(&r.self)
-	core.Locked(&m.mu, func() { m.current = nil })
+	var retired []*driver.Launch
+	core.Locked(&m.mu, func() { m.current, retired, m.retired = nil, m.retired, nil })
+	for _, l := range retired {
+		l.Return()
+	}
 	if r.stopped.Load() {
 		for _, l := range lanes {
 			l.own.Reopen()
@@ -159,14 +163,14 @@ func (r *run) submit(l *lane, items []item, round uint64) {
 			continue
 		}
 		v := &r.m.tasks[it.task]
-		op := v.more.again(round)
+		op := r.m.again(v.more, round)
 		op.Tag = driver.Tag{Task: v.number}
 		q.Submit(op)
 	}
 }
 
-// again is the operation of a task for an execution.
-func (k *taskMore) again(round uint64) driver.Op {
+// again is the operation of a task for an execution. mu is held for kernels, which a task group changes at any time.
+func (m *Model) again(k *taskMore, round uint64) driver.Op {
 	switch k.kind {
 	case recordTask:
 		e := &k.record.gate
@@ -174,10 +178,17 @@ func (k *taskMore) again(round uint64) driver.Op {
 	case joinTask:
 		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&k.record.gate, round}}
 	}
+	if k.typ == abi.ModelRiTaskKernel {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+	}
 	op := k.op
 	op.Done = nil
 	if g, ok := op.Gate.(interface{ Again() driver.Gate }); ok {
 		op.Gate = g.Again()
+	}
+	if op.Launch != nil {
+		op.Launch = op.Launch.Lend() // it stays the model's
 	}
 	return op
 }
@@ -226,7 +237,8 @@ func (f modelFailure) Unwrap() error { return f.err }
 
 // Code is that of a memory fault, or one for all other failures.
 func (f modelFailure) Code() abi.Code {
-	if code := core.TaskCode(f.err); code == core.TaskCode(driver.ErrFault) {
+	switch code := core.TaskCode(f.err); code {
+	case core.TaskCode(driver.ErrFault), abi.ErrRTDeviceMemError:
 		return code
 	}
 	return abi.ErrRTModelExecute
