@@ -1296,8 +1296,16 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	289: {{"model_ri", 0}, {"stream", 1}},                                                                                                    // acl.rt.mdl_ri_execute_async
 	291: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_destroy
 	292: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_abort
+	298: {{"model_ri", 0}, {"text", -1}},                                                                                                     // acl.rt.mdl_ri_set_name
+	299: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_get_name
 	300: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_get_id
 	303: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_debug_print
+	304: {{"model_ri", 0}, {"path", -1}, {"flags", 2}},                                                                                       // acl.rt.mdl_ri_debug_json_print
+	305: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_get_streams
+	306: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_get_tasks_by_stream
+	307: {{"task", 0}},                                                                                                                       // acl.rt.mdl_ri_task_get_type
+	308: {{"task", 0}},                                                                                                                       // acl.rt.mdl_ri_task_get_seq_id
+	312: {{"task", 0}},                                                                                                                       // acl.rt.mdl_ri_task_disable
 	313: {{"model_ri", 0}},                                                                                                                   // acl.rt.mdl_ri_update
 	418: {},                                                                                                                                  // acl.prof.create_stamp
 	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
