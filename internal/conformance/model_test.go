@@ -455,6 +455,27 @@ func groupProofs() {
 		return model.MdlRICaptureTaskUpdateEnd(e.th, s)
 	})
 	proveGroupOfKernels()
+	proveExternal()
+}
+
+// proveExternal: an event that took part in a model with the EXTERNAL flag is not for plain calls of the same direction.
+func proveExternal() {
+	used := func(e *env) (ev core.Handle) {
+		e.ok(e.th.CreateEventExWithFlag(&ev, abi.EventSync))
+		return ev
+	}
+	prove("aclrtRecordEvent", 6, func(e *env) *core.Error {
+		ev := used(e)
+		e.ok(e.th.RecordEventWithFlag(ev, e.begin(relaxed), 1))
+		e.want(e.th.RecordEventWithFlag(ev, e.stream(), 0), abi.ErrRTParamInvalid)
+		return e.th.RecordEvent(ev, e.stream())
+	})
+	prove("aclrtStreamWaitEvent", 7, func(e *env) *core.Error {
+		ev := used(e)
+		e.ok(e.th.StreamWaitEventWithFlag(e.begin(relaxed), ev, 0, 1))
+		e.want(e.th.StreamWaitEventWithFlag(e.stream(), ev, 0, 0), abi.ErrRTParamInvalid)
+		return e.th.StreamWaitEvent(e.stream(), ev)
+	})
 }
 
 // proveGroupOfKernels: a task group whose kernels are replaced.

@@ -334,6 +334,22 @@ func (e *Event) State() driver.Flag { return e.state }
 // Is reports whether the event was made with a flag.
 func (e *Event) Is(flag uint32) bool { return e.is(flag) }
 
+// NewRecord makes a record that a model is to carry out in an execution on s, and the operation that does. Queued makes
+// it the latest one.
+func (e *Event) NewRecord(s *Stream, tag driver.Tag) (EventRecord, driver.Op) {
+	d := s.Context.Device
+	r := EventRecord{Number: e.begin(), Flag: s.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
+		frees: s.freesNow()}
+	return r, driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: droppedRecord{d, d.abortions.Load()}}
+}
+
+// Publish notes that the event takes part in a model with the EXTERNAL flag, Published reports it.
+func (e *Event) Publish()        { e.published.Store(true) }
+func (e *Event) Published() bool { return e.published.Load() }
+
+// Latest is the flag of the latest record; nil if there is none, or it was reset.
+func (e *Event) Latest() driver.Flag { return e.last().Flag }
+
 // HasRecord reports whether the event was ever recorded outside captures.
 func (e *Event) HasRecord() bool { return e.last().Number > 0 }
 

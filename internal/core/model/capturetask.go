@@ -114,7 +114,10 @@ func (l *lane) append(t *core.Thread, k modelTask) {
 }
 
 // Record implements core.Lane.
-func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) (bool, *core.Error) {
+	if external {
+		return l.external(api, t, e, true)
+	}
 	if e.IsEx() && !e.Is(abi.EventSync) {
 		return true, nil // nobody could wait for it
 	}
@@ -178,7 +181,10 @@ func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Err
 }
 
 // Wait implements core.Lane: a wait for an event that is in no capture.
-func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (bool, *core.Error) {
+	if external {
+		return l.external(api, t, e, false)
+	}
 	s := l.user
 	switch {
 	case e.IsEx() && e.HasRecord():

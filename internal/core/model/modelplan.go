@@ -42,7 +42,7 @@ func (m *Model) compile() {
 	p := &plan{}
 	m.findRegions(p)
 	for i := range m.tasks {
-		if k := m.tasks[i].more; k != nil && k.kind == waitTask && !k.off {
+		if k := m.tasks[i].more; k != nil && (k.kind == waitTask || k.kind == externalTask) && !k.off {
 			m.compileLanes(p)
 			m.plan = p
 			return

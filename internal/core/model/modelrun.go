@@ -88,9 +88,16 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	r.self = r
 	dropped := s.Dropped()
 	tag := s.NextTag(t)
+	r.bound = m.bind(s, tag)
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
+	for i, x := range m.externals {
+		if x.record {
+			s.Part(tag, r.bound.ops[i]) // if the execution did not get there
+		}
+	}
 	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+	m.publish(r.bound)
 }
 
 // run is one execution of a model that has lanes. Its tasks go to the queues of the hidden streams, and the stream it
@@ -98,6 +105,7 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 type run struct {
 	m       *Model
 	self    core.Execution
+	bound   bound // immutable
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
 }
@@ -163,15 +171,18 @@ func (r *run) submit(l *lane, items []item, round uint64) {
 			continue
 		}
 		v := &r.m.tasks[it.task]
-		op := r.m.again(v.more, round)
+		op := r.again(v.more, round)
 		op.Tag = driver.Tag{Task: v.number}
 		q.Submit(op)
 	}
 }
 
 // again is the operation of a task for an execution. mu is held for kernels, which a task group changes at any time.
-func (m *Model) again(k *taskMore, round uint64) driver.Op {
+func (r *run) again(k *taskMore, round uint64) driver.Op {
+	m := r.m
 	switch k.kind {
+	case externalTask:
+		return r.bound.op(k.place)
 	case recordTask:
 		e := &k.record.gate
 		return driver.Op{Kind: driver.OpFunc, Fn: func() { e.set(round) }}

@@ -162,6 +162,11 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	typ := m.typeOf(i)
+	if k := m.tasks[i].more; k != nil && k.kind == externalTask {
+		*params = abi.MdlRITaskParams{}
+		m.externals[k.place].params(params)
+		return nil
+	}
 	if typ == abi.ModelRiTaskDefault {
 		return core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read", i, m.id)
 	}
