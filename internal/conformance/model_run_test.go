@@ -240,6 +240,26 @@ func changeProofs() {
 	prove("aclmdlRITaskSetParams", 9, spoiled(func(e *env, task core.Handle) *core.Error {
 		return model.MdlRITaskSetParams(e.th, task, &abi.MdlRITaskParams{Type: abi.ModelRiTaskKernel})
 	}))
+	kernelSpoils := func(change func(p *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams)) func(e *env) *core.Error {
+		return func(e *env) *core.Error {
+			m, task := e.kernelTask()
+			var p abi.MdlRITaskParams
+			e.ok(model.MdlRITaskGetParams(e.th, task, &p))
+			change(&p, p.Union.KernelTaskParams())
+			err := model.MdlRITaskSetParams(e.th, task, &p)
+			e.want(model.MdlRIExecuteAsync(e.th, m, 0), abi.ErrRTModelExecute)
+			return err
+		}
+	}
+	prove("aclmdlRITaskSetParams", 10, kernelSpoils(func(p *abi.MdlRITaskParams, _ *abi.MdlRIKernelTaskParams) {
+		p.TaskGrp = 1
+	}))
+	prove("aclmdlRITaskSetParams", 11, kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
+		k.FuncHandle = uintptr(garbage)
+	}))
+	prove("aclmdlRITaskSetParams", 12, kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
+		k.ArgsSize = 0
+	}))
 	prove("aclmdlRITaskSetParams", 13, func(e *env) *core.Error {
 		_, task := e.copyTask()
 		return model.MdlRITaskSetParams(e.th, task, write(e, e.device(64)))

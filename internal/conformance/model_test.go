@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
@@ -89,6 +91,21 @@ func (e *env) valueTask() (m, task core.Handle) {
 	e.Helper()
 	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
 	return m, e.tasksOf(m)[0]
+}
+
+// kernelTask is a model with one kernel, and that task.
+func (e *env) kernelTask() (m, task core.Handle) {
+	e.Helper()
+	f, p := e.kernel("times"), e.words(1, 1)
+	m = e.capturing(func(s core.Handle) { e.launchTimes(f, p, s) })
+	return m, e.tasksOf(m)[0]
+}
+
+// launchTimes launches a kernel that multiplies one word by 3.
+func (e *env) launchTimes(f core.Handle, p core.Addr, s core.Handle) {
+	e.Helper()
+	args := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p)), 1)
+	e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, s, nil, core.AddrOf(args), uint64(len(args)), nil, 0))
 }
 
 // copyTask is a model with one copy, and its task.
@@ -439,4 +456,6 @@ func groupProofs() {
 		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
 		return model.MdlRICaptureTaskUpdateEnd(e.th, s)
 	})
+	proveGroupOfKernels()
+	proveExternal()
 }

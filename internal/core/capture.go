@@ -19,8 +19,8 @@ type Lane interface {
 	Keep(t *Thread, k *Task) bool
 	KeepCopy(t *Thread, dst, src Addr, n uint64) bool
 
-	// Admits refuses a task that the capture does not take at the moment.
-	Admits(api string, t *Thread) *Error
+	// Admits refuses a task that the capture does not take at the moment. kernel is a kernel on an AI Core.
+	Admits(api string, t *Thread, kernel bool) *Error
 
 	// Record, Reset and Wait make a record of an event, a reset of it or a wait for it a task of the model. The first
 	// result is false if the stream has left the capture meanwhile.
@@ -44,6 +44,15 @@ type Joiner interface {
 type CaptureRecord struct {
 	By     Joiner
 	Record any // what By knows of it
+}
+
+// Updater is a group of kernels of a model that launches on a stream replace.
+type Updater interface {
+	// Refuses is the error of a task on the stream that is no kernel of the kinds a group may have.
+	Refuses(api string) *Error
+
+	// Replace makes a launch on s one of the group. It owns the launch, whatever it returns.
+	Replace(api string, t *Thread, s *Stream, l *driver.Launch) *Error
 }
 
 // Execution is a model that runs. A stream that waits for it stops it when its own work is dropped.
@@ -72,6 +81,32 @@ func (s *Stream) EnterCapture(l *Lane) bool { return s.lane.CompareAndSwap(nil, 
 
 // LeaveCapture ends the stream's part in a capture.
 func (s *Stream) LeaveCapture(l *Lane) { s.lane.CompareAndSwap(l, nil) }
+
+// BeginUpdate makes launches on the stream replacements; false if they are already.
+func (s *Stream) BeginUpdate(u *Updater) bool { return s.updater.CompareAndSwap(nil, u) }
+
+// EndUpdate ends that, and returns the group; nil if there is none.
+func (s *Stream) EndUpdate() Updater { return updaterIn(s.updater.Swap(nil)) }
+
+// Updater returns the group that launches on the stream replace, or nil.
+func (s *Stream) Updater() Updater { return updaterIn(s.updater.Load()) }
+
+func updaterIn(p *Updater) Updater {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// AdmitKernel is Admit for a kernel on an AI Core.
+func (s *Stream) AdmitKernel(api string) *Error {
+	if l := s.Lane(); l != nil {
+		if err := l.Admits(api, nil, true); err != nil {
+			return err
+		}
+	}
+	return s.working(api)
+}
 
 // keepTask is Lane.Keep. It is a function of its own so that only captured tasks are moved to the heap.
 //
@@ -301,6 +336,22 @@ func (e *Event) State() driver.Flag { return e.state }
 
 // Is reports whether the event was made with a flag.
 func (e *Event) Is(flag uint32) bool { return e.is(flag) }
+
+// NewRecord makes a record that a model is to carry out in an execution on s, and the operation that does. Queued makes
+// it the latest one.
+func (e *Event) NewRecord(s *Stream, tag driver.Tag) (EventRecord, driver.Op) {
+	d := s.Context.Device
+	r := EventRecord{Number: e.begin(), Flag: s.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
+		frees: s.freesNow()}
+	return r, driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: droppedRecord{d, d.abortions.Load()}}
+}
+
+// Publish notes that the event takes part in a model with the EXTERNAL flag, Published reports it.
+func (e *Event) Publish()        { e.published.Store(true) }
+func (e *Event) Published() bool { return e.published.Load() }
+
+// Latest is the flag of the latest record; nil if there is none, or it was reset.
+func (e *Event) Latest() driver.Flag { return e.last().Flag }
 
 // HasRecord reports whether the event was ever recorded outside captures.
 func (e *Event) HasRecord() bool { return e.last().Number > 0 }

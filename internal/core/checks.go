@@ -304,6 +304,9 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC and the stream is being captured")
 		return
 	}
+	if err = t.recordedExternally(api, theEvent); err != nil { // 6
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 7
 		err = NoCurrentContext(api)
 		return
@@ -592,6 +595,9 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 	}
 	if !theEvent.IsWaitable() { // 6
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+		return
+	}
+	if err = t.waitedExternally(api, theEvent); err != nil { // 7
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 8

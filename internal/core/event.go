@@ -40,6 +40,11 @@ type Event struct {
 	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
 
 	waitedFor atomic.Bool // by a stream, with the default flag
+	recorded  atomic.Bool // with the default flag
+
+	externalRecord atomic.Bool // it was recorded with ACL_EVENT_RECORD_EXTERNAL
+	published      atomic.Bool // it took part in a model with one of these
+	externalWait   atomic.Bool // it was waited for with ACL_EVENT_WAIT_EXTERNAL
 
 	mu     sync.Mutex
 	id     uint32        // guarded by mu; 0: none yet
@@ -222,13 +227,24 @@ func (t *Thread) RecordEvent(event, stream Handle) *Error {
 	return t.record("aclrtRecordEvent", e, s)
 }
 
-// RecordEventWithFlag is aclrtRecordEventWithFlag. Without captures only the default flag gets to the end.
+// RecordEventWithFlag is aclrtRecordEventWithFlag. With the external flag the record is a place in a model, which each
+// execution fills.
 func (t *Thread) RecordEventWithFlag(event, stream Handle, flag uint32) *Error {
 	e, s, _, err := t.checkRecordEventWithFlag(event, stream, flag)
 	if err != nil {
 		return err
 	}
-	return t.record("aclrtRecordEventWithFlag", e, s)
+	const api = "aclrtRecordEventWithFlag"
+	if flag != externalFlag {
+		return t.record(api, e, s)
+	}
+	e.externalRecord.Store(true)
+	if l := s.Lane(); l != nil {
+		if done, err := l.Record(api, t, e, true); done {
+			return err
+		}
+	}
+	return t.externalOutside(api, s, flag) // the capture has ended meanwhile
 }
 
 // externalFlag is ACL_EVENT_RECORD_EXTERNAL and ACL_EVENT_WAIT_EXTERNAL.
@@ -245,15 +261,26 @@ func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
 
 // recordedOtherwise refuses an external record of an event that has others.
 func (t *Thread) recordedOtherwise(api string, e *Event, flag uint32) *Error {
-	if flag == externalFlag && e.last().Number > 0 {
+	if flag == externalFlag && e.recorded.Load() {
 		return Refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
+	}
+	if flag != externalFlag {
+		return t.recordedExternally(api, e)
+	}
+	return nil
+}
+
+// recordedExternally refuses a record of an event that has external ones.
+func (t *Thread) recordedExternally(api string, e *Event) *Error {
+	if e.externalRecord.Load() {
+		return Refused(api, "event", "was recorded before with ACL_EVENT_RECORD_EXTERNAL; the two do not mix")
 	}
 	return nil
 }
 
 // externalOutside refuses an external record or wait outside captures.
 func (t *Thread) externalOutside(api string, s *Stream, flag uint32) *Error {
-	if flag == externalFlag {
+	if flag == externalFlag && !s.IsCaptured() {
 		return Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
 	}
 	return nil
@@ -283,6 +310,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 			return err
 		}
 	}
+	e.recorded.Store(true)
 	c := s.Context
 	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before admit: an abort that starts later counts
 	if !e.Hold() {

@@ -27,19 +27,39 @@ func (t *Thread) StreamWaitEventWithTimeout(stream, event Handle, timeout int32)
 	return t.waitEvent("aclrtStreamWaitEventWithTimeout", e, s, time.Duration(timeout)*time.Second)
 }
 
-// StreamWaitEventWithFlag is aclrtStreamWaitEventWithFlag. Without captures only the default flag gets to the end.
+// StreamWaitEventWithFlag is aclrtStreamWaitEventWithFlag. With the external flag the wait is a place in a model, which
+// each execution fills.
 func (t *Thread) StreamWaitEventWithFlag(stream, event Handle, timeout, flag uint32) *Error {
+	const api = "aclrtStreamWaitEventWithFlag"
 	s, e, _, err := t.checkStreamWaitEventWithFlag(stream, event, timeout, flag)
 	if err != nil {
 		return err
 	}
-	return t.waitEvent("aclrtStreamWaitEventWithFlag", e, s, time.Duration(timeout)*time.Second)
+	if flag == externalFlag {
+		e.externalWait.Store(true)
+		if done, err := t.waitCaptured(api, e, s, true); done {
+			return err
+		}
+		return t.externalOutside(api, s, flag) // the capture has ended meanwhile
+	}
+	return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
 }
 
 // waitedOtherwise refuses an external wait for an event that has others.
 func (t *Thread) waitedOtherwise(api string, e *Event, flag uint32) *Error {
 	if flag == externalFlag && e.waitedFor.Load() {
 		return Refused(api, "flag", "the event was waited for before with ACL_EVENT_WAIT_DEFAULT; the two do not mix")
+	}
+	if flag != externalFlag {
+		return t.waitedExternally(api, e)
+	}
+	return nil
+}
+
+// waitedExternally refuses a wait for an event that has external ones.
+func (t *Thread) waitedExternally(api string, e *Event) *Error {
+	if e.externalWait.Load() {
+		return Refused(api, "event", "was waited for before with ACL_EVENT_WAIT_EXTERNAL; the two do not mix")
 	}
 	return nil
 }

@@ -17,6 +17,12 @@ type KernelTask interface {
 	// FailureCode is the code of a failure.
 	FailureCode(f driver.KernelFailure) abi.Code
 
+	// OnCPU reports whether the kernel runs on a CPU of the device.
+	OnCPU() bool
+
+	// Kind is the kind of kernel, as prints of models spell it.
+	Kind() string
+
 	// Failed is what the program can find out about the kernel. It is called before the launch is over.
 	Failed() FailedKernel
 }

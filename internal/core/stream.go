@@ -35,6 +35,7 @@ type Stream struct {
 	Limits   coreLimits
 
 	execution atomic.Pointer[Execution] // that it waits for
+	updater   atomic.Pointer[Updater]   // that its launches change; else nil
 	owner     HiddenOwner               // immutable; not nil: it is hidden
 
 	mu           sync.Mutex
@@ -207,10 +208,18 @@ func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
 // Admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
 func (s *Stream) Admit(api string) *Error {
 	if l := s.Lane(); l != nil {
-		if err := l.Admits(api, nil); err != nil {
+		if err := l.Admits(api, nil, false); err != nil {
 			return err
 		}
 	}
+	if u := s.Updater(); u != nil {
+		return u.Refuses(api)
+	}
+	return s.working(api)
+}
+
+// working refuses tasks while the device aborts, and after a failure stopped the context.
+func (s *Stream) working(api string) *Error {
 	if s.Context.Device.aborting.Load() {
 		return Fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", s.Context.Device.User)
 	}

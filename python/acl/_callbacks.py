@@ -3,7 +3,9 @@
 One C function serves all launches: it gets a number and finds what to call under it. So a launch leaves nothing behind, and
 C never holds an address of something that Python may free.
 
-A launch is forgotten when it has run. One that never will (its stream was aborted or destroyed, its thread unsubscribed) is
+A launch into a stream that is captured runs at each execution of the model, and is forgotten when the model is destroyed.
+
+Any other launch is forgotten when it has run. One that never will (its stream was aborted or destroyed, its thread unsubscribed) is
 forgotten when a later launch of the same stream runs, because a stream keeps the order; and, since a stream that is gone
 runs nothing more, by a look at the streams whenever the number of launches has doubled. A thread that the first launch
 starts does that.
@@ -50,16 +52,20 @@ _aclrtSetCurrentContext = _c("aclrtSetCurrentContext", c_void_p)
 _aclrtStreamQuery = _c("aclrtStreamQuery", c_void_p, POINTER(c_int))
 _aclrtStreamAbort = _c("aclrtStreamAbort", c_void_p)
 _aclrtDestroyStreamForce = _c("aclrtDestroyStreamForce", c_void_p)
+_aclmdlRICaptureGetInfo = _c("aclmdlRICaptureGetInfo", c_void_p, POINTER(c_int), POINTER(c_void_p))
+_aclmdlRIDestroyRegisterCallback = _c("aclmdlRIDestroyRegisterCallback", c_void_p, _DATA_FUNCTION, c_void_p)
+_aclmdlRIAbort = _c("aclmdlRIAbort", c_void_p)
 
 
 class _Launch:
     """A function that is given to a stream."""
 
-    __slots__ = ("number", "path", "function", "data", "stream", "context", "begun", "accepted")
+    __slots__ = ("number", "path", "function", "data", "stream", "context", "begun", "accepted", "model")
 
     def __init__(self, path, function, data):
         self.path, self.function, self.data = path, function, data
         self.accepted = None  # when the runtime had it, in ticks; stream and context are known from then on
+        self.model = None  # the model that it is a task of
 
 
 class _Launches:
@@ -74,6 +80,7 @@ class _Launches:
         self.lock = threading.RLock()  # a signal handler may launch something, too
         self.ticks = itertools.count(1)
         self.by_number = {}
+        self.by_model = {}  # model: its launches; they run as often as it does
         self.by_stream = {}  # stream: {number: launch}; those the runtime has, oldest first
         self.look_at = self.LEAST  # look at the streams when there are so many
         self.running = 0
@@ -112,12 +119,30 @@ class _Launches:
         """Takes out the launch that is to run now, None if it was dropped, and what is forgotten with it."""
         with self.lock:
             launch = self.by_number.get(number)
-            if launch is None:
+            if launch is None or launch.model and self.closed:
                 return None, []
-            self.drop(launch)
-            older = self._take_older(launch)
+            older = []
+            if not launch.model:
+                self.drop(launch)
+                older = self._take_older(launch)
             self.running += 1
             return launch, older
+
+    def keep(self, launch, model, context):
+        """Makes a launch a task of a model. True for the first one of the model."""
+        with self.lock:
+            launch.model, launch.context = model, context
+            first = model not in self.by_model
+            self.by_model.setdefault(model, []).append(launch)
+            return first
+
+    def forget(self, model):
+        """Takes out the launches of a model, and returns them."""
+        with self.lock:
+            gone = self.by_model.pop(model, [])
+            for launch in gone:
+                self.by_number.pop(launch.number, None)
+            return gone
 
     def drop(self, launch):
         """Takes a launch out."""
@@ -154,6 +179,9 @@ class _Launches:
             for stream, context in {launch.stream: launch.context for launch in self.left()}.items():
                 if _aclrtSetCurrentContext(context) == 0 and _aclrtStreamAbort(stream) != 0:
                     _aclrtDestroyStreamForce(stream)
+            for model, launches in list(self.by_model.items()):
+                if _aclrtSetCurrentContext(launches[0].context) == 0:
+                    _aclmdlRIAbort(model)
         self.given_up.set()
 
     def look(self):
@@ -204,6 +232,12 @@ def _run_number(number):
 _run = _DATA_FUNCTION(set_runner(_run_number) if set_runner else _run_number)
 
 
+@_DATA_FUNCTION
+def _forget_model(model):
+    """What the runtime calls when a model goes."""
+    _launches.forget(model)
+
+
 def _call(path, function, *arguments):
     """Calls a function of the program. What it raises is reported and not passed on: nothing could catch it."""
     try:
@@ -251,6 +285,14 @@ def _launch(path, function, data, stream, submit):
         return ret
     context, actual = c_void_p(), c_void_p(stream)
     _aclrtGetCurrentContext(byref(context))
+    if stream:  # a default stream is never captured
+        status, model = c_int(), c_void_p()
+        with _checking.unjudged():
+            found = _aclmdlRICaptureGetInfo(stream, byref(status), byref(model)) == 0
+        if found and status.value:
+            if _launches.keep(launch, model.value, context.value):
+                _aclmdlRIDestroyRegisterCallback(model, _forget_model, model)
+            return 0
     if not stream:
         _aclrtCtxGetCurrentDefaultStream(byref(actual))
     _launches.accept(launch, actual.value, context.value)
@@ -385,7 +427,7 @@ def _close():
     if _on_exception is not None:
         _aclrtSetExceptionInfoCallback(_DATA_FUNCTION())
     _wait_for_progress(lambda: launches.running + sum(launch.path == _HOST_FUNC for launch in launches.left()))
-    if launches.left():
+    if launches.left() or launches.by_model:
         launches.giving_up = True
         launches.wake.set()
         # An abort drops what has not begun and then waits for what runs, perhaps for ever. Nobody waits for that here.

@@ -3057,6 +3057,53 @@ static PyObject *rt_mdl_ri_debug_print(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.mdl_ri_task_get_type(task) -> (type, ret) */
+static PyObject *rt_mdl_ri_task_get_type(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"task", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_task_get_type", params, 1, args, a))
+		return NULL;
+	aclmdlRITaskType r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRITaskGetType((aclmdlRITask)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_task_get_seq_id(task) -> (id, ret) */
+static PyObject *rt_mdl_ri_task_get_seq_id(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"task", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_task_get_seq_id", params, 1, args, a))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRITaskGetSeqId((aclmdlRITask)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_task_disable(task) -> ret */
+static PyObject *rt_mdl_ri_task_disable(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"task", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_task_disable", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRITaskDisable((aclmdlRITask)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.mdl_ri_update(model_ri) -> ret */
 static PyObject *rt_mdl_ri_update(PyObject *self, PyObject *args)
 {
@@ -4166,6 +4213,12 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_get_id($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_get_id(model_ri) -> (model_ri_id, ret)\n\nGives the number of the model.\n\nIn C: aclmdlRIGetId. pyACL has no such function."},
 	{"mdl_ri_debug_print", rt_mdl_ri_debug_print, METH_VARARGS,
 	 "mdl_ri_debug_print($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_debug_print(model_ri) -> ret\n\nWrites streams, tasks and task groups of a model to the log.\n\nIn C: aclmdlRIDebugPrint. pyACL has no such function."},
+	{"mdl_ri_task_get_type", rt_mdl_ri_task_get_type, METH_VARARGS,
+	 "mdl_ri_task_get_type($module, task, /)\n--\n\nacl.rt.mdl_ri_task_get_type(task) -> (type, ret)\n\nGives the kind of a task.\n\nIn C: aclmdlRITaskGetType. pyACL has no such function."},
+	{"mdl_ri_task_get_seq_id", rt_mdl_ri_task_get_seq_id, METH_VARARGS,
+	 "mdl_ri_task_get_seq_id($module, task, /)\n--\n\nacl.rt.mdl_ri_task_get_seq_id(task) -> (id, ret)\n\nGives the position of a task in the order of capture.\n\nIn C: aclmdlRITaskGetSeqId. pyACL has no such function."},
+	{"mdl_ri_task_disable", rt_mdl_ri_task_disable, METH_VARARGS,
+	 "mdl_ri_task_disable($module, task, /)\n--\n\nacl.rt.mdl_ri_task_disable(task) -> ret\n\nTurns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate.\n\nIn C: aclmdlRITaskDisable. pyACL has no such function."},
 	{"mdl_ri_update", rt_mdl_ri_update, METH_VARARGS,
 	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
 	{"create_binary", rt_create_binary, METH_VARARGS,
@@ -4267,5 +4320,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xD7E1DE82u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x3501E414u);
 }

@@ -80,10 +80,10 @@ implementation, _plain, set_runner = _choose()
 
 def functions(module):
     """The functions of a module by name."""
-    from . import _batch, _callbacks, _kernels, _memory, _sharing, _special, _tasks
+    from . import _batch, _callbacks, _kernels, _memory, _models, _sharing, _special, _tasks
 
     by_hand = {}
-    for written in (_batch, _callbacks, _kernels, _memory, _sharing, _special, _tasks):
+    for written in (_batch, _callbacks, _kernels, _memory, _models, _sharing, _special, _tasks):
         by_hand.update(vars(written))
     found = {}
     for form in _forms.FORMS:

@@ -9,6 +9,7 @@ import time
 import unittest
 import weakref
 
+import acl
 from acl import _callbacks, _library, rt, util
 from support import HANG, DeviceCase, run_program
 
@@ -84,6 +85,31 @@ class TestHostFunctions(CallbackCase):
         self.ok(rt.synchronize_stream(0))
         self.assertEqual(["default"], seen)
         self.no_launches_left()
+
+    def test_captured(self):
+        """A function that is captured runs at each execution of the model, and is freed with the model."""
+        stream, seen = self.ok(rt.create_stream()), []
+
+        def function(data):
+            seen.append(data)
+
+        alive = weakref.ref(function)
+        self.ok(rt.mdl_ri_capture_begin(stream, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+        self.ok(rt.launch_host_func(stream, function, 1))
+        self.ok(rt.launch_host_func(stream, seen.append, 2))
+        model = self.ok(rt.mdl_ri_capture_end(stream))
+        del function
+        self.assertEqual(seen, [])
+        for _ in range(3):
+            self.ok(rt.mdl_ri_execute_async(model, stream))
+        self.ok(rt.launch_host_func(stream, seen.append, 3))
+        self.ok(rt.synchronize_stream(stream))
+        self.assertEqual(seen, [1, 2, 1, 2, 1, 2, 3])
+        self.assertIsNotNone(alive())
+        self.ok(rt.mdl_ri_destroy(model))
+        gc.collect()
+        self.assertIsNone(alive())
+        self.ok(rt.destroy_stream(stream))
 
     def test_the_argument_is_the_object_itself(self):
         stream, thing, seen = self.stream(), Thing(), []

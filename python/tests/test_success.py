@@ -4,6 +4,7 @@ Those that not every driver has are in test_memory.
 """
 
 import ctypes
+import json
 import os
 import sys
 import tempfile
@@ -250,6 +251,8 @@ def events(call, s):
 def models(call, dev, host, s):
     call("acl.rt.mdl_ri_capture_begin", s, acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)
     call("acl.rt.memcpy_async", dev, 64, host, 64, H2D, s)
+    event = call("acl.rt.create_event_ex_with_flag", acl.ACL_EVENT_SYNC)
+    call("acl.rt.record_event", event, s)
     call("acl.rt.mdl_ri_capture_task_grp_begin", s)
     group = call("acl.rt.mdl_ri_capture_task_grp_end", s)
     model = call("acl.rt.mdl_ri_capture_end", s)
@@ -257,7 +260,20 @@ def models(call, dev, host, s):
     call("acl.rt.mdl_ri_capture_task_update_end", s)
     same(call("acl.rt.mdl_ri_get_id", model) > 0, True)
     call("acl.rt.mdl_ri_debug_print", model)
+    call("acl.rt.mdl_ri_set_name", model, "step")
+    same(call("acl.rt.mdl_ri_get_name", model), "step")
+    streams = call("acl.rt.mdl_ri_get_streams", model)
+    tasks = call("acl.rt.mdl_ri_get_tasks_by_stream", streams[0])
+    same((len(streams), call("acl.rt.mdl_ri_task_get_type", tasks[0])), (1, acl.ACL_MODEL_RI_TASK_DEFAULT))
+    same([call("acl.rt.mdl_ri_task_get_seq_id", task) for task in tasks], list(range(len(tasks))))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.json")
+        call("acl.rt.mdl_ri_debug_json_print", model, path, 0)
+        with open(path) as file:
+            same(len(json.load(file)), len(tasks))
+    call("acl.rt.mdl_ri_task_disable", tasks[1])
     call("acl.rt.mdl_ri_update", model)
+    call("acl.rt.destroy_event", event)
     call("acl.rt.mdl_ri_execute_async", model, s)
     call("acl.rt.synchronize_stream", s)
     call("acl.rt.mdl_ri_abort", model)

@@ -31,7 +31,7 @@ var pyHints = map[string]pyHint{
 var pyNamed = map[string]string{
 	"[config_path]": "optional str", "fn or None": "callable or None", "fn": "callable",
 	"user_data": "object", "args": "object",
-	"key": "str", "pkg_name": "str", "msg": "str", "text": "str",
+	"key": "str", "path": "str", "pkg_name": "str", "msg": "str", "text": "str",
 	"dict": "dict", "[[data]]": "list of list",
 	"ipc_handle": "bytes", "shareable_handle": "int or bytes",
 }

@@ -32,6 +32,22 @@ func (p *pending) FailureCode(f driver.KernelFailure) abi.Code {
 	return failures[row][f]
 }
 
+// OnCPU implements core.KernelTask.
+func (p *pending) OnCPU() bool { return p.class == kernel.AICPU }
+
+// Kind implements core.KernelTask.
+func (p *pending) Kind() string {
+	switch {
+	case p.class == kernel.AICPU:
+		return "KERNEL_AICPU"
+	case p.Code[0] != 0 && p.Code[1] != 0:
+		return "KERNEL_MIX_AIC"
+	case p.class == kernel.Vector:
+		return "KERNEL_AIVEC"
+	}
+	return "KERNEL_AICORE"
+}
+
 // Failed implements core.KernelTask.
 func (p *pending) Failed() core.FailedKernel {
 	k := core.FailedKernel{Function: p.f.handle, Args: p.Args, Size: uint32(p.Size), Name: p.f.k.Name}

@@ -52,17 +52,20 @@ func (r *request) here() *core.Error {
 
 // submit queues the launch with arguments that p has, or that are in memory of the program.
 func (r *request) submit(t *core.Thread, p *pending) *core.Error {
-	if err := r.s.Admit(r.api); err != nil {
+	admit := r.s.AdmitKernel
+	if r.f.k.Type == kernel.AICPU {
+		admit = r.s.Admit
+	}
+	if err := admit(r.api); err != nil {
 		p.LaunchOver(nil)
 		return err
 	}
-	code, err := r.f.resolve(r.api, r.c)
-	if err == nil {
-		err = checkBuffer(t, r.api, r.f, r.config.dynamic)
-	}
-	if err != nil {
+	if err := r.complete(t, p); err != nil {
 		p.LaunchOver(nil)
 		return err
+	}
+	if u := r.s.Updater(); u != nil {
+		return u.Replace(r.api, t, r.s, &p.Launch)
 	}
 	if r.config.empty {
 		n := 8
@@ -73,6 +76,18 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 			r.s.Put(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() {}}, Kind: observe.Function})
 		}
 	}
+	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch}})
+}
+
+// complete makes p, which has arguments, a launch that the driver takes.
+func (r *request) complete(t *core.Thread, p *pending) *core.Error {
+	code, err := r.f.resolve(r.api, r.c)
+	if err == nil {
+		err = checkBuffer(t, r.api, r.f, r.config.dynamic)
+	}
+	if err != nil {
+		return err
+	}
 	p.f, p.class = r.f, r.f.k.Type
 	p.Module, p.Code, p.Over = code.module, code.code, p
 	p.Blocks, p.First, p.Grid, p.Threads = r.blocks, r.config.offset, r.grid, r.threads
@@ -82,7 +97,7 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 		p.Limit = process.OpLimit(t.Runtime)
 	}
 	p.Module.Hold()
-	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch}})
+	return nil
 }
 
 // per is how often each half is called per block. A mix that does not say has one call of each.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -292,45 +291,4 @@ func (m *Model) joined(api string, l *lane) *core.Error {
 		return unjoined("nobody waits for its last record")
 	}
 	return nil
-}
-
-// taskGroup is tasks that can be changed in the order of a stream. Only kernels can, and nothing launches kernels into
-// models yet: so it is empty.
-type taskGroup struct {
-	lane    *lane                       // immutable
-	updated atomic.Pointer[core.Stream] // by which it is being changed
-}
-
-// Admits refuses a task that breaks an open task group, which no task here may be in.
-func (l *lane) Admits(api string, t *core.Thread) *core.Error {
-	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch g := m.group; {
-	case g == nil || l.left:
-		return nil
-	case g.lane != l:
-		m.broke = abi.ErrStreamTaskGroupIntr
-		m.invalidate(
-			t,
-			api,
-			fmt.Sprintf(" submitted to stream %d while a task group was open on stream %d", l.user.ID, g.lane.user.ID),
-		)
-		return core.Fail(
-			api,
-			abi.ErrStreamTaskGroupIntr,
-			"stream",
-			"a task group is open on stream %d of the same capture, which is of no use now",
-			g.lane.user.ID,
-		)
-	}
-	m.broke = abi.ErrRTTaskTypeNotSupport
-	m.invalidate(t, api, " submitted a task that is no kernel to a task group")
-	return core.Fail(
-		api,
-		abi.ErrRTTaskTypeNotSupport,
-		"stream",
-		"a task group is open on stream %d, and takes kernels only; the capture is of no use now",
-		l.user.ID,
-	)
 }

@@ -54,8 +54,11 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 		if k.Order != nil && m.rt.Checked() {
 			kind = waitTask // not a step of a program: the checker is to see it
 		}
-		l.add(t, &taskMore{kind: kind, typ: typeOf(k.Kind), op: *op, touch: touchesMore(op), value: k.Value,
-			order: k.Order})
+		if m.group != nil && m.group.lane == l && op.Kind == driver.OpLaunch {
+			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
+		}
+		l.add(t, &taskMore{kind: kind, group: m.group, typ: typeOf(k), op: *op, touch: touchesMore(op),
+			value: k.Value, order: k.Order})
 	}
 	return true
 }
@@ -63,21 +66,32 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 // kindOf is what an operation is to a model.
 func kindOf(op *driver.Op) taskKind {
 	switch op.Kind {
-	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear, driver.OpLaunch:
 		return waitTask
 	}
 	return workTask
 }
 
 // typeOf is what a program sees of a task.
-func typeOf(kind observe.Kind) abi.MdlRITaskType {
-	switch kind {
+func typeOf(k *core.Task) abi.MdlRITaskType {
+	if l := k.Op.Launch; l != nil {
+		if o := kernelOf(l); o != nil && !o.OnCPU() {
+			return abi.ModelRiTaskKernel
+		}
+	}
+	switch k.Kind {
 	case observe.ValueWrite:
 		return abi.ModelRiTaskValueWrite
 	case observe.ValueWait:
 		return abi.ModelRiTaskValueWait
 	}
 	return abi.ModelRiTaskDefault
+}
+
+// kernelOf is what package launch knows of a kernel.
+func kernelOf(l *driver.Launch) core.KernelTask {
+	k, _ := l.Owner().(core.KernelTask)
+	return k
 }
 
 // touchesMore reports whether an operation may touch memory that it does not name, or is looked at by others to learn
@@ -104,11 +118,14 @@ func (l *lane) append(t *core.Thread, k modelTask) {
 }
 
 // Record implements core.Lane.
-func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) (bool, *core.Error) {
+	if external {
+		return l.external(api, t, e, true)
+	}
 	if e.IsEx() && !e.Is(abi.EventSync) {
 		return true, nil // nobody could wait for it
 	}
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -143,7 +160,7 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, _ bool) (bool, 
 
 // Reset implements core.Lane.
 func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Error) {
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -168,7 +185,10 @@ func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Err
 }
 
 // Wait implements core.Lane: a wait for an event that is in no capture.
-func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *core.Error) {
+func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (bool, *core.Error) {
+	if external {
+		return l.external(api, t, e, false)
+	}
 	s := l.user
 	switch {
 	case e.IsEx() && e.HasRecord():
@@ -190,7 +210,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, _ bool) (bool, *c
 			s.ID,
 		)
 	}
-	if err := l.Admits(api, t); err != nil {
+	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
 	m := l.model
@@ -233,7 +253,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 		return true, collide(t, api, s, l.model, m)
 	}
 	if l != nil {
-		if err := l.Admits(api, t); err != nil {
+		if err := l.Admits(api, t, false); err != nil {
 			return true, err
 		}
 	}

@@ -24,22 +24,24 @@ type Model struct {
 	runs atomic.Int32 // executions that are queued or running
 	ends func()       // immutable; ends an execution
 
-	mu       sync.Mutex
-	state    modelState           // guarded by mu
-	gone     bool                 // guarded by mu; it is destroyed
-	broke    abi.Code             // guarded by mu; what the end of a task group returns for a capture of no use
-	why      string               // guarded by mu; why the capture is invalid, or the model unusable
-	name     string               // guarded by mu
-	mode     abi.MdlRICaptureMode // guarded by mu; of the capture
-	by       *core.Thread         // guarded by mu; who began the capture
-	counted  bool                 // guarded by mu; the capture counts for its context and thread
-	lanes    []*lane              // guarded by mu; the stream where the capture began is the first
-	tasks    []modelTask          // guarded by mu while it is captured; all streams, in the order of submission
-	events   []*core.Event        // guarded by mu; that have their newest captured record here
-	destroys []destroyFunc        // guarded by mu
-	group    *taskGroup           // guarded by mu; that is open
-	groups   []*taskGroup         // guarded by mu
-	plan     *plan                // guarded by mu; once it is complete
+	mu        sync.Mutex
+	state     modelState           // guarded by mu
+	gone      bool                 // guarded by mu; it is destroyed
+	broke     abi.Code             // guarded by mu; what the end of a task group returns for a capture of no use
+	why       string               // guarded by mu; why the capture is invalid, or the model unusable
+	name      string               // guarded by mu
+	mode      abi.MdlRICaptureMode // guarded by mu; of the capture
+	by        *core.Thread         // guarded by mu; who began the capture
+	counted   bool                 // guarded by mu; the capture counts for its context and thread
+	lanes     []*lane              // guarded by mu; the stream where the capture began is the first
+	tasks     []modelTask          // guarded by mu while it is captured; all streams, in the order of submission
+	events    []*core.Event        // guarded by mu; that have their newest captured record here
+	destroys  []destroyFunc        // guarded by mu
+	group     *taskGroup           // guarded by mu; that is open
+	groups    []*taskGroup         // guarded by mu
+	retired   []*driver.Launch     // guarded by mu; replaced kernels that the execution may use
+	externals []external           // guarded by mu while it is captured
+	plan      *plan                // guarded by mu; once it is complete
 
 	running sync.Mutex // held while lanes run: one execution at a time; see run
 	current *run       // guarded by mu; what runs
@@ -98,6 +100,8 @@ type taskMore struct {
 	touch bool              // it may touch memory that op does not say
 	off   bool              // aclmdlRITaskDisable
 
+	group  *taskGroup  // of a kernel; nil: none
+	place  int         // of an external record or wait, in Model.externals
 	record *innerEvent // a record, or the record that a wait waits for
 	event  *core.Event // of the program: state events and places for external ones
 	value  core.ValueParams
@@ -108,10 +112,11 @@ type taskMore struct {
 type taskKind uint8
 
 const (
-	workTask   taskKind = iota // op, which does not wait
-	waitTask                   // op, which may wait: a gate, a flag or a function of the program
-	recordTask                 // an event of the capture is recorded
-	joinTask                   // an event of the capture is waited for
+	workTask     taskKind = iota // op, which does not wait
+	waitTask                     // op, which may wait or take long: a gate, a flag, a function of the program, a kernel
+	recordTask                   // an event of the capture is recorded
+	joinTask                     // an event of the capture is waited for
+	externalTask                 // a place that each execution fills
 	nopTask
 )
 
@@ -220,11 +225,21 @@ func (m *Model) destroy() bool {
 		l.end()
 	}
 	for i := range tasks {
-		if k := tasks[i].more; k != nil && k.op.Done != nil {
-			k.op.Done()
+		if k := tasks[i].more; k != nil {
+			k.release()
 		}
 	}
 	return true
+}
+
+// release frees what the operation of a task has.
+func (k *taskMore) release() {
+	if k.op.Done != nil {
+		k.op.Done()
+	}
+	if k.op.Launch != nil {
+		k.op.Launch.Return()
+	}
 }
 
 // end ends the stream of a lane.

@@ -39,11 +39,8 @@ func newSide(t testing.TB, th *core.Thread) *side {
 	for i := range s.dev {
 		coretest.OK(t, memory.Malloc(th, &s.dev[i], sideLen, abi.MemMallocHugeFirst))
 		coretest.OK(t, memory.MallocHost(th, &s.host[i], sideLen))
-		for j := range coretest.Bytes(s.host[i], sideLen) {
-			coretest.Bytes(s.host[i], sideLen)[j] = byte(j*7 + i*13 + j>>8)
-		}
-		coretest.OK(t, transfer.Memcpy(th, s.dev[i], sideLen, s.host[i], sideLen, abi.MemcpyHostToDevice))
 	}
+	s.begin(t)
 	for i := range s.streams {
 		coretest.OK(t, th.CreateStream(&s.streams[i]))
 	}

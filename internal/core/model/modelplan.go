@@ -42,7 +42,7 @@ func (m *Model) compile() {
 	p := &plan{}
 	m.findRegions(p)
 	for i := range m.tasks {
-		if k := m.tasks[i].more; k != nil && k.kind == waitTask && !k.off {
+		if k := m.tasks[i].more; k != nil && (k.kind == waitTask || k.kind == externalTask) && !k.off {
 			m.compileLanes(p)
 			m.plan = p
 			return
@@ -145,6 +145,10 @@ func (m *Model) findRegions(p *plan) {
 			note(i, op.Src, op.N)
 		case driver.OpFill:
 			note(i, op.Dst, op.N*uint64(op.Width))
+		case driver.OpLaunch:
+			if !op.Launch.Copied {
+				note(i, op.Launch.Args, op.Launch.Size)
+			}
 		case driver.OpCopy2D:
 			if op.Height > 0 {
 				note(i, op.Dst, (op.Height-1)*op.DstPitch+op.N)
@@ -210,6 +214,10 @@ func (m *Model) missing(api string, r *region) *core.Error {
 			switch k.op.Kind {
 			case driver.OpFill:
 				to *= uint64(k.op.Width)
+			case driver.OpLaunch:
+				if !k.op.Launch.Copied {
+					src, from = k.op.Launch.Args, k.op.Launch.Size
+				}
 			case driver.OpCopy2D:
 				to, from = (k.op.Height-1)*k.op.DstPitch+k.op.N, (k.op.Height-1)*k.op.SrcPitch+k.op.N
 			}

@@ -28,6 +28,10 @@ func (m *Model) show(i int32) shown {
 	switch {
 	case k.kind == nopTask || k.off:
 		return shown{"NOP", "NOP", 1}
+	case k.kind == externalTask && m.externals[k.place].record:
+		return shown{fmt.Sprintf("CAPTURE_RECORD_EXTERNAL_%d", k.event.ID()), "CAPTURE_RECORD_EXTERNAL", 5}
+	case k.kind == externalTask:
+		return shown{fmt.Sprintf("CAPTURE_WAIT_EXTERNAL_%d", k.event.ID()), "CAPTURE_WAIT_EXTERNAL", 15}
 	case k.kind == recordTask:
 		return shown{fmt.Sprintf("EVENT_RECORD_%d", k.record.id), "EVENT_RECORD", 5}
 	case k.kind == joinTask:
@@ -48,6 +52,11 @@ func (m *Model) show(i int32) shown {
 		return shown{fmt.Sprintf("MEM_WRITE_VALUE_%d", k.value.Addr), "MEM_WRITE_VALUE", 10}
 	case abi.ModelRiTaskValueWait:
 		return shown{fmt.Sprintf("MEM_WAIT_VALUE_%d", k.value.Addr), "MEM_WAIT_VALUE", 15}
+	}
+	if l := k.op.Launch; l != nil {
+		if o := kernelOf(l); o != nil {
+			return shown{o.Failed().Name, o.Kind(), 10}
+		}
 	}
 	kind := map[driver.OpKind]string{
 		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC",

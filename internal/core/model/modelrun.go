@@ -88,9 +88,16 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	r.self = r
 	dropped := s.Dropped()
 	tag := s.NextTag(t, nil)
+	r.bound = m.bind(s, tag)
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
+	for i, x := range m.externals {
+		if x.record {
+			s.Part(tag, r.bound.ops[i]) // if the execution did not get there
+		}
+	}
 	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+	m.publish(r.bound)
 }
 
 // run is one execution of a model that has lanes. Its tasks go to the queues of the hidden streams, and the stream it
@@ -98,6 +105,7 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 type run struct {
 	m       *Model
 	self    core.Execution
+	bound   bound // immutable
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
 }
@@ -132,7 +140,11 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 	}
 	wg.Wait()
 	s.EndExecution(&r.self)
-	core.Locked(&m.mu, func() { m.current = nil })
+	var retired []*driver.Launch
+	core.Locked(&m.mu, func() { m.current, retired, m.retired = nil, m.retired, nil })
+	for _, l := range retired {
+		l.Return()
+	}
 	if r.stopped.Load() {
 		for _, l := range lanes {
 			l.own.Reopen()
@@ -154,25 +166,36 @@ func (r *run) submit(l *lane, items []item, round uint64) {
 			continue
 		}
 		v := &r.m.tasks[it.task]
-		op, order := v.more.again(round)
+		op, order := r.again(v.more, round)
 		op.Tag = driver.Tag{Task: v.number}
 		q.Submit(op, order)
 	}
 }
 
-// again is the operation of a task for an execution, and what it signals or waits for.
-func (k *taskMore) again(round uint64) (driver.Op, *core.Order) {
+// again is the operation of a task for an execution, and what it signals or waits for. mu is held for kernels, which a
+// task group changes at any time.
+func (r *run) again(k *taskMore, round uint64) (driver.Op, *core.Order) {
+	m := r.m
 	switch k.kind {
+	case externalTask:
+		return r.bound.op(k.place), nil
 	case recordTask:
 		e := &k.record.gate
 		return driver.Op{Kind: driver.OpFunc, Fn: func() { e.set(round) }}, &k.record.order
 	case joinTask:
 		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&k.record.gate, round}}, &k.record.order
 	}
+	if k.typ == abi.ModelRiTaskKernel {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+	}
 	op := k.op
 	op.Done = nil
 	if g, ok := op.Gate.(interface{ Again() driver.Gate }); ok {
 		op.Gate = g.Again()
+	}
+	if op.Launch != nil {
+		op.Launch = op.Launch.Lend() // it stays the model's
 	}
 	return op, k.order
 }
@@ -221,7 +244,8 @@ func (f modelFailure) Unwrap() error { return f.err }
 
 // Code is that of a memory fault, or one for all other failures.
 func (f modelFailure) Code() abi.Code {
-	if code := core.TaskCode(f.err); code == core.TaskCode(driver.ErrFault) {
+	switch code := core.TaskCode(f.err); code {
+	case core.TaskCode(driver.ErrFault), abi.ErrRTDeviceMemError:
 		return code
 	}
 	return abi.ErrRTModelExecute

@@ -5,7 +5,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/signal"
+	"ropeway/internal/driver"
 )
 
 // A handle of a task is no pointer: it names the slot of its model and its place there, so that a wrong one is found to
@@ -160,12 +162,24 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	typ := m.typeOf(i)
+	if k := m.tasks[i].more; k != nil && k.kind == externalTask {
+		*params = abi.MdlRITaskParams{}
+		m.externals[k.place].params(params)
+		return nil
+	}
 	if typ == abi.ModelRiTaskDefault {
 		return core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read", i, m.id)
 	}
 	*params = abi.MdlRITaskParams{Type: typ}
 	k := m.tasks[i].more
 	switch typ {
+	case abi.ModelRiTaskKernel:
+		l, v := k.op.Launch, params.Union.KernelTaskParams()
+		v.FuncHandle, v.Args, v.ArgsSize = uintptr(kernelOf(l).Failed().Function), l.Args, l.Size
+		v.NumBlocks = l.Blocks
+		if k.group != nil {
+			params.TaskGrp = uintptr(k.group.handle)
+		}
 	case abi.ModelRiTaskValueWrite:
 		v := params.Union.ValueWriteTaskParams()
 		v.DevAddr, v.Value = k.value.Addr, k.value.Value
@@ -224,7 +238,10 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	}
 	switch params.Type {
 	case abi.ModelRiTaskKernel:
-		return m.spoil(core.Refused(api, "params", "task %d of model %d is no kernel", i, m.id))
+		if err := m.setKernel(api, t, i, params); err != nil {
+			return m.spoil(err)
+		}
+		return nil
 	case abi.ModelRiTaskValueWrite, abi.ModelRiTaskValueWait:
 	default:
 		return m.spoil(
@@ -240,6 +257,24 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	if err := m.setValue(api, t, i, params); err != nil {
 		return m.spoil(err)
 	}
+	return nil
+}
+
+// setKernel makes task i, which is a kernel, another launch. mu is held.
+func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRITaskParams) *core.Error {
+	switch {
+	case m.typeOf(i) != abi.ModelRiTaskKernel:
+		return core.Refused(api, "params", "task %d of model %d is no kernel", i, m.id)
+	case params.TaskGrp != 0:
+		return core.Refused(api, "params", "taskGrp is not NULL; it is an output of aclmdlRITaskGetParams")
+	}
+	l, err := launch.TaskOf(t, api, m.ctx, params.Union.KernelTaskParams())
+	if err != nil {
+		return err
+	}
+	k := m.tasks[i].more
+	k.release()
+	k.op, k.off = driver.Op{Kind: driver.OpLaunch, Launch: l}, false
 	return nil
 }
 
@@ -269,9 +304,7 @@ func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRIT
 	if old.kind == joinTask {
 		old.record.waits--
 	}
-	if old.op.Done != nil {
-		old.op.Done()
-	}
+	old.release()
 	return nil
 }
 
@@ -315,130 +348,6 @@ func MdlRIUpdate(t *core.Thread, modelRI core.Handle) *core.Error {
 		return nil
 	}
 	return core.Fail(api, abi.ErrRTModelUpdateFailed, "modelRI", "model %d is being captured, or a change failed", m.id)
-}
-
-// MdlRICaptureTaskGrpBegin is aclmdlRICaptureTaskGrpBegin.
-func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
-	const api = "aclmdlRICaptureTaskGrpBegin"
-	s, _, err := checkMdlRICaptureTaskGrpBegin(t, stream)
-	if err != nil {
-		return err
-	}
-	l := laneOf(s)
-	if l == nil {
-		return notCaptured(api, s)
-	}
-	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.group != nil && m.group.lane == l:
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d already", s.ID)
-	case m.group != nil:
-		m.invalidate(t, api, " opened a second task group")
-		return core.Fail(
-			api,
-			abi.ErrStreamTaskGroupIntr,
-			"stream",
-			"a task group is open on stream %d of the same capture, which is of no use now",
-			m.group.lane.user.ID,
-		)
-	}
-	m.group = &taskGroup{lane: l}
-	for range fillers(t.Runtime) {
-		l.add(t, &taskMore{kind: nopTask})
-	}
-	return nil
-}
-
-// fillers is how many empty tasks come before a task group, so that a change is seen in time.
-func fillers(rt *core.Runtime) int {
-	if rt.Product.Modern {
-		return 8
-	}
-	return 10
-}
-
-// MdlRICaptureTaskGrpEnd is aclmdlRICaptureTaskGrpEnd.
-func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Handle) *core.Error {
-	const api = "aclmdlRICaptureTaskGrpEnd"
-	s, _, err := checkMdlRICaptureTaskGrpEnd(t, stream, handle)
-	if err != nil {
-		return err
-	}
-	l := laneOf(s)
-	if l == nil {
-		return notCaptured(api, s)
-	}
-	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	g := m.group
-	if g == nil || g.lane != l {
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "no task group is open on stream %d", s.ID)
-	}
-	m.group = nil
-	if m.state == modelInvalid {
-		return core.Fail(api, m.broke, "stream", "the capture is of no use since %s", m.why)
-	}
-	m.groups = append(m.groups, g)
-	*handle = core.GroupKind.Within(m.handle, uint32(len(m.groups)))
-	return nil
-}
-
-// groupOf finds the task group that a handle names.
-func groupOf(t *core.Thread, api string, h core.Handle) (*taskGroup, *core.Error) {
-	if m, n := stateOf(t.Runtime).table.Whose(core.GroupKind, h); m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if n >= 1 && n <= uint32(len(m.groups)) {
-			return m.groups[n-1], nil
-		}
-	}
-	return nil, core.Fail(
-		api,
-		abi.ErrRTInternalError,
-		"handle",
-		"%#x is no task group, or its model was destroyed",
-		uintptr(h),
-	)
-}
-
-// MdlRICaptureTaskUpdateBegin is aclmdlRICaptureTaskUpdateBegin.
-func MdlRICaptureTaskUpdateBegin(t *core.Thread, stream, handle core.Handle) *core.Error {
-	const api = "aclmdlRICaptureTaskUpdateBegin"
-	s, _, err := checkMdlRICaptureTaskUpdateBegin(t, stream, handle)
-	if err != nil {
-		return err
-	}
-	g, err := groupOf(t, api, handle)
-	if err != nil {
-		return err
-	}
-	st := stateOf(t.Runtime)
-	if !st.update(s, g) {
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "stream %d updates a task group already", s.ID)
-	}
-	if !g.updated.CompareAndSwap(nil, s) {
-		st.updated(s)
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "handle", "another stream updates this task group")
-	}
-	return nil
-}
-
-// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd. A group that has no kernels is updated by none.
-func MdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) *core.Error {
-	const api = "aclmdlRICaptureTaskUpdateEnd"
-	s, _, err := checkMdlRICaptureTaskUpdateEnd(t, stream)
-	if err != nil {
-		return err
-	}
-	g := stateOf(t.Runtime).updated(s)
-	if g == nil {
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "stream %d updates no task group", s.ID)
-	}
-	g.updated.Store(nil)
-	return nil
 }
 
 // has reports whether an event is known to the model. mu is held.

@@ -26,14 +26,12 @@ type state struct {
 	count atomic.Uint32             // models ever made
 	sole  func(addr core.Addr) bool // immutable; whether memory has one address only
 
-	mu       sync.Mutex
-	models   map[*core.Context]map[*Model]struct{} // guarded by mu
-	updating map[*core.Stream]*taskGroup           // guarded by mu; the task group that a stream changes
+	mu     sync.Mutex
+	models map[*core.Context]map[*Model]struct{} // guarded by mu
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
-	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{},
-		updating: map[*core.Stream]*taskGroup{}}
+	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}}
 	s.table.Kind = core.ModelKind
 	return s
 })
@@ -64,7 +62,7 @@ func (s *state) add(m *Model) bool {
 	return true
 }
 
-// remove takes a model out of its context, and its task groups from the streams that change them.
+// remove takes a model out of its context.
 func (s *state) remove(m *Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,27 +70,6 @@ func (s *state) remove(m *Model) {
 	if delete(of, m); len(of) == 0 {
 		delete(s.models, m.ctx)
 	}
-	maps.DeleteFunc(s.updating, func(_ *core.Stream, g *taskGroup) bool { return g.lane.model == m })
-}
-
-// update notes that a stream changes a task group; false if it changes one already.
-func (s *state) update(on *core.Stream, g *taskGroup) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.updating[on] != nil {
-		return false
-	}
-	s.updating[on] = g
-	return true
-}
-
-// updated ends update, and returns the group; nil if there is none.
-func (s *state) updated(on *core.Stream) *taskGroup {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.updating[on]
-	delete(s.updating, on)
-	return g
 }
 
 // ContextEnding implements core.ContextEnder: the models of the context go, the oldest first.

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// A record or a wait with the EXTERNAL flag is a place of the model. At each execution, in the call, a record becomes the
+// newest one of its event, and is done when the model gets there or has ended; a wait means the newest record of its
+// event at that moment.
+
+// external is such a place.
+type external struct {
+	event  *core.Event
+	record bool
+}
+
+// external makes a record of an event, or a wait for it, a place of the model.
+func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) (bool, *core.Error) {
+	if err := l.Admits(api, t, false); err != nil {
+		return true, err
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, nil
+	}
+	for _, x := range m.externals {
+		if x.event == e {
+			return true, core.Refused(api, "event", "was used with the EXTERNAL flag in model %d before", m.id)
+		}
+	}
+	if !record && e.HasRecord() && !e.Published() {
+		return true, core.Refused(api, "event", "was recorded outside before it took part in a capture")
+	}
+	if !e.Hold() {
+		return true, core.NoEvent(api, "event", e.Handle)
+	}
+	e.Publish()
+	l.add(t, &taskMore{kind: externalTask, place: len(m.externals), event: e, op: driver.Op{Done: e.Release}})
+	m.externals = append(m.externals, external{e, record})
+	return true, nil
+}
+
+// bound is what the places of a model mean in one execution.
+type bound struct {
+	ops     []driver.Op        // by place; a wait that has nothing to wait for has no flag
+	records []core.EventRecord // by place
+}
+
+// bind fills the places for an execution on s.
+func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
+	for _, x := range m.externals { // lockcheck: a model that is ready keeps them
+		var r core.EventRecord
+		op := driver.Op{Kind: driver.OpAwait, Flag: x.event.Latest()}
+		if x.record {
+			r, op = x.event.NewRecord(s, tag)
+		}
+		b.ops, b.records = append(b.ops, op), append(b.records, r)
+	}
+	return b
+}
+
+// publish makes the records of an execution, which is queued, the newest ones of their events.
+func (m *Model) publish(b bound) {
+	for i, x := range m.externals {
+		if x.record {
+			x.event.Queued(b.records[i])
+		}
+	}
+}
+
+// op is the operation of a place.
+func (b *bound) op(place int) driver.Op {
+	if op := b.ops[place]; op.Flag != nil {
+		return op
+	}
+	return driver.Op{Kind: driver.OpFunc, Fn: func() {}}
+}
+
+// params are the parameters of a place, as a program reads them.
+func (x external) params(p *abi.MdlRITaskParams) {
+	if x.record {
+		p.Type = abi.ModelRiTaskEventRecord
+		p.Union.EventRecordTaskParams().RecordFlag = 1
+		return
+	}
+	p.Type = abi.ModelRiTaskEventWait
+	p.Union.EventWaitTaskParams().WaitFlag = 1
+}
