@@ -1,0 +1,218 @@
+package ucx
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// loopback is TCP inside this machine.
+var loopback = []Option{{"TLS", "tcp"}, {"NET_DEVICES", "lo"}}
+
+// end is a worker that remembers what it was told.
+type end struct {
+	*Worker
+	headers, data  [][]byte
+	into           []byte // where large messages go
+	refuse         bool   // large messages go nowhere
+	sent, received map[uint64]error
+	failed         map[uint64]error
+}
+
+func (e *end) Message(m *Message) {
+	e.headers = append(e.headers, bytes.Clone(m.Header))
+	if m.Data != nil {
+		e.data = append(e.data, bytes.Clone(m.Data))
+		return
+	}
+	if e.refuse {
+		return
+	}
+	if done, err := m.Receive(addr(&e.into[0]), m.Size, 5); done || err != nil {
+		e.received[5] = err
+	}
+}
+func (e *end) Sent(id uint64, err error)     { e.sent[id] = err }
+func (e *end) Received(id uint64, err error) { e.received[id] = err }
+func (e *end) Failed(id uint64, err error)   { e.failed[id] = err }
+
+// need skips a test where there is no UCX; in CI there is one.
+func need(t testing.TB) {
+	t.Helper()
+	if err := Load(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+func newEnd(t testing.TB, o []Option) *end {
+	t.Helper()
+	need(t)
+	e := &end{sent: map[uint64]error{}, received: map[uint64]error{}, failed: map[uint64]error{}}
+	w, err := New(e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Worker = w
+	t.Cleanup(w.Close)
+	return e
+}
+
+// until lets workers go on until something is true.
+func until(t testing.TB, what string, f func() bool, ends ...*end) {
+	t.Helper()
+	for begin := time.Now(); !f(); {
+		for _, e := range ends {
+			e.Progress()
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("waited in vain until ", what)
+		}
+	}
+}
+
+// TestMessages proves that headers and data arrive, small ones at once and large ones where the receiver says.
+func TestMessages(t *testing.T) {
+	a, b := newEnd(t, loopback), newEnd(t, loopback)
+	ep, err := a.Connect(b.Address(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ep.Close()
+	small := []byte("small")
+	header := []byte("header")
+	done, err := ep.Send(header, addr(&small[0]), uint64(len(small)), 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the small message was sent", func() bool { _, ok := a.sent[1]; return ok || done }, a, b)
+	until(t, "it arrived", func() bool { return len(b.data) == 1 }, a, b)
+	if string(b.headers[0]) != "header" || string(b.data[0]) != "small" {
+		t.Errorf("got %q %q", b.headers[0], b.data[0])
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	b.into = make([]byte, len(large))
+	if done, err = ep.Send(header, addr(&large[0]), uint64(len(large)), 2, true); err != nil || done {
+		t.Fatal(done, err)
+	}
+	until(t, "the large message arrived", func() bool { _, ok := b.received[5]; return ok }, a, b)
+	until(t, "it was sent", func() bool { _, ok := a.sent[2]; return ok }, a, b)
+	if !bytes.Equal(b.into, large) || a.sent[2] != nil || b.received[5] != nil {
+		t.Error("the large message is another one", a.sent[2], b.received[5])
+	}
+}
+
+// TestDropped proves that a large message which its receiver does not want ends for its sender.
+func TestDropped(t *testing.T) {
+	a, b := newEnd(t, loopback), newEnd(t, loopback)
+	b.refuse = true
+	ep, err := a.Connect(b.Address(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ep.Close()
+	large := make([]byte, 1<<20)
+	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2, true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the sender was told", func() bool { _, ok := a.sent[2]; return ok }, a, b)
+}
+
+// TestForcedClose proves that closing an endpoint ends what is in flight on it, whatever the other side does.
+func TestForcedClose(t *testing.T) {
+	a, b := newEnd(t, loopback), newEnd(t, loopback)
+	ep, err := a.Connect(b.Address(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := make([]byte, 1<<20)
+	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2, true); err != nil {
+		t.Fatal(err)
+	}
+	ep.Close()
+	until(t, "it ended", func() bool { _, ok := a.sent[2]; return ok }, a)
+	if a.sent[2] == nil {
+		t.Error("it was sent to nobody")
+	}
+	if _, err := ep.Send([]byte("h"), 0, 0, 3, false); !errors.Is(err, Canceled) {
+		t.Errorf("sending on a closed endpoint: %v", err)
+	}
+}
+
+// TestPeerGone proves that an endpoint fails when the other worker goes.
+func TestPeerGone(t *testing.T) {
+	a, b := newEnd(t, loopback), newEnd(t, loopback)
+	ep, err := a.Connect(b.Address(), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ep.Close()
+	if _, err := ep.Send([]byte("h"), 0, 0, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
+	b.Close()
+	n := uint64(10)
+	until(t, "the endpoint failed", func() bool {
+		n++
+		ep.Send([]byte("h"), 0, 0, n, false) //nolint:errcheck // it fails sooner or later
+		return a.failed[9] != nil
+	}, a)
+}
+
+// TestSleep proves that an armed worker's descriptor becomes readable when a message comes, and by Signal.
+func TestSleep(t *testing.T) {
+	a, b := newEnd(t, loopback), newEnd(t, loopback)
+	ep, err := a.Connect(b.Address(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ep.Close()
+	ep.Send([]byte("h"), 0, 0, 1, false) //nolint:errcheck // the next line tells
+	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
+	fd, err := b.FD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readable := func(ms int) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, ms)
+		return err == nil && n == 1
+	}
+	until(t, "it is idle", func() bool { return !a.Progress() && b.Arm() && !readable(0) }, a, b)
+	b.Signal()
+	if !readable(60000) {
+		t.Fatal("Signal does not wake")
+	}
+	until(t, "it is idle again", func() bool { return !a.Progress() && b.Arm() && !readable(0) }, a, b)
+	ep.Send([]byte("h"), 0, 0, 2, false) //nolint:errcheck // the next line tells
+	for begin := time.Now(); !readable(1); a.Progress() {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("a message does not wake")
+		}
+	}
+}
+
+// TestSignalsStayOurs proves that loading UCX leaves the handler of SIGSEGV to the Go runtime.
+func TestSignalsStayOurs(t *testing.T) {
+	need(t)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("a fault was no panic")
+		}
+	}()
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page[0] == 1 {
+		t.Error("a closed page was read")
+	}
+}
