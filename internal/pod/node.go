@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type Node struct {
 	port     uint16               // guarded by mu; of the listener
 	exports  map[[24]byte]*Export // guarded by mu; by secret
 	guests   map[net.Conn]bool    // guarded by mu; connections of other processes
+	unproven []net.Conn           // guarded by mu; those of them that have not shown the key, the oldest first
 	links    map[place]*link      // guarded by mu; to other processes
 	closed   bool                 // guarded by mu
 }
@@ -142,7 +144,6 @@ const (
 
 // accept takes connections until the listener is closed.
 func (n *Node) accept(l net.Listener, e *engine) {
-	unproven := make(chan struct{}, mostUnproven)
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -156,45 +157,50 @@ func (n *Node) accept(l net.Listener, e *engine) {
 			}
 			continue
 		}
-		select {
-		case unproven <- struct{}{}:
-		default: // too many that say nothing: the one that comes has to try again
-			c.Close() //nolint:errcheck // nothing was written
-			continue
-		}
 		if !n.enter(c) {
 			c.Close() //nolint:errcheck // nothing was written
-			<-unproven
 			continue
 		}
 		n.serving.Go(func() {
 			defer n.leave(c)
-			n.guest(c, e, func() { <-unproven })
+			n.guest(c, e)
 		})
 	}
 }
 
+// enter takes a connection in. Of too many that have not shown the key, the oldest has to go; and with the most guests nobody else comes in.
 func (n *Node) enter(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || len(n.guests) >= mostGuests+mostUnproven {
+	if n.closed || len(n.guests)-len(n.unproven) >= mostGuests {
 		return false
 	}
+	if len(n.unproven) >= mostUnproven {
+		n.unproven[0].Close() //nolint:errcheck // it ends its goroutine
+		n.unproven = n.unproven[1:]
+	}
 	n.guests[c] = true
+	n.unproven = append(n.unproven, c)
 	return true
+}
+
+// proven notes that a connection has shown the key.
+func (n *Node) proven(c net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unproven = slices.DeleteFunc(n.unproven, func(x net.Conn) bool { return x == c })
 }
 
 func (n *Node) leave(c net.Conn) {
 	c.Close() //nolint:errcheck // it has ended
+	n.proven(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.guests, c)
 }
 
 // guest serves one process of another server.
-func (n *Node) guest(raw net.Conn, e *engine, proven func()) {
-	done := sync.OnceFunc(proven)
-	defer done()
+func (n *Node) guest(raw net.Conn, e *engine) {
 	limit := n.config.Timeout
 	c := tls.Server(raw, n.tls)
 	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
@@ -206,7 +212,7 @@ func (n *Node) guest(raw net.Conn, e *engine, proven func()) {
 	if readFrame(c, limit, false, &hello) != nil {
 		return
 	}
-	done()
+	n.proven(raw)
 	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Token) != len(token{}) || len(hello.Worker) == 0 {
 		writeFrame(c, limit, response{Refused: wordProtocol}) //nolint:errcheck // it is refused anyway
 		return

@@ -36,6 +36,7 @@ func TestLayout(t *testing.T) {
 		"UCP_AM_HANDLER_PARAM_FIELD_CB": handlerCB, "UCP_AM_HANDLER_PARAM_FIELD_ARG": handlerArg, "UCP_AM_FLAG_WHOLE_MSG": wholeMsg,
 		"UCS_OK": statusOK, "UCS_INPROGRESS": statusInProgress, "-UCS_ERR_BUSY": -statusBusy, "-UCS_ERR_CANCELED": -statusCanceled,
 		"-UCS_ERR_LAST": -statusLast, "UCP_API_MAJOR": apiMajor,
+		"sizeof(ucs_status_t)": 1, "(ucs_status_t)-1 < 0": 1,
 	}
 	size := func(c string, size uintptr) { want["sizeof("+c+")"] = uint64(size) }
 	field := func(c, field string, offset, size uintptr) {

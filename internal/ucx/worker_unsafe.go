@@ -107,7 +107,7 @@ func New(h Handler, options []Option) (*Worker, error) {
 }
 
 func (w *Worker) open(options []Option) error {
-	if err := check("ucp_config_read", dl.CallInt(lib.ConfigRead, 0, 0, addr(&w.c.out))); err != nil {
+	if err := check("ucp_config_read", call(lib.ConfigRead, 0, 0, addr(&w.c.out))); err != nil {
 		return err
 	}
 	config := w.c.out[0]
@@ -121,21 +121,21 @@ func (w *Worker) open(options []Option) error {
 		}
 	}
 	w.c.params = params{mask: paramFeatures, features: featureAM | featureWakeup}
-	if err := check("ucp_init", dl.CallInt(lib.Init, apiMajor, apiMinor, addr(&w.c.params), config, addr(&w.c.out))); err != nil {
+	if err := check("ucp_init", call(lib.Init, apiMajor, apiMinor, addr(&w.c.params), config, addr(&w.c.out))); err != nil {
 		return err
 	}
 	w.context = w.c.out[0]
 	w.c.worker = workerParams{mask: workerThreadMode | workerEvents, threadMode: threadSerialized, events: wakeupRX | wakeupTX}
-	if err := check("ucp_worker_create", dl.CallInt(lib.WorkerCreate, w.context, addr(&w.c.worker), addr(&w.c.out))); err != nil {
+	if err := check("ucp_worker_create", call(lib.WorkerCreate, w.context, addr(&w.c.worker), addr(&w.c.out))); err != nil {
 		return err
 	}
 	w.worker = w.c.out[0]
 	w.c.attr = workerAttr{mask: workerMaxHeader}
-	if err := check("ucp_worker_query", dl.CallInt(lib.WorkerQuery, w.worker, addr(&w.c.attr))); err != nil {
+	if err := check("ucp_worker_query", call(lib.WorkerQuery, w.worker, addr(&w.c.attr))); err != nil {
 		return err
 	}
 	w.maxHeader = w.c.attr.maxHeader
-	if err := check("ucp_worker_get_address", dl.CallInt(lib.WorkerGetAddress, w.worker, addr(&w.c.out[0]), addr(&w.c.out[1]))); err != nil {
+	if err := check("ucp_worker_get_address", call(lib.WorkerGetAddress, w.worker, addr(&w.c.out[0]), addr(&w.c.out[1]))); err != nil {
 		return err
 	}
 	w.address = append([]byte(nil), view(w.c.out[0], uint64(w.c.out[1]))...)
@@ -147,7 +147,7 @@ func (w *Worker) open(options []Option) error {
 	workers[w.number] = w
 	workersMu.Unlock()
 	w.c.handler = handlerParam{mask: handlerID | handlerFlag | handlerCB | handlerArg, id: messageID, flags: wholeMsg, cb: lib.message, arg: w.id(0)}
-	return check("ucp_worker_set_am_recv_handler", dl.CallInt(lib.SetHandler, w.worker, addr(&w.c.handler)))
+	return check("ucp_worker_set_am_recv_handler", call(lib.SetHandler, w.worker, addr(&w.c.handler)))
 }
 
 func (w *Worker) id(n uint64) uintptr { return uintptr(w.number<<idBits | n&idMask) }
@@ -160,7 +160,7 @@ func (w *Worker) MaxHeader() uint64 { return w.maxHeader }
 
 // FD is a file descriptor that becomes readable when there is something to do, once Arm has returned true. It is the worker's.
 func (w *Worker) FD() (int, error) {
-	err := check("ucp_worker_get_efd", dl.CallInt(lib.WorkerGetEFD, w.worker, addr(&w.c.fd)))
+	err := check("ucp_worker_get_efd", call(lib.WorkerGetEFD, w.worker, addr(&w.c.fd)))
 	return int(w.c.fd), err
 }
 
@@ -168,7 +168,7 @@ func (w *Worker) FD() (int, error) {
 func (w *Worker) Progress() bool {
 	did := dl.CallInt(lib.WorkerProgress, w.worker) != 0
 	for r := range w.closing {
-		if dl.CallInt(lib.RequestStatus, r) != statusInProgress {
+		if call(lib.RequestStatus, r) != statusInProgress {
 			delete(w.closing, r)
 			dl.Call(lib.RequestFree, r)
 		}
@@ -177,7 +177,7 @@ func (w *Worker) Progress() bool {
 }
 
 // Arm prepares to sleep; false if there is something to do.
-func (w *Worker) Arm() bool { return dl.CallInt(lib.WorkerArm, w.worker) == statusOK }
+func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
 
 // Signal makes FD readable. Any goroutine may call it while the worker is open.
 func (w *Worker) Signal() { dl.CallInt(lib.WorkerSignal, w.worker) }
@@ -189,7 +189,7 @@ func (w *Worker) Connect(address []byte, id uint64) (*Endpoint, error) {
 		mask: epRemoteAddress | epErrMode | epErrHandler, address: addr(unsafe.SliceData(own)), errMode: errModePeer,
 		errHandler: lib.failed, errArg: w.id(id),
 	}
-	err := check("ucp_ep_create", dl.CallInt(lib.EPCreate, w.worker, addr(&w.c.ep), addr(&w.c.out)))
+	err := check("ucp_ep_create", call(lib.EPCreate, w.worker, addr(&w.c.ep), addr(&w.c.out)))
 	runtime.KeepAlive(own)
 	if err != nil {
 		return nil, err
@@ -297,21 +297,21 @@ func onMessage(arg, header, headerLen, data, dataLen, param uintptr) uintptr {
 
 func onSent(request, status, id uintptr) {
 	if w := workerOf(id); w != nil {
-		w.handler.Sent(uint64(id)&idMask, check("ucp_am_send", int32(status)))
+		w.handler.Sent(uint64(id)&idMask, check("ucp_am_send", int32(int8(status))))
 	}
 	dl.Call(lib.RequestFree, request)
 }
 
 func onReceived(request, status, _, id uintptr) {
 	if w := workerOf(id); w != nil {
-		w.handler.Received(uint64(id)&idMask, check("ucp_am_recv_data", int32(status)))
+		w.handler.Received(uint64(id)&idMask, check("ucp_am_recv_data", int32(int8(status))))
 	}
 	dl.Call(lib.RequestFree, request)
 }
 
 func onFailed(arg, _, status uintptr) {
 	if w := workerOf(arg); w != nil {
-		w.handler.Failed(uint64(arg)&idMask, check("endpoint", int32(status)))
+		w.handler.Failed(uint64(arg)&idMask, check("endpoint", int32(int8(status))))
 	}
 }
 
@@ -325,10 +325,13 @@ func statusText(s Status) string {
 	return text(dl.Call(lib.StatusString, uintptr(uint32(s))))
 }
 
+// call calls a function that returns a status, which has 8 bits.
+func call(fn uintptr, words ...uintptr) int32 { return int32(int8(dl.CallInt(fn, words...))) }
+
 // callText calls a function with words and then two texts.
 func callText(fn uintptr, name, value string, words ...uintptr) int32 {
 	n, v := append([]byte(name), 0), append([]byte(value), 0)
-	r := dl.CallInt(fn, append(words, addr(unsafe.SliceData(n)), addr(unsafe.SliceData(v)))...)
+	r := call(fn, append(words, addr(unsafe.SliceData(n)), addr(unsafe.SliceData(v)))...)
 	runtime.KeepAlive(n)
 	runtime.KeepAlive(v)
 	return r

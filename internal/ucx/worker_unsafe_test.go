@@ -109,6 +109,15 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestNoDevice proves that a worker that cannot be made is an error.
+func TestNoDevice(t *testing.T) {
+	need(t)
+	if w, err := New(&end{}, []Option{{"TLS", "tcp"}, {"NET_DEVICES", "no-such-device"}}); err == nil {
+		w.Close()
+		t.Error("a worker without a device")
+	}
+}
+
 // TestDropped proves that a large message which its receiver does not want ends for its sender.
 func TestDropped(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
