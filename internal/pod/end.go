@@ -208,7 +208,7 @@ func (x *end) begin(t *transfer) {
 // work notes that the end has something to do.
 func (x *end) work() {
 	if !x.isBusy {
-		x.isBusy, x.progress = true, x.e.now
+		x.isBusy, x.progress = true, time.Now() // the engine may have slept for long
 		x.e.busy++
 	}
 }

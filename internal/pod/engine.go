@@ -154,6 +154,7 @@ func (e *engine) run() {
 	defer close(e.over)
 	last := time.Now()
 	for {
+		e.now = time.Now()
 		did := e.take()
 		for range 64 {
 			if !e.w.Progress() {

@@ -128,7 +128,7 @@ type network struct {
 	names, devices, addresses [2]string
 }
 
-func joined(t *testing.T) *network {
+func joined(t testing.TB) *network {
 	t.Helper()
 	testenv.Need(t, "ip")
 	if os.Getuid() != 0 {

@@ -239,3 +239,24 @@ func TestWhiteList(t *testing.T) {
 		t.Errorf("another secret: %v", err)
 	}
 }
+
+// TestAfterSleep proves that the time for a copy begins with the copy, however long the engine has slept before.
+func TestAfterSleep(t *testing.T) {
+	file := podFile(t, 2, "")
+	a, b := node(t, file, 0), node(t, file, 1)
+	x, _ := export(t, a, 4096, true)
+	r, err := b.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, one, end := b.engine, []byte{1}, make(chan error, 1)
+	c := &transfer{end: r.link.end, share: r.share, write: true, segs: []Segment{{addressOf(one), 0, 1}}, done: func(err error) { end <- err }}
+	e.mu.Lock()
+	e.inbox = append(e.inbox, func() { e.now = e.now.Add(-time.Hour) })
+	e.arrived = append(e.arrived, c)
+	e.mu.Unlock()
+	e.wake()
+	if err := <-end; err != nil {
+		t.Error(err)
+	}
+}

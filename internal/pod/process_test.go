@@ -129,6 +129,8 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 					return fmt.Sprintf("%d %v", time.Since(began).Milliseconds(), err), nil
 				}
 			}
+		case "bench":
+			return measure(r, words[1:])
 		case "close":
 			return "", r.Close()
 		case "withdraw":
