@@ -118,7 +118,7 @@ func (s *slot) ended(what uint8, err error) {
 		return
 	}
 	s.waits &^= what
-	x.progress = s.e.now
+	x.moved()
 	if err != nil {
 		if s.err == nil {
 			s.err = err
@@ -210,6 +210,13 @@ func (x *end) work() {
 	if !x.isBusy {
 		x.isBusy, x.progress = true, time.Now() // the engine may have slept for long
 		x.e.busy++
+	}
+}
+
+// moved notes that something came or went.
+func (x *end) moved() {
+	if x.e.now.After(x.progress) {
+		x.progress = x.e.now
 	}
 }
 

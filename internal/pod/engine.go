@@ -301,7 +301,7 @@ func (e *engine) Message(m *ucx.Message) {
 	if x == nil {
 		return // of a link that has ended, or of somebody who does not know a token
 	}
-	x.progress = e.now
+	x.moved()
 	switch h.kind {
 	case kAck, kData:
 		x.answer(&h, m)
