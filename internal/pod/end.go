@@ -262,6 +262,11 @@ func (x *end) request(t *transfer) {
 		t.at += h.length
 		t.skip()
 		if t.write {
+			if err := probe(place, h.length, false); err != nil {
+				s.waits = waitSent // nothing is sent
+				s.ended(waitSent, err)
+				return
+			}
 			h.kind = kWrite
 			s.send(&h, place, h.length, true)
 		} else {
@@ -372,6 +377,10 @@ func (x *end) answer(h *header, m *ucx.Message) {
 			return
 		}
 		if m.Data == nil {
+			if err := probe(s.local(0), n, true); err != nil {
+				s.ended(waitAnswer, err)
+				return
+			}
 			s.waits = s.waits&^waitAnswer | waitReceived
 			done, err := m.Receive(s.local(0), n, s.index)
 			if done || err != nil {

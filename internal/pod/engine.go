@@ -22,6 +22,7 @@ var (
 	ErrUnknown    = errors.New("pod: the other server does not export it, or no longer")
 	ErrNotAllowed = errors.New("pod: the other server has not named this process")
 	ErrRange      = errors.New("pod: the range is not inside the exported memory")
+	ErrFault      = errors.New("pod: memory of this process is not there")
 	ErrClosed     = errors.New("pod: closed")
 )
 

@@ -3,12 +3,12 @@ package pod
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"ropeway/internal/driver/parts"
 	"ropeway/internal/memcopy"
 )
 
@@ -28,13 +28,39 @@ func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 
 // load copies memory of the program to b, and store the other way. An error if the memory is not there.
 func load(b []byte, from uintptr) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(addressOf(b), from, uintptr(len(b)))
 	return nil
 }
 
 func store(to uintptr, b []byte) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(to, addressOf(b), uintptr(len(b)))
 	return nil
+}
+
+// probe finds out whether memory of the program is there, before UCX uses it: a fault in C ends the process.
+func probe(at uintptr, n uint64, write bool) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	if write {
+		memcopy.ProbeWrite(at, uintptr(n))
+	} else {
+		memcopy.ProbeRead(at, uintptr(n))
+	}
+	return nil
+}
+
+// guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
+func guarded(old bool, err *error) {
+	debug.SetPanicOnFault(old)
+	if r := recover(); r != nil {
+		f, ok := r.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if !ok {
+			panic(r)
+		}
+		*err = fmt.Errorf("%w at %#x", ErrFault, f.Addr())
+	}
 }

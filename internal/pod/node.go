@@ -79,8 +79,7 @@ func (n *Node) start() (*engine, error) {
 	return e, nil
 }
 
-// options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory counts as a way to
-// servers on the same machine, if UCX notices there when a process ends.
+// options are those of UCX. It uses the network device that has the server's address, and no other.
 func (c *Config) options() ([]ucx.Option, error) {
 	devices := c.Devices
 	if devices == "" {
@@ -90,10 +89,7 @@ func (c *Config) options() ([]ucx.Option, error) {
 		}
 		devices = d
 	}
-	return []ucx.Option{
-		{Name: "NET_DEVICES", Value: devices},
-		{Name: "POSIX_ERROR_HANDLING", Value: "y"}, {Name: "SYSV_ERROR_HANDLING", Value: "y"},
-	}, nil
+	return []ucx.Option{{Name: "NET_DEVICES", Value: devices}}, nil
 }
 
 // Close ends everything: exports, imports and copies in flight. It waits.

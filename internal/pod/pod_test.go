@@ -260,3 +260,30 @@ func TestAfterSleep(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFault proves that memory of this process that is not there ends a copy with an error, and nothing else.
+func TestFault(t *testing.T) {
+	file := podFile(t, 2, "")
+	a, b := node(t, file, 0), node(t, file, 1)
+	x, _ := export(t, a, 4<<20, true)
+	r, err := b.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hole, err := unix.Mmap(-1, 0, 4<<20, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []func([]Segment, func(error)){r.Write, r.Read} {
+		if err := wait(t, f, Segment{addressOf(hole), 0, 100}); !errors.Is(err, ErrFault) {
+			t.Errorf("a small copy: %v", err)
+		}
+		if err := wait(t, f, Segment{addressOf(hole), 0, 4 << 20}); err == nil {
+			t.Error("a large copy with no memory has succeeded")
+		}
+	}
+	one := []byte{1}
+	if err := wait(t, r.Write, Segment{addressOf(one), 0, 1}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
