@@ -26,6 +26,7 @@ var (
 	ErrOverlap      = errors.New("host range already registered")
 	ErrNotRegister  = errors.New("host range not registered")
 	ErrBusy         = errors.New("range is in use")
+	ErrNotAllowed   = errors.New("not allowed")
 )
 
 // Driver is one kind of device and the host memory it can reach. Methods may be called concurrently.

@@ -95,6 +95,34 @@ type Shared struct {
 	Page   Page
 }
 
+// Fabric is a driver that shares memory with other servers of a pod. Imported memory is mapped and freed like other memory; copies and fills reach it,
+// and nothing else does. It is on the device that imported it.
+type Fabric interface {
+	// Server is the number of this server in its pod, and that of the pod.
+	Server() (server int, pod uint32)
+
+	// ExportFar offers memory to other servers: to all their processes if open, else to those that are named. It may wait as Sharer.Share does.
+	ExportFar(m Memory, open bool) (FarExport, error)
+
+	// ImportFar makes memory of a handle that another server's ExportFar gave, for an open device. ErrFault if the bytes are no such handle, ErrNotAllowed if
+	// the process is not named there, ErrLost if that server does not answer, ErrNotAllocated if it does not know the handle.
+	// It waits for the other server, for as long as the pod's file says.
+	ImportFar(handle []byte, device int) (Memory, error)
+
+	// OwnerFar is the number of the server that made a handle; false if the bytes are none.
+	OwnerFar(handle []byte) (server int, ok bool)
+}
+
+// FarHandle is how many bytes a handle of Fabric has.
+const FarHandle = 44
+
+// FarExport is memory that other servers may import. It stays with those that have it when it is withdrawn.
+type FarExport interface {
+	Handle() [FarHandle]byte
+	Allow(pids []int32)
+	Withdraw()
+}
+
 // Placer is a driver whose devices are GPUs of the machine, or parts of them.
 type Placer interface {
 	// GPU is the number of the GPU that a physical device is on. Devices on one GPU share its engines, and each has

@@ -310,6 +310,16 @@ func (r *Remote) reopen() error {
 	return nil
 }
 
+// Err is why the other side cannot be reached, as far as that is known; nil if it can, or nothing was tried since.
+func (r *Remote) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.link.alive() {
+		return nil
+	}
+	return r.link.why
+}
+
 // Close gives the memory up, and waits until its owner knows. Copies that are in flight may fail.
 func (r *Remote) Close() error {
 	r.mu.Lock()
