@@ -42,8 +42,13 @@ func catchSignals() chan os.Signal {
 // runChild runs a program as our child, in our process group: the terminal's signals and job control reach both alike.
 func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, error) {
 	child := &exec.Cmd{Path: l.file, Args: l.args, Env: environment(l.environment(), more), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	return follow(l.file, child, signals)
+}
+
+// follow runs a command until it ends, and passes signals on to it.
+func follow(file string, child *exec.Cmd, signals <-chan os.Signal) (ending, error) {
 	if err := child.Start(); err != nil {
-		return ending{}, becomeError(l.file, err)
+		return ending{}, becomeError(file, err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- child.Wait() }()
