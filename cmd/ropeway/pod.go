@@ -176,16 +176,27 @@ func (a *app) servers(p *launch, n int) error {
 		}()
 	}
 	var failed error
-	for range n {
+	for left := n - 1; left >= 0; left-- {
 		r := <-ended
+		how := ""
 		switch {
-		case failed != nil:
 		case r.error != nil:
-			failed = r.error
+			how, r.code = r.error.Error(), exitCannotRun
 		case r.signal != 0:
-			failed = &failure{fmt.Errorf("server %d was ended by %s", r.server, r.ending), "", r.code}
+			how = fmt.Sprintf("was ended by %s", r.ending)
 		case r.code != 0:
-			failed = &failure{fmt.Errorf("server %d ended with exit code %d", r.server, r.code), "", r.code}
+			how = fmt.Sprintf("ended with exit code %d", r.code)
+		default:
+			continue
+		}
+		if left > 0 {
+			how += "; the others go on"
+		}
+		line.Lock()
+		fmt.Fprintf(a.stderr, "%s: server %d %s\n", a.name, r.server, how)
+		line.Unlock()
+		if failed == nil {
+			failed = exitCode(r.code)
 		}
 	}
 	return failed
