@@ -186,6 +186,9 @@ func runPage(t *testing.T, steps []step) {
 	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
 		testenv.Need(t, m[1])
 	}
+	if strings.Contains(script, "--pod") {
+		testenv.Need(t, "ucx_info") // servers talk by UCX
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
