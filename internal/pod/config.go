@@ -246,8 +246,9 @@ func parse(text []byte) (*Config, string, error) {
 
 // parseServer reads {id: 0, address: 10.0.0.1, ports: 7700-7799}.
 func parseServer(text string) (s Server, err error) {
-	inner, ok := strings.CutPrefix(text, "{")
-	if inner, ok = strings.CutSuffix(inner, "}"); !ok || !strings.HasPrefix(text, "{") {
+	inner, begins := strings.CutPrefix(text, "{")
+	inner, ends := strings.CutSuffix(inner, "}")
+	if !begins || !ends {
 		return s, fmt.Errorf("%q: a server is written {id: 0, address: 10.0.0.1}", text)
 	}
 	s.ID = -1

@@ -16,6 +16,7 @@ type end struct {
 	mine, theirs token
 	failed       func(error)
 	why          error // it has failed
+	closed       bool  // and its endpoint was closed
 
 	waiting  []*transfer // of which not all requests are sent
 	turn     int         // which of them is next
@@ -50,9 +51,8 @@ type Segment struct {
 
 // What a slot waits for.
 const (
-	waitSent     = 1 << iota // UCX has sent the message
-	waitReceived             // UCX has received data into place
-	waitAnswer               // the other side has answered
+	waitSent   = 1 << iota // UCX has sent the message
+	waitAnswer             // the other side has answered
 )
 
 const slotMask = 1<<32 - 1
@@ -70,10 +70,9 @@ type slot struct {
 	waits  uint8
 	err    error
 	segs   []Segment // of a request: what it is about
-	from   uint64    // and how much of the first was sent before
+	from   uint64    // where it begins in the first of them
+	upto   uint64    // and ends in the last
 	export *Export   // of an answer: memory that it uses
-	ack    *header   // of an answer: to be sent when the data are in place
-	acked  header    // what ack points to
 }
 
 // newSlot takes a slot.
@@ -98,11 +97,11 @@ func (s *slot) room() []byte {
 }
 
 // send sends the slot's message. It ends the slot where that fails.
-func (s *slot) send(h *header, data uintptr, n uint64, large bool) {
+func (s *slot) send(h *header, data uintptr, n uint64) {
 	h.token = s.end.theirs
 	h.put(&s.header)
 	s.waits |= waitSent
-	done, err := s.end.ep.Send(s.header[:], data, n, s.index, large)
+	done, err := s.end.ep.Send(s.header[:], data, n, s.index)
 	switch {
 	case err != nil:
 		s.ended(waitSent, err)
@@ -128,13 +127,6 @@ func (s *slot) ended(what uint8, err error) {
 	if s.waits != 0 {
 		return
 	}
-	if s.ack != nil && s.err == nil && x.why == nil {
-		s.ack = nil
-		s.export.release()
-		s.export = nil
-		s.send(&s.acked, 0, 0, false)
-		return
-	}
 	t, failure := s.of, s.err
 	if s.export != nil {
 		s.export.release()
@@ -145,7 +137,7 @@ func (s *slot) ended(what uint8, err error) {
 		x.answers--
 	}
 	s.turn++
-	s.end, s.of, s.err, s.segs, s.from, s.export, s.ack = nil, nil, nil, nil, 0, nil, nil
+	s.end, s.of, s.err, s.segs, s.export = nil, nil, nil, nil, nil
 	s.e.free = append(s.e.free, s)
 	if t != nil {
 		t.inFlight--
@@ -229,9 +221,16 @@ func (x *end) rest() {
 		x.isBusy = false
 		x.e.busy--
 	}
-	if x.why != nil {
+	if x.why != nil && x.closed {
 		delete(x.e.ends, x.number)
 	}
+}
+
+// bury closes the endpoint of an end that has failed: UCX ends what it has of it, here or in Progress.
+func (x *end) bury() {
+	x.closed = true
+	x.ep.Close()
+	x.rest()
 }
 
 // pump sends requests as far as there is room, of the copies in turn.
@@ -246,104 +245,65 @@ func (x *end) pump() {
 	}
 }
 
-// request sends the next request of t.
+// request sends the next request of t: as many segments as fit, and a part of the last.
 func (x *end) request(t *transfer) {
 	s := x.e.newSlot(x)
 	x.requests++
 	t.inFlight++
 	s.of, s.waits = t, waitAnswer
-	h := header{op: uint64(s.turn)<<32 | s.index, share: t.share}
-	first := &t.segs[t.next]
-	left := first.N - t.at
-	if left > smallMost {
-		h.kind, h.offset, h.length = kRead, first.Offset+t.at, min(left, chunkBytes)
-		s.segs, s.from = t.segs[t.next:t.next+1], t.at
-		place := first.Local + uintptr(t.at)
-		t.at += h.length
-		t.skip()
-		if t.write {
-			if err := probe(place, h.length, false); err != nil {
+	first, total := t.next, uint64(0)
+	s.from = t.at
+	for t.next < len(t.segs) && t.next-first < placesMost && total < pieceMost {
+		n := min(t.segs[t.next].N-t.at, pieceMost-total)
+		total += n
+		t.at += n
+		s.upto = t.at
+		if t.at == t.segs[t.next].N {
+			t.next, t.at = t.next+1, 0
+		}
+	}
+	last := t.next
+	if t.at > 0 {
+		last++
+	}
+	s.segs = t.segs[first:last]
+	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
+	room := s.room()[:0]
+	if len(s.segs) == 1 {
+		h.offset, _, _ = s.place(0)
+	} else {
+		h.kind, h.count = kGather, uint32(len(s.segs))
+		for i := range s.segs {
+			offset, _, n := s.place(i)
+			room = putPlace(room, offset, n)
+		}
+	}
+	if t.write {
+		h.kind -= kRead - kWrite // kWrite, or kScatter for kGather
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			if err := load(room[len(room):len(room)+int(n)], local); err != nil {
 				s.waits = waitSent // nothing is sent
 				s.ended(waitSent, err)
 				return
 			}
-			h.kind = kWrite
-			s.send(&h, place, h.length, true)
-		} else {
-			s.send(&h, 0, 0, false)
+			room = room[:len(room)+int(n)]
 		}
-		return
 	}
-	x.small(t, s, &h)
+	s.send(&h, addressOf(s.data), uint64(len(room)))
 }
 
-// skip goes to the next segment, if all of this one was sent.
-func (t *transfer) skip() {
-	if t.at == t.segs[t.next].N {
-		t.next, t.at = t.next+1, 0
-	}
-}
-
-// small sends as many small segments as fit, as one request.
-func (x *end) small(t *transfer, s *slot, h *header) {
-	begin, from := t.next, t.at
-	total, count := uint64(0), uint32(0)
-	for t.next < len(t.segs) && count < placesMost {
-		n := t.segs[t.next].N - t.at
-		if total+n > smallMost {
-			break
-		}
-		total, count = total+n, count+1
-		t.at += n
-		t.skip()
-	}
-	s.segs, s.from = t.segs[begin:t.next], from
-	room := s.room()[:0]
-	if count == 1 {
-		h.kind, h.offset, h.length = kRead, s.segs[0].Offset+from, total
-	} else {
-		h.kind, h.count, h.length = kGather, count, total
-		for i := range s.segs {
-			offset, n := s.place(i)
-			room = putPlace(room, offset, n)
-		}
-	}
-	if !t.write {
-		s.send(h, addressOf(s.data), uint64(len(room)), false)
-		return
-	}
-	if h.kind == kRead {
-		h.kind = kWrite
-	} else {
-		h.kind = kScatter
-	}
-	for i := range s.segs {
-		_, n := s.place(i)
-		part := room[len(room) : len(room)+int(n)]
-		if err := load(part, s.local(i)); err != nil {
-			s.waits = waitSent // nothing is sent
-			s.ended(waitSent, err)
-			return
-		}
-		room = room[:len(room)+int(n)]
-	}
-	s.send(h, addressOf(s.data), uint64(len(room)), false)
-}
-
-// place is where segment i of the request is in the other's memory, and local where it is in ours.
-func (s *slot) place(i int) (offset, n uint64) {
+// place is where segment i of the request is in the other's memory and in ours, and how many bytes of it the request is about.
+func (s *slot) place(i int) (offset uint64, local uintptr, n uint64) {
 	g := &s.segs[i]
+	from, upto := uint64(0), g.N
 	if i == 0 {
-		return g.Offset + s.from, g.N - s.from
+		from = s.from
 	}
-	return g.Offset, g.N
-}
-
-func (s *slot) local(i int) uintptr {
-	if i == 0 {
-		return s.segs[0].Local + uintptr(s.from)
+	if i == len(s.segs)-1 {
+		upto = s.upto
 	}
-	return s.segs[i].Local
+	return g.Offset + from, g.Local + uintptr(from), upto - from
 }
 
 var errAnswer = errors.New("pod: the other server's answer is not to what was asked")
@@ -370,39 +330,17 @@ func (x *end) answer(h *header, m *ucx.Message) {
 		x.fail(errAnswer)
 		return
 	}
-	if len(s.segs) == 1 {
-		n := min(s.segs[0].N-s.from, chunkBytes)
-		if m.Size != n {
-			x.fail(errAnswer)
-			return
-		}
-		if m.Data == nil {
-			if err := probe(s.local(0), n, true); err != nil {
-				s.ended(waitAnswer, err)
-				return
-			}
-			s.waits = s.waits&^waitAnswer | waitReceived
-			done, err := m.Receive(s.local(0), n, s.index)
-			if done || err != nil {
-				s.ended(waitReceived, err)
-			}
-			return
-		}
-	}
-	s.ended(waitAnswer, s.scatter(m.Data, m.Size))
+	s.ended(waitAnswer, s.scatter(m.Data))
 }
 
 // scatter puts what came to where the request says.
-func (s *slot) scatter(data []byte, size uint64) error {
-	if uint64(len(data)) != size {
-		return errAnswer
-	}
+func (s *slot) scatter(data []byte) error {
 	for i := range s.segs {
-		_, n := s.place(i)
+		_, local, n := s.place(i)
 		if n > uint64(len(data)) {
 			return errAnswer
 		}
-		if err := store(s.local(i), data[:n]); err != nil {
+		if err := store(local, data[:n]); err != nil {
 			return err
 		}
 		data = data[n:]
@@ -443,7 +381,7 @@ func (x *end) fail(err error) {
 		t.stop()
 		t.settle()
 	}
-	x.ep.Close() // UCX ends what it has, here or in Progress
+	x.e.dead = append(x.e.dead, x) // UCX may be calling us: its endpoint is closed afterwards
 	for _, s := range x.e.slots {
 		if s.end == x && s.waits&waitAnswer != 0 {
 			s.ended(waitAnswer, err)

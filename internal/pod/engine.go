@@ -55,7 +55,8 @@ type engine struct {
 	lastEnd uint64
 	slots   []*slot
 	free    []*slot
-	busy    int // ends with something in flight or waiting
+	dead    []*end // that have failed, and whose endpoints are not closed
+	busy    int    // ends with something in flight or waiting
 	now     time.Time
 }
 
@@ -161,6 +162,12 @@ func (e *engine) run() {
 			if !e.w.Progress() {
 				break
 			}
+			did = true
+		}
+		for len(e.dead) > 0 {
+			x := e.dead[0]
+			e.dead = e.dead[1:]
+			x.bury()
 			did = true
 		}
 		e.now = time.Now()
@@ -313,6 +320,3 @@ func (e *engine) Message(m *ucx.Message) {
 
 // Sent implements ucx.Handler.
 func (e *engine) Sent(id uint64, err error) { e.slots[id&slotMask].ended(waitSent, err) }
-
-// Received implements ucx.Handler.
-func (e *engine) Received(id uint64, err error) { e.slots[id&slotMask].ended(waitReceived, err) }

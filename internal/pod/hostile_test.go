@@ -180,9 +180,8 @@ func (i *insider) Message(m *ucx.Message) {
 		i.data = append(i.data, m.Data...)
 	}
 }
-func (i *insider) Sent(uint64, error)     {}
-func (i *insider) Received(uint64, error) {}
-func (i *insider) Failed(uint64, error)   {}
+func (i *insider) Sent(uint64, error)   {}
+func (i *insider) Failed(uint64, error) {}
 
 // proves is a TLS connection to an owner, of somebody who has the key.
 func proves(t *testing.T, owner *Node) *tls.Conn {
@@ -246,7 +245,7 @@ func (i *insider) asks(t *testing.T, h header, data []byte, share uint64) *heade
 		h.token = i.to
 		var b [headerSize]byte
 		h.put(&b)
-		if _, err := i.ep.Send(b[:], addressOf(append(data, 0)), uint64(len(data)), 1, false); err != nil {
+		if _, err := i.ep.Send(b[:], addressOf(append(data, 0)), uint64(len(data)), 1); err != nil {
 			t.Fatal(err)
 		}
 		sent = append(sent, b[:], data) // kept for UCX
@@ -330,7 +329,7 @@ func TestInsider(t *testing.T) {
 		}
 	}
 	for _, h := range [][]byte{nil, {1}, make([]byte, headerSize-1), make([]byte, headerSize), make([]byte, headerSize+1)} {
-		if _, err := i.ep.Send(append(h, 0)[:len(h)], 0, 0, 1, false); err != nil {
+		if _, err := i.ep.Send(append(h, 0)[:len(h)], 0, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -352,11 +351,11 @@ func TestGreedy(t *testing.T) {
 	share := i.opens(t, x.Handle)
 	var b64 [headerSize]byte
 	for op := range 4 * mostServe { // the worker makes no progress of its own, so nothing of what comes is taken
-		h := header{token: i.to, kind: kRead, op: uint64(op), share: share, length: chunkBytes}
+		h := header{token: i.to, kind: kRead, op: uint64(op), share: share, length: pieceMost}
 		h.put(&b64)
 		one := bytes.Clone(b64[:])
 		sent = append(sent, one)
-		if _, err := i.ep.Send(one, 0, 0, 1, false); err != nil {
+		if _, err := i.ep.Send(one, 0, 0, 1); err != nil {
 			break
 		}
 	}

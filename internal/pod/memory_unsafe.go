@@ -39,17 +39,6 @@ func store(to uintptr, b []byte) (err error) {
 	return nil
 }
 
-// probe finds out whether memory of the program is there, before UCX uses it: a fault in C ends the process.
-func probe(at uintptr, n uint64, write bool) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
-	if write {
-		memcopy.ProbeWrite(at, uintptr(n))
-	} else {
-		memcopy.ProbeRead(at, uintptr(n))
-	}
-	return nil
-}
-
 // guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
 func guarded(old bool, err *error) {
 	debug.SetPanicOnFault(old)

@@ -102,7 +102,7 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 			pattern(b, number)
 			return "", copyAll(true, b)
 		case "read", "has":
-			b, want := make([]byte, 0), []byte(nil)
+			var b []byte
 			if words[0] == "has" {
 				b = x.bytes
 			} else {
@@ -111,7 +111,7 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 					return "", err
 				}
 			}
-			want = make([]byte, len(b))
+			want := make([]byte, len(b))
 			pattern(want, number)
 			if !bytes.Equal(b, want) {
 				return "", errors.New("other bytes")
@@ -132,6 +132,10 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		case "bench":
 			return measure(r, words[1:])
 		case "close":
+			if r == nil {
+				return "", nil
+			}
+			defer func() { r = nil }()
 			return "", r.Close()
 		case "withdraw":
 			x.Withdraw()
@@ -146,6 +150,9 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		return "", fmt.Errorf("no command %q", words[0])
 	}
 	for s := bufio.NewScanner(in); s.Scan(); {
+		if s.Text() == "" {
+			continue
+		}
 		text, err := do(strings.Fields(s.Text()))
 		if err != nil {
 			fmt.Fprintln(out, "error", strings.ReplaceAll(err.Error(), "\n", " "))

@@ -21,15 +21,12 @@ func (x *end) serve(h *header, m *ucx.Message) {
 	export := x.shares[h.share]
 	if export == nil {
 		answer.status = statusUnknown
-		s.send(&answer, 0, 0, false)
+		s.send(&answer, 0, 0)
 		return
 	}
 	switch h.kind {
 	case kWrite:
-		answer.status = x.receive(s, export, h, m, &answer)
-		if s.ack != nil {
-			return // when the data are there
-		}
+		answer.status = export.write(h, m)
 	case kScatter:
 		answer.status = export.scatter(h, m)
 	case kRead, kGather:
@@ -37,42 +34,25 @@ func (x *end) serve(h *header, m *ucx.Message) {
 			return
 		}
 	}
-	s.send(&answer, 0, 0, false)
+	s.send(&answer, 0, 0)
 }
 
-// receive takes the data of a write. If s.ack is not nil afterwards, they are still to come.
-func (x *end) receive(s *slot, export *Export, h *header, m *ucx.Message, answer *header) uint8 {
+// write puts the data of a request to its place.
+func (e *Export) write(h *header, m *ucx.Message) uint8 {
 	switch {
-	case m.Size != h.length:
+	case uint64(len(m.Data)) != h.length:
 		return statusBad
-	case !inside(h.offset, h.length, export.size):
+	case !inside(h.offset, h.length, e.size):
 		return statusRange
-	case m.Data != nil:
-		copy(export.bytes[h.offset:], m.Data)
-		return statusDone
 	}
-	export.retain()
-	s.export, s.acked = export, *answer
-	s.ack, s.waits = &s.acked, waitReceived
-	done, err := m.Receive(addressOf(export.bytes[h.offset:h.offset+h.length]), h.length, s.index)
-	if done || err != nil {
-		// ended sends the answer, and the slot may be free afterwards: serve must not look at it.
-		s.ack = nil
-		s.waits = 0
-		s.export = nil
-		export.release()
-		if err != nil {
-			return statusBad
-		}
-		return statusDone
-	}
+	copy(e.bytes[h.offset:], m.Data)
 	return statusDone
 }
 
 // scatter puts the data of a request to their places.
 func (e *Export) scatter(h *header, m *ucx.Message) uint8 {
 	end := uint64(h.count) * placeSize
-	if m.Data == nil || uint64(len(m.Data)) < end || h.count > placesMost {
+	if uint64(len(m.Data)) < end || h.count > placesMost {
 		return statusBad
 	}
 	list, data := m.Data[:end], m.Data[end:]
@@ -93,7 +73,7 @@ func (x *end) reply(s *slot, export *Export, h *header, m *ucx.Message) uint8 {
 	answer := header{kind: kData, op: h.op}
 	if h.kind == kRead {
 		switch {
-		case h.length == 0 || h.length > chunkBytes:
+		case h.length == 0 || h.length > pieceMost:
 			return statusBad
 		case !inside(h.offset, h.length, export.size):
 			return statusRange
@@ -101,7 +81,7 @@ func (x *end) reply(s *slot, export *Export, h *header, m *ucx.Message) uint8 {
 		export.retain()
 		s.export = export
 		part := export.bytes[h.offset : h.offset+h.length]
-		s.send(&answer, addressOf(part), h.length, h.length > smallMost)
+		s.send(&answer, addressOf(part), h.length)
 		return statusDone
 	}
 	total, status := checkList(m.Data, h.count, export.size)
@@ -113,6 +93,6 @@ func (x *end) reply(s *slot, export *Export, h *header, m *ucx.Message) uint8 {
 		offset, n := getPlace(list)
 		room = append(room, export.bytes[offset:offset+n]...)
 	}
-	s.send(&answer, addressOf(s.data), total, false)
+	s.send(&answer, addressOf(s.data), total)
 	return statusDone
 }

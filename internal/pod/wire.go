@@ -16,8 +16,10 @@ const (
 	kScatter                 // data are a list, and what goes to the places in it; answered by kAck
 	kRead                    // length bytes at offset are wanted; answered by kData, or kAck if refused
 	kGather                  // data are a list of places; answered by kData with what is there, one after the other, or kAck
-	kAck                     // a request has ended, with a status
-	kData                    // what was asked for
+	// In this order: kScatter is to kWrite what kGather is to kRead.
+
+	kAck  // a request has ended, with a status
+	kData // what was asked for
 )
 
 // How a request ends.
@@ -32,10 +34,9 @@ const (
 	headerSize = 64
 	placeSize  = 16 // an entry of a list: offset and length
 
-	smallMost  = 256 << 10 // bytes that travel through buffers of the engine; larger pieces go from memory to memory
-	chunkBytes = 1 << 20   // of larger ones
+	pieceMost  = 256 << 10 // bytes that travel together
 	placesMost = 4096      // entries of a list
-	dataMost   = smallMost + placesMost*placeSize
+	dataMost   = pieceMost + placesMost*placeSize
 )
 
 // token is what messages to one side of a link begin with. Nobody else knows it.
@@ -103,7 +104,7 @@ func checkList(list []byte, count uint32, size uint64) (total uint64, status uin
 		if !inside(offset, n, size) {
 			return 0, statusRange
 		}
-		if total += n; n > smallMost || total > smallMost {
+		if total += n; n > pieceMost || total > pieceMost {
 			return 0, statusBad
 		}
 	}

@@ -1,5 +1,5 @@
 // Package ucx calls libucp, the communication library UCX, without cgo: contexts, a worker with a wake-up file descriptor, endpoints that
-// report a failed peer, and active messages, of which large ones are received straight into their place (rendezvous).
+// report a failed peer, and active messages.
 //
 // Nothing is opened before [Load]. A [Worker] is used by one goroutine at a time; only [Worker.Signal] may be called by any. Functions of the
 // [Handler] are called by [Worker.Progress], in its goroutine, and may call the worker again.

@@ -35,7 +35,6 @@ const (
 	memoryHost   = 0      // UCS_MEMORY_TYPE_HOST
 
 	amEager = 1 << 1 // UCP_AM_SEND_FLAG_EAGER
-	amRndv  = 1 << 2 // UCP_AM_SEND_FLAG_RNDV
 
 	recvRndv = 1 << 17 // UCP_AM_RECV_ATTR_FLAG_RNDV
 
@@ -52,15 +51,16 @@ const (
 	statusLast       = -100 // UCS_ERR_LAST
 )
 
+// Fields without a name are not used.
+
 // params is ucp_params_t.
 type params struct {
-	mask, features               uint64
-	requestSize                  uint64
-	requestInit, requestCleanup  uintptr
-	tagSenderMask                uint64
-	mtWorkersShared, _           int32
-	estimatedNumEPs, estimatedPP uint64
-	name                         uintptr
+	mask, features  uint64
+	_               [4]uint64
+	mtWorkersShared int32
+	_               int32
+	_               [2]uint64
+	name            uintptr
 }
 
 // workerParams is ucp_worker_params_t.
@@ -71,42 +71,33 @@ type workerParams struct {
 	cpuMask    [128]byte
 	events     uint32
 	_          uint32
-	userData   uintptr
+	_          uintptr
 	eventFD    int32
 	_          int32
-	flags      uint64
-	name       uintptr
-	amAlign    uint64
+	_          [3]uint64
 	clientID   uint64
 }
 
 // workerAttr is ucp_worker_attr_t.
 type workerAttr struct {
-	mask         uint64
-	threadMode   int32
-	addressFlags uint32
-	address      uintptr
-	addressLen   uint64
-	maxHeader    uint64
-	name         [32]byte
-	maxDebug     uint64
+	mask      uint64
+	_         [3]uint64
+	maxHeader uint64
+	_         [40]byte
 }
 
 // epParams is ucp_ep_params_t.
 type epParams struct {
-	mask        uint64
-	address     uintptr
-	errMode     int32
-	_           int32
-	errHandler  uintptr
-	errArg      uintptr
-	userData    uintptr
-	flags       uint32
-	_           uint32
-	sockaddr    [2]uint64
-	connRequest uintptr
-	name        uintptr
-	localSock   [2]uint64
+	mask       uint64
+	address    uintptr
+	errMode    int32
+	_          int32
+	errHandler uintptr
+	errArg     uintptr
+	_          uintptr
+	flags      uint32
+	_          uint32
+	_          [6]uint64
 }
 
 // handlerParam is ucp_am_handler_param_t.
@@ -120,21 +111,21 @@ type handlerParam struct {
 
 // recvParam is ucp_am_recv_param_t.
 type recvParam struct {
-	attr    uint64
-	replyEP uintptr
+	attr uint64
+	_    uintptr
 }
 
 // requestParam is ucp_request_param_t.
 type requestParam struct {
-	mask        uint32
-	flags       uint32
-	request     uintptr
-	cb          uintptr
-	datatype    uint64
-	userData    uintptr
-	replyBuffer uintptr
-	memoryType  int32
-	_           int32
-	recvInfo    uintptr
-	memh        uintptr
+	mask       uint32
+	flags      uint32
+	_          uintptr
+	cb         uintptr
+	datatype   uint64
+	userData   uintptr
+	_          uintptr
+	memoryType int32
+	_          int32
+	recvInfo   uintptr
+	_          uintptr
 }

@@ -31,7 +31,7 @@ func TestLayout(t *testing.T) {
 		"UCP_ERR_HANDLING_MODE_PEER": errModePeer, "UCP_EP_CLOSE_FLAG_FORCE": closeForce,
 		"UCP_OP_ATTR_FIELD_CALLBACK": opCallback, "UCP_OP_ATTR_FIELD_USER_DATA": opUserData, "UCP_OP_ATTR_FIELD_FLAGS": opFlags,
 		"UCP_OP_ATTR_FIELD_MEMORY_TYPE": opMemoryType, "UCS_MEMORY_TYPE_HOST": memoryHost,
-		"UCP_AM_SEND_FLAG_EAGER": amEager, "UCP_AM_SEND_FLAG_RNDV": amRndv, "UCP_AM_RECV_ATTR_FLAG_RNDV": recvRndv,
+		"UCP_AM_SEND_FLAG_EAGER": amEager, "UCP_AM_RECV_ATTR_FLAG_RNDV": recvRndv,
 		"UCP_AM_HANDLER_PARAM_FIELD_ID": handlerID, "UCP_AM_HANDLER_PARAM_FIELD_FLAGS": handlerFlag,
 		"UCP_AM_HANDLER_PARAM_FIELD_CB": handlerCB, "UCP_AM_HANDLER_PARAM_FIELD_ARG": handlerArg, "UCP_AM_FLAG_WHOLE_MSG": wholeMsg,
 		"UCS_OK": statusOK, "UCS_INPROGRESS": statusInProgress, "-UCS_ERR_BUSY": -statusBusy, "-UCS_ERR_CANCELED": -statusCanceled,

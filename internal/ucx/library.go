@@ -24,12 +24,12 @@ type functions struct {
 	WorkerCreate, WorkerDestroy, WorkerQuery              uintptr
 	WorkerGetAddress, WorkerReleaseAddress                uintptr
 	WorkerProgress, WorkerGetEFD, WorkerArm, WorkerSignal uintptr
-	SetHandler, Send, Receive, DataRelease                uintptr
+	SetHandler, Send                                      uintptr
 	EPCreate, EPClose                                     uintptr
 	RequestFree, RequestStatus                            uintptr
 	GetVersion                                            uintptr
 	StatusString                                          uintptr
-	sent, received, message, failed/* functions of ours that C calls */ uintptr
+	sent, message, failed/* functions of ours that C calls */ uintptr
 }
 
 var (
@@ -77,8 +77,6 @@ func load() error {
 		{p, &lib.WorkerSignal, "ucp_worker_signal"},
 		{p, &lib.SetHandler, "ucp_worker_set_am_recv_handler"},
 		{p, &lib.Send, "ucp_am_send_nbx"},
-		{p, &lib.Receive, "ucp_am_recv_data_nbx"},
-		{p, &lib.DataRelease, "ucp_am_data_release"},
 		{p, &lib.EPCreate, "ucp_ep_create"},
 		{p, &lib.EPClose, "ucp_ep_close_nbx"},
 		{p, &lib.RequestFree, "ucp_request_free"},
@@ -90,8 +88,7 @@ func load() error {
 			return err
 		}
 	}
-	lib.sent, lib.received = dl.Callback(onSent), dl.Callback(onReceived)
-	lib.message, lib.failed = dl.Callback(onMessage), dl.Callback(onFailed)
+	lib.sent, lib.message, lib.failed = dl.Callback(onSent), dl.Callback(onMessage), dl.Callback(onFailed)
 	return nil
 }
 

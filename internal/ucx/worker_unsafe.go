@@ -26,9 +26,8 @@ type Handler interface {
 	// Message is called for each message. Nothing of it may be used after the call.
 	Message(m *Message)
 
-	// Sent and Received tell that an operation ended which had not when Send or Message.Receive returned. Its memory is not used any more.
+	// Sent tells that a message was sent, or not, which had not been when Send returned. Its memory is not used any more.
 	Sent(id uint64, err error)
-	Received(id uint64, err error)
 
 	// Failed tells, once, that an endpoint can no longer be used. It is to be closed.
 	Failed(id uint64, err error)
@@ -36,13 +35,7 @@ type Handler interface {
 
 // Message is one that has come.
 type Message struct {
-	Header []byte
-	Data   []byte // all of it, if it is small; else nil: see Receive
-	Size   uint64 // of the data
-
-	w    *Worker
-	desc uintptr
-	kept bool
+	Header, Data []byte
 }
 
 // Worker sends and receives.
@@ -212,8 +205,8 @@ func (e *Endpoint) Close() {
 }
 
 // Send sends a message: a header, and n bytes at data. If done is false and there is no error, Sent will be called with id, and header and data
-// are not to be changed until then. Where rendezvous is true the receiver decides where the data go, before they are sent.
-func (e *Endpoint) Send(header []byte, data uintptr, n uint64, id uint64, rendezvous bool) (done bool, err error) {
+// are not to be changed until then. The message is eager: the other side has all of it when it hears of it.
+func (e *Endpoint) Send(header []byte, data uintptr, n uint64, id uint64) (done bool, err error) {
 	if e.ep == 0 {
 		return false, Canceled
 	}
@@ -221,20 +214,9 @@ func (e *Endpoint) Send(header []byte, data uintptr, n uint64, id uint64, rendez
 	*p = requestParam{
 		mask: opCallback | opUserData | opFlags | opMemoryType, flags: amEager, cb: lib.sent, userData: e.w.id(id), memoryType: memoryHost,
 	}
-	if rendezvous {
-		p.flags = amRndv
-	}
 	r := dl.Call(lib.Send, e.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n), addr(p))
 	runtime.KeepAlive(header)
 	return ended("ucp_am_send", r)
-}
-
-// Receive puts the data of a large message to addr. If done is false and there is no error, Received will be called with id.
-func (m *Message) Receive(at uintptr, n uint64, id uint64) (done bool, err error) {
-	p := &m.w.c.request
-	*p = requestParam{mask: opCallback | opUserData | opMemoryType, cb: lib.received, userData: m.w.id(id), memoryType: memoryHost}
-	m.kept = true
-	return ended("ucp_am_recv_data", dl.Call(lib.Receive, m.w.worker, m.desc, at, uintptr(n), addr(p)))
 }
 
 // ended is what a function that returns a request says.
@@ -279,18 +261,9 @@ func onMessage(arg, header, headerLen, data, dataLen, param uintptr) uintptr {
 	if w == nil {
 		return statusOK
 	}
-	rp := (*recvParam)(at(param))
-	m := &w.message
-	*m = Message{Header: view(header, uint64(headerLen)), Size: uint64(dataLen), w: w, desc: data}
-	if rp.attr&recvRndv == 0 {
-		m.Data = view(data, uint64(dataLen))
-		if m.Data == nil {
-			m.Data = []byte{}
-		}
-	}
-	w.handler.Message(m)
-	if m.kept {
-		return statusInProgress
+	if (*recvParam)(at(param)).attr&recvRndv == 0 { // else it is none of ours, and is dropped
+		w.message = Message{view(header, uint64(headerLen)), view(data, uint64(dataLen))}
+		w.handler.Message(&w.message)
 	}
 	return statusOK
 }
@@ -298,13 +271,6 @@ func onMessage(arg, header, headerLen, data, dataLen, param uintptr) uintptr {
 func onSent(request, status, id uintptr) {
 	if w := workerOf(id); w != nil {
 		w.handler.Sent(uint64(id)&idMask, check("ucp_am_send", int32(int8(status))))
-	}
-	dl.Call(lib.RequestFree, request)
-}
-
-func onReceived(request, status, _, id uintptr) {
-	if w := workerOf(id); w != nil {
-		w.handler.Received(uint64(id)&idMask, check("ucp_am_recv_data", int32(int8(status))))
 	}
 	dl.Call(lib.RequestFree, request)
 }

@@ -17,29 +17,16 @@ var loopback = []Option{{"TLS", "tcp"}, {"NET_DEVICES", "lo"}}
 // end is a worker that remembers what it was told.
 type end struct {
 	*Worker
-	headers, data  [][]byte
-	into           []byte // where large messages go
-	refuse         bool   // large messages go nowhere
-	sent, received map[uint64]error
-	failed         map[uint64]error
+	headers, data [][]byte
+	sent          map[uint64]error
+	failed        map[uint64]error
 }
 
 func (e *end) Message(m *Message) {
-	e.headers = append(e.headers, bytes.Clone(m.Header))
-	if m.Data != nil {
-		e.data = append(e.data, bytes.Clone(m.Data))
-		return
-	}
-	if e.refuse {
-		return
-	}
-	if done, err := m.Receive(addr(&e.into[0]), m.Size, 5); done || err != nil {
-		e.received[5] = err
-	}
+	e.headers, e.data = append(e.headers, bytes.Clone(m.Header)), append(e.data, bytes.Clone(m.Data))
 }
-func (e *end) Sent(id uint64, err error)     { e.sent[id] = err }
-func (e *end) Received(id uint64, err error) { e.received[id] = err }
-func (e *end) Failed(id uint64, err error)   { e.failed[id] = err }
+func (e *end) Sent(id uint64, err error)   { e.sent[id] = err }
+func (e *end) Failed(id uint64, err error) { e.failed[id] = err }
 
 // need skips a test where there is no UCX; in CI there is one.
 func need(t testing.TB) {
@@ -55,7 +42,7 @@ func need(t testing.TB) {
 func newEnd(t testing.TB, o []Option) *end {
 	t.Helper()
 	need(t)
-	e := &end{sent: map[uint64]error{}, received: map[uint64]error{}, failed: map[uint64]error{}}
+	e := &end{sent: map[uint64]error{}, failed: map[uint64]error{}}
 	w, err := New(e, o)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +65,7 @@ func until(t testing.TB, what string, f func() bool, ends ...*end) {
 	}
 }
 
-// TestMessages proves that headers and data arrive, small ones at once and large ones where the receiver says.
+// TestMessages proves that headers and data arrive, small and large.
 func TestMessages(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
 	ep, err := a.Connect(b.Address(), 1)
@@ -88,7 +75,7 @@ func TestMessages(t *testing.T) {
 	defer ep.Close()
 	small := []byte("small")
 	header := []byte("header")
-	done, err := ep.Send(header, addr(&small[0]), uint64(len(small)), 1, false)
+	done, err := ep.Send(header, addr(&small[0]), uint64(len(small)), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,14 +85,13 @@ func TestMessages(t *testing.T) {
 		t.Errorf("got %q %q", b.headers[0], b.data[0])
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	b.into = make([]byte, len(large))
-	if done, err = ep.Send(header, addr(&large[0]), uint64(len(large)), 2, true); err != nil || done {
-		t.Fatal(done, err)
+	if done, err = ep.Send(header, addr(&large[0]), uint64(len(large)), 2); err != nil {
+		t.Fatal(err)
 	}
-	until(t, "the large message arrived", func() bool { _, ok := b.received[5]; return ok }, a, b)
-	until(t, "it was sent", func() bool { _, ok := a.sent[2]; return ok }, a, b)
-	if !bytes.Equal(b.into, large) || a.sent[2] != nil || b.received[5] != nil {
-		t.Error("the large message is another one", a.sent[2], b.received[5])
+	until(t, "the large message arrived", func() bool { return len(b.data) == 2 }, a, b)
+	until(t, "it was sent", func() bool { _, ok := a.sent[2]; return ok || done }, a, b)
+	if !bytes.Equal(b.data[1], large) || a.sent[2] != nil {
+		t.Error("the large message is another one", a.sent[2])
 	}
 }
 
@@ -118,22 +104,6 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestDropped proves that a large message which its receiver does not want ends for its sender.
-func TestDropped(t *testing.T) {
-	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	b.refuse = true
-	ep, err := a.Connect(b.Address(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ep.Close()
-	large := make([]byte, 1<<20)
-	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2, true); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the sender was told", func() bool { _, ok := a.sent[2]; return ok }, a, b)
-}
-
 // TestForcedClose proves that closing an endpoint ends what is in flight on it, whatever the other side does.
 func TestForcedClose(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
@@ -142,7 +112,7 @@ func TestForcedClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := make([]byte, 1<<20)
-	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2, true); err != nil {
+	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2); err != nil {
 		t.Fatal(err)
 	}
 	ep.Close()
@@ -150,7 +120,7 @@ func TestForcedClose(t *testing.T) {
 	if a.sent[2] == nil {
 		t.Error("it was sent to nobody")
 	}
-	if _, err := ep.Send([]byte("h"), 0, 0, 3, false); !errors.Is(err, Canceled) {
+	if _, err := ep.Send([]byte("h"), 0, 0, 3); !errors.Is(err, Canceled) {
 		t.Errorf("sending on a closed endpoint: %v", err)
 	}
 }
@@ -163,7 +133,7 @@ func TestPeerGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ep.Close()
-	if _, err := ep.Send([]byte("h"), 0, 0, 1, false); err != nil {
+	if _, err := ep.Send([]byte("h"), 0, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
@@ -171,7 +141,7 @@ func TestPeerGone(t *testing.T) {
 	n := uint64(10)
 	until(t, "the endpoint failed", func() bool {
 		n++
-		ep.Send([]byte("h"), 0, 0, n, false) //nolint:errcheck // it fails sooner or later
+		ep.Send([]byte("h"), 0, 0, n) //nolint:errcheck // it fails sooner or later
 		return a.failed[9] != nil
 	}, a)
 }
@@ -184,7 +154,7 @@ func TestSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ep.Close()
-	ep.Send([]byte("h"), 0, 0, 1, false) //nolint:errcheck // the next line tells
+	ep.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line tells
 	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
 	fd, err := b.FD()
 	if err != nil {
@@ -200,7 +170,7 @@ func TestSleep(t *testing.T) {
 		t.Fatal("Signal does not wake")
 	}
 	until(t, "it is idle again", func() bool { return !a.Progress() && b.Arm() && !readable(0) }, a, b)
-	ep.Send([]byte("h"), 0, 0, 2, false) //nolint:errcheck // the next line tells
+	ep.Send([]byte("h"), 0, 0, 2) //nolint:errcheck // the next line tells
 	for begin := time.Now(); !readable(1); a.Progress() {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("a message does not wake")
