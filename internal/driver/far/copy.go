@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/pod"
 )
 
@@ -42,7 +42,7 @@ func (d *Driver) touches(op *driver.Op) bool {
 	case driver.OpFill:
 		return d.spans.Find(op.Dst) != nil
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch:
-		return parts.EachCopy(op, func(dst, src uintptr, _ uint64) error {
+		return hostqueue.EachCopy(op, func(dst, src uintptr, _ uint64) error {
 			if d.spans.Find(dst) != nil || d.spans.Find(src) != nil {
 				return errFar
 			}
@@ -175,7 +175,7 @@ func (x *flight) start(op *driver.Op) error {
 	if op.Kind == driver.OpFill {
 		err = x.d.planFill(&p, op)
 	} else {
-		err = parts.EachCopy(op, func(dst, src uintptr, n uint64) error { return x.d.plan(&p, dst, src, n, x.pageable) })
+		err = hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error { return x.d.plan(&p, dst, src, n, x.pageable) })
 	}
 	if err != nil {
 		if p.local != nil {
@@ -318,7 +318,7 @@ func cross(list []crossing) error {
 
 // indirect carries out the copy that a descriptor says.
 func (x *flight) indirect() error {
-	c, err := parts.Indirect(&x.op, x.d, x.d.peek)
+	c, err := hostqueue.Indirect(&x.op, x.d, x.d.peek)
 	if err != nil {
 		return err
 	}
