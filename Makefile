@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench fuzz module-path page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -194,6 +194,9 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+
+bench-pod: ## compare copies between two servers with ucx_perftest, as ratios in one run (POD_ROUNDS=3; root: also between namespaces)
+	$(GO) test -run '^$$' -bench '^BenchmarkAgainstUCX$$' -benchtime 1x -v ./internal/pod
 
 bench-cores: ## compare batches on 1 to 16 cores with those of another commit, as ratios in one run (BASE=commit)
 	$(needgo)

@@ -71,7 +71,7 @@ const (
 	off               // nothing is done
 )
 
-// New compiles tasks. sole tells of an address whether its memory has no other one; nil means that all has none.
+// New compiles tasks. sole reports of an address whether its memory has no other one; nil means that all has none.
 func New(tasks []Task, sole func(addr uintptr) bool) *Graph {
 	return Build(len(tasks), sole, func(i int, t *Task) { *t = tasks[i] })
 }
@@ -142,14 +142,14 @@ func formOf(t *Task) form {
 	return plain
 }
 
-// isWord tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is
+// isWord reports whether a copy writes one word. Somebody may look at it to learn that what was copied before it is
 // there: the host, or a wait for a value. So it comes after that, and by itself: a copy of one word writes it as a
 // whole.
 func isWord(op *driver.Op) bool {
 	return op.N <= 8 && op.N&(op.N-1) == 0 && uint64(op.Dst)&(op.N-1) == 0
 }
 
-// overlaps tells whether two ranges share a byte.
+// overlaps reports whether two ranges share a byte.
 func overlaps(a uintptr, an uint64, b uintptr, bn uint64) bool {
 	return an > 0 && bn > 0 && (uint64(a-b) < bn || uint64(b-a) < an)
 }

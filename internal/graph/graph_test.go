@@ -70,14 +70,17 @@ const size = 512 // bytes that the tasks of a test touch: few, so that they meet
 func drawTask(t *rapid.T) Task {
 	n := rapid.IntRange(1, 40).Draw(t, "n")
 	at := func(what string, n int) uintptr { return base + uintptr(rapid.IntRange(0, size-n).Draw(t, what)) }
-	switch rapid.SampledFrom([]string{"copy", "copy", "copy", "copy", "fill", "2d", "work", "any", "off", "large"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"copy", "copy", "copy", "copy", "fill", "2d", "work", "any", "off",
+		"large"}).Draw(t, "kind") {
 	case "fill":
-		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: at("dst", n), N: uint64(n), Value: rapid.Uint32Range(0, 255).Draw(t, "value")}}
+		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: at("dst", n), N: uint64(n),
+			Value: rapid.Uint32Range(0, 255).Draw(t, "value")}}
 	case "2d":
 		w, h := uint64(rapid.IntRange(1, 8).Draw(t, "width")), uint64(rapid.IntRange(1, 5).Draw(t, "height"))
 		pitch := w + uint64(rapid.IntRange(0, 8).Draw(t, "gap"))
 		span := int((h-1)*pitch + w)
-		op := driver.Op{Kind: driver.OpCopy2D, Dst: at("dst", span), Src: at("src", span), N: w, Height: h, DstPitch: pitch, SrcPitch: pitch}
+		op := driver.Op{Kind: driver.OpCopy2D, Dst: at("dst", span), Src: at("src", span), N: w, Height: h,
+			DstPitch: pitch, SrcPitch: pitch}
 		return Task{Op: op}
 	case "work":
 		return Task{Op: driver.Op{Kind: driver.OpWork, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
@@ -114,7 +117,8 @@ func effectOf(t *Task) (e effect) {
 	case driver.OpCopy, driver.OpWork:
 		mark(&e.reads, op.Src, op.N)
 		mark(&e.writes, op.Dst, op.N)
-		e.before = op.Kind == driver.OpCopy && (op.N == 1 || op.N == 2 || op.N == 4 || op.N == 8) && op.Dst%uintptr(op.N) == 0
+		e.before = op.Kind == driver.OpCopy && (op.N == 1 || op.N == 2 || op.N == 4 || op.N == 8) &&
+			op.Dst%uintptr(op.N) == 0
 	case driver.OpFill:
 		mark(&e.writes, op.Dst, op.N)
 	case driver.OpCopy2D:
@@ -128,7 +132,7 @@ func effectOf(t *Task) (e effect) {
 	return e
 }
 
-// conflict tells whether b, which comes after a, has to.
+// conflict reports whether b, which comes after a, has to.
 func conflict(a, b *effect) bool {
 	if a.off || b.off {
 		return false
@@ -188,7 +192,8 @@ func verify(tasks []Task, g *Graph, exact bool, seed uint64) error {
 		}
 	}
 	if ran != count || moved != g.Program().Bytes {
-		return fmt.Errorf("%d tasks in the program, of %d; %d bytes, and it says %d", ran, count, moved, g.Program().Bytes)
+		return fmt.Errorf("%d tasks in the program, of %d; %d bytes, and it says %d", ran, count, moved,
+			g.Program().Bytes)
 	}
 	one, other := make(mem, size), make(mem, size)
 	for i := range one {

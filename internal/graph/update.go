@@ -106,7 +106,7 @@ func (g *Graph) relevel(i int, was form) bool {
 	return true
 }
 
-// guards tells whether a task of that form comes after all before it.
+// guards reports whether a task of that form comes after all before it.
 func guards(f form) bool { return f == fence || f == word }
 
 // between is the lowest level that task i may have because of guards before it, and the lowest that it may not
@@ -188,7 +188,8 @@ func (x *index) meeting(a *access, f func(task int32)) {
 			f(b.task)
 		}
 	}
-	n := sort.Search(len(x.all), func(i int) bool { return x.all[i].lo >= a.hi }) // only those before begin early enough
+	// only those before begin early enough
+	n := sort.Search(len(x.all), func(i int) bool { return x.all[i].lo >= a.hi })
 	x.visit(1, 0, x.leaves, n, a, f)
 }
 

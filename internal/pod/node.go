@@ -1,0 +1,292 @@
+package pod
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"ropeway/internal/ucx"
+)
+
+// Node is a process of a pod. Making one opens nothing: UCX is loaded by the first export or import, and the first
+// export listens.
+type Node struct {
+	config  *Config        // immutable
+	tls     *tls.Config    // immutable
+	pid     int32          // immutable; what white lists of other servers have
+	serving sync.WaitGroup // goroutines of the node
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex
+	engine   *engine              // guarded by mu; nil before the first use
+	listener net.Listener         // guarded by mu; nil before the first export
+	port     uint16               // guarded by mu; of the listener
+	exports  map[[24]byte]*Export // guarded by mu; by secret
+	guests   map[net.Conn]bool    // guarded by mu; connections of other processes
+	unproven []net.Conn           // guarded by mu; those of them that have not shown the key, the oldest first
+	links    map[place]*link      // guarded by mu; to other processes
+	closed   bool                 // guarded by mu
+}
+
+// place is where a process of the pod listens.
+type place struct{ server, port uint16 }
+
+// New makes a node.
+func New(c *Config) (*Node, error) {
+	t, err := c.credentials()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		config: c, tls: t, pid: int32(os.Getpid()), exports: map[[24]byte]*Export{},
+		guests: map[net.Conn]bool{}, links: map[place]*link{},
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n, nil
+}
+
+// Config is what the pod is like.
+func (n *Node) Config() *Config { return n.config }
+
+// start makes the engine, once.
+func (n *Node) start() (*engine, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	if n.engine != nil {
+		return n.engine, nil
+	}
+	options, err := n.config.options()
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEngine(options, n.config.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	n.engine = e
+	return e, nil
+}
+
+// options are those of UCX. It uses the network device that has the server's address, and no other.
+func (c *Config) options() ([]ucx.Option, error) {
+	devices := c.Devices
+	if devices == "" {
+		d, ok := deviceOf(c.Me().Address)
+		if !ok {
+			return nil, fmt.Errorf("pod: this machine has no network device with the address %s of server %d",
+				c.Me().Address, c.Me().ID)
+		}
+		devices = d
+	}
+	return []ucx.Option{{Name: "NET_DEVICES", Value: devices}}, nil
+}
+
+// Close ends everything: exports, imports and copies in flight. It waits.
+func (n *Node) Close() {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return
+	}
+	n.closed = true
+	n.cancel()
+	if n.listener != nil {
+		n.listener.Close() //nolint:errcheck // it ends accept
+	}
+	for c := range n.guests {
+		c.Close() //nolint:errcheck // it ends their goroutines
+	}
+	for _, l := range n.links {
+		l.conn.Close() //nolint:errcheck // likewise
+	}
+	e := n.engine
+	n.mu.Unlock()
+	if e != nil {
+		e.close()
+	}
+	n.serving.Wait()
+	n.mu.Lock()
+	left := maps.Clone(n.exports)
+	n.mu.Unlock()
+	for _, x := range left {
+		x.Withdraw()
+	}
+}
+
+func mapsValues[K comparable, V any](m map[K]V) iter.Seq[V] { return maps.Values(m) }
+
+func listenAt(a netip.Addr, port uint16) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort(a.String(), strconv.Itoa(int(port))))
+}
+
+func portOf(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
+
+const (
+	mostGuests   = 1024                  // processes of other servers that are linked at a time
+	mostUnproven = 64                    // connections that have not shown the key yet
+	acceptPause  = 10 * time.Millisecond // when there are too many open files
+)
+
+// accept takes connections until the listener is closed.
+func (n *Node) accept(l net.Listener, e *engine) {
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			select {
+			case <-n.ctx.Done():
+				return
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		if !n.enter(c) {
+			c.Close() //nolint:errcheck // nothing was written
+			continue
+		}
+		n.serving.Go(func() {
+			defer n.leave(c)
+			n.guest(c, e)
+		})
+	}
+}
+
+// enter takes a connection in. Of too many that have not shown the key, the oldest has to go; and with the most
+// guests nobody else comes in.
+func (n *Node) enter(c net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || len(n.guests)-len(n.unproven) >= mostGuests {
+		return false
+	}
+	if len(n.unproven) >= mostUnproven {
+		n.unproven[0].Close() //nolint:errcheck // it ends its goroutine
+		n.unproven = n.unproven[1:]
+	}
+	n.guests[c] = true
+	n.unproven = append(n.unproven, c)
+	return true
+}
+
+// proven notes that a connection has shown the key.
+func (n *Node) proven(c net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unproven = slices.DeleteFunc(n.unproven, func(x net.Conn) bool { return x == c })
+}
+
+func (n *Node) leave(c net.Conn) {
+	c.Close() //nolint:errcheck // it has ended
+	n.proven(c)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.guests, c)
+}
+
+// guest serves one process of another server.
+func (n *Node) guest(raw net.Conn, e *engine) {
+	limit := n.config.Timeout
+	c := tls.Server(raw, n.tls)
+	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
+	if c.HandshakeContext(n.ctx) != nil {
+		return
+	}
+	raw.SetDeadline(time.Time{}) //nolint:errcheck // likewise
+	var hello request
+	if readFrame(c, limit, false, &hello) != nil {
+		return
+	}
+	n.proven(raw)
+	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Token) != len(token{}) || len(hello.Worker) == 0 {
+		writeFrame(c, limit, response{Refused: wordProtocol}) //nolint:errcheck // it is refused anyway
+		return
+	}
+	keepAlive(raw, limit)
+	mine := newToken()
+	x, err := e.connect(hello.Worker, mine, token(hello.Token), func(error) { go raw.Close() })
+	if err != nil {
+		return
+	}
+	defer e.call(func() { x.fail(fmt.Errorf("%w: its connection has ended", ErrGone)) })
+	if writeFrame(c, limit, response{Pid: int(n.pid), Worker: e.w.Address(), Token: mine[:]}) != nil {
+		return
+	}
+	opened := map[uint64]*Export{}
+	for last := uint64(0); ; {
+		var r request
+		if readFrame(c, limit, true, &r) != nil {
+			return
+		}
+		var a response
+		switch r.Do {
+		case doOpen:
+			export := n.find(r.Secret)
+			if len(opened) >= mostOpened {
+				return
+			}
+			if a.Refused = wordUnknown; export != nil {
+				a.Refused = export.admit(int32(hello.Pid))
+			}
+			if a.Refused == "" {
+				last++
+				a.Share, a.About = last, export.about
+				opened[last] = export
+				if !e.call(func() { x.take(last, export) }) {
+					return
+				}
+			}
+		case doClose:
+			delete(opened, r.Share)
+			e.call(func() { x.giveUp(r.Share) })
+		default:
+			return
+		}
+		if writeFrame(c, limit, a) != nil {
+			return
+		}
+	}
+}
+
+const mostOpened = 1 << 20 // exports that one process has open
+
+// take lets the other side use an export, which was admitted.
+func (x *end) take(share uint64, export *Export) {
+	if x.why != nil {
+		export.release()
+		return
+	}
+	x.shares[share] = export
+}
+
+// giveUp ends that.
+func (x *end) giveUp(share uint64) {
+	if export := x.shares[share]; export != nil {
+		delete(x.shares, share)
+		export.release()
+	}
+}
+
+// keepAlive has the kernel notice that the other machine is gone, without anybody waking up for it.
+func keepAlive(c net.Conn, limit time.Duration) {
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetKeepAliveConfig(net.KeepAliveConfig{ //nolint:errcheck // it is only noticed later
+			Enable: true, Idle: max(limit/2, time.Second), Interval: max(limit/4, time.Second), Count: 3,
+		})
+	}
+}
