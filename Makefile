@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench fuzz module-path page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release site soak soak-ipc vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ CHECK    := $(wildcard capi/check/*.c)
 # Frame pointers: where there is no unwinder, stacks are followed by them, through our own functions first.
 CHECKLD  := -shared -Wl,-soname,libropeway_check.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
 
+# What the Go linker is told besides: make release leaves out what differs from machine to machine.
+GOLINK   ?=
+
 # Everything is built to one side, then put in place file by file, so that the toolkit can be in use meanwhile.
 NEW = $(DIST)/.new
 
@@ -66,14 +69,14 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	@rm -rf "$(NEW)"
 	@mkdir -p "$(NEW)/lib64/pkgconfig" "$(NEW)/lib64/cmake/AscendCL" "$(NEW)/lib64/stub" "$(NEW)/bin" \
 		"$(NEW)/share/cmake" "$(NEW)/share/info/runtime" "$(NEW)/devlib/linux"
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o "$(NEW)/lib64/libropeway_core.so" ./capi
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w $(GOLINK)' -o "$(NEW)/lib64/libropeway_core.so" ./capi
 	@rm -f "$(NEW)/lib64/libropeway_core.h"
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -fno-omit-frame-pointer -o "$(NEW)/lib64/libropeway_check.so" $(CHECK) $(CHECKLD)
 	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
-	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(GOLINK)' -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"
-	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
+	@cp packaging/ascendcl.pc packaging/ropeway.pc "$(NEW)/lib64/pkgconfig"
 	@cp packaging/AscendCL*.cmake "$(NEW)/lib64/cmake/AscendCL"
 	@ln -s ../../lib64/cmake/AscendCL "$(NEW)/share/cmake/AscendCL"
 	@cp packaging/set_env.sh "$(NEW)"
@@ -111,6 +114,19 @@ wheel: dist ## write a Python wheel, with the libraries inside, to dist/
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
 	@rm -f "$(DIST)"/ropeway-*.whl
 	$(PYTHON) python/backend.py wheel --toolkit "$(DIST)" --out "$(DIST)"
+
+release: ## write everything that is released to release/, for amd64 and arm64: the same bytes from the same commit, wherever it is built
+	$(needgo)
+	$(call need,aarch64-linux-gnu-gcc,a cross compiler,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	$(call need,x86_64-linux-gnu-gcc,gcc for x86-64,gcc-x86-64-linux-gnu)
+	$(call need,dpkg-deb,dpkg: it unpacks the libraries of Debian 11 that releases are linked with,dpkg)
+	$(call need,$(PYTHON),Python 3.9 or later,python3)
+	GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/release -out release
+
+test-release: ## install what is in release/ in clean systems without Go, by tarball, packages and wheel; 10 minutes (needs mmdebstrap, lintian and root)
+	$(call need,mmdebstrap,mmdebstrap,mmdebstrap)
+	$(call need,lintian,lintian,lintian)
+	packaging/test-release.sh
 
 # The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
 RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/runtests -toolkit "$(TESTKIT)"
@@ -233,6 +249,12 @@ pictures: page dist ## take the pictures of the docs anew, in Chromium
 	$(call need,chromium,Chromium,chromium)
 	cd web/report && npm run pictures && TOOLKIT="$(abspath $(DIST))" npm run pictures-tutorial
 
+SITE ?= site
+
+site: ## write the documentation as a site that opens from disk, with a page for each function, to site/ (SITE=directory)
+	$(needgo)
+	cd web/site && CGO_ENABLED=0 $(GO) run -trimpath . -root ../.. -out "$(abspath $(SITE))"
+
 microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -p 1 ./...
@@ -248,6 +270,10 @@ fuzz: ## run the packages with random tests CAMPAIGN=5 times, each with other se
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
 	done
 
+explore: ## show that the exploration of queues finds seeded faults (about 15 minutes)
+	$(needgo)
+	ROPEWAY_TEST_FAULTS=1 go test -count=1 -timeout=1h -v -run TestExplorationFindsFaults ./internal/driver/hostqueue ./internal/driver/cuda
+
 soak: ## run the soak tests, each for SOAK=10m
 	$(needgo)
 	@dirs=$$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -r -n 1 dirname | sort -u); \
@@ -258,13 +284,26 @@ soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (I
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
 
+vulnerabilities: ## ask the databases of Go and npm about everything that is linked, bundled or used to build
+	$(needgo)
+	GO="$(GO)" packaging/vulnerabilities.sh
+
+FORCE ?= 0
+
+record: ## write down anew what the release offers, before it is made (compat/); FORCE=1 also where the version does not allow what is lost
+	$(needgo)
+	$(needgcc)
+	@$(MAKE) --no-print-directory dist DIST="$(TESTKIT)"
+	ROPEWAY_UPDATE=$(if $(filter 1,$(FORCE)),force,1) ROPEWAY_TEST_TOOLKIT="$(TESTKIT)" $(GO) test -trimpath -count 1 \
+		-run '^TestRecord(Go|Commands|ABI|Python)$$' ./internal/compat ./cmd/ropeway ./capi/test
+
 module-path: ## change the path of the Go module everywhere (TO=example.com/ropeway)
 	$(needgo)
 	@test -n "$(TO)" || { echo "make $@: TO is missing, such as TO=example.com/ropeway" >&2; exit 1; }
 	$(GO) run ./packaging/modulepath $(TO)
 
 clean: ## delete what was built
-	rm -rf bin dist dist-arm64
+	rm -rf bin dist dist-arm64 release site
 
 # The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails. All compile with -trimpath, as
 # make dist and make test do: what one has compiled serves the others.
@@ -280,6 +319,7 @@ check-vet:
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=1 $(GO) vet -trimpath ./...
+	cd web/site && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 
 check-build:
 	$(needgo)
@@ -315,6 +355,7 @@ check-lint:
 check-tidy:
 	$(needgo)
 	$(GO) mod tidy -diff
+	cd web/site && $(GO) mod tidy -diff
 	@if [ -d internal/memcopy/gen ]; then cd internal/memcopy/gen && $(GO) mod tidy -diff; fi
 
 endif

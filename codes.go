@@ -31,7 +31,9 @@ const (
 	ErrRTDeviceTaskAbort       Code = 107022 // The device is aborting tasks or its tasks were aborted.
 	ErrRTStreamAbort           Code = 107023 // The stream was aborted while being waited on.
 	ErrRTStreamNotCaptured     Code = 107029 // The stream is not in capture state although the call needs it.
+	ErrRTSymbolNotFound        Code = 107042 // Device symbol not found.
 	ErrRTInvalidSymbol         Code = 107043 // Symbol is not a valid device symbol.
+	ErrRTInvalidDeviceFunction Code = 107044 // Not a valid device function.
 )
 
 // ACL layer: resource and feature errors (200xxx).
@@ -65,10 +67,19 @@ const (
 	ErrRTLostHeartbeat             Code = 507010 // The device stopped answering heartbeats.
 	ErrRTReportTimeout             Code = 507012 // No callback arrived within the time given to aclrtProcessReport.
 	ErrRTSysDma                    Code = 507013 // A DMA copy failed on the device (reported at synchronisation).
+	ErrRTAicoreTimeout             Code = 507014 // AI Core task timed out.
+	ErrRTAicoreException           Code = 507015 // AI Core task raised an exception.
+	ErrRTAicoreTrapException       Code = 507016 // AI Core task trapped.
+	ErrRTAicpuTimeout              Code = 507017 // AI CPU task timed out.
+	ErrRTAicpuException            Code = 507018 // AI CPU task failed.
 	ErrRTIpcError                  Code = 507022 // Inter-process communication failed.
 	ErrRTDevSetupError             Code = 507033 // The device could not be brought up, or was never set.
+	ErrRTVectorCoreTimeout         Code = 507034 // Vector core task timed out.
+	ErrRTVectorCoreException       Code = 507035 // Vector core task raised an exception.
+	ErrRTVectorCoreTrapException   Code = 507036 // Vector core task trapped.
 	ErrRTStreamSyncTimeout         Code = 507046 // Stream (or device) synchronisation hit its timeout.
 	ErrRTEventSyncTimeout          Code = 507047 // Event synchronisation hit its timeout.
+	ErrRTDeviceMemError            Code = 507053 // Uncorrectable device memory error hit by a task.
 	ErrRTDrvInternalError          Code = 507899 // Generic driver failure.
 	ErrHostMemoryAlreadyRegistered Code = 507910 // The host range overlaps an existing registration.
 	ErrHostMemoryNotRegistered     Code = 507911 // The host pointer was never registered.

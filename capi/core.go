@@ -94,7 +94,10 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 			return uint64(opening.code)
 		}
 		return wait(t, a)
-	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER:
+	case C.ROPEWAY_KERNELS:
+		useKernels(a)
+	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER,
+		C.ROPEWAY_FUNC_SYMBOL, C.ROPEWAY_VARIABLE:
 		if t == nil {
 			return uint64(opening.code)
 		}
@@ -115,6 +118,10 @@ func besides(function uint32, t *thread, a *slots) *core.Error {
 		return memory.CloseImport(t.Thread, core.Addr(a[0]))
 	case C.ROPEWAY_ENABLE_PEER:
 		return memory.EnablePeer(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))
+	case C.ROPEWAY_FUNC_SYMBOL:
+		return registerFuncSymbol(t, a)
+	case C.ROPEWAY_VARIABLE:
+		return registerVariable(t, a)
 	case C.ROPEWAY_DISABLE_PEER:
 		return memory.DisablePeer(t.Thread, uint32(a[0]), uint32(a[1]))
 	}
@@ -126,6 +133,8 @@ var besideNames = map[uint32]string{
 	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
 	C.ROPEWAY_ENABLE_PEER:  "rtEnableP2P",
 	C.ROPEWAY_DISABLE_PEER: "rtDisableP2P",
+	C.ROPEWAY_FUNC_SYMBOL:  "rtRegisterFuncSymbol",
+	C.ROPEWAY_VARIABLE:     "rtRegisterVariable",
 }
 
 // catch makes an error of a panic in a call.

@@ -7,6 +7,7 @@ package main
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	coreprocess "ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
@@ -14,7 +15,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x57d02542
+const fingerprint = 0xf5ac62fb
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1272,6 +1273,45 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	279: aclGetDataBufferSizeV2,
 	282: aclmdlRICaptureGetInfo,
 	284: aclmdlRICaptureThreadExchangeMode,
+	332: aclrtCreateBinary,
+	333: aclrtDestroyBinary,
+	334: aclrtBinaryLoad,
+	335: aclrtBinaryLoadFromFile,
+	336: aclrtBinaryLoadFromData,
+	337: aclrtBinaryUnLoad,
+	338: aclrtBinaryGetFunction,
+	339: aclrtBinaryGetFunctionByEntry,
+	340: aclrtBinaryGetDevAddress,
+	341: aclrtBinaryGetGlobal,
+	342: aclrtGetFuncBySymbol,
+	343: aclrtGetFunctionAddr,
+	344: aclrtGetFunctionSize,
+	345: aclrtGetFunctionName,
+	346: aclrtGetFunctionAttribute,
+	347: aclrtFunctionGetBinary,
+	348: aclrtFunctionGetParamCount,
+	349: aclrtFunctionGetParamInfo,
+	350: aclrtFunctionGetAvailDynUbufPerBlock,
+	351: aclrtRegisterCpuFunc,
+	352: aclrtBinarySetExceptionCallback,
+	353: aclrtGetHardwareSyncAddr,
+	354: aclrtCheckArchCompatibility,
+	355: aclrtKernelArgsInit,
+	356: aclrtKernelArgsInitByUserMem,
+	357: aclrtKernelArgsGetMemSize,
+	358: aclrtKernelArgsGetHandleMemSize,
+	359: aclrtKernelArgsAppend,
+	360: aclrtKernelArgsAppendPlaceHolder,
+	361: aclrtKernelArgsGetPlaceHolderBuffer,
+	362: aclrtKernelArgsParaUpdate,
+	363: aclrtKernelArgsFinalize,
+	364: aclrtLaunchKernel,
+	365: aclrtLaunchKernelV2,
+	366: aclrtLaunchKernelWithConfig,
+	367: aclrtLaunchKernelWithHostArgs,
+	368: aclrtLaunchKernelWithArgsArray,
+	369: aclrtLaunchSIMTKernelWithArgsArray,
+	370: aclrtLaunchSIMTKernelWithHostArgs,
 	418: aclprofCreateStamp,
 	419: aclprofDestroyStamp,
 	420: aclprofPush,
@@ -2382,6 +2422,162 @@ func aclmdlRICaptureGetInfo(t *thread, a *slots) uint64 {
 
 func aclmdlRICaptureThreadExchangeMode(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))))
+}
+
+func aclrtCreateBinary(t *thread, a *slots) uint64 {
+	return uint64(launch.CreateBinary(t.Thread, core.Addr(a[0]), a[1]))
+}
+
+func aclrtDestroyBinary(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.DestroyBinary(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtBinaryLoad(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryLoad(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtBinaryLoadFromFile(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryLoadFromFile(t.Thread, pointer[byte](a[0]), pointer[abi.BinaryLoadOptions](a[1]), pointer[core.Handle](a[2]))))
+}
+
+func aclrtBinaryLoadFromData(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryLoadFromData(t.Thread, core.Addr(a[0]), a[1], pointer[abi.BinaryLoadOptions](a[2]), pointer[core.Handle](a[3]))))
+}
+
+func aclrtBinaryUnLoad(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryUnLoad(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtBinaryGetFunction(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryGetFunction(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), pointer[core.Handle](a[2]))))
+}
+
+func aclrtBinaryGetFunctionByEntry(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryGetFunctionByEntry(t.Thread, core.Handle(a[0]), a[1], pointer[core.Handle](a[2]))))
+}
+
+func aclrtBinaryGetDevAddress(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryGetDevAddress(t.Thread, core.Handle(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtBinaryGetGlobal(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinaryGetGlobal(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]))))
+}
+
+func aclrtGetFuncBySymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetFuncBySymbol(t.Thread, core.Addr(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtGetFunctionAddr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetFunctionAddr(t.Thread, core.Handle(a[0]), pointer[core.Addr](a[1]), pointer[core.Addr](a[2]))))
+}
+
+func aclrtGetFunctionSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetFunctionSize(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtGetFunctionName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetFunctionName(t.Thread, core.Handle(a[0]), uint32(a[1]), pointer[byte](a[2]))))
+}
+
+func aclrtGetFunctionAttribute(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetFunctionAttribute(t.Thread, core.Handle(a[0]), abi.FuncAttribute(a[1]), pointer[int64](a[2]))))
+}
+
+func aclrtFunctionGetBinary(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionGetBinary(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtFunctionGetParamCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionGetParamCount(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]))))
+}
+
+func aclrtFunctionGetParamInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionGetParamInfo(t.Thread, core.Handle(a[0]), a[1], pointer[uint64](a[2]), pointer[uint64](a[3]))))
+}
+
+func aclrtFunctionGetAvailDynUbufPerBlock(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionGetAvailDynUbufPerBlock(t.Thread, core.Handle(a[0]), uint32(a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtRegisterCpuFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterCpuFunc(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), pointer[core.Handle](a[3]))))
+}
+
+func aclrtBinarySetExceptionCallback(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.BinarySetExceptionCallback(t.Thread, core.Handle(a[0]), opExceptionFunc(a[1]), core.Addr(a[2]))))
+}
+
+func aclrtGetHardwareSyncAddr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.GetHardwareSyncAddr(t.Thread, pointer[core.Addr](a[0]))))
+}
+
+func aclrtCheckArchCompatibility(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.CheckArchCompatibility(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]))))
+}
+
+func aclrtKernelArgsInit(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsInit(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtKernelArgsInitByUserMem(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsInitByUserMem(t.Thread, core.Handle(a[0]), core.Handle(a[1]), core.Addr(a[2]), a[3])))
+}
+
+func aclrtKernelArgsGetMemSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsGetMemSize(t.Thread, core.Handle(a[0]), a[1], pointer[uint64](a[2]))))
+}
+
+func aclrtKernelArgsGetHandleMemSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsGetHandleMemSize(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]))))
+}
+
+func aclrtKernelArgsAppend(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsAppend(t.Thread, core.Handle(a[0]), core.Addr(a[1]), a[2], pointer[core.Handle](a[3]))))
+}
+
+func aclrtKernelArgsAppendPlaceHolder(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsAppendPlaceHolder(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtKernelArgsGetPlaceHolderBuffer(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsGetPlaceHolderBuffer(t.Thread, core.Handle(a[0]), core.Handle(a[1]), a[2], pointer[core.Addr](a[3]))))
+}
+
+func aclrtKernelArgsParaUpdate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsParaUpdate(t.Thread, core.Handle(a[0]), core.Handle(a[1]), core.Addr(a[2]), a[3])))
+}
+
+func aclrtKernelArgsFinalize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelArgsFinalize(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtLaunchKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchKernel(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Addr(a[2]), a[3], core.Handle(a[4]))))
+}
+
+func aclrtLaunchKernelV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchKernelV2(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Addr(a[2]), a[3], pointer[abi.LaunchKernelCfg](a[4]), core.Handle(a[5]))))
+}
+
+func aclrtLaunchKernelWithConfig(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchKernelWithConfig(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), core.Handle(a[4]), core.Addr(a[5]))))
+}
+
+func aclrtLaunchKernelWithHostArgs(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchKernelWithHostArgs(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), core.Addr(a[4]), a[5], pointer[abi.PlaceHolderInfo](a[6]), a[7])))
+}
+
+func aclrtLaunchKernelWithArgsArray(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchKernelWithArgsArray(t.Thread, core.Addr(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[core.Addr](a[4]))))
+}
+
+func aclrtLaunchSIMTKernelWithArgsArray(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchSIMTKernelWithArgsArray(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), pointer[core.Addr](a[6]))))
+}
+
+func aclrtLaunchSIMTKernelWithHostArgs(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.LaunchSIMTKernelWithHostArgs(t.Thread, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])))
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {

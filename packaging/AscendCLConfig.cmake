@@ -1,9 +1,15 @@
 # What find_package(AscendCL) reads. It defines the target AscendCL::ascendcl, and for every other name that the library has, such as acl_rt,
 # runtime or msprofiler, a target AscendCL::NAME, which is also a component. AscendCL_INCLUDE_DIRS, AscendCL_LIBRARIES and AscendCL_HOME are for
-# builds that do without targets.
+# builds that do without targets. AscendCL_VERSION is the version of the API, AscendCL_ROPEWAY_VERSION that of ropeway.
 #
 # Where this file lies says where the rest is: three directories up, in lib64/cmake and in share/cmake. The toolkit may be moved.
+# In a package of the system, this directory is a link to that of the toolkit.
 get_filename_component(AscendCL_HOME "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(NOT EXISTS "${AscendCL_HOME}/lib64/libascendcl.so")
+    get_filename_component(AscendCL_HOME "${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+    get_filename_component(AscendCL_HOME "${AscendCL_HOME}/../../.." ABSOLUTE)
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/AscendCLRopeway.cmake")
 set(AscendCL_INCLUDE_DIRS "${AscendCL_HOME}/include")
 set(AscendCL_LIBRARIES AscendCL::ascendcl)
 

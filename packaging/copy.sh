@@ -13,7 +13,7 @@ cd -- "$1"
 # Everything is for all users to read, whatever the umask.
 mode() {
 	case $1 in
-	./bin/* | *.so) echo 755 ;;
+	./bin/* | *.so | ./uninstall.sh) echo 755 ;;
 	*) echo 644 ;;
 	esac
 }

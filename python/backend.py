@@ -3,8 +3,9 @@
     python3 python/backend.py wheel --toolkit dist --out dist
     pip install ./python                     # takes the toolkit in ROPEWAY_DIST, or else in dist of the repository
 
-The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, and the pytest plugin. Its tag says
-what the libraries need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
+The wheel has the package acl with the libraries inside, in acl/lib64, where it looks first, the command ropeway, the
+pytest plugin, and the extension for Jupyter. Its tag says what the libraries need, as they themselves say: the processor,
+the oldest glibc, and Python from 3.9 on.
 """
 
 import argparse
@@ -20,7 +21,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DIST = os.path.join(HERE, "..", "dist")
 LIBRARIES = ("libascendcl.so", "libropeway_core.so", "libropeway_check.so")
 PLUGIN = "ropeway_pytest"
+JUPYTER = "ropeway_jupyter"
 EXTENSION = "_fast.abi3.so"
+COMMAND = "bin/ropeway"  # acl has bin and lib64, as a toolkit has, so the command finds the libraries
+# What installers put into the environment's bin: it finds the package without importing it, and becomes the command.
+SCRIPT = f"""#!python
+import importlib.util
+import os
+import sys
+
+package = os.path.dirname(importlib.util.find_spec("acl").origin)
+os.execv(os.path.join(package, *"{COMMAND}".split("/")), ["ropeway", *sys.argv[1:]])
+"""
 PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the number in an ELF header
 
 
@@ -50,6 +62,7 @@ def write_wheel(toolkit, directory):
     tag = tag_of(files)
     stem = f"{about['name']}-{about['version']}"
     info = f"{stem}.dist-info"
+    files[f"{stem}.data/scripts/ropeway"] = SCRIPT.encode()
     files[f"{info}/LICENSE"] = read(HERE, "..", "LICENSE")
     files[f"{info}/METADATA"] = metadata(about).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: ropeway backend\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
@@ -63,7 +76,7 @@ def write_wheel(toolkit, directory):
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as wheel:
             for path, content in files.items():
                 entry = zipfile.ZipInfo(path)  # dated 1980, so that no clock gets into the file
-                entry.external_attr = (0o100755 if path.endswith(".so") else 0o100644) << 16
+                entry.external_attr = (0o100755 if path.endswith((".so", "/ropeway")) else 0o100644) << 16
                 wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
         os.replace(unfinished, os.path.join(directory, name))
     finally:
@@ -76,17 +89,19 @@ def package(toolkit):
     """The files of the package by their paths in the wheel."""
     packages = os.path.join(toolkit, "python", "site-packages")
     acl = os.path.join(packages, "acl")
-    needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES] + [os.path.join(acl, "__init__.py")]
+    needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES]
+    needed += [os.path.join(toolkit, COMMAND), os.path.join(acl, "__init__.py")]
     for path in needed:
         if not os.path.isfile(path):
             path = os.path.normpath(path)
             raise SystemExit(f"no {path}: write the toolkit with 'make dist' first, or say where it is (ROPEWAY_DIST)")
-    files = {f"{PLUGIN}.py": read(packages, f"{PLUGIN}.py")}
+    files = {f"{name}.py": read(packages, f"{name}.py") for name in (PLUGIN, JUPYTER)}
     for name in sorted(os.listdir(acl)):
         if name.endswith((".py", ".pyi")) or name in ("py.typed", EXTENSION):
             files[f"acl/{name}"] = read(acl, name)
     for name in LIBRARIES:
-        files[f"acl/lib/{name}"] = read(toolkit, "lib64", name)
+        files[f"acl/lib64/{name}"] = read(toolkit, "lib64", name)
+    files[f"acl/{COMMAND}"] = read(toolkit, COMMAND)
     return files
 
 
@@ -104,10 +119,11 @@ def tag_of(files):
 
 
 def project():
-    """The table [project] of pyproject.toml."""
+    """The table [project] of pyproject.toml, and the version."""
     text = read(HERE, "pyproject.toml").decode()
     lines = text.partition("[project]\n")[2].partition("\n[")[0].splitlines()
-    return {key: ast.literal_eval(value) for key, value in (line.split(" = ", 1) for line in lines if line)}
+    about = {key: ast.literal_eval(value) for key, value in (line.split(" = ", 1) for line in lines if line)}
+    return {**about, "version": read(HERE, "..", "VERSION").decode().strip()}
 
 
 def metadata(about):

@@ -48,7 +48,10 @@ enum {
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
 	ROPEWAY_NAME_FRAME,
 
-	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_DISABLE_PEER. */
+	/* (run, stop, prepare) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
+	ROPEWAY_KERNELS,
+
+	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_VARIABLE. */
 
 	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
 	ROPEWAY_SYMBOL,
@@ -58,6 +61,10 @@ enum {
 	ROPEWAY_ENABLE_PEER,
 	/* (device, physical number of the peer) -> aclError. rtDisableP2P. */
 	ROPEWAY_DISABLE_PEER,
+	/* (binary, symbol, kernel name, reserved) -> aclError. rtRegisterFuncSymbol. */
+	ROPEWAY_FUNC_SYMBOL,
+	/* (binary, host variable, name, size, flags, reserved) -> aclError. rtRegisterVariable. */
+	ROPEWAY_VARIABLE,
 
 	/* What the checker asks (libropeway_check.so); with checking off nobody does. */
 

@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Tells apart tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x57d02542u
+#define ROPEWAY_TABLE 0xf5ac62fbu
 
 /* One number for each function of the API. */
 enum {

@@ -69,6 +69,20 @@ int32_t rtDisableP2P(uint32_t device, uint32_t peerPhysical)
 	return (int32_t)call(ROPEWAY_DISABLE_PEER, a);
 }
 
+EXPORT int32_t rtRegisterFuncSymbol(void* binHandle, const void* symbol, const char* kernelName, void* reserve);
+int32_t rtRegisterFuncSymbol(void* binHandle, const void* symbol, const char* kernelName, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)symbol, (uintptr_t)kernelName, (uintptr_t)reserve};
+	return (int32_t)call(ROPEWAY_FUNC_SYMBOL, a);
+}
+
+EXPORT int32_t rtRegisterVariable(void* binHandle, const void* hostVar, const char* deviceVarName, size_t size, uint32_t flags, void* reserve);
+int32_t rtRegisterVariable(void* binHandle, const void* hostVar, const char* deviceVarName, size_t size, uint32_t flags, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)hostVar, (uintptr_t)deviceVarName, (uint64_t)size, (uint64_t)flags, (uintptr_t)reserve};
+	return (int32_t)call(ROPEWAY_VARIABLE, a);
+}
+
 EXPORT int32_t rtGetLogicDevIdByUserDevId(int32_t user, int32_t* logic);
 int32_t rtGetLogicDevIdByUserDevId(int32_t user, int32_t* logic)
 {

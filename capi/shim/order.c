@@ -10,7 +10,7 @@ extern void __tsan_acquire(void *object) WEAK;
 extern void __tsan_release(void *object) WEAK;
 
 static ropeway_entry core;
-static void *order; /* the core names the same object around its callbacks (capi/callbacks.go) */
+static _Atomic(void *) order; /* the core names the same object around its callbacks (capi/callbacks.go) */
 
 /* Whether what others did is visible after the call. */
 static int takes_over(uint32_t function)
@@ -43,10 +43,11 @@ static int takes_over(uint32_t function)
 
 static uint64_t ordered(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
-	__tsan_release(order);
+	void *object = atomic_load(&order);
+	__tsan_release(object);
 	uint64_t result = core(function, thread, slots);
 	if (takes_over(function))
-		__tsan_acquire(order);
+		__tsan_acquire(object);
 	return result;
 }
 
@@ -55,6 +56,20 @@ ropeway_entry ropeway_ordered(ropeway_entry entry, void *object)
 	if (!__tsan_acquire || !__tsan_release || !object)
 		return entry;
 	core = entry;
-	order = object;
+	atomic_store(&order, object);
 	return ordered;
+}
+
+void ropeway_take_over(void)
+{
+	void *object = atomic_load(&order);
+	if (object)
+		__tsan_acquire(object);
+}
+
+void ropeway_publish(void)
+{
+	void *object = atomic_load(&order);
+	if (object)
+		__tsan_release(object);
 }

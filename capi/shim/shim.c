@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "kernel.h"
 
 _Atomic(ropeway_entry) ropeway_core_entry;
 _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
@@ -65,7 +66,7 @@ static const char *name_of(uint32_t function)
 {
 	if (function < ROPEWAY_FUNCTIONS)
 		return ropeway_names[function].name;
-	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_DISABLE_PEER ? "a function" : NULL;
+	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_VARIABLE ? "a function" : NULL;
 }
 
 /* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
@@ -225,6 +226,8 @@ static ropeway_entry take_core(const struct found *f)
 	}
 	ropeway_after_load();
 	ropeway_prepare_end(f->entry);
+	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare};
+	f->entry(ROPEWAY_KERNELS, NULL, kernels);
 	atexit(quiet);
 	at_quick_exit(quiet);
 	forked = f->forked;

@@ -48,6 +48,10 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 /* The core's entry, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
 ropeway_entry ropeway_ordered(ropeway_entry entry, void *object);
 
+/* The same for code of the program that the core calls: what others did before, and what it did (order.c). */
+void ropeway_take_over(void);
+void ropeway_publish(void);
+
 /* What there is too little of to load the core now, in words; NULL if there is enough (room.c). */
 const char *ropeway_lacks_room(void);
 

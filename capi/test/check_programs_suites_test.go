@@ -186,9 +186,9 @@ func TestCheckPython(t *testing.T) {
 	}
 }
 
-// notChecked are Python modules that are parts of test_rules, run programs of their own (the examples, the checker), or
-// call nothing.
-var notChecked = regexp.MustCompile("^test_(examples|page|wheel|outside|rules_.*|check.*)$")
+// notChecked are Python modules that are parts of test_rules, run programs of their own (examples, notebooks, the
+// checker), or call nothing.
+var notChecked = regexp.MustCompile("^test_(examples|jupyter|page|wheel|outside|rules_.*|check.*)$")
 
 // silent runs commands under the checker: they must end well, and there must be no finding that is not meant.
 func silent(t *testing.T, name string, lines ...[]string) {

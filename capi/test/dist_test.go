@@ -99,6 +99,8 @@ func wantLayout(t *testing.T, dir, arch string) {
 		"lib64/libascendcl.so": "-rwxr-xr-x", "lib64/libropeway_core.so": "-rwxr-xr-x",
 		"lib64/libropeway_check.so": "-rwxr-xr-x",
 		"lib64/pkgconfig":           "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
+		"lib64/pkgconfig/ropeway.pc":                 "-rw-r--r--",
+		"lib64/cmake/AscendCL/AscendCLRopeway.cmake": "-rw-r--r--",
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
 		cpu + "/bin": "../bin", cpu + "/devlib": "../devlib", cpu + "/ascend_toolkit_install.info": "-rw-r--r--",
 		"bin/setenv.bash": "../set_env.sh", "lib64/cmake": "drwxr-xr-x", "lib64/cmake/AscendCL": "drwxr-xr-x",
@@ -132,7 +134,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 	const packages = "python/site-packages"
 	want["python"], want[packages] = "drwxr-xr-x", "drwxr-xr-x"
 	want[packages+"/acl"] = "drwxr-xr-x"
-	want[packages+"/ropeway_pytest.py"] = "-rw-r--r--"
+	want[packages+"/ropeway_pytest.py"], want[packages+"/ropeway_jupyter.py"] = "-rw-r--r--", "-rw-r--r--"
 	for name := range tree(t, root+"/python/acl") {
 		if ext := filepath.Ext(name); ext == ".py" || ext == ".pyi" || ext == ".typed" {
 			want[packages+"/acl/"+name] = "-rw-r--r--"

@@ -27,6 +27,7 @@ var parts = []part{
 // more are the runs of what not every driver can do: memory that is mapped, shared, managed, pooled or waited for.
 var more = []part{
 	{"memory", nil},
+	{"kernels", nil},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
 }
@@ -82,8 +83,9 @@ func functionsEnv(t *testing.T) []string {
 	if err := os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M", "ASCEND_HOME_PATH=" + home,
-		"ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}
+	kernels := compile(t, []string{"kernels/functions.c"}, "-shared", "-fPIC")
+	return []string{"ROPEWAY_TEST_KERNELS=" + kernels, "ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M",
+		"ASCEND_HOME_PATH=" + home, "ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}
 }
 
 // TestClasses proves that the library fits C++: classes, exceptions, std::thread, the overloads of acl_rt_api.h.

@@ -17,6 +17,7 @@ import (
 	"ropeway"
 	"ropeway/internal/bench"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // benchRun measures.
@@ -29,7 +30,7 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	o := bench.Options{Cases: cases, Rounds: f.rounds, Time: bench.QuickTime, Version: buildVersion()}
+	o := bench.Options{Cases: cases, Rounds: f.rounds, Time: bench.QuickTime, Version: version.Ropeway}
 	if f.full {
 		o.Time = bench.FullTime
 		if !cmd.Flags().Changed("rounds") {

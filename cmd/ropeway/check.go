@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/finding"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // checkLibrary watches the host side of a program, below the root of a toolkit.
@@ -29,6 +30,7 @@ type checkOptions struct {
 	errorCode int
 	format    string
 	output    string
+	annotate  bool
 	page      string // file for the page with the timeline
 	suppress  []string
 	write     string // file for suppressions
@@ -74,7 +76,8 @@ OUTPUT
   or github (annotations of GitHub Actions, one line a finding). json, junit and
   sarif need --output, because the program writes to standard error too;
   --output - is standard output, after what the program wrote there.
-  Annotations go to standard output unless --output says otherwise.
+  Annotations go to standard output unless --output says otherwise; --annotate
+  writes them there besides a report in another form.
   --report FILE gets a page that shows the run on a timeline, its calls, copies
   and events, with the findings where they happened. Open it in a browser. Of
   several runs it shows the first with findings.
@@ -117,6 +120,7 @@ LIMITS
   ropeway check --schedules 20 -- python3 serve.py
   ropeway check --seed 7 --product 310P ./my_program
   ropeway check --format sarif --output check.sarif ./my_program
+  ropeway check --annotate --format sarif --output check.sarif ./my_program
   ropeway check --format junit --output check.xml ctest
   ropeway check --report check.html ./my_program
   ropeway check --write-suppressions known.txt ./my_program
@@ -138,6 +142,7 @@ LIMITS
 	f.IntVar(&o.errorCode, "error-exitcode", exitFindings, "exit `code` if findings count")
 	f.StringVar(&o.format, "format", "text", "`form` of the report")
 	f.StringVarP(&o.output, "output", "o", "", "`file` for the report; - is standard output")
+	f.BoolVar(&o.annotate, "annotate", false, "write annotations of GitHub Actions, too")
 	f.StringVar(&o.page, "report", "", "`file` for a page with the timeline")
 	f.StringArrayVar(&o.suppress, "suppress", nil, "`file` of findings to suppress; repeatable")
 	f.StringVar(&o.write, "write-suppressions", "", "`file` for suppressions of every finding")
@@ -214,7 +219,7 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 		return err
 	}
 	s.Finish(func(seed uint64) string { return replayCommand(a.name, cmd, args, seed) })
-	err = files.write(s, o.format)
+	err = files.write(s, o)
 	code := s.ExitCode()
 	if err != nil {
 		a.report(err.Error(), "the program has run; only the file is missing")
@@ -233,7 +238,7 @@ func (a *app) checkSession(o *checkOptions, rules []string, suppressions []*find
 	signals <-chan os.Signal) *checkrun.Session {
 	options := checkrun.Options{
 		Schedules: o.schedules, Most: o.most, ErrorCode: o.errorCode, Inject: o.inject, Rules: rules,
-		Suppressions: suppressions, Version: buildVersion(), Page: o.page != "",
+		Suppressions: suppressions, Version: version.Ropeway, Page: o.page != "", Docs: a.docs(),
 		Interrupted: func() (asked bool) {
 			for len(signals) > 0 {
 				asked = checkrun.Interrupts(<-signals) || asked

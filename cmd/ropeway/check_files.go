@@ -46,9 +46,14 @@ func (f *outputs) close() {
 }
 
 // write writes what was asked for. All files are tried.
-func (f *outputs) write(s *checkrun.Session, form string) error {
+func (f *outputs) write(s *checkrun.Session, o *checkOptions) error {
+	var annotations *os.File
+	if o.annotate {
+		annotations = os.Stdout
+	}
 	return errors.Join(
-		writeFile(f.report, func(w io.Writer) error { return s.WriteReport(w, form) }),
+		writeFile(f.report, func(w io.Writer) error { return s.WriteReport(w, o.format) }),
+		writeFile(annotations, func(w io.Writer) error { return s.WriteReport(w, "github") }),
 		writeFile(f.suppressions, s.WriteSuppressions),
 		writeFile(f.page, s.WritePage))
 }

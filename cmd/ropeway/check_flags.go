@@ -41,6 +41,8 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 		return nil, wrong("--fail-on: %q is not error, warning, note or never", o.failOn)
 	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.format):
 		return nil, wrong("--format: %q is not text, json, junit, sarif or github", o.format)
+	case o.annotate && o.format == "github":
+		return nil, wrong("--annotate is what --format github does; leave either out")
 	case o.output != "" && o.output == o.write:
 		return nil, wrong("--output and --write-suppressions are the same file")
 	case o.page != "" && (o.page == o.output || o.page == o.write):

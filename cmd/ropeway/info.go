@@ -17,6 +17,7 @@ import (
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // infoReport is what --json writes.
@@ -184,7 +185,7 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	p := settings.Product
 	r := &infoReport{
 		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver.Name(), Drivers: drivers(),
-		API:      apiVersion,
+		API:      version.API,
 		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p),
 		Devices:     []deviceInfo{},
 		Limits:      limits(p),

@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/setup"
 	"ropeway/internal/setup/cudadriver"
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
 // hostVersions are the versions that reports of problems should name.
@@ -24,7 +25,7 @@ type hostVersions struct {
 
 func readHostVersions() hostVersions {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return hostVersions{buildVersion(), runtime.Version(), strings.TrimSpace(string(kernel)), glibcVersion()}
+	return hostVersions{version.Ropeway, runtime.Version(), strings.TrimSpace(string(kernel)), glibcVersion()}
 }
 
 // glibcVersion is the latest version that the C library of this machine defines, "" if it is not known. The library's
@@ -94,6 +95,7 @@ var variables = []struct{ name, about string }{
 	{setup.EnvDriver, "what devices run on: soft or cuda (soft)"},
 	{homeVariable, "toolkit of ropeway run, where it is in none itself"},
 	{setup.EnvVisible, "devices that a program sees, like 0,2 (all)"},
+	{setup.EnvKernels, "folder of objects that stand in for NPU binaries (none)"},
 	{setup.EnvBlocking, "1: asynchronous calls wait for their work (0)"},
 	{setup.EnvStrict, "1: what the documents forbid is refused on every product (0)"},
 	{setup.EnvLogLevel, "0 debug, 1 info, 2 warning, 3 error, 4 nothing (3)"},

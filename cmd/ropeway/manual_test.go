@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"ropeway/internal/testenv"
+	"ropeway/internal/version"
 )
 
 // The manual is made from the command tree: a page of man for each command, and one page of docs. "make man" writes
@@ -31,7 +32,6 @@ const (
 func tree() *cobra.Command {
 	a := &app{name: "ropeway", stdout: io.Discard, stderr: io.Discard, lookup: env(nil)}
 	root := a.root()
-	root.Version = "" // of the machine that makes the manual
 	root.DisableAutoGenTag = true
 	visit(root, func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()
@@ -95,8 +95,8 @@ func manPage(t *testing.T, c *cobra.Command) string {
 		c.Long += "\n\n" + markdown("EXIT CODES\n"+strings.SplitN(exitText(), "\n\n", 2)[1])
 	}
 	var b bytes.Buffer
-	err := doc.GenMan(c, &doc.GenManHeader{Title: strings.ToUpper(pageName(c)), Section: "1", Source: "ropeway",
-		Manual: "ropeway"}, &b)
+	err := doc.GenMan(c, &doc.GenManHeader{Title: strings.ToUpper(pageName(c)), Section: "1",
+		Source: "ropeway " + version.Ropeway, Manual: "ropeway"}, &b)
 	c.Long = long
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,8 @@ func markdown(text string) string {
 func writeCLI(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!-- %s -->\n# Command line\n\n%s\n", madeBy, markdown(root.Long))
-	b.WriteString("\n`ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for " +
+	b.WriteString("\nOf ropeway " + version.Ropeway +
+		". `ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for " +
 		"terminals: `NO_COLOR`, or\n" +
 		"`CLICOLOR=0`, turns them off, and `CLICOLOR_FORCE=1` on everywhere. How to get " +
 		"[completion](howto-install.md#completion).\n\n")

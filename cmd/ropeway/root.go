@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"ropeway/internal/version"
 )
 
 // root is the command without a name: it shows what there is.
@@ -24,7 +26,7 @@ how fast it was.`,
   ropeway explain 107002          what an error code means, and what to do
   ropeway info --products         what each product has
   ropeway version --json          for scripts`,
-		Version: buildVersion(),
+		Version: version.Ropeway,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

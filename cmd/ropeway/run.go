@@ -36,6 +36,7 @@ var runFlags = []struct {
 		[]string{"1GiB", "8GiB", "64GiB"}},
 	{"driver", setup.EnvDriver, "`driver`: soft or cuda", []string{"soft", "cuda"}},
 	{"visible", setup.EnvVisible, "`list` of the devices the program sees, like 0,2", nil},
+	{"kernels", setup.EnvKernels, "`folder` with stand-ins for NPU binaries", nil},
 }
 
 func (a *app) run() *cobra.Command {

@@ -3,9 +3,11 @@ package main
 import (
 	"debug/elf"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // homeVariable names a toolkit where the program itself is in none.
@@ -56,6 +58,30 @@ func (a *app) toolkit() (*toolkit, error) {
 		return nil, err
 	}
 	return findToolkit(exe, a.getenv(homeVariable))
+}
+
+// docsVariable names the address of the documentation, for reports; without it the toolkit's is taken.
+const docsVariable = "ROPEWAY_DOCS"
+
+// docs is the address of the documentation that reports link to, "" if none is known.
+func (a *app) docs() string {
+	root := ""
+	if t, err := a.toolkit(); err == nil {
+		root = t.Root
+	}
+	return docsAt(a.getenv(docsVariable), root)
+}
+
+// docsAt is the address that is given, or that of the pages in a toolkit, with a slash at its end.
+func docsAt(given, root string) string {
+	if given != "" {
+		return strings.TrimSuffix(given, "/") + "/"
+	}
+	dir := filepath.Join(root, "share", "doc", "ropeway", "html")
+	if _, err := os.Stat(filepath.Join(dir, "index.html")); root == "" || err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir) + "/"}).String()
 }
 
 // machine is what processor the library is for.

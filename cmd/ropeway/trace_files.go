@@ -41,7 +41,8 @@ func (a *app) traceFiles(o *traceOptions, base string, ours func(command []strin
 		f := traceFile{name: name, named: len(o.output) > 0}
 		switch {
 		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".htm"):
-			f.write, f.about = writeReport, "open it in a browser"
+			f.write = func(name string, run *timeline.Run) error { return writeReport(name, run, a.docs()) }
+			f.about = "open it in a browser"
 		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".json.gz"):
 			f.write, f.about = perfetto.WriteFile, "open it in ui.perfetto.dev"
 		default:
@@ -123,13 +124,13 @@ func unusedPart(name string) (part string, err error) {
 }
 
 // writeReport writes the page.
-func writeReport(name string, run *timeline.Run) (err error) {
+func writeReport(name string, run *timeline.Run, docs string) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return report.Write(f, run)
+	return report.Write(f, run, docs)
 }
 
 // show writes the files and says what they hold.

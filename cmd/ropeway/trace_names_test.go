@@ -45,7 +45,7 @@ func TestUnusedNames(t *testing.T) {
 	page := func(name string, command ...string) {
 		t.Helper()
 		var text bytes.Buffer
-		if err := report.Write(&text, &timeline.Run{Program: command}); err != nil {
+		if err := report.Write(&text, &timeline.Run{Program: command}, ""); err != nil {
 			t.Fatal(err)
 		}
 		write(t, name, text.String(), 0o644)

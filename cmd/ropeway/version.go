@@ -8,13 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"ropeway/internal/ui"
+	"ropeway/internal/version"
 )
 
-// version is set by go build -ldflags "-X main.version=v1.2.3".
-var version string
-
-// apiVersion is the version of the AscendCL runtime API, as aclrtGetVersion gives it.
-const apiVersion = "1.17.0"
+// commit is set by make release, which has the go command note nothing.
+var commit string
 
 type versionReport struct {
 	Version string `json:"version"`
@@ -25,20 +23,9 @@ type versionReport struct {
 	Changed bool   `json:"changed,omitempty"` // built from more than the commit
 }
 
-// buildVersion is what the linker was given or, failing that, what the go command noted.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
-		return b.Main.Version
-	}
-	return "development"
-}
-
 func readVersion() versionReport {
-	r := versionReport{Version: buildVersion(), API: apiVersion, Go: runtime.Version(), System: runtime.GOOS +
-		"/" + runtime.GOARCH}
+	r := versionReport{Version: version.Ropeway, API: version.API, Go: runtime.Version(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Commit: commit}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
 			switch s.Key {

@@ -27,6 +27,7 @@ func TestClosure(t *testing.T) {
 		{"ropeway/metrics", []string{prometheus, telemetry, checker, dwarf, kernels, gpu}, "ropeway/internal/meter"},
 		{"ropeway/check", []string{prometheus, telemetry, kernels, gpu, "testing"}, dwarf},
 		{"ropeway/driver/cuda", []string{prometheus, telemetry, checker, dwarf}, kernels},
+		{"ropeway/kernel", []string{prometheus, telemetry, checker, dwarf, kernels}, "ropeway/internal/kernel/native"},
 		{"ropeway/capi", []string{prometheus, telemetry, "net/http", "github.com/spf13/"}, "ropeway/internal/core"},
 		{"ropeway/cmd/ropeway", []string{prometheus, telemetry, "github.com/spf13/cobra/doc"},
 			"github.com/spf13/cobra"},

@@ -44,11 +44,14 @@ func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"
 
 // forTests are packages that only tests import: they and the test files may use what the product may not.
 var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
-	"internal/driver/cuda/imitation", "internal/conformance", "internal/archtest", "packaging/runtests", "ropewaytest"}
+	"internal/driver/cuda/imitation", "internal/kernel/kerneltest", "internal/conformance", "internal/archtest",
+	"internal/compat",
+	"packaging/runtests", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
-	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !slices.ContainsFunc(forTests, s.under)
+	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !s.under("web/site") &&
+		!slices.ContainsFunc(forTests, s.under)
 }
 
 // rules say when an import crosses a border.

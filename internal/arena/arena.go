@@ -161,6 +161,7 @@ type Arena struct {
 	sweepAfter  time.Duration
 	acct        *Account // nil without a budget
 
+	shown    atomic.Bool  // the window of closed memory is open: see Show
 	isolated atomic.Bool  // pages have been isolated: see Isolate
 	skipHuge atomic.Int32 // how many times not to try huge pages, after a try failed
 

@@ -74,6 +74,17 @@ func (a *Arena) Protect(lo, hi uintptr, prot int) error {
 	return nil
 }
 
+// Show opens a window that was made closed, for good: code of the program that runs as the device's is to use its
+// addresses.
+func (a *Arena) Show() error {
+	a.movers.Lock() // no run is mapped anew meanwhile but by rejoin, which sees shown
+	defer a.movers.Unlock()
+	if a.shown.Swap(true) || a.prot != 0 {
+		return nil
+	}
+	return a.Protect(a.base, a.base+uintptr(a.capacity), protReadWrite)
+}
+
 // Isolate makes the system keep whole pages of the window as a mapping of their own, until they are freed: Protect of
 // just these pages then splits and joins no mappings, which is most of what it costs. Nothing else changes, and nothing
 // is lost if the system refuses. The caller keeps the allocation alive that the pages belong to.

@@ -135,7 +135,11 @@ func (a *Arena) mapRun(off, size uint64, fd int, from uint64) error {
 	if err := MapFile(a.engineAt(off), size, protReadWrite, fd, from); err != nil {
 		return err
 	}
-	return MapFile(a.base+uintptr(off), size, a.prot, fd, from)
+	prot := a.prot
+	if a.shown.Load() {
+		prot = protReadWrite
+	}
+	return MapFile(a.base+uintptr(off), size, prot, fd, from)
 }
 
 // copyInto writes what there is of a part of the arena to the beginning of a file.

@@ -15,7 +15,8 @@ func (c *Checker) called() { c.calls.Add(1) }
 // changed wakes the goroutines that wait for something to happen. mu is held.
 func (c *Checker) changed() { c.waiters.WakeAll() }
 
-// sleep waits until something has changed, and returns false when the limit is reached. mu is held, and released meanwhile.
+// sleep waits until something has changed, and returns false when the limit is reached. mu is held, and released
+// meanwhile.
 func (c *Checker) sleep(l hostqueue.Limit) bool {
 	w := c.waiters.Add()
 	c.mu.Unlock()
@@ -23,8 +24,8 @@ func (c *Checker) sleep(l hostqueue.Limit) bool {
 	return w.Sleep(l, &c.mu, &c.waiters)
 }
 
-// until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on, nil if
-// on none. mu is held.
+// until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on,
+// nil if on none. mu is held.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
 	l := hostqueue.LimitOf(timeout, cancel)
 	for !done() {
@@ -41,8 +42,8 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 	return true
 }
 
-// needed is the queue whose head has to run so that q goes on: q, or one that opens what q waits for. nil if nothing can
-// run: it waits for the host, or for something that runs already. mu is held.
+// needed is the queue whose head has to run so that q goes on: q, or one that opens what q waits for. nil if nothing
+// can run: it waits for the host, or for something that runs already. mu is held.
 func (c *Checker) needed(q *queue) *queue {
 	var seen []*queue
 	return c.neededBy(q, &seen)
@@ -65,7 +66,7 @@ func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 	return nil
 }
 
-// blocked tells whether the head of q has to wait. Checker.mu is held.
+// blocked reports whether the head of q has to wait. Checker.mu is held.
 func (q *queue) blocked() bool {
 	t, over := q.waiting[0], false
 	switch t.op.Kind {
@@ -110,8 +111,8 @@ func (q *queue) expire(n uint64) {
 	}
 }
 
-// advance runs one task: the one that q needs or, in an order drawn from the seed, one that nothing orders with it. False if
-// there is none. mu is held, and released meanwhile.
+// advance runs one task: the one that q needs or, in an order drawn from the seed, one that nothing orders with it.
+// False if there is none. mu is held, and released meanwhile.
 func (c *Checker) advance(q *queue) bool {
 	n := c.needed(q)
 	if n == nil {
@@ -135,7 +136,8 @@ func (c *Checker) any() *queue {
 	return ready[c.rng.IntN(len(ready))]
 }
 
-// step runs the head of q, which can run. A function of the program is started only. mu is held, and released meanwhile.
+// step runs the head of q, which can run. A function of the program is started only. mu is held, and released
+// meanwhile.
 func (c *Checker) step(q *queue) {
 	t := q.waiting[0]
 	q.waiting[0] = nil
@@ -154,7 +156,8 @@ func (c *Checker) step(q *queue) {
 		c.functions++
 		c.learnOf(q, t.n-1) // the function may use what came before it
 		go q.call(t)
-		// What it touches is judged in its turn, not beside what comes next; one that waits for the program is left alone.
+		// What it touches is judged in its turn, not beside what comes next; one that waits for the program is left
+		// alone.
 		n := t.n
 		c.until(c.patience, nil, func() bool { return q.running != n }, func() *queue { return nil })
 		return
@@ -238,6 +241,10 @@ func (c *Checker) move(q *queue, t *task) error {
 		}
 		t.op.Segs = nil // the queue below releases it
 	}
+	if op.Launch != nil {
+		c.launched(&op)
+		op.Launch = op.Launch.Lend()
+	}
 	q.failure = nil
 	c.mu.Unlock()
 	q.inner.Submit(op)
@@ -253,7 +260,7 @@ func (q *queue) finish(t *task, err error) {
 	if err != nil {
 		c.failedTasks = keepLast(c.failedTasks, t.who)
 	}
-	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Done != nil {
+	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
 		c.mu.Unlock()
 		hostqueue.Finish(q.ran, q.sink, &t.op, began, err)
@@ -265,7 +272,8 @@ func (q *queue) finish(t *task, err error) {
 	c.changed()
 }
 
-// ticks is how many times work is looked at before patience ends. A thread that waits for functions need not be patient.
+// ticks is how many times work is looked at before patience ends. A thread that waits for functions need not be
+// patient.
 const ticks = 25
 
 // lookAfter sees to it that work runs that nobody forces: when the program has not called for a while.

@@ -96,7 +96,7 @@ func (s *Session) WritePage(w io.Writer) error {
 			run.Findings = append(run.Findings, onTimeline(run, e, came, plain))
 		}
 	}
-	return report.Write(w, run)
+	return report.Write(w, run, s.o.Docs)
 }
 
 // onTimeline puts a finding where it belongs in a run. It came when its process had sent it, so it happened a moment

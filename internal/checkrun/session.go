@@ -30,6 +30,7 @@ type Options struct {
 	Suppressions []*finding.Suppression
 	Version      string // of this program
 	Page         bool   // runs are recorded, for the page
+	Docs         string // address of the documentation that the page links to; "": none
 
 	Interrupted func() bool // whether a signal has asked for an end since the program ended
 }

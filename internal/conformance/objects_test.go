@@ -10,12 +10,14 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 )
 
-// makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was before.
+// makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was
+// before.
 var makers = map[string]func(e *env) core.Handle{
 	"stream":           func(e *env) core.Handle { return e.stream() },
 	"stream.elsewhere": func(e *env) core.Handle { return e.foreign() },
@@ -47,6 +49,11 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
+	"image":       func(e *env) core.Handle { return e.imageOf(sharedObject(e.launches().T, kernelSource)) },
+	"binary":      func(e *env) core.Handle { return e.binary(kernelSource) },
+	"kernel":      func(e *env) core.Handle { return e.kernel("times") },
+	"kernel.idle": func(e *env) core.Handle { return e.kernel("idle") },
+	"args":        func(e *env) core.Handle { return e.argsOfThread() },
 	"cntNotify": func(e *env) (n core.Handle) {
 		e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 		return n
@@ -60,6 +67,10 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    signal.DestroyNotify,
 	"cntNotify": signal.CntNotifyDestroy,
+	"image":     launch.DestroyBinary,
+	"binary":    launch.BinaryUnLoad,
+	"kernel":    unloadKernel,
+	"args":      endArgs,
 }
 
 func (e *env) eventWith(flag uint32) (ev core.Handle) {
@@ -74,9 +85,9 @@ func (e *env) exWith(flag uint32) (ev core.Handle) {
 	return ev
 }
 
-// argument is the slot that the text of a case stands for: NULL, a number, self (this process), function, an object of makers, one that was
-// destroyed ("stream.dead"), unmade (a handle that nothing has), room for results, or memory with arguments in it ("memory 8:4:7": 7 in four
-// bytes at offset 8).
+// argument is the slot that the text of a case stands for: NULL, a number, self (this process), function, an object
+// of makers, one that was destroyed ("stream.dead"), unmade (a handle that nothing has), room for results, or memory
+// with arguments in it ("memory 8:4:7": 7 in four bytes at offset 8).
 func (e *env) argument(text string) uint64 {
 	e.Helper()
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -147,7 +158,8 @@ type worlds struct {
 	made map[machine]*env
 }
 
-// at is an env for the test t; form RC is on software devices, also beside GPUs. A call that no rule refuses changes what it likes: it gets an env of its own.
+// at is an env for the test t; form RC is on software devices, also beside GPUs. A call that no rule refuses changes
+// what it likes: it gets an env of its own.
 func (w *worlds) at(t *testing.T, c ruleCase) *env {
 	m := machine{product: c.product, form: c.form, strict: c.strict}
 	if c.rule == 0 {
@@ -209,6 +221,13 @@ func streamStateFunc(slot uint64) core.StreamStateFunc {
 		return nil
 	}
 	return func(core.Handle, abi.StreamState, core.Addr) {}
+}
+
+func opExceptionFunc(slot uint64) launch.OpExceptionFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(core.Addr, core.Addr) {}
 }
 
 func taskAbortFunc(slot uint64) core.TaskAbortFunc {

@@ -5,6 +5,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
@@ -599,6 +600,114 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclmdlRICaptureThreadExchangeMode": func(t *core.Thread, a []uint64) *core.Error {
 		return t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))
+	},
+	"aclrtDestroyBinary": func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
+	"aclrtBinaryLoad": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryLoad(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtBinaryLoadFromFile": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryLoadFromFile(t, pointer[byte](a[0]), pointer[abi.BinaryLoadOptions](a[1]), pointer[core.Handle](a[2]))
+	},
+	"aclrtBinaryLoadFromData": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryLoadFromData(t, core.Addr(a[0]), a[1], pointer[abi.BinaryLoadOptions](a[2]), pointer[core.Handle](a[3]))
+	},
+	"aclrtBinaryUnLoad": func(t *core.Thread, a []uint64) *core.Error { return launch.BinaryUnLoad(t, core.Handle(a[0])) },
+	"aclrtBinaryGetFunction": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryGetFunction(t, core.Handle(a[0]), pointer[byte](a[1]), pointer[core.Handle](a[2]))
+	},
+	"aclrtBinaryGetFunctionByEntry": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryGetFunctionByEntry(t, core.Handle(a[0]), a[1], pointer[core.Handle](a[2]))
+	},
+	"aclrtBinaryGetDevAddress": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryGetDevAddress(t, core.Handle(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtBinaryGetGlobal": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryGetGlobal(t, core.Handle(a[0]), pointer[byte](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]))
+	},
+	"aclrtGetFuncBySymbol": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetFuncBySymbol(t, core.Addr(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtGetFunctionAddr": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetFunctionAddr(t, core.Handle(a[0]), pointer[core.Addr](a[1]), pointer[core.Addr](a[2]))
+	},
+	"aclrtGetFunctionSize": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetFunctionSize(t, core.Handle(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtGetFunctionName": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetFunctionName(t, core.Handle(a[0]), uint32(a[1]), pointer[byte](a[2]))
+	},
+	"aclrtGetFunctionAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetFunctionAttribute(t, core.Handle(a[0]), abi.FuncAttribute(a[1]), pointer[int64](a[2]))
+	},
+	"aclrtFunctionGetBinary": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.FunctionGetBinary(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtFunctionGetParamCount": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.FunctionGetParamCount(t, core.Handle(a[0]), pointer[uint64](a[1]))
+	},
+	"aclrtFunctionGetParamInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.FunctionGetParamInfo(t, core.Handle(a[0]), a[1], pointer[uint64](a[2]), pointer[uint64](a[3]))
+	},
+	"aclrtFunctionGetAvailDynUbufPerBlock": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.FunctionGetAvailDynUbufPerBlock(t, core.Handle(a[0]), uint32(a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtRegisterCpuFunc": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.RegisterCpuFunc(t, core.Handle(a[0]), pointer[byte](a[1]), pointer[byte](a[2]), pointer[core.Handle](a[3]))
+	},
+	"aclrtBinarySetExceptionCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinarySetExceptionCallback(t, core.Handle(a[0]), opExceptionFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclrtGetHardwareSyncAddr": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.GetHardwareSyncAddr(t, pointer[core.Addr](a[0]))
+	},
+	"aclrtCheckArchCompatibility": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.CheckArchCompatibility(t, pointer[byte](a[0]), pointer[int32](a[1]))
+	},
+	"aclrtKernelArgsInit": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsInit(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtKernelArgsInitByUserMem": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsInitByUserMem(t, core.Handle(a[0]), core.Handle(a[1]), core.Addr(a[2]), a[3])
+	},
+	"aclrtKernelArgsGetMemSize": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsGetMemSize(t, core.Handle(a[0]), a[1], pointer[uint64](a[2]))
+	},
+	"aclrtKernelArgsGetHandleMemSize": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsGetHandleMemSize(t, core.Handle(a[0]), pointer[uint64](a[1]))
+	},
+	"aclrtKernelArgsAppend": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsAppend(t, core.Handle(a[0]), core.Addr(a[1]), a[2], pointer[core.Handle](a[3]))
+	},
+	"aclrtKernelArgsAppendPlaceHolder": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsAppendPlaceHolder(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtKernelArgsGetPlaceHolderBuffer": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsGetPlaceHolderBuffer(t, core.Handle(a[0]), core.Handle(a[1]), a[2], pointer[core.Addr](a[3]))
+	},
+	"aclrtKernelArgsParaUpdate": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelArgsParaUpdate(t, core.Handle(a[0]), core.Handle(a[1]), core.Addr(a[2]), a[3])
+	},
+	"aclrtKernelArgsFinalize": func(t *core.Thread, a []uint64) *core.Error { return launch.KernelArgsFinalize(t, core.Handle(a[0])) },
+	"aclrtLaunchKernel": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchKernel(t, core.Handle(a[0]), uint32(a[1]), core.Addr(a[2]), a[3], core.Handle(a[4]))
+	},
+	"aclrtLaunchKernelV2": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchKernelV2(t, core.Handle(a[0]), uint32(a[1]), core.Addr(a[2]), a[3], pointer[abi.LaunchKernelCfg](a[4]), core.Handle(a[5]))
+	},
+	"aclrtLaunchKernelWithConfig": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchKernelWithConfig(t, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), core.Handle(a[4]), core.Addr(a[5]))
+	},
+	"aclrtLaunchKernelWithHostArgs": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchKernelWithHostArgs(t, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), core.Addr(a[4]), a[5], pointer[abi.PlaceHolderInfo](a[6]), a[7])
+	},
+	"aclrtLaunchKernelWithArgsArray": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchKernelWithArgsArray(t, core.Addr(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[core.Addr](a[4]))
+	},
+	"aclrtLaunchSIMTKernelWithArgsArray": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchSIMTKernelWithArgsArray(t, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), pointer[core.Addr](a[6]))
+	},
+	"aclrtLaunchSIMTKernelWithHostArgs": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.LaunchSIMTKernelWithHostArgs(t, core.Addr(a[0]), *pointer[abi.Dim3](a[1]), *pointer[abi.Dim3](a[2]), a[3], core.Handle(a[4]), pointer[abi.LaunchKernelCfg](a[5]), core.Addr(a[6]), a[7], pointer[abi.PlaceHolderInfo](a[8]), a[9])
 	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {

@@ -61,7 +61,7 @@ func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok &&
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Recorded tells whether the error becomes the thread's last error: answers of the ACL layer never do.
+// Recorded reports whether the error becomes the thread's last error: answers of the ACL layer never do.
 func (e *Error) Recorded() bool {
 	switch e.Code / 1000 {
 	case 107, 207, 507:
@@ -136,9 +136,12 @@ func CallCode(err error) abi.Code {
 // taskCode is the code for a driver error of a task that ran.
 func taskCode(err error) abi.Code {
 	var c coded
+	var k *driver.KernelError
 	switch {
 	case errors.As(err, &c):
 		return c.Code()
+	case errors.As(err, &k):
+		return kernelCode(k)
 	case errors.Is(err, driver.ErrFault):
 		return abi.ErrRTSysDma
 	case errors.Is(err, driver.ErrTimeout):

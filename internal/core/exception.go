@@ -33,6 +33,7 @@ type exceptionState struct {
 type exception struct {
 	task, stream, thread, device uint32
 	code                         abi.Code
+	kernel                       FailedKernel  // if it is one
 	told                         chan struct{} // closed when the functions have been called
 }
 
@@ -42,14 +43,15 @@ const tokenBase = 0xE << 56
 // raise tells the program that a task failed. It does not wait: whoever reports the failure does (settle).
 func (rt *Runtime) raise(s *Stream, tag driver.Tag, f *failure) {
 	x := &rt.callbacks.exceptions
+	k := failedKernel(f.err)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.single.Key == 0 && len(x.list) == 0 {
+	if x.single.Key == 0 && len(x.list) == 0 && k.Callback == nil {
 		return
 	}
 	x.newest = &exception{
 		task: tag.Task, stream: uint32(s.ID), thread: tag.Thread, device: uint32(s.Context.Device.User),
-		code: f.code, told: make(chan struct{}),
+		code: f.code, kernel: k, told: make(chan struct{}),
 	}
 	x.queue = append(x.queue, x.newest)
 	if !x.alive {
@@ -85,6 +87,9 @@ func (x *exceptionState) tellOne() bool {
 	}()
 	for _, f := range calls {
 		f.Call(token)
+	}
+	if e.kernel.Callback != nil {
+		e.kernel.Callback(token)
 	}
 	returned = true
 	return true
@@ -228,7 +233,7 @@ func (t *Thread) GetErrorCodeFromExceptionInfo(info Addr) uint32 {
 	return t.ask(info, func(e *exception) uint32 { return uint32(e.code) })
 }
 
-// GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo. There are no kernels, so no task has arguments.
+// GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo. Only kernels have arguments.
 func (t *Thread) GetArgsFromExceptionInfo(info Addr, devArgsPtr *Addr, devArgsLen *uint32) *Error {
 	const api = "aclrtGetArgsFromExceptionInfo"
 	e := t.Runtime.callbacks.exceptions.find(info)
@@ -240,13 +245,17 @@ func (t *Thread) GetArgsFromExceptionInfo(info Addr, devArgsPtr *Addr, devArgsLe
 	case devArgsLen == nil:
 		return IsNull(api, "devArgsLen")
 	}
-	return Fail(api, notAnACLCode, "info", "task %d is no kernel and has no arguments", e.task)
+	if e.kernel.Function == 0 {
+		return Fail(api, notAnACLCode, "info", "task %d is no kernel and has no arguments", e.task)
+	}
+	*devArgsPtr, *devArgsLen = e.kernel.Args, e.kernel.Size
+	return nil
 }
 
 // notAnACLCode is (aclError)0xFFFFFFFF.
 const notAnACLCode abi.Code = -1
 
-// GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo. There are no kernels, so no task has one.
+// GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo.
 func (t *Thread) GetFuncHandleFromExceptionInfo(info Addr, function *Handle) *Error {
 	const api = "aclrtGetFuncHandleFromExceptionInfo"
 	e := t.Runtime.callbacks.exceptions.find(info)
@@ -256,5 +265,9 @@ func (t *Thread) GetFuncHandleFromExceptionInfo(info Addr, function *Handle) *Er
 	case function == nil:
 		return IsNull(api, "func")
 	}
-	return Refused(api, "info", "task %d is no kernel", e.task)
+	if e.kernel.Function == 0 {
+		return Refused(api, "info", "task %d is no kernel", e.task)
+	}
+	*function = e.kernel.Function
+	return nil
 }

@@ -23,6 +23,11 @@ const (
 	PoolKind
 	AllocatorKind
 	StampKind
+	BinaryKind
+	BinaryObjectKind
+	FunctionKind
+	ArgsKind
+	ParamKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

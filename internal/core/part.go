@@ -34,6 +34,9 @@ type ContextCloser interface{ ContextDestroyed() }
 // Finalizer is a part that has something to do at aclFinalize, and when the runtime is closed. No lock is held.
 type Finalizer interface{ Finalize() }
 
+// ThreadCloser is a part that has something of a thread. No lock is held.
+type ThreadCloser interface{ ThreadClosed(t *Thread) }
+
 // makeParts makes the parts of the runtime.
 func (rt *Runtime) makeParts() {
 	for _, makePart := range partMakers {

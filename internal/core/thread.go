@@ -48,6 +48,7 @@ func (t *Thread) Close() {
 	}
 	t.use(nil, nil)
 	t.Runtime.forgetThread(t)
+	eachPart(t.Runtime, func(p ThreadCloser) { p.ThreadClosed(t) })
 }
 
 // Done records how a call ended and returns its code.
@@ -191,7 +192,7 @@ func (t *Thread) Lacks(api string) *Error {
 	return Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 }
 
-// Product tells whether the product is one of these; the 310 counts as a 310P unless it is named itself.
+// Product reports whether the product is one of these; the 310 counts as a 310P unless it is named itself.
 func (t *Thread) Product(names ...string) bool {
 	name := t.Runtime.Product.Name
 	return slices.Contains(names, name) || name == "310" && slices.Contains(names, "310P")

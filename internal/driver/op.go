@@ -9,21 +9,27 @@ import (
 type OpKind uint8
 
 const (
-	OpCopy    OpKind = iota // N bytes from Src to Dst; overlapping ranges end as memmove leaves them
-	OpCopy2D                // Height rows of N bytes; row pitches DstPitch, SrcPitch
-	OpBatch                 // the segments of Segs, in any order
-	OpFill                  // N elements of Width bytes (1 or 4) at Dst get Value
-	OpDesc                  // the copy that the descriptor at Src describes when the operation runs
-	OpOffset                // N bytes from *Src + SrcPitch to *Dst + DstPitch; the cells are read when it runs
-	OpSet                   // Flag is set; if dropped and Err is not nil, Flag can never be set, for that reason
-	OpClear                 // Flag is cleared
-	OpAwait                 // nothing behind it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
-	OpPost                  // Fn is called where the operation runs: short, never blocking, no user code
-	OpCall                  // Fn is called on a goroutine of its own; the queue waits until it returns
-	OpFail                  // fails with Err
-	OpWork                  // Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they are not 0
-	OpGate                  // nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
-	OpProgram               // the steps of Program from number N on; the first that fails ends it, and it fails as that did
+	OpCopy   OpKind = iota // N bytes from Src to Dst; overlapping ranges end as memmove leaves them
+	OpCopy2D               // Height rows of N bytes; row pitches DstPitch, SrcPitch
+	OpBatch                // the segments of Segs, in any order
+	OpFill                 // N elements of Width bytes (1 or 4) at Dst get Value
+	OpDesc                 // the copy that the descriptor at Src describes when the operation runs
+	OpOffset               // N bytes from *Src + SrcPitch to *Dst + DstPitch; the cells are read when it runs
+	OpSet                  // Flag is set; if dropped and Err is not nil, Flag can never be set, for that reason
+	OpClear                // Flag is cleared
+	// nothing behind it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
+	OpAwait
+	OpPost // Fn is called where the operation runs: short, never blocking, no user code
+	OpCall // Fn is called on a goroutine of its own; the queue waits until it returns
+	OpFail // fails with Err
+	// Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they
+	// are not 0
+	OpWork
+	OpLaunch // Launch runs
+	// nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
+	OpGate
+	// the steps of Program from number N on; the first that fails ends it, and it fails as that did
+	OpProgram
 )
 
 // Op is one operation of a queue.
@@ -47,6 +53,7 @@ type Op struct {
 	Fn      func()
 	Work    func() error
 	Gate    Gate
+	Launch  *Launch
 	Order   *Order // OpPost, OpWork, OpGate: see Order; may be nil
 	Err     error
 

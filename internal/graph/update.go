@@ -188,7 +188,7 @@ func (x *index) meeting(a *access, f func(task int32)) {
 			f(b.task)
 		}
 	}
-	// only those before begin early enough
+	// Only those before n begin early enough.
 	n := sort.Search(len(x.all), func(i int) bool { return x.all[i].lo >= a.hi })
 	x.visit(1, 0, x.leaves, n, a, f)
 }

@@ -89,6 +89,9 @@ func (s Snapshot[T]) All() iter.Seq[*Span[T]] {
 	}
 }
 
+// Empty reports whether there is no range.
+func (r *Set[T]) Empty() bool { return len(r.load()) == 0 }
+
 // Clear empties the set. The caller is the only writer.
 func (r *Set[T]) Clear() { r.blocks.Store(nil) }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"regexp"
 
@@ -25,13 +26,19 @@ var place = regexp.MustCompile(`(?s)<script[^>]*\bid="data"[^>]*>.*?</script>`)
 // plainLimit is how many bytes of JSON stand in the page as they are; more are compressed.
 const plainLimit = 256 << 10
 
-// Write writes the page that shows the run.
-func Write(w io.Writer, run *timeline.Run) error {
+// Write writes the page that shows the run. docs is the address of the documentation (make site), which ends with a
+// slash: the page links to it, if it is not "".
+func Write(w io.Writer, run *timeline.Run, docs string) error {
 	data, err := JSON(run)
 	if err != nil {
 		return err
 	}
-	return fill(w, page, data)
+	head := page
+	if docs != "" {
+		meta := `<head>` + "\n" + `<meta name="ropeway-docs" content="` + html.EscapeString(docs) + `">`
+		head = bytes.Replace(page, []byte("<head>"), []byte(meta), 1)
+	}
+	return fill(w, head, data)
 }
 
 // JSON is the run, with statistics and advice, as the page reads it.

@@ -48,10 +48,25 @@ func shown(t *testing.T, page []byte) (kind string, run map[string]any) {
 func write(t *testing.T, run *timeline.Run) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, run); err != nil {
+	if err := Write(&out, run, ""); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// TestDocs: the page says where the documentation is, as text that ends nothing, or does not say it.
+func TestDocs(t *testing.T) {
+	if bytes.Contains(write(t, sample.Serving(1, 1)), []byte(`<meta name="ropeway-docs"`)) {
+		t.Error("it names a documentation that nobody has named")
+	}
+	var out bytes.Buffer
+	if err := Write(&out, sample.Serving(1, 1), `https://example.com/"><b>/`); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(out.Bytes(),
+		[]byte("<head>\n"+`<meta name="ropeway-docs" content="https://example.com/&#34;&gt;&lt;b&gt;/">`)) {
+		t.Error("it does not name the documentation")
+	}
 }
 
 func TestPageHasOnePlaceForTheRun(t *testing.T) {
@@ -110,7 +125,7 @@ func TestPageWithoutPlaceIsABug(t *testing.T) {
 
 func TestFailedWriteIsTold(t *testing.T) {
 	failed := errors.New("no space left")
-	if err := Write(failing{failed}, sample.Serving(20, 1)); !errors.Is(err, failed) {
+	if err := Write(failing{failed}, sample.Serving(20, 1), ""); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 }

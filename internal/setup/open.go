@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
@@ -72,7 +73,9 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 	case s.Observe != nil:
 		o.Observe = s.Observe
 	}
-	return core.New(o), nil
+	rt := core.New(o)
+	launch.SetFolder(rt, s.Kernels)
+	return rt, nil
 }
 
 func (s Settings) openDriver(say func(string)) (driver.Driver, error) {

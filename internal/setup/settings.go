@@ -33,6 +33,7 @@ const (
 	EnvStrict       = "ROPEWAY_STRICT"
 	EnvPod          = "ROPEWAY_POD"
 	EnvPodServer    = "ROPEWAY_POD_SERVER"
+	EnvKernels      = "ROPEWAY_KERNELS"
 )
 
 // DefaultDevices is how many devices there are by default.
@@ -59,6 +60,7 @@ type Settings struct {
 	Check        Checker // nil: the program is not checked
 	Trace        string  // directory for what is recorded; "": nothing is
 	Pod          Pod     // other servers; nil: there are none
+	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
@@ -107,6 +109,7 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Check:        r.check(),
 		Trace:        r.value(EnvTrace),
 		Pod:          r.pod(),
+		Kernels:      r.value(EnvKernels),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list

@@ -58,6 +58,7 @@ func TestReadGoodValues(t *testing.T) {
 		{"ROPEWAY_DEVICE_MEMORY=2gib", func(s Settings) any { return s.DeviceMemory }, uint64(2 << 30)},
 		{"ROPEWAY_DRIVER=soft", func(s Settings) any { return s.Driver }, "soft"},
 		{"ROPEWAY_DRIVER=Soft", func(s Settings) any { return s.Driver }, "soft"},
+		{"ROPEWAY_KERNELS=/kernels", func(s Settings) any { return s.Kernels }, "/kernels"},
 		{"ROPEWAY_CUDA_SHARE=25", func(s Settings) any { return s.CUDAShare }, 25},
 		{"ROPEWAY_CUDA_SHARE=", func(s Settings) any { return s.CUDAShare }, 0},
 		{"ASCEND_RT_VISIBLE_DEVICES=1,3", func(s Settings) any { return *s.Visible }, "1,3"},

@@ -164,6 +164,8 @@ func (c *changer) file(name string, text []byte) ([]byte, error) {
 	case ".go":
 		return c.source(name, text)
 	case ".mod":
+		// Modules in directories below require this one, and say where it is.
+		text = c.bare.ReplaceAll(text, []byte("${1}${3}"+c.to+"${2}${4}"))
 		return moduleLine.ReplaceAllFunc(text, func(line []byte) []byte {
 			p := strings.TrimPrefix(string(line), "module ")
 			if p == c.from || strings.HasPrefix(p, c.from+"/") {

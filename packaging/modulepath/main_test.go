@@ -35,6 +35,9 @@ func TestFile(t *testing.T) {
 				"../ropeway\ngo mod edit -replace=example.com/r=../ropeway -require=example.com/r@v0.0.0"},
 		{"x.md", "ropeway check runs \"ropeway\" programs", "ropeway check runs \"ropeway\" programs"},
 		{"go.mod", "module ropeway\n\nrequire ropeway/x v1\n", "module example.com/r\n\nrequire ropeway/x v1\n"},
+		{"go.mod", "module ropeway/web/site\n\nrequire (\n\tropeway v0.0.0\n)\n\nreplace ropeway => ../..\n",
+			"module example.com/r/web/site\n\nrequire (\n\texample.com/r v0.0.0\n)\n\n" +
+				"replace example.com/r => ../..\n"},
 		{"go.mod", "module ropeway/internal/memcopy/gen\n", "module example.com/r/internal/memcopy/gen\n"},
 		{"Makefile", "go build ropeway/internal/driver/soft ropeway/check\n",
 			"go build example.com/r/internal/driver/soft example.com/r/check\n"},

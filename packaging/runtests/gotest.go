@@ -20,9 +20,13 @@ type event struct {
 }
 
 // goTest runs go test. Packages are shown as they end, tests only where they fail.
-func (r *runner) goTest(env []string, args ...string) error {
+func (r *runner) goTest(env []string, args ...string) error { return r.goTestIn("", env, args...) }
+
+// goTestIn is goTest in a directory, which may be another module's.
+func (r *runner) goTestIn(dir string, env []string, args ...string) error {
 	args = append([]string{"test", "-json", "-vet=off", "-trimpath", "-timeout", "60m"}, args...)
 	cmd := r.command(env, or("GO", "go"), args...)
+	cmd.Dir = dir
 	p := progress{r: r, output: map[string]*bytes.Buffer{}}
 	return r.lines(cmd, p.line)
 }

@@ -16,7 +16,7 @@ var differs = regexp.MustCompile(`testing\.Short\(\)|testenv\.Long\(|` +
 
 // sequential are packages with nothing concurrent in them; the race detector runs on all others.
 var sequential = regexp.MustCompile(`^(spec|capi|packaging|internal/(report|timeline|testenv))(/|$)|` +
-	`^internal/(abi|archtest|doctest|explain|finding|float16|product|random|reduce)$`)
+	`^internal/(abi|archtest|compat|doctest|explain|finding|float16|product|random|reduce)$`)
 
 // alone are long tests of one goroutine, in packages that have others: the race detector leaves them out.
 const alone = "^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|" +

@@ -45,6 +45,9 @@ var suites = map[string]suite{
 				"-run", "TestRules|TestBehaviour|TestEventTable", "./internal/conformance")
 		}},
 		{"Go tests with the race detector", []string{"gcc"}, (*runner).race},
+		{"documentation site", nil, func(r *runner) error {
+			return r.goTestIn("web/site", []string{"CGO_ENABLED=0"}, "./...")
+		}},
 		{"Python tests, on all Pythons", []string{"gcc", "python3"},
 			func(r *runner) error { return r.python("--rest") }},
 	}},

@@ -14,8 +14,10 @@ NAME = "libascendcl.so"
 
 _here = os.path.dirname(os.path.abspath(__file__))
 
-# Where the library may lie: inside the package (a wheel), or in the toolkit that the package is part of.
-PLACES = (os.path.join(_here, "lib"), os.path.normpath(os.path.join(_here, "..", "..", "..", "lib64")))
+# Where the library may lie: inside the package (a wheel), in the toolkit that the package is part of, or in the toolkit beside
+# Python's directory (Debian's packages: /usr/lib/python3/dist-packages/acl and /usr/lib/ropeway).
+_above = os.path.normpath(os.path.join(_here, "..", "..", ".."))
+PLACES = (os.path.join(_here, "lib64"), os.path.join(_above, "lib64"), os.path.join(_above, "ropeway", "lib64"))
 
 
 def _find():
@@ -26,7 +28,7 @@ def _find():
         path = os.path.join(place, NAME)
         if os.path.exists(path):
             return _open(path, path)
-    return _open(NAME, f"not in {PLACES[0]}, not in {PLACES[1]}, and by its name")
+    return _open(NAME, "".join(f"not in {place}, " for place in PLACES) + "and by its name")
 
 
 def _already_loaded():

@@ -25,13 +25,14 @@ import time
 from typing import NamedTuple, Tuple
 
 OLDEST = (3, 9)  # that the package supports
-SLOW = ("test_examples", "test_wheel")  # they prove little more on another Python
+SLOW = ("test_examples", "test_jupyter", "test_wheel")  # they prove little more on another Python
 ONLY_SOFT = {
     "test_cases": "it breaks rules about memory that other drivers do not map and share",
     "test_check": "the checker watches pages of the software device",
     "test_check_frames": "the checker watches pages of the software device",
     "test_check_pytest": "the checker watches pages of the software device",
     "test_ipc": "other drivers do not share memory between processes",
+    "test_jupyter": "it is about notebooks and uses hardly a device",
     "test_memory": "other drivers do not map, share and manage memory",
     "test_wheel": "it builds a wheel and uses hardly a device",
 }

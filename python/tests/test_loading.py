@@ -31,7 +31,7 @@ class TestLoading(unittest.TestCase):
         self.directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.directory)
         self.package = os.path.join(self.directory, "python", "site-packages", "acl")
-        shutil.copytree(PACKAGE, self.package, ignore=shutil.ignore_patterns("lib", "__pycache__"))
+        shutil.copytree(PACKAGE, self.package, ignore=shutil.ignore_patterns("lib64", "bin", "__pycache__"))
         self.path = os.path.dirname(self.package)
 
     def extension(self):
@@ -45,7 +45,7 @@ class TestLoading(unittest.TestCase):
     def test_no_library(self):
         said = imports(self.path)
         self.assertTrue(said.startswith("ImportError: acl cannot load libascendcl.so"), said)
-        for part in (os.path.join(self.package, "lib"), os.path.join(self.directory, "lib64"), "make dist", "set_env.sh", "ropeway run"):
+        for part in (os.path.join(self.package, "lib64"), os.path.join(self.directory, "lib64"), "make dist", "set_env.sh", "ropeway run"):
             self.assertIn(part, said)
 
     def test_a_library_that_is_none(self):
@@ -57,7 +57,7 @@ class TestLoading(unittest.TestCase):
         self.assertIn("make dist", said)
 
     def test_in_a_toolkit_and_in_the_package(self):
-        for place in (("lib64",), ("python", "site-packages", "acl", "lib")):
+        for place in (("lib64",), ("ropeway", "lib64"), ("python", "site-packages", "acl", "lib64")):
             with self.subTest(place):
                 self.put_library(*place)
                 self.assertRegex(imports(self.path), "^(extension|ctypes) 0$")

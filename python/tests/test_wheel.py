@@ -79,7 +79,7 @@ class TestWheel(WheelCase):
         """The tag names the extension's ABI, the processor, and the glibc that the libraries ask for."""
         tag = "cp39-abi3" if os.path.exists(os.path.join(PACKAGE, "_fast.abi3.so")) else "py3-none"
         self.assertRegex(
-            os.path.basename(self.wheel), rf"^ropeway-[0-9.]+(\.dev\d+)?-{tag}-manylinux_2_\d+_{os.uname().machine}\.whl$"
+            os.path.basename(self.wheel), rf"^ropeway-[0-9.]+-{tag}-manylinux_2_\d+_{os.uname().machine}\.whl$"
         )
         needed = 0
         for name in ("libascendcl.so", "libropeway_core.so", "libropeway_check.so"):
@@ -105,11 +105,11 @@ class TestWheel(WheelCase):
     def test_what_is_in_it(self):
         with zipfile.ZipFile(self.wheel) as wheel:
             names = set(wheel.namelist())
-            inside = {name[4:] for name in names if name.startswith("acl/") and not name.startswith("acl/lib/")}
-            package = {name for name in os.listdir(PACKAGE) if name not in ("__pycache__", "lib")}
+            inside = {name[4:] for name in names if name.startswith("acl/") and name.count("/") == 1}
+            package = {name for name in os.listdir(PACKAGE) if os.path.isfile(os.path.join(PACKAGE, name))}
             self.assertEqual(package, inside)
-            libraries = {"acl/lib/libascendcl.so", "acl/lib/libropeway_core.so", "acl/lib/libropeway_check.so"}
-            self.assertLessEqual({*libraries, "ropeway_pytest.py"}, names)
+            libraries = {f"acl/lib64/{name}" for name in ("libascendcl.so", "libropeway_core.so", "libropeway_check.so")}
+            self.assertLessEqual({*libraries, "acl/bin/ropeway", "ropeway_jupyter.py", "ropeway_pytest.py"}, names)
             (path,) = [name for name in names if name.endswith("/entry_points.txt")]
             self.assertEqual("[pytest11]\nropeway = ropeway_pytest\n", wheel.read(path).decode())
             (path,) = [name for name in names if name.endswith("/METADATA")]
@@ -150,6 +150,17 @@ class TestInstalled(WheelCase):
                 flags = ["--no-index", "--no-cache-dir", "--disable-pip-version-check", "--target", place]
                 run(sys.executable, "-m", "pip", "install", *flags, what, cwd=self.directory, ROPEWAY_DIST=TOOLKIT)
                 self.check(place, sys.executable, PYTHONPATH=place)
+                self.check_command(place)
+
+    def check_command(self, place):
+        """The wheel brings the command: it is of the wheel's version, and runs a program on the wheel's libraries."""
+        command = [sys.executable, os.path.join(place, "bin", "ropeway")]
+        with open(os.path.join(REPOSITORY, "VERSION")) as file:
+            self.assertEqual(f"ropeway {file.read()}", run(*command, "--version", cwd="/", PYTHONPATH=place))
+        elsewhere = tempfile.mkdtemp(dir=self.directory)
+        said = run(*command, "run", "--product", "A3", sys.executable, "-c", SMOKE, cwd=elsewhere, PYTHONPATH=place)
+        for path in said.splitlines()[1:]:
+            self.assertTrue(os.path.realpath(path).startswith(os.path.realpath(place) + os.sep), f"{path} is not in {place}")
 
     def check(self, place, python, **environment):
         """Runs the program from a directory that has nothing in it; all that it loads must lie in this place."""
@@ -179,7 +190,7 @@ class TestBackend(unittest.TestCase):
         """Of other toolkits: for arm64, without the extension, for an older glibc, for no glibc."""
         tag_of = load_backend().tag_of
         x86, arm = (b"\x7fELF" + bytes(14) + bytes([number, 0]) for number in (62, 183))
-        library, extension = "acl/lib/libascendcl.so", "acl/_fast.abi3.so"
+        library, extension = "acl/lib64/libascendcl.so", "acl/_fast.abi3.so"
         self.assertEqual("cp39-abi3-manylinux_2_34_aarch64", tag_of({library: arm + b"GLIBC_2.34\0", extension: arm + b"GLIBC_2.17\0"}))
         self.assertEqual("py3-none-manylinux_2_18_x86_64", tag_of({library: x86 + b"GLIBC_2.18\0GLIBC_2.2.5\0"}))
         self.assertEqual("py3-none-linux_x86_64", tag_of({library: x86}))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ropeway/spec/table"
@@ -46,7 +47,7 @@ func checksOf(pkg string, t *table.Table, root string) ([]byte, error) {
 func withImports(name, body string) []byte {
 	head := "package " + name + "\n\nimport (\n"
 	if strings.Contains(body, "abi.") {
-		head += "\"ropeway/internal/abi\"\n"
+		head += strconv.Quote("ropeway/internal/abi") + "\n"
 	}
 	for _, pkg := range corePackages {
 		if pkg == name || !strings.Contains(notNamed.Replace(body), " "+pkg+" . ") {
@@ -56,7 +57,7 @@ func withImports(name, body string) []byte {
 			head += "coreprocess "
 			body = strings.ReplaceAll(body, "process.", "coreprocess.")
 		}
-		head += "\"ropeway/" + corePath(pkg) + "\"\n"
+		head += strconv.Quote("ropeway/internal/core"+strings.TrimPrefix(corePath(pkg), "internal/core")) + "\n"
 	}
 	return []byte(head + ")\n\n" + body)
 }

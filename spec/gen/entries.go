@@ -90,7 +90,7 @@ func coreMethods(root string) (map[string]*method, error) {
 }
 
 // corePackages are core and the packages below it.
-var corePackages = []string{"core", "memory", "process", "signal", "transfer"}
+var corePackages = []string{"core", "launch", "memory", "process", "signal", "transfer"}
 
 // corePath is the directory of one of them, from the root of the module.
 func corePath(pkg string) string {

@@ -10,8 +10,10 @@ import (
 )
 
 // outside reports whether a case is for programs: a call that is refused, in the simplest way and with later rules
-// broken too.
-func (c *ruleCase) outside() bool { return !c.more && (c.rule > 0 || !c.built) }
+// broken too. Calls with binaries and kernels are made by functions_kernel.c: they need a shared object.
+func (c *ruleCase) outside() bool {
+	return !c.more && (c.rule > 0 || !c.built) && !(c.built && c.f.Group == "kernel")
+}
 
 // fromC reports whether a program can make the call through a pointer to a function whose parameters are all slots.
 func (c *ruleCase) fromC() bool {

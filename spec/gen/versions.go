@@ -2,13 +2,74 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"ropeway/spec/table"
 )
 
-// Two versions are in the toolkit: that of the API (ACL_MAJOR_VERSION and so on), and that of the vendor's package
-// which has this API, which is what build scripts compare.
+// Three versions are in the toolkit: that of the API (ACL_MAJOR_VERSION and so on), that of the vendor's package which
+// has this API, which is what build scripts compare, and that of ropeway, which stands in the file VERSION alone.
+
+var versionForm = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\n$`)
+
+// ropewayVersion is what VERSION says.
+func ropewayVersion(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if err != nil {
+		return "", err
+	}
+	if !versionForm.Match(text) {
+		return "", fmt.Errorf("VERSION is not three numbers and a newline, such as 1.2.3: %q", text)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// filled returns the writer of a text whose %s are the version of ropeway.
+func filled(text string) func(*table.Table, string) ([]byte, error) {
+	return func(_ *table.Table, root string) ([]byte, error) {
+		version, err := ropewayVersion(root)
+		return []byte(strings.ReplaceAll(text, "%s", version)), err
+	}
+}
+
+const cVersion = `#ifndef ROPEWAY_VERSION_H
+#define ROPEWAY_VERSION_H
+
+/* The version of ropeway. That of the API is in acl/acl_rt.h: ACL_MAJOR_VERSION and so on. */
+#define ROPEWAY_VERSION "%s"
+
+#endif /* ROPEWAY_VERSION_H */
+`
+
+const cmakeRopeway = `# The version of ropeway; AscendCL_VERSION is that of the API.
+set(AscendCL_ROPEWAY_VERSION "%s")
+`
+
+const ropewayPkgConfig = `Name: ropeway
+Description: AscendCL runtime without an NPU; the module ascendcl has the flags, and the version of the API
+Version: %s
+Requires: ascendcl
+`
+
+// writeGoVersion writes both versions for the commands.
+func writeGoVersion(t *table.Table, root string) ([]byte, error) {
+	ropeway, err := ropewayVersion(root)
+	if err != nil {
+		return nil, err
+	}
+	api, err := apiVersion(t)
+	return fmt.Appendf(nil, `// Package version has the versions of ropeway and of the API.
+package version
+
+const (
+	Ropeway = %q // from the file VERSION
+	API     = %q // of the AscendCL runtime, as aclrtGetVersion returns it
+)
+`, ropeway, api), err
+}
 
 // apiVersion is the version of the API.
 func apiVersion(t *table.Table) (string, error) {

@@ -3274,278 +3274,260 @@ ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage 
 
 /*
  * Makes a small object that remembers address and length of a kernel binary in host memory, for
- * aclrtBinaryLoad. NULL when data is NULL or host memory runs out. Not yet built, returns NULL.
+ * aclrtBinaryLoad. NULL when data is NULL or host memory runs out.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen);
 
 /*
- * Frees the object of aclrtCreateBinary. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Frees the object of aclrtCreateBinary.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyBinary(aclrtBinary binary);
 
 /*
  * Reads the binary that the object of aclrtCreateBinary describes, registers its kernels and copies its code
- * to the device of the current context at once. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * to the device of the current context at once.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000, 107002, 507032, 207001, 507000, and
+ * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle);
 
 /*
  * Reads a kernel binary from a file and registers its kernels. No device is touched: the code goes to a
- * device when a function is first looked up there (or first launched, with lazy loading). Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * device when a function is first looked up there (or first launched, with lazy loading).
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options,
     aclrtBinHandle* binHandle);
 
 /*
- * As aclrtBinaryLoadFromFile, with the bytes of the binary in host memory. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * As aclrtBinaryLoadFromFile, with the bytes of the binary in host memory.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromData(const void* data, size_t length,
     const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
 
 /*
  * Drops a binary and frees its code on every device it was put on. All its function handles become invalid.
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 
 /*
  * Looks a kernel up by name and gives a handle for launching. Puts the code of the binary on the current
- * device if it is not there yet (without lazy loading). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * device if it is not there yet (without lazy loading).
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName,
     aclrtFuncHandle* funcHandle);
 
 /*
- * Looks a kernel up by its number (entry, also called tiling key). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * Looks a kernel up by its number (entry, also called tiling key).
+ * Products: none listed. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry,
     aclrtFuncHandle* funcHandle);
 
 /*
- * Tells where the code of the binary is on the current device, and how long it is. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Tells where the code of the binary is on the current device, and how long it is.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr,
     size_t* binSize);
 
 /*
- * Address and size on the current device of a global variable of the binary. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Address and size on the current device of a global variable of the binary.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107002, 107042, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr,
     size_t* size);
 
 /*
- * Gives the function handle of a kernel whose host symbol compiled code registered. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Gives the function handle of a kernel whose host symbol compiled code registered.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107044, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
 
 /*
- * Device addresses of the two halves of a kernel on the current device. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Device addresses of the two halves of a kernel on the current device.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
 
 /*
- * Code sizes of the two halves of a kernel. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Code sizes of the two halves of a kernel.
+ * Products: 950, A3, A2, 310P. Errors: 207000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize,
     size_t* aivSize);
 
 /*
- * Writes the name of the kernel, ended by a zero byte. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Writes the name of the kernel, ended by a zero byte.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
 
 /*
- * One attribute of a kernel: core type, ratio of cube and vector cores, scheduling mode. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * One attribute of a kernel: core type, ratio of cube and vector cores, scheduling mode.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle,
     aclrtFuncAttribute attrType, int64_t* attrValue);
 
 /*
- * The binary that a function belongs to. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * The binary that a function belongs to.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle,
     aclrtBinHandle* binHandle);
 
 /*
- * Number of parameters of a kernel, from the meta data that the compiler put into the binary. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Number of parameters of a kernel, from the meta data that the compiler put into the binary.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
 
 /*
- * Offset in the argument buffer and size in bytes of parameter paramIndex of a kernel. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Offset in the argument buffer and size in bytes of parameter paramIndex of a kernel.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex,
     size_t* paramOffset, size_t* paramSize);
 
 /*
- * How much dynamic unified-buffer memory a block of a SIMT kernel may still ask for. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * How much dynamic unified-buffer memory a block of a SIMT kernel may still ask for.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags,
     size_t* dynamicUbufSize);
 
 /*
  * Names a function of an AI CPU binary (funcName in the shared object) as kernelName and gives a handle for
- * launching. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * launching.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 207001, 107002, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName,
     const char* kernelName, aclrtFuncHandle* funcHandle);
 
 /*
- * Sets the function that is called when a kernel of this binary fails. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Sets the function that is called when a kernel of this binary fails.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
     aclrtOpExceptionCallback callback, void* userData);
 
 /*
  * Address in device memory of the synchronisation area between cube and vector cores; it is what kernels take
- * as their first argument when launched without the argument builder. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * as their first argument when launched without the argument builder.
+ * Products: A3, A2. Errors: 107000, 207000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void** addr);
 
 /*
  * Tells whether code compiled for the product named socVersion runs on the devices of this process: 1 yes, 0
- * no. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * no.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
 
 /*
- * Starts building the arguments of a launch of funcHandle, in memory of the runtime. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Starts building the arguments of a launch of funcHandle, in memory of the runtime.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
 
 /*
  * As aclrtKernelArgsInit with memory of the caller: argsHandle is memory of the size that
  * aclrtKernelArgsGetHandleMemSize tells, userHostMem a buffer of the size that aclrtKernelArgsGetMemSize
- * tells. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * tells.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle,
     aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
 
 /*
- * Size of the buffer for arguments of userArgsSize bytes. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Size of the buffer for arguments of userArgsSize bytes.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize,
     size_t* actualArgsSize);
 
 /*
- * Size of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Size of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
 
 /*
- * Copies a parameter to the end of the buffer and gives a handle for changing it later. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Copies a parameter to the end of the buffer and gives a handle for changing it later.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize,
     aclrtParamHandle* paramHandle);
 
 /*
  * Appends an 8-byte parameter that will hold the device address of data, whose bytes travel in the same
- * buffer. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * buffer.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle,
     aclrtParamHandle* paramHandle);
 
 /*
  * Reserves dataSize bytes behind the parameters for the data of a placeholder and gives their host address,
- * for the caller to fill before the launch. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * for the caller to fill before the launch.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 207000, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle,
     aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr);
 
 /*
- * Overwrites a parameter that was appended before, for another launch with the same arguments. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Overwrites a parameter that was appended before, for another launch with the same arguments.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle,
     aclrtParamHandle paramHandle, void* param, size_t paramSize);
 
 /*
  * Closes the arguments: adds the hidden parameter if no placeholder buffer was taken, and fills in the
- * synchronisation address where the kernel wants it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * synchronisation address where the kernel wants it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
 
 /*
  * Queues a kernel with numBlocks blocks. argsData is DEVICE memory that holds the arguments; it is used where
- * it is. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * it is.
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107000, 107002, 107003, 107022,
+ * 107023, 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     const void* argsData, size_t argsSize, aclrtStream stream);
 
 /*
- * As aclrtLaunchKernel, with a configuration. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * As aclrtLaunchKernel, with a configuration.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 207000, 507000,
+ * 107022, 107023, 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream);
 
 /*
  * Queues a kernel with the arguments that a builder holds. The arguments are copied; the builder can be used
- * again at once. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * again at once.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 207000, 507000,
+ * 107022, 107023, 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
 
 /*
- * Queues a kernel with arguments in host memory, which are copied during the call. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Queues a kernel with arguments in host memory, which are copied during the call.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 207000, 507000,
+ * 107022, 107023, 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,
@@ -3553,26 +3535,26 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcH
 
 /*
  * Queues a kernel with arguments given as an array of pointers, one per parameter, each read with the size
- * that the meta data of the binary tell. func is a host symbol or a function handle. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * that the meta data of the binary tell. func is a host symbol or a function handle.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 207000, 107000, 107003, 107022,
+ * 107023, 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks,
     aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
 
 /*
  * Queues a SIMT kernel (threads) with a grid of blocks and blocks of threads; arguments as in
- * aclrtLaunchKernelWithArgsArray. dynUbufSize bytes of dynamic unified buffer per block. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * aclrtLaunchKernelWithArgsArray. dynUbufSize bytes of dynamic unified buffer per block.
+ * Products: 950. Errors: 100000, 107002, 107017, 107000, 107003, 107022, 107023, 207001, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim,
     size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
 
 /*
- * As aclrtLaunchSIMTKernelWithArgsArray with the arguments as one block of host memory. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * As aclrtLaunchSIMTKernelWithArgsArray with the arguments as one block of host memory.
+ * Products: 950. Errors: 100000, 107017, 107002, 107000, 107003, 107022, 107023, 207001, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim,
     size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,

@@ -90,6 +90,7 @@ uint64_t ropeway_core_call(uint32_t function, ropeway_thread thread, uint64_t *s
 		atomic_fetch_add(&quiets, 1);
 		return 0;
 	case ROPEWAY_EMPTY:
+	case ROPEWAY_KERNELS:
 		return 0;
 	}
 	insist(function < ROPEWAY_FUNCTIONS, "a function that does not exist");

@@ -25,6 +25,8 @@ void functions_older(void);
 void functions_signals(void);
 void functions_counting(void);
 void functions_pools(void);
+void functions_kernels(void);
+void functions_simt(void);
 void functions_mapping(void);
 void functions_links(void);
 void functions_sharing(const char *self, bool a3);
@@ -34,8 +36,11 @@ static void functions_more(char **argv)
 {
 	if (strcmp(argv[1], "marked") == 0) {
 		functions_marks();
+	} else if (strcmp(argv[1], "kernels") == 0) {
+		functions_kernels();
 	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
+		functions_simt();
 	} else if (strcmp(argv[1], "A3") == 0) {
 		functions_links();
 		functions_sharing(argv[0], true);

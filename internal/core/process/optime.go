@@ -3,11 +3,12 @@ package process
 import (
 	"math"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/core"
 )
 
-// opTime is the time limit of operators. There are none, so it is only remembered.
+// opTime is the time limit of kernels.
 type opTime struct {
 	set   atomic.Bool
 	value atomic.Uint64 // microseconds asked for; 0 is the longest
@@ -38,6 +39,20 @@ func opLimit(rt *core.Runtime, us uint64) (limit uint64, longest bool) {
 		return opSteps * p.OpInterval, true
 	}
 	return steps * p.OpInterval, false
+}
+
+// OpLimit is how long a kernel may take; 0: as long as it likes. Only a limit that the program has set counts: see
+// RATIONALE.md.
+func OpLimit(rt *core.Runtime) time.Duration {
+	o := &processOf(rt).opTime
+	if !o.set.Load() {
+		return 0
+	}
+	us, longest := opLimit(rt, o.value.Load())
+	if longest && rt.Product.OpNever {
+		return 0
+	}
+	return time.Duration(us) * time.Microsecond
 }
 
 // SetOpExecuteTimeOut is aclrtSetOpExecuteTimeOut, in seconds.

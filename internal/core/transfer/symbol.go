@@ -27,6 +27,9 @@ type symbolVariable struct {
 	size uint64 // immutable
 	init []byte // immutable; its first bytes, the others are 0
 
+	// of, if not nil, finds the variable on the device of a context: it is one of a binary. Immutable.
+	of func(api string, c *core.Context) (core.Addr, *core.Error)
+
 	mu sync.Mutex
 	on map[*core.Device]placedSymbol // guarded by mu
 }
@@ -81,8 +84,26 @@ func RegisterSymbol(t *core.Thread, symbol core.Addr, size uint64, init core.Add
 	return DefineSymbol(t.Runtime, symbol, size, value)
 }
 
+// DefineVariable makes symbol stand for a variable of a binary, which of finds on a device. A symbol that is known
+// already is left alone.
+func DefineVariable(rt *core.Runtime, symbol core.Addr, size uint64,
+	of func(api string, c *core.Context) (core.Addr, *core.Error)) {
+	s := &transferOf(rt).symbols
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName == nil {
+		s.byName = map[core.Addr]*symbolVariable{}
+	}
+	if s.byName[symbol] == nil {
+		s.byName[symbol] = &symbolVariable{size: size, of: of}
+	}
+}
+
 // place is where the variable is on the device of c, where it is put if it is not there yet.
 func (v *symbolVariable) place(api string, c *core.Context) (core.Addr, *core.Error) {
+	if v.of != nil {
+		return v.of(api, c)
+	}
 	dev := c.Device.Opened.Load()
 	if dev == nil { // the device was reset meanwhile
 		return 0, core.NoCurrentContext(api)

@@ -161,6 +161,9 @@ func testProgramDropped(e *env) {
 
 // testProgramAllocs: a program is run without allocating anything.
 func testProgramAllocs(e *env) {
+	if raceDetector {
+		e.Skip("the race detector makes sync.Pool allocate")
+	}
 	host, dev := e.pinned(1<<20), e.device(1<<20)
 	for _, n := range []uint64{64, 4096} {
 		var tasks []graph.Task

@@ -178,10 +178,14 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 func (q *queue) Submit(op driver.Op) {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork, driver.OpProgram:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork,
+		driver.OpProgram, driver.OpLaunch:
 		if err := q.fault(); err != nil {
 			if op.Segs != nil {
 				op.Segs.Release()
+			}
+			if op.Launch != nil {
+				op.Launch.Return()
 			}
 			op = driver.Op{Kind: driver.OpFail, Err: err, Tag: op.Tag, Done: op.Done}
 		}

@@ -46,8 +46,7 @@ type Queue struct {
 	head      Head            // guarded by Mu; what is known of the head of the list
 	began     int64           // guarded by Mu; when its turn came, if somebody observes the queue; 0: not yet
 	// guarded by Mu; changes when a task has run, and after inline operations that were watched
-	ended   uint64
-	current driver.Op // of the goroutine that made q Running
+	ended uint64
 }
 
 // Init says what q belongs to.
@@ -131,6 +130,9 @@ func (q *Queue) Run(until uint64, most int) bool {
 		return false
 	}
 	for q.list.Len() > 0 && q.completed < until && most > 0 && q.word.Load()&paused == 0 {
+		if until != Forever && q.list.Head().Kind == driver.OpLaunch && q.taken >= q.dropTo {
+			break // a goroutine that waits runs no kernel
+		}
 		if !q.Turn() {
 			q.Mu.Unlock()
 			return true
@@ -206,6 +208,9 @@ func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err
 	if op.Segs != nil {
 		op.Segs.Release()
 	}
+	if op.Launch != nil {
+		op.Launch.Return()
+	}
 	if op.Done != nil {
 		op.Done()
 	}
@@ -231,7 +236,7 @@ func (q *Queue) Idle() bool { return q.word.Load()&^atRest == uint32(Rest) }
 // Stalled implements driver.Queue.
 func (q *Queue) Stalled() bool { return q.State() == Parked }
 
-// Dropped tells whether the task that the caller runs was dropped after its turn came.
+// Dropped reports whether the task that the caller runs was dropped after its turn came.
 func (q *Queue) Dropped() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -313,7 +318,7 @@ func (q *Queue) Resume() {
 	}
 }
 
-// Uses tells whether a task may be running, and so be using memory.
+// Uses reports whether a task may be running, and so be using memory.
 func (q *Queue) Uses() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -351,4 +356,11 @@ func (q *Queue) Snapshot() Snapshot {
 	w := q.word.Load()
 	return Snapshot{stateOf(w), w&late != 0, w&shut != 0, w&paused != 0,
 		q.list.Len(), len(q.waiters), q.submitted, q.taken, q.completed}
+}
+
+// Launching reports whether a kernel is next. It is for a worker: a thread of the program could be kept by it for ever.
+func (q *Queue) Launching() bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.list.Len() > 0 && q.list.Head().Kind == driver.OpLaunch
 }

@@ -14,6 +14,9 @@ func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
 
+// addressOf is where b begins; the caller keeps it alive.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
 // loadWord and storeWord read and write the aligned word at an engine address at once.
 func loadWord(addr uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))))

@@ -79,6 +79,7 @@ func (v *device) Close() error {
 	}
 	v.closed = true
 	v.d.quiesce.removeAll(v.number)
+	v.d.kernels.unloadAll(v.number)
 	err := v.d.virtual.lose(int32(v.number))
 	var left []uintptr
 	v.arena.Each(func(r arena.Range) bool {

@@ -71,8 +71,10 @@ type Driver struct {
 	virtual virtual
 	epoch   atomic.Uint64 // see driver.Driver
 	quiesce quiescer
+	kernels kernels
 	shaded  atomic.Uintptr // the end of what shade was told of
-	shares  atomic.Bool    // memory of an arena was shared: this process may have imported it, too, and found it another address
+	// memory of an arena was shared: this process may have imported it, too, and found it another address
+	shares atomic.Bool
 
 	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
 
@@ -130,7 +132,8 @@ func New(o Options) (*Driver, error) {
 			continue
 		}
 		if d.memory/2 < leastMemory {
-			return nil, fmt.Errorf("%w: no address space for %d devices; raise ulimit -v or have fewer: %v", driver.ErrNoMemory, o.Devices, err)
+			return nil, fmt.Errorf("%w: no address space for %d devices; raise ulimit -v or have fewer: %v",
+				driver.ErrNoMemory, o.Devices, err)
 		}
 		d.memory = d.memory / 2 &^ (2<<20 - 1)
 		d.window = d.memory
@@ -183,7 +186,8 @@ func (d *Driver) newArena(name string, prot int, at uintptr, window uint64, fenc
 		switch {
 		case err == nil && size < d.memory && !d.warned:
 			d.warned = true
-			d.warn(fmt.Sprintf("%s has %d MiB, not %d MiB: no more address space could be mapped (ulimit -v?)", name, size>>20, d.memory>>20))
+			d.warn(fmt.Sprintf("%s has %d MiB, not %d MiB: no more address space could be mapped (ulimit -v?)", name,
+				size>>20, d.memory>>20))
 			return a, nil
 		case err == nil:
 			return a, nil
@@ -207,10 +211,16 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	a := d.windows[i].Load()
 	if a == nil {
 		var err error
-		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift, d.window, false); err != nil {
+		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift, d.window,
+			false); err != nil {
 			return nil, err
 		}
 		d.windows[i].Store(a)
+		if d.kernels.shown.Load() && !d.guard {
+			if err := a.Show(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	d.opened[i] = &device{d: d, number: i, arena: a}
 	return d.opened[i], nil
@@ -222,7 +232,7 @@ func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return new(flag) }
 
-// isWindow tells whether addr is in the range that device memory has.
+// isWindow reports whether addr is in the range that device memory has.
 func (d *Driver) isWindow(addr uintptr) bool {
 	return (addr-d.base)>>d.shift < uintptr(len(d.windows))
 }

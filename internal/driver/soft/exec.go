@@ -71,7 +71,8 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	if r, ok := d.hosts.find(addr); ok {
 		if r.room(addr) >= n {
 			if r.second != nil && !mapped(r.host(addr), n) {
-				return 0, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n, addr)
+				return 0, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n,
+					addr)
 			}
 			return r.engine(addr), nil
 		}
@@ -136,6 +137,8 @@ func (d *Driver) exec(op *driver.Op, q *queue) error {
 		return d.indirect(op, q)
 	case driver.OpProgram:
 		return d.program(op, q)
+	case driver.OpLaunch:
+		return d.launch(op, q)
 	}
 	return hostqueue.Do(op)
 }
@@ -175,7 +178,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
 	}
 }
 
-// overlap tells whether the rows of a 2-D copy may touch rows they are copied from.
+// overlap reports whether the rows of a 2-D copy may touch rows they are copied from.
 func overlap(op *driver.Op) bool {
 	return op.Dst < op.Src+uintptr(op.SrcPitch*op.Height) && op.Src < op.Dst+uintptr(op.DstPitch*op.Height)
 }
@@ -363,7 +366,7 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 	return hostqueue.EachCopy(op, d.probePair)
 }
 
-// vouches tells whether memory that resolve has found at addr is there without a look.
+// vouches reports whether memory that resolve has found at addr is there without a look.
 func (d *Driver) vouches(addr uintptr) bool {
 	return d.arenaOf(addr) != nil || d.virtual.tracts.Find(addr) != nil
 }

@@ -14,12 +14,14 @@ import (
 // left, so that a busy or missing core costs its share and no more (a fixed split waits for the slowest).
 type job struct {
 	d        *Driver
-	op       driver.Op // copy, 2-D copy, batch or fill
+	op       driver.Op // copy, 2-D copy, batch, fill or launch
 	pageable bool      // ordinary host memory is allowed (synchronous operations only)
 	chunks   int64
 	step     uint64  // bytes, rows or elements per chunk
 	cuts     []int32 // batch: chunk i is segments cuts[i] to cuts[i+1]
 	dst, src uintptr // copy and fill: where the engine finds the memory
+
+	kernel *launch // launch: what runs it; see kernels.go
 
 	claimed atomic.Int64
 	helpers atomic.Int32
@@ -117,6 +119,8 @@ func (j *job) chunk(i int64) (err error) {
 			return err
 		}
 		fill(j.dst+uintptr(from*uint64(op.Width)), op, n)
+	case driver.OpLaunch:
+		j.kernel.work()
 	}
 	return nil
 }
@@ -127,7 +131,8 @@ func (j *job) cut(s *driver.Segments) {
 	for i := 0; i < len(s.List); i++ {
 		if g := s.List[i]; g.N > chunkBytes {
 			s.List[i].N = chunkBytes
-			s.List = append(s.List, driver.Segment{Dst: g.Dst + chunkBytes, Src: g.Src + chunkBytes, N: g.N - chunkBytes})
+			s.List = append(s.List, driver.Segment{Dst: g.Dst + chunkBytes, Src: g.Src + chunkBytes,
+				N: g.N - chunkBytes})
 		}
 	}
 	step := chunkFor(s.Bytes)
@@ -204,7 +209,7 @@ func (d *Driver) share(j *job, helpers int, q *queue) error {
 
 // reset makes j ready for the pool. Nobody else knows it any more.
 func (j *job) reset() {
-	j.d, j.op, j.chunks = nil, driver.Op{}, 0
+	j.d, j.op, j.chunks, j.kernel = nil, driver.Op{}, 0, nil
 	j.claimed.Store(0)
 	j.stop.Store(false)
 	j.failed.Store(nil)

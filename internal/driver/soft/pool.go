@@ -126,7 +126,7 @@ func (p *pool) withdraw(j *job) {
 // join makes the caller a helper of j, if j still takes any. The caller must leave it again.
 func (p *pool) join(j *job) bool {
 	p.mu.Lock()
-	ok := j.offered && j.claimable()
+	ok := j.offered && j.claimable() && j.kernel == nil // kernels run on workers alone
 	if ok {
 		j.helpers.Add(1)
 	}
@@ -140,6 +140,9 @@ func (p *pool) cancel(q *queue) {
 	// The job is q's as long as it is offered: the owner withdraws it before it lets go of it.
 	if j := q.job.Load(); j != nil && j.offered {
 		j.stop.Store(true)
+		if j.kernel != nil {
+			j.kernel.stop(false)
+		}
 	}
 	p.mu.Unlock()
 }

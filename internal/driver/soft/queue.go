@@ -129,7 +129,7 @@ func small(op *driver.Op) bool {
 		return op.N <= inlineBytes
 	case driver.OpProgram:
 		return op.Program.Bytes <= inlineBatch && !op.Program.Long
-	case driver.OpCall, driver.OpDesc, driver.OpOffset:
+	case driver.OpCall, driver.OpDesc, driver.OpOffset, driver.OpLaunch:
 		return false
 	}
 	return true
@@ -173,7 +173,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 // it reports whether it did anything. A goroutine that may stop waiting must not run the queue, so it only helps with
 // chunks.
 func (q *queue) assist(l hostqueue.Limit, target uint64) (did bool) {
-	if l.None() && q.State() == hostqueue.Ready {
+	if l.None() && q.State() == hostqueue.Ready && !q.Launching() {
 		q.d.pool.unschedule(q)
 		if q.Run(target, math.MaxInt) {
 			return true

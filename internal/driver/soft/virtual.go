@@ -284,8 +284,10 @@ func (r *reservation) forget(addr uintptr, n uint64) {
 	}
 }
 
-// opens tells whether the program sees the memory, too.
-func (m *memory) opens() bool { return m.device == driver.OnHost || m.d.prot == readWrite }
+// opens reports whether the program sees the memory, too: it, or kernels that it brings.
+func (m *memory) opens() bool {
+	return m.device == driver.OnHost || m.d.prot == readWrite || m.d.kernels.shown.Load()
+}
 
 // show maps the memory where m says. virtual.mu is held.
 func (m *mount) show() error {

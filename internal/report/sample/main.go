@@ -25,7 +25,7 @@ func main() {
 	var err error
 	switch *form {
 	case "html":
-		err = report.Write(os.Stdout, run)
+		err = report.Write(os.Stdout, run, "")
 	case "perfetto":
 		err = perfetto.Write(os.Stdout, run)
 	default:

@@ -49,7 +49,9 @@ export function keep(state: State): void {
     if (change === "hover" || change === "theme" || change === "layout" || due) return;
     due = window.setTimeout(() => {
       due = 0;
-      history.replaceState(null, "", address(state));
+      try {
+        history.replaceState(null, "", address(state));
+      } catch { /* a frame whose page was handed to it has no address of its own */ }
     }, 250);
   });
   addEventListener("hashchange", () => restore(state, location.hash));

@@ -5,6 +5,7 @@ import { callTable } from "./calls.ts";
 import { Ahead, Bandwidth, histogram } from "./charts.ts";
 import { read } from "./data.ts";
 import { h, icon } from "./dom.ts";
+import { view } from "./given.ts";
 import { help } from "./help.ts";
 import { build } from "./model.ts";
 import { Panel } from "./panel.ts";
@@ -83,7 +84,7 @@ async function main(): Promise<void> {
     act();
   });
 
-  restore(state, location.hash);
+  restore(state, view());
   keep(state);
   requestAnimationFrame(() => requestAnimationFrame(() => expose(state, timeline, performance.now())));
 }

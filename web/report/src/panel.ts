@@ -3,6 +3,7 @@
 import { h, say } from "./dom.ts";
 import { describe, name } from "./describe.ts";
 import * as format from "./format.ts";
+import { docs } from "./given.ts";
 import { categoryKeys } from "./model.ts";
 import { measure } from "./range.ts";
 import type { State, Thing } from "./state.ts";
@@ -70,11 +71,13 @@ export class Panel {
     if (data.advice.length === 0) return [h("p", { className: "empty" }, "No advice for this run.")];
     return data.advice.map((a) => {
       const shown = a.tasks.length + a.calls.length;
+      const about = docs("docs/advice.html", `When ${a.rule} is advised`);
       return h("article", { className: "advice" + (shown === 0 ? " fine" : ""), "data-rule": a.rule },
         h("h3", {}, a.title, a.saves > 0 ? h("span", { className: "saves" }, `saves up to ${format.time(a.saves)}`) : null),
         h("p", {}, a.text),
         a.numbers.length > 0 ? h("dl", {}, ...a.numbers.flatMap((n) => [h("dt", {}, n.label), h("dd", {}, n.value)])) : null,
         a.lines.length > 0 ? h("ul", { className: "lines" }, ...a.lines.map((line) => h("li", {}, line))) : null,
+        typeof about === "string" ? null : h("p", {}, about),
         shown > 0 ? h("button", {
           type: "button", className: "act", "data-title": a.title, "aria-pressed": "false",
           onclick: () => {
@@ -100,7 +103,7 @@ export class Panel {
     const { findings } = model.data;
     if (findings.length === 0) return [h("p", { className: "empty" }, "The checker found nothing wrong in this run.")];
     return findings.map((f, i) => h("article", { className: "finding " + f.severity, "data-finding": String(i) },
-      h("h3", {}, f.rule, h("span", { className: "severity" }, f.severity)),
+      h("h3", {}, docs(`docs/check.html#${f.rule}`, f.rule), h("span", { className: "severity" }, f.severity)),
       h("p", {}, f.text),
       f.places.length > 0 ? h("dl", { className: "places" }, ...f.places.flatMap((p) => [h("dt", {}, p.role), h("dd", {}, p.at)])) : null,
       f.remedy ? h("p", { className: "remedy" }, f.remedy) : null,
@@ -142,7 +145,7 @@ export class Panel {
     }
     const d = describe(model, selected);
     body.replaceChildren(h("article", { className: "details" },
-      h("h3", {}, h("span", { className: "key " + categoryKeys[d.key] }, d.title)),
+      h("h3", {}, h("span", { className: "key " + categoryKeys[d.key] }, selected.of === "call" && /^acl\w+$/.test(d.title) ? docs(`functions/${d.title}.html`, d.title) : d.title)),
       d.trouble ? h("p", { className: "trouble" }, d.trouble) : "",
       h("dl", {}, ...d.fields.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
       h("div", { className: "acts" },

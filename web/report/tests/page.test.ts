@@ -1,6 +1,7 @@
 // The page, used the way people do, with a run in which every bar is known.
 
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
 import { after, afterEach, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { launch, matches, open, row, selected, stop, visible, where, write, type Opened } from "./browser.ts";
@@ -516,4 +517,51 @@ test("an empty run is a page too", async () => {
   Object.assign(data, { findings: [], advice: [], stats: null, notes: null, processes: [], threads: [], streams: [], devices: [], duration: 0 });
   const page = await show({}, write("empty", data));
   assert.ok((await page.innerText("#calls")).includes("No call was recorded"));
+});
+
+/** headed is the page with more in its head, under another name. */
+function headed(more: string): string {
+  const path = file.replace(/\.html$/, "-headed.html");
+  writeFileSync(path, readFileSync(file, "utf8").replace("<head>", "<head>\n" + more));
+  return path;
+}
+
+test("the head says where to look first; the address goes before it", async () => {
+  const path = headed('<meta name="ropeway-view" content="t=100000,400000">');
+  let v = await visible(await show({}, path));
+  assert.ok(Math.abs(v.from - 100000) < 1 && Math.abs(v.to - 400000) < 1, `${v.from} to ${v.to}`);
+  await opened!.page.context().close();
+  v = await visible(await show({}, path, "#t=0,500000"));
+  assert.ok(Math.abs(v.from) < 1 && Math.abs(v.to - 500000) < 1, `${v.from} to ${v.to}`);
+});
+
+test("rules and functions link to the documentation where the head names it, and nowhere else", async () => {
+  const links = (page: Page) => page.$$eval("#panel-findings h3 a, #panel-advice p a, #panel-details h3 a", (all) => all.map((a) => (a as HTMLAnchorElement).href));
+  const call = "#t=0,1000000&sel=call:4";
+  const page = await show({}, headed('<meta name="ropeway-docs" content="https://example.com/docs/">'), call);
+  const all = await links(page);
+  assert.ok(all.includes("https://example.com/docs/functions/aclrtSynchronizeStream.html"), all.join());
+  assert.ok(all.includes("https://example.com/docs/docs/advice.html"), all.join());
+  await opened!.page.context().close();
+  assert.deepEqual(await links(await show({}, file, call)), []);
+  await opened!.page.context().close();
+  assert.deepEqual(await links(await show({}, headed('<meta name="ropeway-docs" content="javascript:alert(1)//">'), call)), []);
+});
+
+test("the page works in a frame that keeps it apart, where it has no address", async () => {
+  const path = file.replace(/\.html$/, "-frame.html");
+  const text = readFileSync(file, "utf8").replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  writeFileSync(path, `<!doctype html><iframe sandbox="allow-scripts" style="width: 1200px; height: 800px" srcdoc="${text}"></iframe>`);
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (e) => errors.push(e.message));
+  page.on("console", (m) => m.type() === "error" && errors.push(m.text()));
+  await page.goto("file://" + path);
+  const frame = page.frameLocator("iframe");
+  await frame.locator(".timeline canvas").first().waitFor();
+  await frame.locator(".zoom >> text=Fit").click();
+  await page.waitForTimeout(600); // the address would have been written by now
+  assert.deepEqual(errors, []);
+  await context.close();
 });

@@ -1,0 +1,380 @@
+/* Group kernel: binaries, functions, arguments and launches. ROPEWAY_TEST_KERNELS names the shared object of kernels/functions.c. */
+#include "proof.h"
+
+void functions_kernels(void);
+void functions_simt(void);
+
+extern int32_t rtRegisterFuncSymbol(void *binary, const void *symbol, const char *name, void *reserve);
+extern int32_t rtRegisterVariable(void *binary, const void *variable, const char *name, size_t size, uint32_t flags, void *reserve);
+
+static aclrtBinHandle binary;
+static unsigned char *image;
+static size_t image_size;
+
+/* The first word of device memory. */
+static uint32_t number(const void *p)
+{
+	uint32_t n;
+	OK(aclrtSynchronizeDevice());
+	OK(aclrtMemcpy(&n, sizeof n, p, sizeof n, ACL_MEMCPY_DEVICE_TO_HOST));
+	return n;
+}
+
+/* Device memory whose first word is n. */
+static uint32_t *holding(uint32_t n)
+{
+	static void *p;
+	if (!p)
+		OK(aclrtMalloc(&p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemcpy(p, 4096, &n, sizeof n, ACL_MEMCPY_HOST_TO_DEVICE));
+	return p;
+}
+
+static const char *path(void)
+{
+	const char *p = getenv("ROPEWAY_TEST_KERNELS");
+	CHECK(p);
+	return p;
+}
+
+static aclrtFuncHandle kernel(const char *name)
+{
+	aclrtFuncHandle f = NULL;
+	OK(aclrtBinaryGetFunction(binary, name, &f));
+	return f;
+}
+
+static void read_image(void)
+{
+	FILE *f = fopen(path(), "rb");
+	CHECK(f && !fseek(f, 0, SEEK_END));
+	image_size = (size_t)ftell(f);
+	rewind(f);
+	image = malloc(image_size);
+	CHECK(image && fread(image, 1, image_size, f) == image_size);
+	fclose(f);
+}
+
+static void loads(void)
+{
+	aclrtBinHandle other = NULL;
+	aclrtBinary object = NULL;
+	FUNCTION("aclrtBinaryLoadFromFile") {
+		OK(aclrtBinaryLoadFromFile(path(), NULL, &other));
+		EFFECT(other != NULL);
+		REFUSES(1, aclrtBinaryLoadFromFile(NULL, NULL, &other));
+	}
+	FUNCTION("aclrtBinaryUnLoad") {
+		OK(aclrtBinaryUnLoad(other));
+		EFFECT(aclrtBinaryUnLoad(other) == ACL_ERROR_RT_INVALID_HANDLE);
+		REFUSES(2, aclrtBinaryUnLoad(other));
+	}
+	FUNCTION("aclrtBinaryLoadFromData") {
+		OK(aclrtBinaryLoadFromData(image, image_size, NULL, &binary));
+		EFFECT(binary != NULL);
+		REFUSES(3, aclrtBinaryLoadFromData(image, 0, NULL, &other));
+	}
+	FUNCTION("aclrtCreateBinary") {
+		object = aclrtCreateBinary(image, image_size);
+		EFFECT(object != NULL);
+		EDGE(aclrtCreateBinary(NULL, 1) == NULL);
+	}
+	FUNCTION("aclrtBinaryLoad") {
+		OK(aclrtBinaryLoad(object, &other));
+		EFFECT(other != NULL);
+		REFUSES(1, aclrtBinaryLoad(NULL, &other));
+	}
+	OK(aclrtBinaryUnLoad(other));
+	FUNCTION("aclrtDestroyBinary") {
+		OK(aclrtDestroyBinary(object));
+		EFFECT(aclrtDestroyBinary(object) != ACL_SUCCESS);
+		REFUSES(1, aclrtDestroyBinary(NULL));
+	}
+}
+
+static void lookups(void)
+{
+	aclrtFuncHandle f = NULL, g = NULL;
+	static const char symbol, other;
+	static uint32_t variable;
+	FUNCTION("aclrtBinaryGetFunction") {
+		OK(aclrtBinaryGetFunction(binary, "add_7", &f));
+		EFFECT(f != NULL);
+		REFUSES(5, aclrtBinaryGetFunction(binary, "none", &g));
+	}
+	FUNCTION("aclrtBinaryGetFunctionByEntry") {
+		OK(aclrtBinaryGetFunctionByEntry(binary, 7, &g));
+		EFFECT(g == f);
+		REFUSES(7, aclrtBinaryGetFunctionByEntry(binary, 8, &g));
+	}
+	FUNCTION("aclrtBinaryGetDevAddress") {
+		void *at = NULL;
+		size_t size = 0;
+		OK(aclrtBinaryGetDevAddress(binary, &at, &size));
+		EFFECT(at && size);
+		REFUSES(3, aclrtBinaryGetDevAddress(binary, NULL, &size));
+	}
+	FUNCTION("aclrtBinaryGetGlobal") {
+		void *at = NULL;
+		size_t size = 0;
+		OK(aclrtBinaryGetGlobal(binary, "scale", &at, &size));
+		EFFECT(size == 4 && number(at) == 3);
+		REFUSES(8, aclrtBinaryGetGlobal(binary, "none", &at, &size));
+	}
+	FUNCTION("aclrtGetFuncBySymbol") {
+		CHECK(rtRegisterFuncSymbol(binary, &symbol, "times", NULL) == 0);
+		CHECK(rtRegisterFuncSymbol(binary, &other, "none", NULL) == ACL_ERROR_RT_PARAM_INVALID);
+		OK(aclrtGetFuncBySymbol(&symbol, &g));
+		EFFECT(g == kernel("times"));
+		REFUSES(4, aclrtGetFuncBySymbol(&other, &g));
+	}
+	FUNCTION("aclrtRegisterCpuFunc") {
+		g = f;
+		CHECK(aclrtRegisterCpuFunc(binary, "times", "times", &g) != ACL_SUCCESS);
+		EFFECT(g == NULL); /* of no binary, as long as none is for the AI CPU */
+		REFUSES(6, aclrtRegisterCpuFunc(binary, "times", "times", &g));
+		OK(aclrtGetFuncBySymbol(&symbol, &g));
+	}
+	uint32_t was = 0, ten = 10, three = 3;
+	CHECK(rtRegisterVariable(binary, &variable, "scale", sizeof variable, 0, NULL) == 0);
+	OK(aclrtMemcpyFromSymbol(&was, sizeof was, &variable, sizeof was, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+	CHECK(was == 3);
+	OK(aclrtMemcpyToSymbol(&variable, &ten, sizeof ten, 0, ACL_MEMCPY_HOST_TO_DEVICE));
+	struct {
+		uint32_t *p;
+		uint64_t n;
+	} args = {holding(4), 1};
+	OK(aclrtLaunchKernelWithHostArgs(g, 1, scene.stream, NULL, &args, sizeof args, NULL, 0));
+	CHECK(number(args.p) == 40);
+	OK(aclrtMemcpyToSymbol(&variable, &three, sizeof three, 0, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static void about(void)
+{
+	aclrtFuncHandle f = kernel("times"), p = kernel("put");
+	FUNCTION("aclrtGetFunctionAddr") {
+		void *aic = NULL, *aiv = &aic;
+		OK(aclrtGetFunctionAddr(f, &aic, &aiv));
+		EFFECT(aic && !aiv);
+		REFUSES(2, aclrtGetFunctionAddr(f, NULL, &aiv));
+	}
+	FUNCTION("aclrtGetFunctionSize") {
+		size_t aic = 0, aiv = 9;
+		OK(aclrtGetFunctionSize(f, &aic, &aiv));
+		EFFECT(aic > 0 && aiv == 0);
+		REFUSES(4, aclrtGetFunctionSize(f, NULL, &aiv));
+	}
+	FUNCTION("aclrtGetFunctionName") {
+		char name[8] = "";
+		OK(aclrtGetFunctionName(f, sizeof name, name));
+		EFFECT(strcmp(name, "times") == 0);
+		REFUSES(4, aclrtGetFunctionName(f, 5, name));
+	}
+	FUNCTION("aclrtGetFunctionAttribute") {
+		int64_t kind = -1;
+		OK(aclrtGetFunctionAttribute(f, ACL_FUNC_ATTR_KERNEL_TYPE, &kind));
+		EFFECT(kind == ACL_KERNEL_TYPE_CUBE);
+		REFUSES(4, aclrtGetFunctionAttribute(f, (aclrtFuncAttribute)4, &kind));
+	}
+	FUNCTION("aclrtFunctionGetBinary") {
+		aclrtBinHandle of = NULL;
+		OK(aclrtFunctionGetBinary(f, &of));
+		EFFECT(of == binary);
+		REFUSES(3, aclrtFunctionGetBinary(f, NULL));
+	}
+	FUNCTION("aclrtFunctionGetParamCount") {
+		size_t n = 0;
+		OK(aclrtFunctionGetParamCount(p, &n));
+		EFFECT(n == 2);
+		REFUSES(5, aclrtFunctionGetParamCount(f, &n));
+	}
+	FUNCTION("aclrtFunctionGetParamInfo") {
+		size_t at = 0, size = 0;
+		OK(aclrtFunctionGetParamInfo(p, 1, &at, &size));
+		EFFECT(at == 8 && size == 4);
+		REFUSES(6, aclrtFunctionGetParamInfo(p, 2, &at, &size));
+	}
+	FUNCTION("aclrtFunctionGetAvailDynUbufPerBlock") {
+		size_t n = 0;
+		OK(aclrtFunctionGetAvailDynUbufPerBlock(p, 0, &n));
+		EFFECT(n == 229376);
+		REFUSES(3, aclrtFunctionGetAvailDynUbufPerBlock(p, 1, &n));
+	}
+	FUNCTION("aclrtGetHardwareSyncAddr") {
+		void *at = NULL;
+		OK(aclrtGetHardwareSyncAddr(&at));
+		EFFECT(at != NULL);
+		REFUSES(1, aclrtGetHardwareSyncAddr(NULL));
+	}
+	FUNCTION("aclrtCheckArchCompatibility") {
+		int32_t can = 9;
+		OK(aclrtCheckArchCompatibility("Ascend910B1", &can));
+		EFFECT(can == 1);
+		REFUSES(3, aclrtCheckArchCompatibility("", &can));
+	}
+}
+
+static void builder(void)
+{
+	aclrtFuncHandle f = kernel("tiled"), t = kernel("times");
+	aclrtArgsHandle a = NULL;
+	aclrtParamHandle p = NULL, hole = NULL;
+	uint32_t *at = holding(0), *room = NULL;
+	FUNCTION("aclrtKernelArgsInit") {
+		OK(aclrtKernelArgsInit(f, &a));
+		EFFECT(a != NULL);
+		REFUSES(2, aclrtKernelArgsInit(f, NULL));
+	}
+	FUNCTION("aclrtKernelArgsAppend") {
+		OK(aclrtKernelArgsAppend(a, &at, sizeof at, &p));
+		EFFECT(p != NULL);
+		REFUSES(3, aclrtKernelArgsAppend(a, &at, 0, &p));
+	}
+	FUNCTION("aclrtKernelArgsAppendPlaceHolder") {
+		OK(aclrtKernelArgsAppendPlaceHolder(a, &hole));
+		EFFECT(hole != NULL);
+		REFUSES(2, aclrtKernelArgsAppendPlaceHolder(a, NULL));
+	}
+	FUNCTION("aclrtKernelArgsGetPlaceHolderBuffer") {
+		OK(aclrtKernelArgsGetPlaceHolderBuffer(a, hole, 8, (void **)&room));
+		EFFECT(room != NULL);
+		REFUSES(7, aclrtKernelArgsGetPlaceHolderBuffer(a, p, 8, (void **)&room));
+	}
+	room[0] = 20, room[1] = 22;
+	FUNCTION("aclrtKernelArgsFinalize") {
+		OK(aclrtKernelArgsFinalize(a));
+		EFFECT(aclrtKernelArgsAppend(a, &at, sizeof at, &p) == ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+		REFUSES(1, aclrtKernelArgsFinalize(NULL));
+	}
+	FUNCTION("aclrtLaunchKernelWithConfig") {
+		OK(aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, NULL));
+		EFFECT(number(at) == 42);
+		REFUSES(4, aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, &at));
+	}
+	FUNCTION("aclrtKernelArgsParaUpdate") {
+		uint32_t *elsewhere = at + 16;
+		OK(aclrtKernelArgsParaUpdate(a, p, &elsewhere, sizeof elsewhere));
+		OK(aclrtKernelArgsFinalize(a));
+		OK(aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, NULL));
+		EFFECT(number(elsewhere) == 42);
+		REFUSES(8, aclrtKernelArgsParaUpdate(a, p, &elsewhere, 4));
+	}
+	size_t need = 0, handle = 0;
+	FUNCTION("aclrtKernelArgsGetMemSize") {
+		OK(aclrtKernelArgsGetMemSize(t, 16, &need));
+		EFFECT(need == 16 + 64 + 8 * 128);
+		REFUSES(2, aclrtKernelArgsGetMemSize(t, 16, NULL));
+	}
+	FUNCTION("aclrtKernelArgsGetHandleMemSize") {
+		OK(aclrtKernelArgsGetHandleMemSize(t, &handle));
+		EFFECT(handle == 6240);
+		REFUSES(2, aclrtKernelArgsGetHandleMemSize(t, NULL));
+	}
+	FUNCTION("aclrtKernelArgsInitByUserMem") {
+		void *buffer = malloc(need), *own = malloc(handle);
+		uint64_t one = 1;
+		at = holding(5);
+		OK(aclrtKernelArgsInitByUserMem(t, own, buffer, need));
+		OK(aclrtKernelArgsAppend(own, &at, sizeof at, &p));
+		OK(aclrtKernelArgsAppend(own, &one, sizeof one, &p));
+		OK(aclrtKernelArgsFinalize(own));
+		OK(aclrtLaunchKernelWithConfig(t, 1, scene.stream, NULL, own, NULL));
+		EFFECT(number(at) == 15);
+		REFUSES(4, aclrtKernelArgsInitByUserMem(t, own, buffer, 0));
+		free(buffer);
+		free(own);
+	}
+}
+
+static int told;
+static aclrtFuncHandle told_of;
+
+static void failed(aclrtExceptionInfo *info, void *data)
+{
+	CHECK(data == &told);
+	told = (int)aclrtGetErrorCodeFromExceptionInfo(info);
+	OK(aclrtGetFuncHandleFromExceptionInfo(info, &told_of));
+}
+
+static void launches(void)
+{
+	aclrtFuncHandle f = kernel("times");
+	struct {
+		uint32_t *p;
+		uint64_t n;
+	} args = {holding(2), 1};
+	void *device = (char *)args.p + 1024;
+	OK(aclrtMemcpy(device, sizeof args, &args, sizeof args, ACL_MEMCPY_HOST_TO_DEVICE));
+	FUNCTION("aclrtLaunchKernel") {
+		OK(aclrtLaunchKernel(f, 1, device, sizeof args, scene.stream));
+		EFFECT(number(args.p) == 6);
+		REFUSES(5, aclrtLaunchKernel(f, 0, device, sizeof args, scene.stream));
+	}
+	FUNCTION("aclrtLaunchKernelV2") {
+		aclrtLaunchKernelAttr mode = {.id = ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, .value = {.schemMode = 1}};
+		aclrtLaunchKernelCfg cfg = {&mode, 1};
+		OK(aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
+		EFFECT(number(args.p) == 18);
+		mode.value.schemMode = 2;
+		REFUSES(10, aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
+	}
+	FUNCTION("aclrtLaunchKernelWithHostArgs") {
+		OK(aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 0));
+		EFFECT(number(args.p) == 54);
+		REFUSES(6, aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 1));
+	}
+	FUNCTION("aclrtLaunchKernelWithArgsArray") {
+		uint32_t *p = holding(1), v = 6;
+		void *list[] = {&p, &v};
+		OK(aclrtLaunchKernelWithArgsArray(kernel("put"), 7, scene.stream, NULL, list));
+		EFFECT(number(p) == 43);
+		REFUSES(8, aclrtLaunchKernelWithArgsArray(f, 1, scene.stream, NULL, list));
+	}
+	FUNCTION("aclrtBinarySetExceptionCallback") {
+		uint64_t nowhere = 64;
+		OK(aclrtBinarySetExceptionCallback(binary, failed, &told));
+		OK(aclrtLaunchKernelWithHostArgs(kernel("wild"), 1, scene.stream, NULL, &nowhere, sizeof nowhere, NULL, 0));
+		CHECK(aclrtSynchronizeStream(scene.stream) == ACL_ERROR_RT_AICORE_EXCEPTION);
+		EFFECT(told == ACL_ERROR_RT_AICORE_EXCEPTION && told_of == kernel("wild"));
+		REFUSES(2, aclrtBinarySetExceptionCallback(binary, NULL, NULL));
+	}
+}
+
+void functions_kernels(void)
+{
+	read_image();
+	loads();
+	lookups();
+	about();
+	builder();
+	launches();
+	OK(aclrtBinaryUnLoad(binary));
+	free(image);
+}
+
+/* What only the 950 has. */
+void functions_simt(void)
+{
+	read_image();
+	OK(aclrtBinaryLoadFromData(image, image_size, NULL, &binary));
+	aclrtFuncHandle f = kernel("put");
+	uint32_t *p = holding(0), v = 1;
+	void *list[] = {&p, &v};
+	dim3 grid = {2, 1, 1}, block = {3, 2, 1}, none = {0, 1, 1};
+	FUNCTION("aclrtLaunchSIMTKernelWithArgsArray") {
+		OK(aclrtLaunchSIMTKernelWithArgsArray(f, grid, block, 0, scene.stream, NULL, list));
+		EFFECT(number(p) == 12);
+		REFUSES(8, aclrtLaunchSIMTKernelWithArgsArray(f, none, block, 0, scene.stream, NULL, list));
+	}
+	FUNCTION("aclrtLaunchSIMTKernelWithHostArgs") {
+		struct {
+			uint32_t *p;
+			uint32_t v;
+		} args = {p, 5};
+		OK(aclrtLaunchSIMTKernelWithHostArgs(f, grid, block, 0, scene.stream, NULL, &args, 12, NULL, 0));
+		EFFECT(number(p) == 72);
+		REFUSES(3, aclrtLaunchSIMTKernelWithHostArgs(f, grid, block, 0, scene.stream, NULL, &args, 0, NULL, 0));
+	}
+	OK(aclrtBinaryUnLoad(binary));
+	free(image);
+}

@@ -1,0 +1,600 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
+)
+
+func init() {
+	proveLoads()
+	proveOldLoad()
+	proveLookups()
+	proveFunctions()
+	proveBuilder()
+}
+
+// loadOptions are the options of a load: pairs of a type and a value.
+func (e *env) loadOptions(pairs ...uint32) *abi.BinaryLoadOptions {
+	list := make([]abi.BinaryLoadOption, len(pairs)/2)
+	for i := range list {
+		list[i].Type = abi.BinaryLoadOptionType(pairs[2*i])
+		*list[i].Value.Magic() = pairs[2*i+1]
+	}
+	e.Cleanup(func() { _ = list[0] })
+	return &abi.BinaryLoadOptions{Options: uintptr(unsafe.Pointer(&list[0])), NumOpt: uint64(len(list))}
+}
+
+// file writes a file.
+func (e *env) file(name string, data []byte) string {
+	e.Helper()
+	path := filepath.Join(e.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		e.Fatal(err)
+	}
+	return path
+}
+
+// fromFile loads a file that is there, with options.
+func (e *env) fromFile(o *abi.BinaryLoadOptions) *core.Error {
+	e.Helper()
+	var h core.Handle
+	return launch.BinaryLoadFromFile(e.th, ctext(e.file("k.so", sharedObject(e.launches().T, kernelSource))), o, &h)
+}
+
+func (e *env) fromData(image []byte, o *abi.BinaryLoadOptions) *core.Error {
+	e.Helper()
+	var h core.Handle
+	return launch.BinaryLoadFromData(e.launches().th, core.AddrOf(image), uint64(len(image)), o, &h)
+}
+
+const (
+	badMeta  = `__attribute__((section(".ascend.meta.k"), used)) static const unsigned char m[] = {3,0,4,0,3,0,2,0}; void k(void) {}`
+	badMerge = `__attribute__((section(".ascend.meta.k"), used)) static const unsigned char m[] = {1,0,4,0,4,0,0,0}; void k(void) {}`
+)
+
+func proveLoads() {
+	prove("aclrtBinaryLoadFromFile", 3, func(e *env) *core.Error { return e.fromFile(&abi.BinaryLoadOptions{}) })
+	prove("aclrtBinaryLoadFromFile", 4, func(e *env) *core.Error { return e.fromFile(e.loadOptions(1, 0, 1, 2, 2, 0)) })
+	prove("aclrtBinaryLoadFromFile", 5, func(e *env) *core.Error {
+		return e.fromFile(e.loadOptions(2, 0x43554245, 3,
+			9))
+	})
+	prove("aclrtBinaryLoadFromFile", 6, func(e *env) *core.Error { return e.fromFile(e.loadOptions(3, 2, 9, 9)) })
+	prove("aclrtBinaryLoadFromFile", 7, func(e *env) *core.Error { return e.fromFile(e.loadOptions(9, 0, 1, 2)) })
+	load := func(e *env, path string) *core.Error {
+		h := garbage
+		err := launch.BinaryLoadFromFile(e.launches().th, ctext(path), nil, &h)
+		if err != nil && h != 0 {
+			e.Errorf("after %v the handle is %#x, not 0", err, h)
+		}
+		return err
+	}
+	prove("aclrtBinaryLoadFromFile", 8, func(e *env) *core.Error {
+		return load(e,
+			filepath.Join(e.TempDir(), "none.so"))
+	})
+	prove("aclrtBinaryLoadFromFile", 9, func(e *env) *core.Error {
+		e.want(load(e, e.TempDir()), abi.ErrRTParamInvalid)
+		return load(e, e.file("empty.so", nil))
+	})
+	prove("aclrtBinaryLoadFromFile", 10, func(e *env) *core.Error {
+		return load(e,
+			e.file("text.so", []byte("no object")))
+	})
+	prove("aclrtBinaryLoadFromFile", 11, func(e *env) *core.Error {
+		path := e.file("k.so", sharedObject(e.launches().T, kernelSource))
+		side := filepath.Join(filepath.Dir(path), "k.json")
+		for _, text := range []string{`{"debugOptions": 1}`, `{"debugOptions": "a,printf"}`} {
+			if err := os.WriteFile(side, []byte(text), 0o600); err != nil {
+				e.Fatal(err)
+			}
+			e.want(load(e, path), abi.ErrRTParamInvalid)
+		}
+		if err := os.WriteFile(side, []byte("broken"), 0o600); err != nil {
+			e.Fatal(err)
+		}
+		e.ok(load(e, path))
+		os.WriteFile(side, []byte(`{"debugOptions": "printf"}`), 0o600) //nolint:errcheck // as above
+		return load(e, path)
+	})
+	prove("aclrtBinaryLoadFromFile", 12, func(e *env) *core.Error {
+		e.want(load(e, e.file("merge.so", sharedObject(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
+		return load(e, e.file("meta.so", sharedObject(e.T, badMeta)))
+	})
+	behaves("aclrtBinaryLoadFromFile", func(e *env) {
+		path := e.file("k.so", sharedObject(e.launches().T, kernelSource))
+		var a, b core.Handle
+		e.ok(launch.BinaryLoadFromFile(e.stranger(), ctext(path), nil, &a)) // without a context
+		e.ok(launch.BinaryLoadFromFile(e.th, ctext(path), e.loadOptions(1, 1), &b))
+		if a == b {
+			e.Error("a file that is loaded twice has one handle")
+		}
+		if err := os.Remove(path); err != nil {
+			e.Fatal(err)
+		}
+		var f core.Handle
+		e.ok(launch.BinaryGetFunction(e.th, a, ctext("times"), &f)) // the file may go
+	})
+
+	image := func(e *env) []byte { return sharedObject(e.launches().T, kernelSource) }
+	prove("aclrtBinaryLoadFromData", 4, func(e *env) *core.Error {
+		return e.fromData(image(e),
+			&abi.BinaryLoadOptions{})
+	})
+	prove("aclrtBinaryLoadFromData", 5, func(e *env) *core.Error {
+		return e.fromData(image(e),
+			e.loadOptions(1, 2, 2, 1))
+	})
+	prove("aclrtBinaryLoadFromData", 6, func(e *env) *core.Error {
+		return e.fromData(image(e),
+			e.loadOptions(2, 1, 3, 0))
+	})
+	prove("aclrtBinaryLoadFromData", 7, func(e *env) *core.Error {
+		return e.fromData(image(e),
+			e.loadOptions(3, 0, 9, 0))
+	})
+	prove("aclrtBinaryLoadFromData", 8, func(e *env) *core.Error {
+		return e.fromData([]byte("text"),
+			e.loadOptions(9, 0))
+	})
+	prove("aclrtBinaryLoadFromData", 9, func(e *env) *core.Error { return e.fromData([]byte("no object"), nil) })
+	prove("aclrtBinaryLoadFromData", 10, func(e *env) *core.Error {
+		return e.fromData(sharedObject(e.launches().T,
+			badMeta), nil)
+	})
+	behaves("aclrtBinaryLoadFromData", func(e *env) {
+		for magic, want := range map[uint32]int64{0x43554245: 3, 0x41494343: 1, 0x41415246: 2} {
+			var h, f core.Handle
+			b := image(e)
+			e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(b), uint64(len(b)), e.loadOptions(2, magic), &h))
+			e.ok(launch.BinaryGetFunction(e.th, h, ctext("times"), &f))
+			var kind int64
+			e.ok(launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelType, &kind))
+			if kind != want {
+				e.Errorf("magic %#x: a kernel that does not say has type %d, want %d", magic, kind, want)
+			}
+		}
+	})
+}
+
+// described is a description of an image, for the older load.
+func (e *env) imageOf(image []byte) core.Handle {
+	e.Helper()
+	h := launch.CreateBinary(e.launches().th, core.AddrOf(image), uint64(len(image)))
+	if h == 0 {
+		e.Fatal("no description")
+	}
+	e.Cleanup(func() { _ = image })
+	return h
+}
+
+func proveOldLoad() {
+	load := func(e *env, image []byte) *core.Error {
+		var h core.Handle
+		return launch.BinaryLoad(e.th, e.imageOf(image), &h)
+	}
+	prove("aclrtBinaryLoad", 4, func(e *env) *core.Error {
+		var h core.Handle
+		return launch.BinaryLoad(e.stranger(), launch.CreateBinary(e.launches().th, 4096, 0), &h)
+	})
+	prove("aclrtBinaryLoad", 6, func(e *env) *core.Error {
+		e.want(load(e, sharedObject(e.launches().T, badMeta)), abi.ErrRTParamInvalid)
+		return load(e, []byte("no object"))
+	})
+	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error { return load(e, sharedObject(e.launches().T, badMerge)) })
+	old := func(e *env) (h core.Handle) {
+		e.ok(launch.BinaryLoad(e.th, e.imageOf(sharedObject(e.launches().T, kernelSource)), &h))
+		return h
+	}
+	behaves("aclrtBinaryLoad", func(e *env) {
+		h := old(e)
+		var f core.Handle
+		e.ok(launch.BinaryGetFunction(e.th, h, ctext("add_7"), &f))
+		e.want(launch.BinaryGetFunctionByEntry(e.th, h, 7, &f), abi.ErrRTParamInvalid) // it has no numbers
+	})
+	behaves("aclrtCreateBinary", func(e *env) {
+		if h := launch.CreateBinary(e.th, 0, 8); h != 0 {
+			e.Errorf("of NULL it makes %#x", h)
+		}
+		h := launch.CreateBinary(e.stranger(), 4096, 0)
+		e.ok(launch.DestroyBinary(e.th, h))
+		e.want(launch.DestroyBinary(e.th, h), abi.ErrInvalidParam)
+	})
+	prove("aclrtBinaryUnLoad", 3, func(e *env) *core.Error { return launch.BinaryUnLoad(e.stranger(), old(e)) })
+	behaves("aclrtBinaryUnLoad", func(e *env) {
+		b := e.binary(kernelSource)
+		var f core.Handle
+		e.ok(launch.BinaryGetFunction(e.th, b, ctext("times"), &f))
+		e.ok(launch.BinaryUnLoad(e.stranger(), b))
+		e.want(launch.FunctionGetBinary(e.th, f, &b), abi.ErrRTInvalidHandle)
+	})
+}
+
+func proveLookups() {
+	find := func(th *core.Thread, b core.Handle, name string) *core.Error {
+		f := garbage
+		err := launch.BinaryGetFunction(th, b, ctext(name), &f)
+		if err != nil && f != 0 {
+			panic("the handle is not NULL")
+		}
+		return err
+	}
+	prove("aclrtBinaryGetFunction", 5, func(e *env) *core.Error {
+		b := e.binary(kernelSource)
+		e.want(find(e.stranger(), b, "times"), abi.ErrRTParamInvalid)
+		e.want(find(e.th, e.binary(unloadable), "times"), abi.ErrRTParamInvalid)
+		return find(e.th, b, "duo_mix_aic")
+	})
+	var f core.Handle
+	prove("aclrtBinaryGetFunctionByEntry", 6, func(e *env) *core.Error {
+		return failed(e, launch.BinaryGetFunctionByEntry(e.th, e.binary(unloadable), 7, &f))
+	})
+	prove("aclrtBinaryGetFunctionByEntry", 7, func(e *env) *core.Error {
+		f := garbage
+		err := launch.BinaryGetFunctionByEntry(e.th, e.binary(kernelSource), 77, &f)
+		if f != 0 {
+			e.Errorf("the handle is %#x", f)
+		}
+		return err
+	})
+	behaves("aclrtBinaryGetFunctionByEntry", func(e *env) {
+		b := e.binary(kernelSource)
+		var g core.Handle
+		e.ok(launch.BinaryGetFunctionByEntry(e.th, b, 7, &f))
+		e.ok(launch.BinaryGetFunction(e.th, b, ctext("add_7"), &g))
+		if f != g {
+			e.Error("a kernel has two handles")
+		}
+	})
+	var addr core.Addr
+	var size uint64
+	prove("aclrtBinaryGetDevAddress", 5, func(e *env) *core.Error {
+		return failed(e, launch.BinaryGetDevAddress(e.th, e.binary(unloadable), &addr, &size))
+	})
+	behaves("aclrtBinaryGetDevAddress", func(e *env) {
+		e.ok(launch.BinaryGetDevAddress(e.th, e.binary(kernelSource), &addr, &size))
+		if addr == 0 || size == 0 {
+			e.Errorf("%d bytes at %#x", size, addr)
+		}
+	})
+	prove("aclrtBinaryGetGlobal", 7, func(e *env) *core.Error {
+		return failed(e, launch.BinaryGetGlobal(e.th, e.binary(unloadable), ctext("scale"), &addr, nil))
+	})
+	prove("aclrtBinaryGetGlobal", 8, func(e *env) *core.Error {
+		return launch.BinaryGetGlobal(e.th, e.binary(kernelSource), ctext("times"), &addr, nil)
+	})
+	behaves("aclrtBinaryGetGlobal", func(e *env) {
+		b := e.binary(kernelSource)
+		e.ok(launch.BinaryGetGlobal(e.th, b, ctext("scale"), nil, &size))
+		e.ok(launch.BinaryGetGlobal(e.th, b, ctext("scale"), &addr, nil))
+		if size != 4 || e.number(addr) != 3 {
+			e.Errorf("%d bytes, %d", size, e.number(addr))
+		}
+	})
+	prove("aclrtRegisterCpuFunc", 6, func(e *env) *core.Error {
+		f := garbage
+		err := launch.RegisterCpuFunc(e.stranger(), e.binary(kernelSource), ctext("times"), ctext("times"), &f)
+		if f != 0 {
+			e.Errorf("the handle is %#x", f)
+		}
+		return err
+	})
+	var symbol [2]byte
+	at := func(i int) core.Addr { return core.Addr(unsafe.Pointer(&symbol[i])) }
+	prove("aclrtGetFuncBySymbol", 4, func(e *env) *core.Error {
+		return launch.GetFuncBySymbol(e.launches().th, at(0),
+			&f)
+	})
+	prove("aclrtGetFuncBySymbol", 5, func(e *env) *core.Error {
+		e.ok(launch.RegisterFuncSymbol(e.th, e.binary(unloadable), at(1), ctext("times")))
+		return failed(e, launch.GetFuncBySymbol(e.th, at(1), &f))
+	})
+	behaves("aclrtGetFuncBySymbol", func(e *env) {
+		b := e.binary(kernelSource)
+		e.ok(launch.RegisterFuncSymbol(e.stranger(), b, at(0), ctext("times")))
+		e.ok(launch.RegisterFuncSymbol(e.th, b, at(0), ctext("wild"))) // ignored: the first counts
+		e.want(launch.RegisterFuncSymbol(e.th, b, at(1), ctext("none")), abi.ErrRTParamInvalid)
+		e.want(launch.RegisterFuncSymbol(e.th, garbage, at(1), ctext("times")), abi.ErrRTInvalidHandle)
+		e.ok(launch.GetFuncBySymbol(e.th, at(0), &f))
+		name := make([]byte, 16)
+		e.ok(launch.GetFunctionName(e.th, f, 16, &name[0]))
+		if string(name[:6]) != "times\x00" {
+			e.Errorf("it is %q", name)
+		}
+	})
+}
+
+// failed is err, which must not be nil.
+func failed(e *env, err *core.Error) *core.Error {
+	e.Helper()
+	if err == nil {
+		e.Fatal("it does not fail")
+	}
+	return err
+}
+
+func proveFunctions() {
+	var a, b core.Addr
+	prove("aclrtGetFunctionAddr", 7, func(e *env) *core.Error {
+		return failed(e, launch.GetFunctionAddr(e.th, e.launches().lazy(unloadable), &a, &b))
+	})
+	behaves("aclrtGetFunctionAddr", func(e *env) {
+		e.ok(launch.GetFunctionAddr(e.th, e.kernel("duo"), &a, &b))
+		if a == 0 || b == 0 || a == b {
+			e.Errorf("a mix kernel is at %#x and %#x", a, b)
+		}
+		e.ok(launch.GetFunctionAddr(e.th, e.kernel("times"), &a, &b))
+		if a == 0 || b != 0 {
+			e.Errorf("a kernel for cube cores is at %#x and %#x", a, b)
+		}
+	})
+	behaves("aclrtGetFunctionSize", func(e *env) {
+		var aic, aiv uint64
+		e.ok(launch.GetFunctionSize(e.stranger(), e.kernel("duo"), &aic, &aiv))
+		if aic == 0 || aiv == 0 {
+			e.Errorf("a mix kernel has %d and %d bytes", aic, aiv)
+		}
+	})
+	name := make([]byte, 16)
+	prove("aclrtGetFunctionName", 4, func(e *env) *core.Error {
+		return launch.GetFunctionName(e.th, e.kernel("times"),
+			5, &name[0])
+	})
+	behaves("aclrtGetFunctionName", func(e *env) {
+		e.ok(launch.GetFunctionName(e.th, e.kernel("duo"), 4, &name[0]))
+		if string(name[:4]) != "duo\x00" {
+			e.Errorf("%q", name)
+		}
+	})
+	prove("aclrtGetFunctionAttribute", 5, func(e *env) *core.Error {
+		var v int64
+		for _, p := range []string{"310B", "910"} {
+			o := e.on(machine{product: p})
+			e.want(launch.GetFunctionAttribute(o.th, o.kernel("duo"), abi.FuncAttrKernelRatio, &v),
+				abi.ErrRTFeatureNotSupport)
+		}
+		o := e.on(machine{product: "310B"})
+		return launch.GetFunctionAttribute(o.th, o.kernel("duo"), abi.FuncAttrKernelRatio, &v)
+	})
+	behaves("aclrtGetFunctionAttribute", func(e *env) {
+		v := int64(-1)
+		e.ok(launch.GetFunctionAttribute(e.th, e.kernel("duo"), abi.FuncAttrKernelRatio, &v))
+		if v != -1<<32 {
+			e.Errorf("the ratio of a kernel that has none is %#x: the upper half is not its", v)
+		}
+		e.ok(launch.GetFunctionAttribute(e.th, e.kernel("duo"), abi.FuncAttrKernelType, &v))
+		if v != 3 {
+			e.Errorf("type %d, want 3", v)
+		}
+		e.ok(launch.GetFunctionAttribute(e.th, e.kernel("duo"), abi.FuncAttrKernelSchedMode, &v))
+		if v != 0 {
+			e.Errorf("scheduling %d, want 0", v)
+		}
+	})
+	behaves("aclrtFunctionGetBinary", func(e *env) {
+		bin := e.binary(kernelSource)
+		var f, got core.Handle
+		e.ok(launch.BinaryGetFunction(e.th, bin, ctext("times"), &f))
+		e.ok(launch.FunctionGetBinary(e.stranger(), f, &got))
+		if got != bin {
+			e.Errorf("%#x, want %#x", got, bin)
+		}
+	})
+	var n, size uint64
+	prove("aclrtFunctionGetParamCount", 3,
+		func(e *env) *core.Error { return launch.FunctionGetParamCount(e.launches().th, garbage, &n) })
+	prove("aclrtFunctionGetParamInfo", 3, func(e *env) *core.Error {
+		return launch.FunctionGetParamInfo(e.launches().th,
+			garbage, 9, &n, &size)
+	})
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", 4, func(e *env) *core.Error {
+		return launch.FunctionGetAvailDynUbufPerBlock(e.launches().th, garbage, 0, &n)
+	})
+	prove("aclrtFunctionGetParamCount", 5, func(e *env) *core.Error {
+		return launch.FunctionGetParamCount(e.th,
+			e.kernel("times"), &n)
+	})
+	behaves("aclrtFunctionGetParamCount", func(e *env) {
+		e.ok(launch.FunctionGetParamCount(e.stranger(), e.kernel("put"), &n))
+		if n != 2 {
+			e.Errorf("%d, want 2", n)
+		}
+	})
+	prove("aclrtFunctionGetParamInfo", 5, func(e *env) *core.Error {
+		return launch.FunctionGetParamInfo(e.th,
+			e.kernel("times"), 9, &n, &size)
+	})
+	prove("aclrtFunctionGetParamInfo", 6, func(e *env) *core.Error {
+		return launch.FunctionGetParamInfo(e.th,
+			e.kernel("put"), 2, &n, &size)
+	})
+	behaves("aclrtFunctionGetParamInfo", func(e *env) {
+		e.ok(launch.FunctionGetParamInfo(e.th, e.kernel("put"), 1, &n, nil))
+		e.ok(launch.FunctionGetParamInfo(e.th, e.kernel("put"), 1, nil, &size))
+		if n != 8 || size != 4 {
+			e.Errorf("%d bytes at %d", size, n)
+		}
+	})
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", 5, func(e *env) *core.Error {
+		n = 9
+		err := launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("times"), 0, &n)
+		if n != 0 {
+			e.Errorf("%d, want 0", n)
+		}
+		return err
+	})
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", 6,
+		func(e *env) *core.Error { return launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("fat"), 0, &n) })
+	behaves("aclrtFunctionGetAvailDynUbufPerBlock", func(e *env) {
+		e.ok(launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("put"), 0, &n))
+		if n != 229376-256 {
+			e.Errorf("%d, want %d", n, 229376-256)
+		}
+	})
+	behaves("aclrtGetHardwareSyncAddr", func(e *env) {
+		e.ok(launch.GetHardwareSyncAddr(e.th, &a))
+		e.ok(launch.GetHardwareSyncAddr(e.th, &b))
+		if a == 0 || a != b {
+			e.Errorf("%#x, then %#x", a, b)
+		}
+	})
+	var can int32
+	prove("aclrtCheckArchCompatibility", 3, func(e *env) *core.Error {
+		return launch.CheckArchCompatibility(e.th,
+			ctext(""), &can)
+	})
+	prove("aclrtCheckArchCompatibility", 4, func(e *env) *core.Error {
+		return launch.CheckArchCompatibility(e.th,
+			ctext("Ascend1"), &can)
+	})
+	behaves("aclrtCheckArchCompatibility", func(e *env) {
+		for name, want := range map[string]int32{"Ascend910B1": 1, "Ascend910_9391": 1, "Ascend910A": 0,
+			"Ascend310P3": 0, "Ascend950PR_9599": 0} {
+			e.ok(launch.CheckArchCompatibility(e.stranger(), ctext(name), &can))
+			if can != want {
+				e.Errorf("%s: %d, want %d", name, can, want)
+			}
+		}
+	})
+}
+
+func proveBuilder() {
+	value := make([]byte, 70<<10)
+	at := core.AddrOf(value)
+	var p core.Handle
+	open := func(e *env) (h core.Handle) {
+		e.ok(launch.KernelArgsInit(e.th, e.kernel("times"), &h))
+		return h
+	}
+	final := func(e *env) core.Handle { return e.built(e.kernel("times"), value[:8]) }
+	// closed has a placeholder whose buffer was taken.
+	closed := func(e *env) (h, hole core.Handle) {
+		var room core.Addr
+		h = open(e)
+		e.ok(launch.KernelArgsAppendPlaceHolder(e.th, h, &hole))
+		e.ok(launch.KernelArgsGetPlaceHolderBuffer(e.th, h, hole, 8, &room))
+		return h, hole
+	}
+	full := func(e *env) core.Handle {
+		h := open(e)
+		for range 128 {
+			e.ok(launch.KernelArgsAppend(e.th, h, at, 8, &p))
+		}
+		return h
+	}
+	filled := func(e *env, n uint64) core.Handle {
+		h := open(e)
+		e.ok(launch.KernelArgsAppend(e.th, h, at, n, &p))
+		return h
+	}
+	add := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppend(e.th, h, at, 8, &p) }
+	prove("aclrtKernelArgsAppend", 5, func(e *env) *core.Error { return add(e, garbage) })
+	prove("aclrtKernelArgsAppend", 6, func(e *env) *core.Error { return add(e, final(e)) })
+	prove("aclrtKernelArgsAppend", 7, func(e *env) *core.Error { h, _ := closed(e); return add(e, h) })
+	prove("aclrtKernelArgsAppend", 8, func(e *env) *core.Error { return add(e, full(e)) })
+	prove("aclrtKernelArgsAppend", 9, func(e *env) *core.Error {
+		return launch.KernelArgsAppend(e.th, open(e), at,
+			65537, &p)
+	})
+	hole := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppendPlaceHolder(e.th, h, &p) }
+	prove("aclrtKernelArgsAppendPlaceHolder", 3, func(e *env) *core.Error { return hole(e, garbage) })
+	prove("aclrtKernelArgsAppendPlaceHolder", 4, func(e *env) *core.Error { h, _ := closed(e); return hole(e, h) })
+	prove("aclrtKernelArgsAppendPlaceHolder", 5, func(e *env) *core.Error { return hole(e, final(e)) })
+	prove("aclrtKernelArgsAppendPlaceHolder", 6, func(e *env) *core.Error { return hole(e, full(e)) })
+	prove("aclrtKernelArgsAppendPlaceHolder", 7, func(e *env) *core.Error { return hole(e, filled(e, 65536)) })
+
+	var room core.Addr
+	take := func(e *env, h, p core.Handle, n uint64) *core.Error {
+		return launch.KernelArgsGetPlaceHolderBuffer(e.th, h, p, n, &room)
+	}
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 5, func(e *env) *core.Error { return take(e, garbage, garbage, 8) })
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 6, func(e *env) *core.Error { return take(e, final(e), garbage, 8) })
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 7, func(e *env) *core.Error {
+		h := filled(e, 8)
+		e.ok(launch.KernelArgsFinalize(e.th, h))
+		return take(e, h, p, 8)
+	})
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 8, func(e *env) *core.Error {
+		h, hole := closed(e)
+		e.ok(launch.KernelArgsFinalize(e.th, h))
+		return take(e, h, hole, 1<<20)
+	})
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 9, func(e *env) *core.Error {
+		h := filled(e, 65528)
+		e.ok(hole(e, h))
+		return launch.KernelArgsGetPlaceHolderBuffer(e.stranger(), h, p, 8, &room)
+	})
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 10, func(e *env) *core.Error {
+		h := open(e)
+		e.ok(hole(e, h))
+		return launch.KernelArgsGetPlaceHolderBuffer(e.stranger(), h, p, 1<<20, &room)
+	})
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", 11, func(e *env) *core.Error {
+		h,
+			hole := closed(e)
+		return take(e, h, hole, 65536)
+	})
+
+	update := func(e *env, h, p core.Handle, n uint64) *core.Error {
+		return launch.KernelArgsParaUpdate(e.th, h, p, at, n)
+	}
+	prove("aclrtKernelArgsParaUpdate", 5, func(e *env) *core.Error { return update(e, garbage, garbage, 8) })
+	prove("aclrtKernelArgsParaUpdate", 6, func(e *env) *core.Error { return update(e, final(e), garbage, 8) })
+	prove("aclrtKernelArgsParaUpdate", 7, func(e *env) *core.Error {
+		h,
+			hole := closed(e)
+		return update(e, h, hole, 4)
+	})
+	prove("aclrtKernelArgsParaUpdate", 8, func(e *env) *core.Error { h := filled(e, 8); return update(e, h, p, 4) })
+	prove("aclrtKernelArgsFinalize", 2, func(e *env) *core.Error {
+		return launch.KernelArgsFinalize(e.stranger(),
+			garbage)
+	})
+	prove("aclrtKernelArgsFinalize", 3, func(e *env) *core.Error {
+		return launch.KernelArgsFinalize(e.stranger(),
+			filled(e, 65536))
+	})
+	behaves("aclrtKernelArgsParaUpdate", func(e *env) {
+		target := e.words(1, 4)
+		h := filled(e, 8)
+		first := p
+		v := uint64(target)
+		e.ok(launch.KernelArgsAppend(e.th, h, at, 8, &p))
+		e.ok(launch.KernelArgsFinalize(e.th, h))
+		one := uint64(1)
+		e.ok(launch.KernelArgsParaUpdate(e.th, h, first, core.Addr(unsafe.Pointer(&v)), 8))
+		e.ok(launch.KernelArgsParaUpdate(e.th, h, p, core.Addr(unsafe.Pointer(&one)), 8))
+		e.want(launch.LaunchKernelWithConfig(e.th, e.kernel("times"), 1, 0, nil, h, 0), abi.ErrRTParamInvalid)
+		e.ok(launch.KernelArgsFinalize(e.th, h))
+		e.ok(launch.LaunchKernelWithConfig(e.th, e.kernel("times"), 1, 0, nil, h, 0))
+		if got := e.number(target); got != 12 {
+			e.Errorf("%d, want 12", got)
+		}
+	})
+	behaves("aclrtKernelArgsInitByUserMem", func(e *env) {
+		f := e.kernel("times")
+		var need, handle uint64
+		e.ok(launch.KernelArgsGetMemSize(e.stranger(), f, 16, &need))
+		e.ok(launch.KernelArgsGetHandleMemSize(e.stranger(), f, &handle))
+		if need != 16+64+8*128 || handle != 6240 {
+			e.Errorf("%d bytes of arguments, %d of the handle", need, handle)
+		}
+		room, own := make([]byte, need), make([]byte, handle)
+		h := core.Handle(core.AddrOf(own))
+		e.ok(launch.KernelArgsInitByUserMem(e.th, f, h, core.AddrOf(room), need))
+		target := e.words(1, 5)
+		v, one := uint64(target), uint64(1)
+		e.ok(launch.KernelArgsAppend(e.th, h, core.Addr(unsafe.Pointer(&v)), 8, &p))
+		e.ok(launch.KernelArgsAppend(e.th, h, core.Addr(unsafe.Pointer(&one)), 8, &p))
+		e.ok(launch.KernelArgsFinalize(e.th, h))
+		e.ok(launch.LaunchKernelWithConfig(e.th, f, 1, 0, nil, h, 0))
+		if got := e.number(target); got != 15 {
+			e.Errorf("%d, want 15", got)
+		}
+	})
+}

@@ -1,0 +1,452 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+)
+
+// description is what aclrtCreateBinary makes.
+type description struct {
+	data Addr
+	size uint64
+}
+
+// Addr is an address of the program.
+type Addr = core.Addr
+
+// binary is a loaded binary.
+type binary struct {
+	handle core.Handle   // immutable once it is known
+	name   string        // immutable; for people
+	image  []byte        // immutable
+	table  *kernel.Table // immutable
+	lazy   bool          // immutable; its code goes to a device when it is used there
+	old    bool          // immutable; of aclrtBinaryLoad: on one device, found by names only
+	sync   bool          // immutable; all kernels take the synchronisation address
+
+	mu        sync.Mutex
+	functions map[*kernel.Kernel]*function // guarded by mu; those that were looked up
+	on        map[*core.Device]*placed     // guarded by mu; where functions were looked up
+	gone      bool                         // guarded by mu; unloaded
+	callback  OpExceptionFunc              // guarded by mu; aclrtBinarySetExceptionCallback
+	data      Addr                         // guarded by mu; for the callback
+}
+
+// placed is a binary on a device.
+type placed struct {
+	dev    *core.OpenDevice // another if the device was closed and opened again
+	module driver.Module    // nil: the code is not there yet
+}
+
+func newBinary(name string, image []byte) *binary {
+	return &binary{name: name, image: image, functions: map[*kernel.Kernel]*function{}, on: map[*core.Device]*placed{}}
+}
+
+// findBinary finds the binary that a handle names.
+func findBinary(t *core.Thread, api, arg string, h core.Handle) (*binary, *core.Error) {
+	if b := stateOf(t.Runtime).binaries.Get(h); b != nil {
+		return b, nil
+	}
+	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no binary, or one that was unloaded",
+		uintptr(h)).Because(core.Gone, uintptr(h))
+}
+
+// CreateBinary is aclrtCreateBinary.
+func CreateBinary(t *core.Thread, data Addr, dataLen uint64) core.Handle {
+	if data == 0 {
+		return 0
+	}
+	return stateOf(t.Runtime).objects.Add(&description{data, dataLen})
+}
+
+// DestroyBinary is aclrtDestroyBinary.
+func DestroyBinary(t *core.Thread, object core.Handle) *core.Error {
+	const api = "aclrtDestroyBinary"
+	if object == 0 {
+		return core.IsNull(api, "binary")
+	}
+	if stateOf(t.Runtime).objects.Remove(object) == nil {
+		return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
+			uintptr(object)).Because(core.Gone, uintptr(object))
+	}
+	return nil
+}
+
+// BinaryLoad is aclrtBinaryLoad, the older way: it needs a context, and the code goes to its device at once.
+func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoad"
+	switch {
+	case object == 0:
+		return core.IsNull(api, "binary")
+	case handle == nil:
+		return core.IsNull(api, "binHandle")
+	case t.Product("310B"):
+		return core.Unsupported(api, "", "310B has aclrtBinaryLoadFromData only")
+	}
+	o := stateOf(t.Runtime).objects.Get(object)
+	if o == nil {
+		return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
+			uintptr(object)).Because(core.Gone, uintptr(object))
+	}
+	if o.size == 0 {
+		return core.Refused(api, "binary", "has length 0")
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](o.data), o.size))
+	s := stateOf(t.Runtime)
+	b := newBinary("kernel.so", image)
+	b.old = true
+	if err := s.read(api, "binary", b, kernel.Options{Default: kernel.DefaultType(0, s.pairs()),
+		Pairs: s.pairs()}); err != nil {
+		return err
+	}
+	if _, err := b.place(api, c, true); err != nil {
+		return err
+	}
+	return s.add(api, b, handle)
+}
+
+// options are those of a load.
+type options struct {
+	lazy  bool
+	magic uint32
+	mode  int32 // CPU_KERNEL_MODE; -1: not given
+}
+
+// readOptions reads the options of a load. FromFile takes no magic, and modes 0 and 1; FromData takes mode 2.
+func readOptions(t *core.Thread, api string, o *abi.BinaryLoadOptions, file bool) (options, *core.Error) {
+	got := options{mode: -1}
+	if o == nil {
+		return got, nil
+	}
+	if o.Options == 0 {
+		return got, core.Refused(api, "options", "has no list")
+	}
+	for i, x := range core.ArrayOf(t, core.Pointer[abi.BinaryLoadOption](o.Options), o.NumOpt) {
+		value := *x.Value.Magic()
+		switch x.Type {
+		case abi.BinaryLoadOptLazyLoad:
+			if value > 1 {
+				return got, core.Refused(api, "options", "LAZY_LOAD is %d, not 0 or 1", value).At(i)
+			}
+			got.lazy = value == 1
+		case abi.BinaryLoadOptMagic:
+			if file {
+				return got, core.Refused(api, "options", "MAGIC is for aclrtBinaryLoadFromData").At(i)
+			}
+			if value != kernel.MagicELF && value != kernel.MagicAICube && value != kernel.MagicAIVec {
+				return got, core.Refused(api, "options", "MAGIC %#x is not known", value).At(i)
+			}
+			got.magic = value
+		case abi.BinaryLoadOptCpuKernelMode:
+			mode := int32(value)
+			if file && mode != 0 && mode != 1 || !file && mode != 2 {
+				return got, core.Refused(api, "options", "CPU_KERNEL_MODE %d is not for this call", mode).At(i)
+			}
+			got.mode = mode
+		default:
+			return got, core.Refused(api, "options", "type %d is not known", x.Type).At(i)
+		}
+	}
+	return got, nil
+}
+
+// BinaryLoadFromFile is aclrtBinaryLoadFromFile.
+func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoadFromFile"
+	switch {
+	case binPath == nil:
+		return core.IsNull(api, "binPath")
+	case handle == nil:
+		return core.IsNull(api, "binHandle")
+	}
+	got, err := readOptions(t, api, o, true)
+	if err != nil {
+		return err
+	}
+	*handle = 0
+	path := core.CString(binPath)
+	if got.mode >= 0 {
+		return noCPUKernels(api)
+	}
+	real, e := filepath.EvalSymlinks(path)
+	if e != nil {
+		return core.Refused(api, "binPath", "%s: %v", path, e)
+	}
+	image, e := os.ReadFile(real)
+	switch {
+	case e != nil:
+		return core.Refused(api, "binPath", "%v", e)
+	case len(image) == 0:
+		return core.Refused(api, "binPath", "%s is empty", path)
+	}
+	var side kernel.Side
+	if text, e := os.ReadFile(kernel.SideName(real, ".json")); e == nil {
+		if side, e = kernel.ReadSide(text); e != nil {
+			return core.Refused(api, "binPath", "%s: %v", path, e)
+		}
+	}
+	b := newBinary(filepath.Base(real), image)
+	b.lazy, b.sync = got.lazy, side.Sync
+	return stateOf(t.Runtime).load(api, "binPath", b, side.MagicNumber(), real, handle)
+}
+
+// BinaryLoadFromData is aclrtBinaryLoadFromData.
+func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryLoadOptions,
+	handle *core.Handle) *core.Error {
+	const api = "aclrtBinaryLoadFromData"
+	switch {
+	case data == 0:
+		return core.IsNull(api, "data")
+	case handle == nil:
+		return core.IsNull(api, "binHandle")
+	case length == 0:
+		return core.Refused(api, "length", "is 0")
+	}
+	got, err := readOptions(t, api, o, false)
+	if err != nil {
+		return err
+	}
+	*handle = 0
+	if got.mode >= 0 {
+		return noCPUKernels(api)
+	}
+	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](data), length))
+	b := newBinary("kernel.so", image)
+	b.lazy = got.lazy
+	return stateOf(t.Runtime).load(api, "data", b, got.magic, "", handle)
+}
+
+func noCPUKernels(api string) *core.Error {
+	return core.Unsupported(api, "options",
+		"kernels for the AI CPU are not built; load the shared object without CPU_KERNEL_MODE")
+}
+
+// load reads a binary in the newer way and gives it a handle.
+func (s *state) load(api, arg string, b *binary, magic uint32, path string, handle *core.Handle) *core.Error {
+	if kernel.FormatOf(b.image) == kernel.NPU {
+		s.standIn(b, path)
+	}
+	if err := s.read(api, arg, b, kernel.Options{Default: kernel.DefaultType(magic, s.pairs()),
+		Pairs: s.pairs()}); err != nil {
+		return err
+	}
+	return s.add(api, b, handle)
+}
+
+// standIn replaces an NPU binary by the shared object of the folder that stands in for it: one of the same file name
+// with .so, or the first, by name, that has all of its kernels. Without one the binary stays what it is.
+func (s *state) standIn(b *binary, path string) {
+	var folder string
+	core.Locked(&s.mu, func() { folder = s.folder })
+	if folder == "" {
+		return
+	}
+	if path != "" {
+		name := filepath.Base(kernel.SideName(path, ".so"))
+		if image, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+			b.image, b.name = image, name
+			return
+		}
+	}
+	wanted, err := kernel.Read(b.image, kernel.Options{Pairs: s.pairs()})
+	if err != nil {
+		return
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.so")) //nolint:errcheck // a pattern that is right
+	for _, file := range files {
+		image, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		have, err := kernel.Read(image, kernel.Options{Pairs: s.pairs()})
+		if err == nil && covers(have, wanted) {
+			b.image, b.name = image, filepath.Base(file)
+			return
+		}
+	}
+}
+
+// covers reports whether a binary has all kernels of another.
+func covers(have, wanted *kernel.Table) bool {
+	for _, k := range wanted.Kernels() {
+		if have.Find(k.Name) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads the kernels of a binary that the driver can run.
+func (s *state) read(api, arg string, b *binary, o kernel.Options) *core.Error {
+	l := s.launcher()
+	if l == nil {
+		return core.Unsupported(api, arg, "the %s driver runs no kernels", s.rt.Driver.Name())
+	}
+	if f := kernel.FormatOf(b.image); !l.Runs(f) {
+		return core.Refused(api, arg, "%s", kernel.Advice(f, s.rt.Driver.Name()))
+	}
+	table, err := kernel.Read(b.image, o)
+	if err != nil {
+		return core.Refused(api, arg, "%v", err)
+	}
+	b.table = table
+	return nil
+}
+
+// add gives a binary its handle.
+func (s *state) add(api string, b *binary, handle *core.Handle) *core.Error {
+	if b.handle = s.binaries.Add(b); b.handle == 0 {
+		if b.old {
+			return core.Fail(api, abi.ErrRTProgramUseOut, "",
+				"the process has as many binaries as there are handles; unload some")
+		}
+		return core.Refused(api, "", "the process has as many binaries as there are handles; unload some")
+	}
+	core.Locked(&s.mu, func() { s.loaded[b] = struct{}{} })
+	*handle = b.handle
+	return nil
+}
+
+// BinaryUnLoad is aclrtBinaryUnLoad. It does not wait: launches that are queued keep their code.
+func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
+	const api = "aclrtBinaryUnLoad"
+	if handle == 0 {
+		return core.IsNull(api, "binHandle")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	if b.old && t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	s := stateOf(t.Runtime)
+	if s.binaries.Remove(handle) == nil {
+		return core.Fail(api, abi.ErrRTInvalidHandle, "binHandle", "%#x was unloaded by another thread meanwhile",
+			uintptr(handle)).Because(core.Gone, uintptr(handle))
+	}
+	core.Locked(&s.mu, func() { delete(s.loaded, b) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = true
+	for _, f := range b.functions {
+		s.functions.Remove(f.handle)
+	}
+	for _, p := range b.on {
+		if p.module != nil {
+			p.module.Unload()
+		}
+	}
+	b.on = nil
+	return nil
+}
+
+// place makes the binary known on the device of c, and puts its code there if code is set.
+func (b *binary) place(api string, c *core.Context, code bool) (*placed, *core.Error) {
+	dev := c.Device.Opened.Load()
+	if dev == nil { // the device was reset meanwhile
+		return nil, core.NoCurrentContext(api)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone {
+		return nil, core.Fail(api, abi.ErrRTInvalidHandle, "", "the binary was unloaded meanwhile").Because(core.Gone,
+			uintptr(b.handle))
+	}
+	p := b.on[c.Device]
+	if p == nil || p.dev != dev {
+		p = &placed{dev: dev}
+		b.on[c.Device] = p
+	}
+	if !code || p.module != nil {
+		return p, nil
+	}
+	m, err := stateOf(c.Runtime).launcher().LoadModule(int(c.Device.Phys), b.name, b.image)
+	if err != nil {
+		e := core.FromDriver(api, "", err)
+		if e.Code == abi.ErrRTInternalError || e.Code == abi.Success {
+			e.Code = abi.ErrRTInternalError
+		}
+		e.Text = "the binary cannot be put on device " + core.DeviceName(c.Device)
+		return nil, e
+	}
+	p.module = m
+	return p, nil
+}
+
+// here is the binary on the device of c, if a function of it was looked up there.
+func (b *binary) here(c *core.Context) *placed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.on[c.Device]; p != nil && p.dev == c.Device.Opened.Load() {
+		return p
+	}
+	return nil
+}
+
+// BinaryGetDevAddress is aclrtBinaryGetDevAddress. The address is that of the first kernel by name: on a CPU, code
+// has no place of its own in device memory.
+func BinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *Addr, binSize *uint64) *core.Error {
+	const api = "aclrtBinaryGetDevAddress"
+	if handle == 0 {
+		return core.IsNull(api, "binHandle")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	if binAddr == nil {
+		return core.Refused(api, "binAddr", "is NULL")
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	p, err := b.place(api, c, !b.lazy && !b.old)
+	if err != nil {
+		return err
+	}
+	*binAddr = 0
+	if all := b.table.Kernels(); p.module != nil && len(all) > 0 {
+		f := &function{b: b, k: all[0]}
+		code, err := f.codeIn(api, p.module)
+		if err != nil {
+			return err
+		}
+		*binAddr = max(code[0], code[1])
+	}
+	*binSize = b.table.Loaded
+	return nil
+}
+
+// OpExceptionFunc is a function that is called when a kernel has failed; info is good until it returns.
+type OpExceptionFunc func(info, data Addr)
+
+// BinarySetExceptionCallback is aclrtBinarySetExceptionCallback. The last call counts.
+func BinarySetExceptionCallback(t *core.Thread, handle core.Handle, callback OpExceptionFunc,
+	userData Addr) *core.Error {
+	const api = "aclrtBinarySetExceptionCallback"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "binHandle")
+	case callback == nil:
+		return core.IsNull(api, "callback")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	core.Locked(&b.mu, func() { b.callback, b.data = callback, userData })
+	return nil
+}

@@ -1,0 +1,458 @@
+package launch
+
+import (
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+)
+
+// function is a kernel of a binary that was looked up.
+type function struct {
+	handle core.Handle    // immutable
+	b      *binary        // immutable
+	k      *kernel.Kernel // immutable
+
+	ready atomic.Pointer[resolved] // where its code was found last
+}
+
+// resolved is the code of a function in a module.
+type resolved struct {
+	dev    *core.OpenDevice
+	module driver.Module
+	code   [2]uintptr
+}
+
+// findFunction finds the function that a handle names.
+func findFunction(t *core.Thread, api, arg string, h core.Handle) (*function, *core.Error) {
+	if f := stateOf(t.Runtime).functions.Get(h); f != nil {
+		return f, nil
+	}
+	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no function, or one whose binary was unloaded",
+		uintptr(h)).Because(core.Gone, uintptr(h))
+}
+
+// function is the one function of a kernel.
+func (b *binary) function(rt *core.Runtime, k *kernel.Kernel) *function {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone {
+		return nil
+	}
+	f := b.functions[k]
+	if f == nil {
+		f = &function{b: b, k: k}
+		if f.handle = stateOf(rt).functions.Add(f); f.handle == 0 {
+			return nil
+		}
+		b.functions[k] = f
+	}
+	return f
+}
+
+// codeIn is where the code of the halves is in a module.
+func (f *function) codeIn(api string, m driver.Module) (code [2]uintptr, err *core.Error) {
+	for i, c := range f.k.Code {
+		if c.Symbol == "" {
+			continue
+		}
+		at, e := m.Code(c.Symbol)
+		if e != nil {
+			return code, core.Refused(api, "", "kernel %s: %v", f.k.Name, e)
+		}
+		code[i] = at
+	}
+	return code, nil
+}
+
+// resolve finds the code of f on the device of c, where a function of its binary was looked up.
+func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error) {
+	dev := c.Device.Opened.Load()
+	if r := f.ready.Load(); r != nil && r.dev == dev && dev != nil {
+		return r, nil
+	}
+	p, err := f.b.place(api, c, true)
+	if err != nil {
+		return nil, err
+	}
+	code, err := f.codeIn(api, p.module)
+	if err != nil {
+		return nil, err
+	}
+	r := &resolved{p.dev, p.module, code}
+	f.ready.Store(r)
+	return r, nil
+}
+
+// BinaryGetFunction is aclrtBinaryGetFunction. All its failures have one code.
+func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, found *core.Handle) *core.Error {
+	const api = "aclrtBinaryGetFunction"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "binHandle")
+	case kernelName == nil:
+		return core.IsNull(api, "kernelName")
+	case found == nil:
+		return core.IsNull(api, "funcHandle")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	*found = 0
+	c := t.Current()
+	if c == nil {
+		return core.Refused(api, "",
+			"this thread has no current context; call aclrtSetDevice in it first").Because(core.NoContext, 0)
+	}
+	if _, err := b.place(api, c, !b.lazy); err != nil {
+		err.Code = abi.ErrRTParamInvalid
+		return err
+	}
+	name := core.CString(kernelName)
+	k := b.table.Find(name)
+	if k == nil {
+		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
+	}
+	return b.give(t, api, k, found)
+}
+
+// give hands out the function of a kernel.
+func (b *binary) give(t *core.Thread, api string, k *kernel.Kernel, found *core.Handle) *core.Error {
+	f := b.function(t.Runtime, k)
+	if f == nil {
+		return core.Refused(api, "", "the binary was unloaded meanwhile, or there are no handles left")
+	}
+	*found = f.handle
+	return nil
+}
+
+// BinaryGetFunctionByEntry is aclrtBinaryGetFunctionByEntry.
+func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint64, found *core.Handle) *core.Error {
+	const api = "aclrtBinaryGetFunctionByEntry"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "binHandle")
+	case found == nil:
+		return core.IsNull(api, "funcHandle")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	*found = 0
+	if _, err := b.place(api, c, !b.lazy); err != nil {
+		return err
+	}
+	k := b.table.FindNumber(funcEntry)
+	if k == nil || b.old {
+		return core.Refused(api, "funcEntry", "no kernel of the binary has the number %d", funcEntry)
+	}
+	return b.give(t, api, k, found)
+}
+
+// RegisterCpuFunc is aclrtRegisterCpuFunc. Binaries for the AI CPU are not built, so no binary is one.
+func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *byte, found *core.Handle) *core.Error {
+	const api = "aclrtRegisterCpuFunc"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "handle")
+	case funcName == nil:
+		return core.IsNull(api, "funcName")
+	case kernelName == nil:
+		return core.IsNull(api, "kernelName")
+	case found == nil:
+		return core.IsNull(api, "funcHandle")
+	}
+	if _, err := findBinary(t, api, "handle", handle); err != nil {
+		return err
+	}
+	*found = 0
+	return core.Refused(api, "handle", "the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
+}
+
+// RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code says which address of the program stands for a kernel.
+func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelName *byte) *core.Error {
+	const api = "rtRegisterFuncSymbol"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "binHandle")
+	case symbol == 0:
+		return core.IsNull(api, "symbol")
+	case kernelName == nil:
+		return core.IsNull(api, "kernelName")
+	}
+	b, err := findBinary(t, api, "binHandle", handle)
+	if err != nil {
+		return err
+	}
+	name := core.CString(kernelName)
+	k := b.table.Find(name)
+	if k == nil {
+		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
+	}
+	f := b.function(t.Runtime, k)
+	if f == nil {
+		return core.Refused(api, "binHandle", "the binary was unloaded meanwhile")
+	}
+	s := stateOf(t.Runtime)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.symbols[symbol] == nil {
+		s.symbols[symbol] = f
+	}
+	return nil
+}
+
+// bySymbol is the function that an address of the program stands for, or nil.
+func (s *state) bySymbol(symbol Addr) *function {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.symbols[symbol]
+}
+
+// GetFuncBySymbol is aclrtGetFuncBySymbol.
+func GetFuncBySymbol(t *core.Thread, symbol Addr, found *core.Handle) *core.Error {
+	const api = "aclrtGetFuncBySymbol"
+	switch {
+	case symbol == 0:
+		return core.IsNull(api, "symbol")
+	case found == nil:
+		return core.IsNull(api, "funcHandle")
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	f := stateOf(t.Runtime).bySymbol(symbol)
+	if f == nil {
+		return core.Fail(api, abi.ErrRTInvalidDeviceFunction, "symbol", "%#x stands for no kernel", symbol)
+	}
+	if _, err := f.b.place(api, c, !f.b.lazy); err != nil {
+		return err
+	}
+	*found = f.handle
+	return nil
+}
+
+// GetFunctionAddr is aclrtGetFunctionAddr.
+func GetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr, aivAddr *Addr) *core.Error {
+	const api = "aclrtGetFunctionAddr"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "funcHandle")
+	case aicAddr == nil:
+		return core.IsNull(api, "aicAddr")
+	case aivAddr == nil:
+		return core.IsNull(api, "aivAddr")
+	}
+	f, err := findFunction(t, api, "funcHandle", handle)
+	if err != nil {
+		return err
+	}
+	*aicAddr, *aivAddr = 0, 0
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	r, err := f.resolve(api, c)
+	if err != nil {
+		return err
+	}
+	*aicAddr, *aivAddr = r.code[kernel.CubeHalf], r.code[kernel.VectorHalf]
+	return nil
+}
+
+// GetFunctionSize is aclrtGetFunctionSize.
+func GetFunctionSize(t *core.Thread, handle core.Handle, aicSize, aivSize *uint64) *core.Error {
+	const api = "aclrtGetFunctionSize"
+	if t.Product("310B", "910") {
+		return core.Unsupported(api, "", "%s does not tell sizes of kernels", t.Runtime.Product.Name).NotRecorded()
+	}
+	if handle == 0 {
+		return core.Refused(api, "funcHandle", "is NULL")
+	}
+	f, err := findFunction(t, api, "funcHandle", handle)
+	switch {
+	case err != nil:
+		return err
+	case aicSize == nil:
+		return core.Refused(api, "aicSize", "is NULL")
+	case aivSize == nil:
+		return core.Refused(api, "aivSize", "is NULL")
+	}
+	*aicSize, *aivSize = f.k.Code[kernel.CubeHalf].Size, f.k.Code[kernel.VectorHalf].Size
+	return nil
+}
+
+// GetFunctionName is aclrtGetFunctionName.
+func GetFunctionName(t *core.Thread, handle core.Handle, maxLen uint32, name *byte) *core.Error {
+	const api = "aclrtGetFunctionName"
+	switch {
+	case name == nil:
+		return core.IsNull(api, "name")
+	case handle == 0:
+		return core.Refused(api, "funcHandle", "is NULL")
+	}
+	f, err := findFunction(t, api, "funcHandle", handle)
+	if err != nil {
+		return err
+	}
+	if uint64(maxLen) < uint64(len(f.k.Name))+1 {
+		return core.Refused(api, "maxLen", "%d bytes are too few for %q", maxLen, f.k.Name)
+	}
+	core.PutString(core.Array(name, uint64(maxLen)), f.k.Name)
+	return nil
+}
+
+// GetFunctionAttribute is aclrtGetFunctionAttribute. The ratio is written to the low 4 bytes only.
+func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncAttribute,
+	attrValue *int64) *core.Error {
+	const api = "aclrtGetFunctionAttribute"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "funcHandle")
+	case attrValue == nil:
+		return core.IsNull(api, "attrValue")
+	}
+	f, err := findFunction(t, api, "funcHandle", handle)
+	if err != nil {
+		return err
+	}
+	switch attrType {
+	case abi.FuncAttrKernelType:
+		*attrValue = int64(f.k.Type)
+	case abi.FuncAttrKernelRatio:
+		if t.Product("310B", "910") {
+			return core.Unsupported(api, "attrType", "%s has no ratio of cores", t.Runtime.Product.Name)
+		}
+		r := f.ratio()
+		low := uint64(r[kernel.VectorHalf]) | uint64(r[kernel.CubeHalf])<<16
+		*attrValue = int64(uint64(*attrValue)&^0xFFFFFFFF | low)
+	case abi.FuncAttrKernelSchedMode:
+		*attrValue = 0
+		if f.k.Batch {
+			*attrValue = 1
+		}
+	default:
+		return core.Refused(api, "attrType", "%d is not 1 to 3", attrType)
+	}
+	return nil
+}
+
+// ratio is the number of cube and vector cores per block of a mix kernel, else 0.
+func (f *function) ratio() [2]uint16 {
+	if f.k.Type != kernel.Mix {
+		return [2]uint16{}
+	}
+	return f.k.Ratio
+}
+
+// FunctionGetBinary is aclrtFunctionGetBinary.
+func FunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.Handle) *core.Error {
+	const api = "aclrtFunctionGetBinary"
+	if handle == 0 {
+		return core.Refused(api, "funcHandle", "is NULL")
+	}
+	f, err := findFunction(t, api, "funcHandle", handle)
+	switch {
+	case err != nil:
+		return err
+	case binHandle == nil:
+		return core.Refused(api, "binHandle", "is NULL")
+	}
+	*binHandle = f.b.handle
+	return nil
+}
+
+// FunctionGetParamCount is aclrtFunctionGetParamCount.
+func FunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *uint64) *core.Error {
+	const api = "aclrtFunctionGetParamCount"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "func")
+	case paramCount == nil:
+		return core.IsNull(api, "paramCount")
+	}
+	f, err := findFunction(t, api, "func", handle)
+	if err != nil {
+		return err
+	}
+	if !f.k.HasParams {
+		return noParams(api, f)
+	}
+	*paramCount = uint64(len(f.k.Params))
+	return nil
+}
+
+func noParams(api string, f *function) *core.Error {
+	return core.Refused(api, "func", "the binary does not say which parameters %s has: it has no meta data", f.k.Name)
+}
+
+// FunctionGetParamInfo is aclrtFunctionGetParamInfo.
+func FunctionGetParamInfo(t *core.Thread, handle core.Handle, paramIndex uint64, paramOffset,
+	paramSize *uint64) *core.Error {
+	const api = "aclrtFunctionGetParamInfo"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "func")
+	case paramOffset == nil && paramSize == nil:
+		return core.Invalid(api, "paramOffset", "is NULL, and so is paramSize: there is nothing to find out")
+	}
+	f, err := findFunction(t, api, "func", handle)
+	switch {
+	case err != nil:
+		return err
+	case !f.k.HasParams:
+		return noParams(api, f)
+	case paramIndex >= uint64(len(f.k.Params)):
+		return core.Refused(api, "paramIndex", "%s has %d parameters, not more than %d", f.k.Name, len(f.k.Params),
+			paramIndex)
+	}
+	p := f.k.Params[paramIndex]
+	if paramOffset != nil {
+		*paramOffset = uint64(p.Offset)
+	}
+	if paramSize != nil {
+		*paramSize = uint64(p.Size)
+	}
+	return nil
+}
+
+// simtUB is the unified buffer that SIMT kernels may use, in bytes.
+const simtUB = 229376
+
+// FunctionGetAvailDynUbufPerBlock is aclrtFunctionGetAvailDynUbufPerBlock.
+func FunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, flags uint32,
+	dynamicUbufSize *uint64) *core.Error {
+	const api = "aclrtFunctionGetAvailDynUbufPerBlock"
+	switch {
+	case handle == 0:
+		return core.IsNull(api, "func")
+	case dynamicUbufSize == nil:
+		return core.IsNull(api, "dynamicUbufSize")
+	case flags != 0:
+		return core.Invalid(api, "flags", "%#x is not 0", flags)
+	}
+	f, err := findFunction(t, api, "func", handle)
+	switch {
+	case err != nil:
+		return err
+	case !f.simt():
+		*dynamicUbufSize = 0
+		return nil
+	case f.k.UB > simtUB:
+		return core.Refused(api, "func", "the compiler uses %d bytes of unified buffer, more than %d", f.k.UB, simtUB)
+	}
+	*dynamicUbufSize = simtUB - uint64(f.k.UB)
+	return nil
+}
+
+// simt reports whether the kernel is one of threads.
+func (f *function) simt() bool { return f.k.Vector == kernel.SIMT || f.k.Vector == kernel.Both }

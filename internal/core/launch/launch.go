@@ -1,0 +1,484 @@
+package launch
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+	"ropeway/internal/observe"
+)
+
+// request is a launch whose arguments in the C sense have been checked.
+type request struct {
+	api    string
+	f      *function
+	c      *core.Context
+	s      *core.Stream
+	blocks uint32
+	config config
+
+	grid, threads [3]uint32 // of a SIMT launch
+}
+
+// on finds the stream and looks whether the binary is on the device: rules that all forms have after their own.
+func (r *request) on(t *core.Thread, s *core.Stream) (err *core.Error) {
+	if r.c == nil {
+		if r.c = t.Current(); r.c == nil {
+			return core.NoCurrentContext(r.api)
+		}
+	}
+	if r.s, err = r.c.On(r.api, s); err != nil {
+		return err
+	}
+	if ready := r.f.ready.Load(); ready != nil && ready.dev == r.c.Device.Opened.Load() {
+		return nil
+	}
+	if !r.f.b.old && r.f.b.here(r.c) == nil {
+		return core.Fail(r.api, abi.ErrRTInvalidHandle, "",
+			"no function of the binary was looked up on device %s yet; aclrtBinaryGetFunction does", core.DeviceName(r.c.Device)).NotRecorded()
+	}
+	return nil
+}
+
+// submit queues the launch with arguments that p has, or that are in memory of the program.
+func (r *request) submit(t *core.Thread, p *pending) *core.Error {
+	if err := r.s.Admit(r.api); err != nil {
+		p.LaunchOver(nil)
+		return err
+	}
+	code, err := r.f.resolve(r.api, r.c)
+	if err == nil {
+		err = checkBuffer(t, r.api, r.f, r.config.dynamic)
+	}
+	if err != nil {
+		p.LaunchOver(nil)
+		return err
+	}
+	if r.config.empty {
+		n := 8
+		if t.Product("310P") {
+			n = 10
+		}
+		for range n {
+			r.s.Put(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpPost, Fn: func() {}}, Kind: observe.Function})
+		}
+	}
+	p.f, p.class = r.f, r.f.k.Type
+	p.Module, p.Code, p.Over = code.module, code.code, p
+	p.Blocks, p.First, p.Grid, p.Threads = r.blocks, r.config.offset, r.grid, r.threads
+	p.Per = r.per()
+	p.Together, p.Shared, p.Limit = r.config.batch, r.config.dynamic, r.config.limit
+	if !r.config.limited {
+		p.Limit = process.OpLimit(t.Runtime)
+	}
+	p.Module.Hold()
+	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch},
+		Kind: observe.Function})
+}
+
+// per is how often each half is called per block. A mix that does not say has one call of each.
+func (r *request) per() (per [2]uint32) {
+	k := r.f.k
+	for i, c := range k.Code {
+		if c.Symbol != "" {
+			per[i] = 1
+		}
+	}
+	if per[0]+per[1] < 2 {
+		return per
+	}
+	if r.c.Runtime.Product.Name == "310P" { // one launch, one half
+		per = [2]uint32{}
+		per[min(r.config.engine, 1)] = 1
+		return per
+	}
+	if k.Ratio != [2]uint16{} {
+		per = [2]uint32{uint32(k.Ratio[0]), uint32(k.Ratio[1])}
+	}
+	return per
+}
+
+// blocksOf is how many blocks the device runs: the number has 16 bits there.
+func blocksOf(n uint32) uint32 { return n & 0xFFFF }
+
+// LaunchKernel is aclrtLaunchKernel: the arguments are in device memory, and stay there.
+func LaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData Addr, argsSize uint64,
+	stream core.Handle) *core.Error {
+	const api = "aclrtLaunchKernel"
+	f, s, err := handles(t, api, funcHandle, "argsData", argsData, stream)
+	switch {
+	case err != nil:
+		return err
+	case numBlocks == 0:
+		return core.Refused(api, "numBlocks", "is 0")
+	case uint32(argsSize) == 0:
+		return core.Refused(api, "argsSize", "is 0")
+	}
+	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
+	r.config.batch = f.k.Batch || f.b.table.Barrier
+	return r.onDevice(t, s, argsData, argsSize)
+}
+
+// handles are the first rules of the forms that take a function handle.
+func handles(t *core.Thread, api string, funcHandle core.Handle, arg string, args Addr, stream core.Handle) (*function,
+	*core.Stream, *core.Error) {
+	switch {
+	case funcHandle == 0:
+		return nil, nil, core.IsNull(api, "funcHandle")
+	case args == 0:
+		return nil, nil, core.IsNull(api, arg)
+	}
+	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := t.Stream(api, "stream", stream)
+	return f, s, err
+}
+
+// onDevice queues a launch whose arguments are in device memory.
+func (r *request) onDevice(t *core.Thread, s *core.Stream, args Addr, size uint64) *core.Error {
+	if err := r.on(t, s); err != nil {
+		return err
+	}
+	p, e := stateOf(t.Runtime).memory.take(0)
+	if e != nil {
+		return core.FromDriver(r.api, "", e)
+	}
+	p.Args, p.Size, p.Copied = args, uint64(uint32(size)), false
+	return r.submit(t, p)
+}
+
+// LaunchKernelV2 is aclrtLaunchKernelV2.
+func LaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData Addr, argsSize uint64,
+	cfg *abi.LaunchKernelCfg, stream core.Handle) *core.Error {
+	const api = "aclrtLaunchKernelV2"
+	f, s, err := handles(t, api, funcHandle, "argsData", argsData, stream)
+	switch {
+	case err != nil:
+		return err
+	case uint32(argsSize) == 0:
+		return core.Refused(api, "argsSize", "is 0")
+	case numBlocks == 0:
+		return core.Refused(api, "numBlocks", "is 0")
+	}
+	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
+	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+		return err
+	}
+	return r.onDevice(t, s, argsData, argsSize)
+}
+
+// LaunchKernelWithConfig is aclrtLaunchKernelWithConfig: the arguments are those of a builder.
+func LaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
+	cfg *abi.LaunchKernelCfg, argsHandle core.Handle, reserve Addr) *core.Error {
+	const api = "aclrtLaunchKernelWithConfig"
+	switch {
+	case funcHandle == 0:
+		return core.IsNull(api, "funcHandle")
+	case numBlocks == 0:
+		return core.Invalid(api, "numBlocks", "is 0")
+	case argsHandle == 0:
+		return core.IsNull(api, "argsHandle")
+	case reserve != 0:
+		return core.Invalid(api, "reserve", "%#x is reserved and must be NULL", reserve)
+	}
+	f, err := findFunction(t, api, "funcHandle", funcHandle)
+	if err != nil {
+		return err
+	}
+	b, err := findBuilder(t, api, argsHandle)
+	if err != nil {
+		return err
+	}
+	s, err := t.Stream(api, "stream", stream)
+	switch {
+	case err != nil:
+		return err
+	case !b.Ready():
+		return core.Refused(api, "argsHandle", "the arguments were not finalized, or changed since")
+	case len(b.Bytes()) == 0:
+		return core.Refused(api, "argsHandle", "there are no arguments")
+	}
+	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
+	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+		return err
+	}
+	if err := r.on(t, s); err != nil {
+		return err
+	}
+	return r.copied(t, b.Bytes(), b.Placeholders(nil), 0)
+}
+
+// copied queues a launch with a copy of arguments, in front of which head bytes are left out of what the kernel sees.
+// Placeholders are written into args, too.
+func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder, head uint64) *core.Error {
+	n := head + uint64(len(args))
+	p, e := stateOf(t.Runtime).memory.take(n)
+	if e != nil {
+		return core.FromDriver(r.api, "", e)
+	}
+	room := p.bytes(n)
+	at := p.room + Addr(head)
+	if head > 0 {
+		kernel.PutSIMTHead(room, r.grid, r.threads)
+		copy(room[head:], args)
+		kernel.Fill(room[head:], at, list)
+	} else {
+		kernel.Fill(args, at, list)
+		copy(room, args)
+	}
+	p.Args, p.Size, p.Copied = at, uint64(len(args)), true
+	return r.submit(t, p)
+}
+
+// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: the arguments are in host memory, and copied. The
+// addresses of placeholders are written into the caller's buffer first, as on hardware.
+func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
+	cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
+	const api = "aclrtLaunchKernelWithHostArgs"
+	f, s, err := handles(t, api, funcHandle, "hostArgs", hostArgs, stream)
+	if err != nil {
+		return err
+	}
+	size := uint64(uint32(argsSize))
+	if size == 0 {
+		return core.Refused(api, "argsSize", "is 0")
+	}
+	list, err := placeholders(t, api, placeHolderArray, placeHolderNum&0xFFFF, size)
+	if err != nil {
+		return err
+	}
+	if numBlocks == 0 {
+		return core.Refused(api, "numBlocks", "is 0")
+	}
+	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
+	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+		return err
+	}
+	if err := r.on(t, s); err != nil {
+		return err
+	}
+	return r.copied(t, core.ArrayOf(t, core.Pointer[byte](hostArgs), size), list, 0)
+}
+
+// placeholders reads n placeholders of arguments of size bytes.
+func placeholders(t *core.Thread, api string, array *abi.PlaceHolderInfo, n, size uint64) ([]kernel.Placeholder,
+	*core.Error) {
+	if n == 0 {
+		return nil, nil
+	}
+	if array == nil {
+		return nil, core.Refused(api, "placeHolderArray", "is NULL, and placeHolderNum is %d", n)
+	}
+	list := make([]kernel.Placeholder, 0, n)
+	for i, p := range core.ArrayOf(t, array, n) {
+		if uint64(p.AddrOffset) >= size || uint64(p.DataOffset) >= size {
+			return nil, core.Refused(api, "placeHolderArray",
+				"offsets %d and %d are not both inside the %d bytes of arguments", p.AddrOffset, p.DataOffset, size).At(i)
+		}
+		list = append(list, kernel.Placeholder{Addr: p.AddrOffset, Data: p.DataOffset})
+	}
+	return list, nil
+}
+
+// either finds a function by an address of the program that stands for it, or by its handle.
+func either(t *core.Thread, api string, c *core.Context, fn Addr) (*function, *core.Error) {
+	if f := stateOf(t.Runtime).bySymbol(fn); f != nil {
+		if _, err := f.b.place(api, c, !f.b.lazy); err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	return findFunction(t, api, "func", core.Handle(fn))
+}
+
+// LaunchKernelWithArgsArray is aclrtLaunchKernelWithArgsArray: each element leads to one parameter, whose size is in
+// the binary.
+func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream core.Handle, cfg *abi.LaunchKernelCfg,
+	args *Addr) *core.Error {
+	const api = "aclrtLaunchKernelWithArgsArray"
+	switch {
+	case fn == 0:
+		return core.IsNull(api, "func")
+	case numBlocks == 0:
+		return core.Invalid(api, "numBlocks", "is 0")
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	f, err := either(t, api, c, fn)
+	switch {
+	case err != nil:
+		return err
+	case !f.k.HasParams:
+		return noParams(api, f)
+	case args == nil && len(f.k.Params) > 0:
+		return core.Refused(api, "args", "is NULL, and %s has %d parameters", f.k.Name, len(f.k.Params))
+	}
+	r := &request{api: api, f: f, c: c, blocks: blocksOf(numBlocks)}
+	if r.config, err = readConfig(t, api, f, cfg, false); err != nil {
+		return err
+	}
+	if err := r.on(t, s); err != nil {
+		return err
+	}
+	buffer, err := r.gather(t, args)
+	if err != nil {
+		return err
+	}
+	return r.copied(t, buffer, nil, 0)
+}
+
+// gather reads the parameters that an array leads to.
+func (r *request) gather(t *core.Thread, args *Addr) ([]byte, *core.Error) {
+	k := r.f.k
+	buffer := make([]byte, k.ArgsSize)
+	if len(k.Params) == 0 {
+		return buffer[:0], nil
+	}
+	for i, from := range core.Array(args, uint64(len(k.Params))) {
+		p := k.Params[i]
+		switch {
+		case from == 0:
+			return nil, core.Refused(r.api, "args", "is NULL").At(i)
+		case uint64(p.Offset)+uint64(p.Size) > k.ArgsSize:
+			return nil, core.Refused(r.api, "func", "parameter %d of %s lies outside of the %d bytes of its arguments",
+				i, k.Name, k.ArgsSize)
+		}
+		copy(buffer[p.Offset:], core.ArrayOf(t, core.Pointer[byte](from), uint64(p.Size)))
+	}
+	return buffer, nil
+}
+
+// shape checks the sizes of a SIMT launch.
+func (r *request) shape(grid, block abi.Dim3) *core.Error {
+	r.grid, r.threads = [3]uint32{grid.X, grid.Y, grid.Z}, [3]uint32{block.X, block.Y, block.Z}
+	switch {
+	case grid.X == 0 || grid.Y == 0 || grid.Z == 0:
+		return core.Refused(r.api, "gridDim", "has a size of 0")
+	case block.X == 0 || block.Y == 0 || block.Z == 0:
+		return core.Refused(r.api, "blockDim", "has a size of 0")
+	}
+	return nil
+}
+
+// simtOf are the rules of SIMT launches about the kernel.
+func simtOf(api string, f *function) *core.Error {
+	switch {
+	case !f.simt():
+		return core.Refused(api, "func", "%s is no SIMT kernel", f.k.Name)
+	case !f.k.HasParams:
+		return noParams(api, f)
+	}
+	return nil
+}
+
+// finish are the rules of SIMT launches after those about the arguments.
+func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCfg, dynamic uint64) (err *core.Error) {
+	if r.blocks = r.grid[0] * r.grid[1] * r.grid[2]; r.blocks == 0 {
+		return core.Refused(r.api, "gridDim", "has more blocks than 32 bits count")
+	}
+	if r.config, err = readConfig(t, r.api, r.f, cfg, true); err != nil {
+		return err
+	}
+	r.config.dynamic = uint32(dynamic)
+	if err := r.on(t, s); err != nil {
+		return err
+	}
+	if !t.Product("950") {
+		return core.Refused(r.api, "", "%s has no SIMT kernels", t.Runtime.Product.Name)
+	}
+	return nil
+}
+
+// LaunchSIMTKernelWithArgsArray is aclrtLaunchSIMTKernelWithArgsArray.
+func LaunchSIMTKernelWithArgsArray(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
+	stream core.Handle, cfg *abi.LaunchKernelCfg, args *Addr) *core.Error {
+	const api = "aclrtLaunchSIMTKernelWithArgsArray"
+	if fn == 0 {
+		return core.IsNull(api, "func")
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	f, err := either(t, api, c, fn)
+	if err != nil {
+		return err
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if err := simtOf(api, f); err != nil {
+		return err
+	}
+	r := &request{api: api, f: f, c: c}
+	if err := r.shape(gridDim, blockDim); err != nil {
+		return err
+	}
+	if args == nil {
+		return core.Refused(api, "args", "is NULL")
+	}
+	if err := r.finish(t, s, cfg, dynUbufSize); err != nil {
+		return err
+	}
+	buffer, err := r.gather(t, args)
+	if err != nil {
+		return err
+	}
+	return r.copied(t, buffer, nil, kernel.SIMTHead)
+}
+
+// LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs. The caller's buffer is left alone.
+func LaunchSIMTKernelWithHostArgs(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
+	stream core.Handle, cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
+	const api = "aclrtLaunchSIMTKernelWithHostArgs"
+	switch {
+	case fn == 0:
+		return core.IsNull(api, "func")
+	case hostArgs == 0:
+		return core.IsNull(api, "hostArgs")
+	case argsSize == 0:
+		return core.Invalid(api, "argsSize", "is 0")
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	f, err := either(t, api, c, fn)
+	if err == nil {
+		err = simtOf(api, f)
+	}
+	if err != nil {
+		return err
+	}
+	size := uint64(uint32(argsSize))
+	if size == 0 {
+		return core.Refused(api, "argsSize", "%d is 0 in its low 32 bits", argsSize)
+	}
+	r := &request{api: api, f: f, c: c}
+	if err := r.shape(gridDim, blockDim); err != nil {
+		return err
+	}
+	list, err := placeholders(t, api, placeHolderArray, uint64(uint32(placeHolderNum)), size)
+	if err != nil {
+		return err
+	}
+	if err := r.finish(t, s, cfg, dynUbufSize); err != nil {
+		return err
+	}
+	list = list[:min(uint64(len(list)), placeHolderNum&0xFFFF)]
+	return r.copied(t, core.ArrayOf(t, core.Pointer[byte](hostArgs), size), list, kernel.SIMTHead)
+}

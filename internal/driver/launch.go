@@ -1,0 +1,116 @@
+package driver
+
+import (
+	"time"
+
+	"ropeway/internal/kernel"
+)
+
+// Launcher is a driver that runs kernels.
+type Launcher interface {
+	// Runs reports whether binaries of a format can be loaded.
+	Runs(f kernel.Format) bool
+
+	// LoadModule puts a binary on an open device, with variables of its own; name is for people.
+	LoadModule(device int, name string, image []byte) (Module, error)
+}
+
+// Module is a binary on a device. Methods may be called concurrently.
+type Module interface {
+	// Code is what Launch.Code takes for a function of the binary.
+	Code(symbol string) (uintptr, error)
+
+	// Global is the device address of a variable of the binary, of size bytes; copies reach it.
+	Global(symbol string, size uint64) (uintptr, error)
+
+	// Hold keeps the module on the device until Release, also if it is unloaded meanwhile: whoever has queued a
+	// launch does.
+	Hold()
+	Release()
+
+	// Unload takes the module away. Idempotent; closing the device does it, too.
+	Unload()
+}
+
+// Launch is a kernel to be run: OpLaunch. The queue owns it until the operation is over.
+type Launch struct {
+	Module Module
+	Code   [2]uintptr // the functions of its halves; 0: there is none
+	Per    [2]uint32  // calls of each half per block
+	Blocks uint32
+	First  uint32 // number of the first block
+
+	Grid, Threads [3]uint32 // of a SIMT launch; else 0
+
+	// Args is where the arguments are, Size bytes: in device memory, or, if Copied, in pinned memory that nobody
+	// writes to.
+	Args   uintptr
+	Size   uint64
+	Copied bool
+
+	Together bool          // all blocks run at the same time
+	Limit    time.Duration // the operation fails after that; 0: never
+	Shared   uint32        // bytes of dynamic memory that the threads of a block share
+
+	// Over, if not nil, is called when the operation has run, failed or been dropped: instead of Op.Done, which would
+	// have to be allocated.
+	Over LaunchOwner
+}
+
+// LaunchOwner gets a launch back.
+type LaunchOwner interface{ LaunchOver(l *Launch) }
+
+// Return gives the launch back to its owner.
+func (l *Launch) Return() {
+	if l.Over != nil {
+		l.Over.LaunchOver(l)
+	}
+}
+
+// lent is the owner of a launch that another driver runs meanwhile.
+type lent struct{ LaunchOwner }
+
+func (lent) LaunchOver(*Launch) {}
+
+// Lend is a copy of the launch for the driver below: it does not come back to its owner when that is done with it.
+func (l *Launch) Lend() *Launch {
+	c := *l
+	if c.Over != nil {
+		c.Over = lent{l.Over}
+	}
+	return &c
+}
+
+// Owner is whom the launch belongs to, lent or not; nil if nobody wants it back.
+func (l *Launch) Owner() LaunchOwner {
+	o := l.Over
+	for {
+		x, ok := o.(lent)
+		if !ok {
+			return o
+		}
+		o = x.LaunchOwner
+	}
+}
+
+// KernelFailure is how a kernel failed.
+type KernelFailure uint8
+
+// How kernels fail.
+const (
+	KernelException KernelFailure = iota // it did something that it must not
+	KernelTrap                           // it stopped itself
+	KernelTimeout                        // it did not end in time
+	KernelMemory                         // it touched memory of a device that is not there
+)
+
+// KernelError is the error of a launch that failed.
+type KernelError struct {
+	Failure KernelFailure
+	Launch  *Launch // which; it is not over yet
+	Err     error   // what is known of it
+}
+
+func (e *KernelError) Error() string { return e.Err.Error() }
+
+func (e *KernelError) Unwrap() error { return e.Err }

@@ -1,0 +1,326 @@
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+	"ropeway/internal/ranges"
+)
+
+// Kernels are functions of shared objects, in this process. They are given device addresses and follow them, so the
+// windows of all devices are opened when the first binary is loaded, and what is mapped into reservations is mapped
+// there for the program, too. Guarded memory is open only while a kernel runs, and only what is allocated.
+//
+// A launch is a job whose chunks are not pieces but hands: each makes calls until none is left. Workers do that, and
+// no thread that waits: a kernel may not end.
+
+var _ driver.Launcher = (*Driver)(nil)
+
+// kernels is what the driver knows of kernels.
+type kernels struct {
+	shown    atomic.Bool // device memory is to be open
+	allShown atomic.Bool // it is
+	launches sync.Pool   // of *launch
+
+	mu      sync.Mutex
+	modules map[*module]struct{} // guarded by mu; that are loaded
+	running int                  // guarded by mu; launches for which guarded memory is open
+}
+
+// module implements driver.Module.
+type module struct {
+	d      *Driver
+	cpu    kernel.CPU
+	device int
+	object kernel.SharedObject
+	// guarded by kernels.mu; its variables that were asked for; nil: it was unloaded
+	tracts map[string]*ranges.Span[*tract]
+}
+
+// Runs implements driver.Launcher.
+func (d *Driver) Runs(f kernel.Format) bool { return f == kernel.Native }
+
+// LoadModule implements driver.Launcher.
+func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
+	cpu, err := kernel.OnCPU()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.show(); err != nil {
+		return nil, err
+	}
+	o, err := cpu.Load(name, image)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{d: d, cpu: cpu, device: device, object: o, tracts: map[string]*ranges.Span[*tract]{}}
+	k := &d.kernels
+	k.mu.Lock()
+	if k.modules == nil {
+		k.modules = map[*module]struct{}{}
+	}
+	k.modules[m] = struct{}{}
+	k.mu.Unlock()
+	d.mu.Lock()
+	open := device >= 0 && device < len(d.opened) && d.opened[device] != nil
+	d.mu.Unlock()
+	if !open {
+		m.Unload()
+		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
+	}
+	return m, nil
+}
+
+// show opens device memory, once. What is mapped or opened from here on sees shown.
+func (d *Driver) show() error {
+	k := &d.kernels
+	if k.allShown.Load() {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.shown.Store(true)
+	var errs []error
+	for i := range d.windows {
+		if a := d.windows[i].Load(); a != nil && !d.guard {
+			errs = append(errs, a.Show())
+		}
+	}
+	d.virtual.mu.Lock()
+	defer d.virtual.mu.Unlock()
+	for m := range d.virtual.memories {
+		for _, at := range m.at {
+			errs = append(errs, at.show())
+		}
+	}
+	err := errors.Join(errs...)
+	k.allShown.Store(err == nil)
+	return err
+}
+
+// uncover opens what is allocated on all devices, to guard; cover closes it when the last launch is over.
+func (d *Driver) uncover() {
+	k := &d.kernels
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running++
+	for i := range d.windows {
+		if a := d.windows[i].Load(); a != nil {
+			a.Each(func(r arena.Range) bool {
+				lo := r.Start &^ (pageSize - 1)
+				hi := (r.Start + uintptr(r.Size) + pageSize - 1) &^ (pageSize - 1)
+				a.Protect(lo, hi, readWrite) //nolint:errcheck // then the kernel faults, and says where
+				return true
+			})
+		}
+	}
+}
+
+func (d *Driver) cover() {
+	k := &d.kernels
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running--; k.running > 0 || d.prot == readWrite {
+		return
+	}
+	for i := range d.windows {
+		if a := d.windows[i].Load(); a != nil {
+			a.Protect(a.Base(), a.Base()+uintptr(a.Capacity()), d.prot) //nolint:errcheck // as above
+		}
+	}
+}
+
+func (m *module) Code(symbol string) (uintptr, error) { return m.object.Symbol(symbol) }
+
+// Global implements driver.Module. The variable is memory of the object; from now on it counts as memory of the device.
+func (m *module) Global(symbol string, size uint64) (uintptr, error) {
+	addr, err := m.object.Symbol(symbol)
+	if err != nil {
+		return 0, err
+	}
+	k := &m.d.kernels
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.tracts == nil {
+		return 0, fmt.Errorf("%w: the binary was unloaded", driver.ErrClosed)
+	}
+	if m.tracts[symbol] != nil || size == 0 {
+		return addr, nil
+	}
+	v := &m.d.virtual
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.tracts.Overlap(addr, size) != nil { // another name of the same variable
+		return addr, nil
+	}
+	all := newArea(addr, (size+extent-1)/extent*extent, 0)
+	for i := range all.ready {
+		all.ready[i].Store(^uint32(0))
+	}
+	s := &ranges.Span[*tract]{Start: addr, Size: size, Of: &tract{
+		area: &all, place: driver.OnDevice, device: int32(m.device), page: pageSize, id: v.newID(),
+	}}
+	v.tracts.Insert(s)
+	m.tracts[symbol] = s
+	return addr, nil
+}
+
+func (m *module) Hold()    { m.object.Hold() }
+func (m *module) Release() { m.object.Release() }
+
+// Unload implements driver.Module.
+func (m *module) Unload() {
+	k := &m.d.kernels
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m.unload()
+}
+
+// unload is Unload. kernels.mu is held.
+func (m *module) unload() {
+	if m.tracts == nil {
+		return
+	}
+	delete(m.d.kernels.modules, m)
+	v := &m.d.virtual
+	v.mu.Lock()
+	m.d.epoch.Add(1) // see device.Free
+	for _, s := range m.tracts {
+		v.tracts.Remove(s)
+	}
+	m.d.epoch.Add(1)
+	v.mu.Unlock()
+	m.tracts = nil
+	m.object.Close()
+}
+
+// unloadAll takes the modules of a device away.
+func (k *kernels) unloadAll(device int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for m := range k.modules {
+		if m.device == device {
+			m.unload()
+		}
+	}
+}
+
+// launch is a launch that runs. One goroutine owns it, others work in it.
+type launch struct {
+	run      kernel.Run
+	call     kernel.Call
+	turn     uint64
+	together bool
+	args     []byte // a copy of them, where addresses had to be changed
+}
+
+// work makes calls until none is left.
+func (l *launch) work() {
+	if l.together {
+		l.run.Together()
+	} else {
+		l.run.Work()
+	}
+}
+
+func (l *launch) stop(late bool) { l.run.Stop(l.turn, late) }
+
+// launch runs a kernel, with the workers.
+func (d *Driver) launch(op *driver.Op, q *queue) error {
+	o := op.Launch
+	m, ok := o.Module.(*module)
+	if !ok || m.d != d {
+		return fmt.Errorf("BUG: %w: a kernel of another driver", driver.ErrUnsupported)
+	}
+	l, _ := d.kernels.launches.Get().(*launch)
+	if l == nil {
+		l = &launch{run: m.cpu.NewRun()}
+	}
+	defer d.kernels.launches.Put(l)
+	l.call = kernel.Call{
+		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args, Size: o.Size,
+	}
+	if err := d.reachArgs(l); err != nil {
+		return err
+	}
+	if d.guard {
+		d.uncover()
+		defer d.cover()
+	}
+	l.turn = l.run.Begin(m.object, &l.call)
+	calls := l.call.Calls()
+	l.together = calls > 1 && (o.Together || o.Per[0] > 0 && o.Per[1] > 0)
+	j := d.newJob(op, false)
+	j.kernel, j.chunks = l, int64(min(calls, uint64(d.pool.max)))
+	if l.together {
+		j.chunks = 1
+	}
+	if o.Limit > 0 {
+		turn := l.turn
+		timer := time.AfterFunc(o.Limit, func() { l.run.Stop(turn, true) })
+		defer timer.Stop()
+	}
+	err := d.share(j, d.pool.max, q)
+	if f := l.run.End(); f != nil && (err == nil || f.Late) {
+		return d.failure(o, f)
+	}
+	return err
+}
+
+// failure is the error of a kernel that has failed.
+func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
+	kind := driver.KernelException
+	switch {
+	case f.Late:
+		kind = driver.KernelTimeout
+	case f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
+		kind = driver.KernelTrap
+	case f.Address != 0 && d.isWindow(uintptr(f.Address)):
+		kind = driver.KernelMemory
+	case f.Signal == 0 && !f.Barrier:
+		return driver.ErrAborted
+	}
+	return &driver.KernelError{Failure: kind, Launch: l, Err: f}
+}
+
+// mostArgs is how many bytes of arguments there can be.
+const mostArgs = 16 << 20
+
+// reachArgs makes sure that a kernel reaches what its arguments name. Registered memory has a device address of its
+// own, at which there is nothing on this CPU: it becomes the program's address, in a copy of the arguments.
+func (d *Driver) reachArgs(l *launch) error {
+	r := &l.call
+	if r.Size == 0 {
+		return nil
+	}
+	if r.Size > mostArgs {
+		return fmt.Errorf("%w: %d bytes of arguments", driver.ErrUnsupported, r.Size)
+	}
+	at, err := d.resolve(r.Args, r.Size, true)
+	if err != nil {
+		return err
+	}
+	if d.hosts.byAlias.Empty() {
+		return nil
+	}
+	args, changed := append(l.args[:0], bytesAt(at, r.Size)...), false
+	for i := 0; i+8 <= len(args); i += 8 {
+		if s := d.hosts.byAlias.Find(uintptr(binary.LittleEndian.Uint64(args[i:]))); s != nil {
+			addr := uintptr(binary.LittleEndian.Uint64(args[i:]))
+			binary.LittleEndian.PutUint64(args[i:], uint64(s.Of.host(addr)))
+			changed = true
+		}
+	}
+	if l.args = args; changed {
+		r.Args = addressOf(args)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+)
+
+// CPU runs kernels that are functions of shared objects. Programs that load none need not have one: package native is
+// one, and registers itself.
+type CPU interface {
+	// Load loads a shared object. Each call makes another copy of its code and variables; name is for people.
+	Load(name string, image []byte) (SharedObject, error)
+
+	// NewRun makes what a launch runs in.
+	NewRun() Run
+}
+
+// SharedObject is a loaded shared object. It stays loaded until it was closed and nothing holds it any more.
+type SharedObject interface {
+	Symbol(name string) (uintptr, error) // address of a function or variable
+	Hold()                               // keeps the object until Release
+	Release()
+	Close() // idempotent
+}
+
+// Call is what a launch does.
+type Call struct {
+	Code    [2]uintptr // the functions of its halves
+	Per     [2]uint32  // calls of each half per block
+	Blocks  uint32
+	First   uint32 // number of the first block
+	Grid    [3]uint32
+	Threads [3]uint32
+	Args    uintptr // where the arguments are
+	Size    uint64
+}
+
+// Run runs launches, one after the other.
+type Run interface {
+	// Begin begins a launch of an object, and returns a number for Stop. End must follow.
+	Begin(o SharedObject, c *Call) (turn uint64)
+
+	// Work makes calls until none is left. Any number of goroutines may do so at a time. Together makes all calls at
+	// the same time instead, each on a thread of its own, as long as there are no more than MostTogether.
+	Work()
+	Together()
+
+	// Stop makes the calls end that are under way in a launch, at once if they are in code of a kernel. late: because
+	// its time was up. A launch that has ended is not touched.
+	Stop(turn uint64, late bool)
+
+	// End ends a launch, which all goroutines have left, and says how it failed; nil if it did not.
+	End() *Fault
+}
+
+// MostTogether is how many calls run at the same time, at most.
+const MostTogether = 1024
+
+// Calls is how many calls there are to make.
+func (c *Call) Calls() uint64 { return uint64(c.Blocks) * uint64(c.Per[0]+c.Per[1]) }
+
+var cpu atomic.Pointer[CPU]
+
+// RegisterCPU makes c the one that runs kernels of the process.
+func RegisterCPU(c CPU) { cpu.Store(&c) }
+
+// ErrNoCPU says that a program has nothing that runs kernels.
+var ErrNoCPU = errors.New("this program was built without what runs kernels on a CPU: import ropeway/kernel")
+
+// OnCPU is what runs kernels of the process.
+func OnCPU() (CPU, error) {
+	if c := cpu.Load(); c != nil {
+		return *c, nil
+	}
+	return nil, ErrNoCPU
+}
+
+// Fault is how a kernel failed on a CPU.
+type Fault struct {
+	Signal  syscall.Signal // 0: it was stopped
+	Late    bool           // because its time was up
+	Barrier bool           // a barrier in a launch whose blocks do not run at the same time
+	Block   uint32
+	Address uint64 // of a memory fault
+	Code    uint64 // where the code was
+}
+
+func (f *Fault) Error() string {
+	switch {
+	case f.Late:
+		return "the kernel did not end in time"
+	case f.Barrier:
+		return fmt.Sprintf("block %d of the kernel waits for the others, but there are more than %d, "+
+			"which cannot run at the same time", f.Block, MostTogether)
+	case f.Signal == 0:
+		return "the kernel was stopped"
+	case f.Signal == syscall.SIGSEGV || f.Signal == syscall.SIGBUS:
+		return fmt.Sprintf("block %d of the kernel touched memory that is not there: %#x (code at %#x)", f.Block,
+			f.Address, f.Code)
+	}
+	return fmt.Sprintf("block %d of the kernel ended with signal %d, %v (code at %#x)", f.Block, int(f.Signal),
+		f.Signal, f.Code)
+}

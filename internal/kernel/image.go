@@ -1,0 +1,119 @@
+// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing: drivers do.
+//
+// A binary is a list of kernels. A kernel has a name, a number, a type, one function of the binary or two (the halves
+// of a mix kernel) and, where its compiler has written them, parameters. Table says which kernels a binary has;
+// Builder, Fill and Gather make argument buffers.
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+)
+
+// Format is what kind of code a binary holds.
+type Format uint8
+
+// The formats that are known.
+const (
+	Unknown Format = iota
+	Native         // shared object for the CPU of this process
+	Object         // not linked: a relocatable file for this CPU
+	Foreign        // for another CPU
+	NPU            // machine code of an Ascend device
+	PTX            // text for a GPU
+	Cubin          // machine code of a GPU
+	Fatbin         // several of these
+	numFormats
+)
+
+var formatNames = [numFormats]string{
+	"no kernel binary", "a shared object for this CPU", "an object file that is not linked", "code for another CPU",
+	"NPU machine code",
+	"PTX", "a cubin", "a fatbin",
+}
+
+func (f Format) String() string { return formatNames[f] }
+
+// Numbers of machines in an ELF header.
+const (
+	machineX86   = 62
+	machineARM   = 183
+	machineCUDA  = 190
+	machineNPU   = 4137
+	machineOldNP = 244 // of binaries of older compilers
+)
+
+// machineHere is the machine number of this process.
+func machineHere() uint16 {
+	switch runtime.GOARCH {
+	case "amd64":
+		return machineX86
+	case "arm64":
+		return machineARM
+	}
+	return 0
+}
+
+// FormatOf says what an image is. It looks at its first bytes only.
+func FormatOf(image []byte) Format {
+	if len(image) >= 64 && bytes.HasPrefix(image, []byte("\x7fELF")) {
+		kind, machine := binary.LittleEndian.Uint16(image[16:]), binary.LittleEndian.Uint16(image[18:])
+		switch machine {
+		case machineNPU, machineOldNP:
+			return NPU
+		case machineCUDA:
+			return Cubin
+		case machineHere():
+			const dynamic = 3
+			if kind != dynamic {
+				return Object
+			}
+			return Native
+		}
+		return Foreign
+	}
+	if len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xBA55ED50 {
+		return Fatbin
+	}
+	if isPTX(image) {
+		return PTX
+	}
+	return Unknown
+}
+
+// isPTX reports whether the first line that is neither empty nor a comment begins with .version.
+func isPTX(image []byte) bool {
+	const look = 4096 // bytes of comments, at most
+	text := image[:min(len(image), look)]
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			return bytes.HasPrefix(line, []byte(".version"))
+		}
+		text = rest
+	}
+	return false
+}
+
+// Advice is what to do about a binary that a device, of which name is the driver, cannot run.
+func Advice(f Format, name string) string {
+	switch f {
+	case NPU:
+		return "this is NPU machine code, which only an NPU runs: put a shared object of the same kernel names " +
+			"in a folder and set " +
+			"ROPEWAY_KERNELS to it (docs/kernels.md)"
+	case Object:
+		return "the object file is not linked: gcc -shared -fPIC makes a shared object"
+	case Foreign:
+		return "the shared object is for another CPU: compile it for this one"
+	case PTX, Cubin, Fatbin:
+		return fmt.Sprintf("this is %v, which the %s driver cannot run: ROPEWAY_DRIVER=cuda can", f, name)
+	case Native:
+		return fmt.Sprintf("this is %v, which the %s driver cannot run: compile the kernel for the GPU (PTX or cubin)",
+			f, name)
+	}
+	return "these bytes are no kernel binary: a shared object, PTX or cubin"
+}

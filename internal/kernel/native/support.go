@@ -1,0 +1,89 @@
+// Package native runs kernels that are functions of shared objects, on this CPU.
+//
+// The functions are called by C code of libascendcl.so (capi/shim/kernel.c): it knows which block a thread runs, and
+// gets a thread out of a kernel that has crashed or does not end. A C program has that library; for other programs it
+// is opened when the first kernel is loaded.
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"ropeway/internal/dl"
+)
+
+// library is what has the functions.
+const library = "libascendcl.so"
+
+// support is the addresses of the functions that run kernels.
+type support struct{ run, stop, prepare uintptr }
+
+var (
+	mu       sync.Mutex
+	given    support  // guarded by mu; what Use was called with
+	prepared *support // guarded by mu; nil: not yet
+)
+
+// Use says where the functions are that run kernels: a program that has libascendcl.so calls it.
+func Use(run, stop, prepare uintptr) {
+	mu.Lock()
+	defer mu.Unlock()
+	given = support{run, stop, prepare}
+}
+
+// find finds the functions, and makes the process ready for kernels.
+func find() (*support, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if prepared != nil {
+		return prepared, nil
+	}
+	s := given
+	if s.run == 0 {
+		var err error
+		if s, err = open(); err != nil {
+			return nil, fmt.Errorf("kernels on a CPU need %s: "+
+				"set LD_LIBRARY_PATH to the lib64 folder of the toolkit: %w", library, err)
+		}
+	}
+	if e := dl.CallInt(s.prepare); e != 0 {
+		return nil, fmt.Errorf("kernels cannot be run: %w", syscall.Errno(e))
+	}
+	prepared = &s
+	return prepared, nil
+}
+
+// open finds them in the process, or opens the library.
+func open() (support, error) {
+	if s, err := functions(dl.Process()); err == nil {
+		return s, nil
+	}
+	names := []string{library}
+	if home := os.Getenv("ASCEND_TOOLKIT_HOME"); home != "" {
+		names = append(names, filepath.Join(home, "lib64", library))
+	}
+	var errs []error
+	for _, name := range names {
+		l, err := dl.OpenGlobal(name)
+		if err == nil {
+			return functions(l)
+		}
+		errs = append(errs, err)
+	}
+	return support{}, errors.Join(errs...)
+}
+
+func functions(l *dl.Library) (s support, err error) {
+	for name, at := range map[string]*uintptr{
+		"ropeway_kernel_run": &s.run, "ropeway_kernel_stop": &s.stop, "ropeway_kernel_prepare": &s.prepare,
+	} {
+		if *at, err = l.Symbol(name); err != nil {
+			return support{}, err
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Side is what the file beside a binary, of the same name with .json, says of it.
+type Side struct {
+	Sync  bool   // all kernels take the synchronisation address
+	Magic string // which core type kernels have that do not say; "": it does not say
+}
+
+// SideName is the name of the file beside a binary, with an extension such as ".json" in place of its last one.
+func SideName(path, ext string) string {
+	return strings.TrimSuffix(path, filepath.Ext(path)) + ext
+}
+
+// ReadSide reads such a file. What is no JSON object says nothing; one that asks for the older way of printing is
+// refused.
+func ReadSide(text []byte) (s Side, err error) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return Side{}, nil
+	}
+	if raw, ok := all["debugOptions"]; ok {
+		var options string
+		if json.Unmarshal(raw, &options) != nil || strings.Contains(options, "printf") {
+			return Side{}, fmt.Errorf("debugOptions of its side file ask for printf, or are no text")
+		}
+	}
+	var sync int
+	if json.Unmarshal(all["intercoreSync"], &sync) == nil {
+		s.Sync = sync == 1
+	}
+	var magic string
+	if json.Unmarshal(all["magic"], &magic) == nil {
+		s.Magic = magic
+	}
+	return s, nil
+}
+
+// Numbers of a magic, as options give them.
+const (
+	MagicELF    = 0x43554245
+	MagicAICube = 0x41494343
+	MagicAIVec  = 0x41415246
+)
+
+var magicNames = map[string]uint32{
+	"RT_DEV_BINARY_MAGIC_ELF": MagicELF, "RT_DEV_BINARY_MAGIC_ELF_AICUBE": MagicAICube,
+	"RT_DEV_BINARY_MAGIC_ELF_AIVEC": MagicAIVec,
+	"FFTS_BINARY_MAGIC_ELF_MIX_AIC": MagicAIVec, "FFTS_BINARY_MAGIC_ELF_MIX_AIV": MagicAIVec,
+}
+
+// MagicNumber is the number of a magic that a side file names; 0 if it is not known.
+func (s Side) MagicNumber() uint32 { return magicNames[s.Magic] }
+
+// DefaultType is the type of kernels that do not say theirs. pairs: the product has cube and vector cores.
+func DefaultType(magic uint32, pairs bool) Type {
+	switch {
+	case magic == MagicELF && pairs:
+		return Mix
+	case magic == MagicELF:
+		return AICore
+	case magic == MagicAICube:
+		return Cube
+	case magic == MagicAIVec:
+		return Vector
+	case pairs:
+		return Cube
+	}
+	return AICore
+}
+
+// CPUOp is a kernel of an AI CPU binary.
+type CPUOp struct {
+	Function string `json:"functionName"`
+	So       string `json:"kernelSo"`
+	Lib      string `json:"opKernelLib"`
+}
+
+// ReadCPUOps reads the file that lists the kernels of an AI CPU binary, by name. Members that have no opInfo are
+// skipped.
+func ReadCPUOps(text []byte) (map[string]CPUOp, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	ops := map[string]CPUOp{}
+	for name, raw := range all {
+		var op struct {
+			Info *CPUOp `json:"opInfo"`
+		}
+		if json.Unmarshal(raw, &op) == nil && op.Info != nil {
+			ops[name] = *op.Info
+		}
+	}
+	return ops, nil
+}

@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Type is the kind of core a kernel runs on, as ACL_KERNEL_TYPE_* number them.
+type Type uint32
+
+// The types.
+const (
+	AICore Type = 0
+	Cube   Type = 1
+	Vector Type = 2
+	Mix    Type = 3
+	AICPU  Type = 100
+)
+
+// Halves of a kernel. A kernel that is not a mix has one of them; which, says its type.
+const (
+	CubeHalf   = 0 // or the AI Core
+	VectorHalf = 1
+)
+
+// Code is one function of a binary.
+type Code struct {
+	Symbol string // "": there is none
+	Size   uint64
+}
+
+// Kernel is one kernel of a binary. It never changes.
+type Kernel struct {
+	Name   string
+	Type   Type
+	Number uint64 // entry, also called tiling key
+	Code   [2]Code
+	Ratio  [2]uint16 // cube and vector cores per block, of a mix
+	Halves bool      // made of a half or two
+	Sync   bool      // its arguments begin with the address of the synchronisation area, where the product has one
+	Batch  bool      // all blocks run at the same time, unless the launch says otherwise
+	Vector VectorKind
+	UB     uint32 // bytes of unified buffer that the compiler uses
+
+	Params    []Param // nil if HasParams is false
+	HasParams bool
+	ArgsSize  uint64 // bytes of all parameters
+	Takes     int    // parameters that a builder in the caller's memory takes
+
+	first    half // what the first of its symbols is
+	listed   bool // found by its number
+	fromMeta bool
+}
+
+// half is what a symbol is to its kernel.
+type half uint8
+
+const (
+	whole half = iota
+	ofCube
+	ofVector
+)
+
+// Variable is a global variable of a binary.
+type Variable struct {
+	Symbol string
+	Size   uint64
+}
+
+// Options say how the kernels of a binary are read.
+type Options struct {
+	Default Type // of kernels that do not say
+	Pairs   bool // the product has cube and vector cores: a merged kernel is a mix
+}
+
+// Table is what a binary has.
+type Table struct {
+	Format  Format
+	Loaded  uint64 // bytes that go to a device
+	Open    bool   // the names cannot be read: any may be there
+	Barrier bool   // its kernels wait for each other's blocks: they run at the same time
+
+	byName   map[string]*Kernel
+	byNumber map[uint64]*Kernel
+	vars     map[string]Variable
+	fftsAddr bool // the image has a place for the synchronisation address: kernels do not get it
+}
+
+const (
+	cubeSuffix   = "_mix_aic"
+	vectorSuffix = "_mix_aiv"
+	longestName  = 4095
+
+	// BarrierSymbol is the function that a shared object uses whose blocks wait for each other.
+	BarrierSymbol = "ropeway_block_barrier"
+)
+
+// Read makes the table of a binary.
+func Read(image []byte, o Options) (*Table, error) {
+	t := &Table{Format: FormatOf(image), byName: map[string]*Kernel{}, byNumber: map[uint64]*Kernel{},
+		vars: map[string]Variable{}}
+	switch t.Format {
+	case PTX:
+		t.Loaded = uint64(len(image))
+		return t, t.readPTX(image, o)
+	case Fatbin:
+		t.Loaded, t.Open = uint64(len(image)), true
+		return t, nil
+	case Unknown:
+		// The vendor's runtime looks at no magic number; what follows finds out.
+	}
+	f, err := readELF(image)
+	if err != nil {
+		return nil, err
+	}
+	t.Loaded = f.loaded()
+	for _, n := range f.wants() {
+		t.fftsAddr = t.fftsAddr || n == 2
+	}
+	sections := f.metaSections()
+	for _, s := range f.symbols {
+		switch {
+		case s.name == BarrierSymbol && !s.defined:
+			t.Barrier = true
+		case !s.defined || s.binding != symGlobal || s.hidden || s.name == "" || len(s.name) > longestName:
+		case s.kind == symObject:
+			t.vars[s.name] = Variable{Symbol: s.name, Size: s.size}
+		case s.kind == symFunc:
+			var m meta
+			if sec, ok := sections[s.name]; ok {
+				b, inside := f.bytes(sec)
+				if !inside {
+					return nil, badMeta(s.name, "the section is not all there")
+				}
+				if m, err = readMeta(s.name, b, o.Pairs); err != nil {
+					return nil, err
+				}
+			}
+			if err := t.add(s.name, s.size, m, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t.number()
+	return t, nil
+}
+
+// split is the registered name of a symbol, and which half its suffix makes it.
+func split(symbol string) (name string, h half) {
+	c, v := strings.LastIndex(symbol, cubeSuffix), strings.LastIndex(symbol, vectorSuffix)
+	switch {
+	case c < 0 && v < 0:
+		return symbol, whole
+	case c > v:
+		return symbol[:c] + symbol[c+len(cubeSuffix):], ofCube
+	}
+	return symbol[:v] + symbol[v+len(vectorSuffix):], ofVector
+}
+
+// add registers a symbol.
+func (t *Table) add(symbol string, size uint64, m meta, o Options) error {
+	name, suffix := split(symbol)
+	h := suffix
+	switch m.kind {
+	case 2, 6, 3, 7: // the suffix does not count
+		h = whole
+		if m.sync && (m.kind == 2 || m.kind == 6) {
+			h = ofCube
+		} else if m.sync {
+			h = ofVector
+		}
+	case 4, 5:
+		if suffix == whole {
+			return badMeta(symbol, "a mix kernel whose name has neither %s nor %s", cubeSuffix, vectorSuffix)
+		}
+	}
+	k := t.byName[name]
+	if k == nil {
+		t.byName[name] = newKernel(name, symbol, size, h, m, o, t.fftsAddr)
+		return nil
+	}
+	if h == whole || h == k.first || k.Code[place(h)].Symbol != "" && k.Code[1-place(h)].Symbol != "" {
+		return fmt.Errorf("two functions are kernel %s, and are no cube half and vector half", name)
+	}
+	at := place(h)
+	if k.first == whole { // a plain function and a half: the plain one is the other half
+		plain := k.Code[CubeHalf]
+		if plain.Symbol == "" {
+			plain = k.Code[VectorHalf]
+		}
+		k.Code[1-at] = plain
+	}
+	k.Code[at] = Code{Symbol: symbol, Size: size}
+	k.Halves = true
+	k.Type = AICore
+	if o.Pairs {
+		k.Type = Mix
+	}
+	if k.first != ofVector {
+		k.UB, k.Vector = m.ub, m.vector
+	}
+	if m.ratio != [2]uint16{} && k.Ratio == [2]uint16{} {
+		k.Ratio = m.ratio
+	}
+	k.Sync = !t.fftsAddr
+	k.Batch = k.Batch || m.batch
+	return nil
+}
+
+func place(h half) int {
+	if h == ofVector {
+		return VectorHalf
+	}
+	return CubeHalf
+}
+
+// newKernel is the kernel of its first symbol.
+func newKernel(name, symbol string, size uint64, h half, m meta, o Options, fftsAddr bool) *Kernel {
+	k := &Kernel{
+		Name: name, Type: o.Default, Ratio: m.ratio, Halves: h != whole, Batch: m.batch, Vector: m.vector, UB: m.ub,
+		Params: m.params, HasParams: m.declared, ArgsSize: m.total, Takes: m.builderParams(),
+		first: h, listed: !m.unlisted,
+	}
+	switch {
+	case m.kind == 1:
+		k.Type = AICore
+	case m.kind == 2 || m.kind == 6:
+		k.Type = Cube
+	case m.kind == 3 || m.kind == 7:
+		k.Type = Vector
+	case m.kind == 4 || m.kind == 5:
+		k.Type = Mix
+	case h == ofCube:
+		k.Type = Cube
+	case h == ofVector:
+		k.Type = Vector
+	}
+	at := CubeHalf
+	if h == ofVector || h == whole && k.Type == Vector {
+		at = VectorHalf
+	}
+	k.Code[at] = Code{Symbol: symbol, Size: size}
+	k.Sync = !fftsAddr && (m.sync || k.Type == Mix)
+	k.Number, k.fromMeta = m.number, m.numbered
+	if !m.numbered {
+		k.Number = numberOf(name)
+	}
+	return k
+}
+
+// numberOf is the number at the end of a name, after its last _; 0 if there is none that fits 64 bits.
+func numberOf(name string) uint64 {
+	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '_')+1:], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// number makes the index by number: of equal ones the first by name counts.
+func (t *Table) number() {
+	for _, k := range t.Kernels() {
+		if _, taken := t.byNumber[k.Number]; !taken && k.listed {
+			t.byNumber[k.Number] = k
+		}
+	}
+}
+
+// Kernels are all kernels, by name.
+func (t *Table) Kernels() []*Kernel {
+	all := make([]*Kernel, 0, len(t.byName))
+	for _, k := range t.byName {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *Kernel) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Find is the kernel of a name, or nil.
+func (t *Table) Find(name string) *Kernel { return t.byName[name] }
+
+// FindNumber is the kernel of a number, or nil.
+func (t *Table) FindNumber(n uint64) *Kernel { return t.byNumber[n] }
+
+// Global is a global variable.
+func (t *Table) Global(name string) (Variable, bool) {
+	v, ok := t.vars[name]
+	return v, ok
+}

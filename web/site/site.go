@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// page is one page of the site.
+type page struct {
+	Title  string
+	Path   string // of the site, with slashes: "docs/c.html"
+	Source string // of the repository: "docs/c.md"; "" for one that comes from the table
+	Class  string // of the body
+	Body   template.HTML
+	TOC    []heading
+	Nav    []navGroup
+	Site   *site
+
+	also     string    // another name, for the search
+	sections []section // for the search
+}
+
+// Rel is how this page names a file of the site.
+func (p *page) Rel(to string) string { return relative(p.Path, to) }
+
+// Current says how a page of the list stands to this one: it is "page", or the list that this one is in ("true"), or
+// "".
+func (p *page) Current(listed string) string {
+	switch {
+	case listed == p.Path:
+		return "page"
+	case path.Base(listed) == "index.html" && path.Dir(listed) != "." && path.Dir(listed) == path.Dir(p.Path):
+		return "true"
+	}
+	return ""
+}
+
+// heading is an entry of a page's table of contents.
+type heading struct {
+	Level    int
+	ID, Text string
+}
+
+// site is what is being built.
+type site struct {
+	root     string
+	table    *table.Table
+	files    map[string][]byte // by path in the site
+	count    int               // of pages
+	pages    map[string]*page  // by path in the site
+	markdown map[string]string // path in the site, by path in the repository
+	pending  []string          // files and directories of the repository that were linked and have no page yet
+	external map[string][]string
+	examples map[string][]example // by function
+	names    map[string]string    // path in the site, by what of the API it is about
+	mentions map[string][]*page   // documents, by the path of a page of the API that they link to
+	errs     []error
+	template *template.Template
+	Nav      []navGroup
+	Version  string
+}
+
+// documents are the pages of the repository, in the order in which the search prefers them.
+var documents = []string{
+	"README.md", "docs/*.md", "docs/record/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "RATIONALE.md", "SECURITY.md",
+	"SUPPORT.md", "spec/*.md", "python/README.md", "web/*/README.md",
+}
+
+// build makes all files of the site.
+func build(root string, t *table.Table) (*site, error) {
+	s := &site{
+		root: root, table: t, files: map[string][]byte{}, pages: map[string]*page{}, markdown: map[string]string{},
+		external: map[string][]string{}, examples: map[string][]example{},
+		names: names(t), mentions: map[string][]*page{},
+	}
+	if version, err := os.ReadFile(filepath.Join(root, "VERSION")); err == nil {
+		s.Version = strings.TrimSpace(string(version))
+	}
+	var err error
+	if s.template, err = template.ParseFS(assets, "assets/*.tmpl"); err != nil {
+		return nil, err
+	}
+	var sources []string
+	for _, pattern := range documents {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return nil, err
+			}
+			sources = append(sources, filepath.ToSlash(rel))
+		}
+	}
+	for _, source := range sources {
+		s.markdown[source] = htmlPath(source)
+	}
+	s.findExamples()
+	for _, source := range sources {
+		s.document(source)
+	}
+	s.navigation()
+	s.reference()
+	s.sources()
+	s.searchIndex()
+	for _, p := range s.pages {
+		s.render(p)
+	}
+	s.static()
+	s.links()
+	return s, errors.Join(s.errs...)
+}
+
+// htmlPath is where the page of a markdown file is. The README is the site's first page.
+func htmlPath(source string) string {
+	if source == "README.md" {
+		return "index.html"
+	}
+	return strings.TrimSuffix(source, ".md") + ".html"
+}
+
+// relative is how a file of the site names another one.
+func relative(from, to string) string {
+	up, rest := "", path.Dir(from)
+	for rest != "." && !strings.HasPrefix(to, rest+"/") {
+		up += "../"
+		rest = path.Dir(rest)
+	}
+	if rest != "." {
+		to = strings.TrimPrefix(to, rest+"/")
+	}
+	return up + to
+}
+
+func (s *site) errorf(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+}
+
+func (s *site) add(p *page) {
+	if s.pages[p.Path] != nil {
+		s.errorf("%s: two pages have this name", p.Path)
+	}
+	p.Site = s
+	s.pages[p.Path] = p
+}
+
+func (s *site) render(p *page) {
+	p.Nav = s.Nav
+	var b bytes.Buffer
+	if err := s.template.ExecuteTemplate(&b, "page.tmpl", p); err != nil {
+		s.errorf("%s: %w", p.Path, err)
+		return
+	}
+	s.files[p.Path] = b.Bytes()
+	s.count++
+}
+
+// static adds the files that all pages use.
+func (s *site) static() {
+	css, err := assets.ReadFile("assets/site.css")
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return
+	}
+	colours, err := codeColours()
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return
+	}
+	s.files["site.css"] = append(css, colours...)
+	for _, name := range []string{"site.js", "theme.js"} {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			s.errs = append(s.errs, err)
+		}
+		s.files[name] = text
+	}
+	for _, name := range []string{"LICENSE", "NOTICE"} {
+		if text, err := os.ReadFile(filepath.Join(s.root, name)); err == nil {
+			s.files[name+".txt"] = text
+		}
+	}
+}
+
+// links lists the links that leave the site.
+func (s *site) links() {
+	var b strings.Builder
+	for _, url := range slices.Sorted(maps.Keys(s.external)) {
+		from := s.external[url]
+		slices.Sort(from)
+		fmt.Fprintf(&b, "%s\t%s\n", url, strings.Join(slices.Compact(from), " "))
+	}
+	s.files["links.txt"] = []byte(b.String())
+}
