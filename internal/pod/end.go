@@ -11,12 +11,8 @@ import (
 // end is this process's end of a link. It is the engine's.
 type end struct {
 	e            *engine
-	number       uint64
-	ep           *ucx.Endpoint
 	mine, theirs token
 	failed       func(error)
-	why          error // it has failed
-	closed       bool  // and its endpoint was closed
 
 	waiting  []*transfer // of which not all requests are sent
 	turn     int         // which of them is next
@@ -101,7 +97,7 @@ func (s *slot) send(h *header, data uintptr, n uint64) {
 	h.token = s.end.theirs
 	h.put(&s.header)
 	s.waits |= waitSent
-	done, err := s.end.ep.Send(s.header[:], data, n, s.index)
+	done, err := s.e.w.Send(s.header[:], data, n, s.index)
 	switch {
 	case err != nil:
 		s.ended(waitSent, err)
@@ -148,8 +144,8 @@ func (s *slot) ended(what uint8, err error) {
 			t.stop()
 		}
 		t.settle()
-	} else if failure != nil && x.why == nil {
-		x.fail(failure) // an answer that cannot be sent
+	} else if failure != nil {
+		x.e.fail(failure) // an answer that cannot be sent
 	}
 	x.pump()
 	x.rest()
@@ -177,16 +173,16 @@ func (t *transfer) settle() {
 		return
 	}
 	err := t.err
-	if err != nil && t.end.why != nil {
-		err = t.end.why
+	if err != nil && t.end.e.why != nil {
+		err = t.end.e.why
 	}
 	done(err)
 }
 
 // begin takes a copy.
 func (x *end) begin(t *transfer) {
-	if x.why != nil {
-		t.err, t.next = x.why, len(t.segs)
+	if why := x.e.why; why != nil {
+		t.err, t.next = why, len(t.segs)
 	}
 	if t.next == len(t.segs) {
 		t.settle()
@@ -201,7 +197,6 @@ func (x *end) begin(t *transfer) {
 func (x *end) work() {
 	if !x.isBusy {
 		x.isBusy, x.progress = true, time.Now() // the engine may have slept for long
-		x.e.busy++
 	}
 }
 
@@ -213,29 +208,11 @@ func (x *end) moved() {
 }
 
 // rest notes that it has nothing to do any more, if that is so.
-func (x *end) rest() {
-	if len(x.waiting)+x.requests+x.answers > 0 {
-		return
-	}
-	if x.isBusy {
-		x.isBusy = false
-		x.e.busy--
-	}
-	if x.why != nil && x.closed {
-		delete(x.e.ends, x.number)
-	}
-}
-
-// bury closes the endpoint of an end that has failed: UCX ends what it has of it, here or in Progress.
-func (x *end) bury() {
-	x.closed = true
-	x.ep.Close()
-	x.rest()
-}
+func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers > 0 }
 
 // pump sends requests as far as there is room, of the copies in turn.
 func (x *end) pump() {
-	for x.why == nil && len(x.waiting) > 0 && x.requests < window {
+	for x.e.why == nil && len(x.waiting) > 0 && x.requests < window {
 		x.turn++
 		t := x.waiting[x.turn%len(x.waiting)]
 		x.request(t)
@@ -328,7 +305,7 @@ func (x *end) answer(h *header, m *ucx.Message) {
 		return
 	}
 	if s.of.write {
-		x.fail(errAnswer)
+		x.e.fail(errAnswer)
 		return
 	}
 	s.ended(waitAnswer, s.scatter(m.Data))
@@ -364,13 +341,8 @@ func statusError(status uint8) error {
 	return errAnswer
 }
 
-// fail ends the link: requests in flight end with an error, and nothing more is taken.
+// fail ends what the link has to do. Messages that UCX has not sent keep their slots until it gives them up.
 func (x *end) fail(err error) {
-	if x.why != nil {
-		return
-	}
-	x.why = err
-	delete(x.e.tokens, x.mine)
 	x.failed(err)
 	for _, e := range x.shares {
 		e.release()
@@ -382,11 +354,7 @@ func (x *end) fail(err error) {
 		t.stop()
 		t.settle()
 	}
-	x.e.dead = append(x.e.dead, x) // UCX may be calling us: its endpoint is closed afterwards
 	for _, s := range x.e.slots {
-		if s.end == x && s.waits&waitAnswer != 0 {
-			s.ended(waitAnswer, err)
-		}
+		s.ended(s.waits&waitAnswer, err)
 	}
-	x.rest()
 }

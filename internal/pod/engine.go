@@ -1,12 +1,12 @@
 package pod
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,7 +32,11 @@ const (
 	spin      = 100 * time.Microsecond // of looking for work before the engine sleeps
 )
 
-// engine sends and receives. One goroutine runs it; everything but the fields that say otherwise is that goroutine's.
+// engine is the UCX side of one link: it sends and receives, until the link fails or is closed. One goroutine runs
+// it; everything but the fields that say otherwise is that goroutine's.
+//
+// Each link has an engine, and with it a UCX worker, of its own, because a worker cannot go on without one of its
+// endpoints: RATIONALE.md.
 type engine struct {
 	w       *ucx.Worker
 	file    *os.File        // immutable; readable when there is work
@@ -40,31 +44,25 @@ type engine struct {
 	timeout time.Duration   // immutable
 	over    chan struct{}   // immutable; closed when the engine has ended
 
-	asleep atomic.Bool // a post has to wake the engine
-
 	mu      sync.Mutex
 	inbox   []func()    // guarded by mu; to be called by the engine
 	arrived []*transfer // guarded by mu; copies to begin
-	closed  bool        // guarded by mu; nothing is taken any more
+	asleep  bool        // guarded by mu; a post has to wake the engine
+	closed  error       // guarded by mu; nothing is taken any more, and why
 
-	doing   []func()    // what was inbox
-	begun   []*transfer // what was arrived
-	stop    bool
-	ends    map[uint64]*end // by number
-	tokens  map[token]*end  // by what messages to them begin with
-	lastEnd uint64
-	slots   []*slot
-	free    []*slot
-	dead    []*end // that have failed, and whose endpoints are not closed
-	busy    int    // ends with something in flight or waiting
-	now     time.Time
+	doing []func()    // what was inbox
+	begun []*transfer // what was arrived
+	why   error       // the engine ends
+	end   *end        // nil before connect
+	slots []*slot
+	free  []*slot
+	now   time.Time
 }
 
-// newEngine starts an engine.
-func newEngine(options []ucx.Option, timeout time.Duration) (*engine, error) {
-	e := &engine{timeout: timeout, over: make(chan struct{}), ends: map[uint64]*end{}, tokens: map[token]*end{},
-		now: time.Now()}
-	w, err := ucx.New(e, options)
+// newEngine makes an engine, which is to be run.
+func newEngine(c *ucx.Context, timeout time.Duration) (*engine, error) {
+	e := &engine{timeout: timeout, over: make(chan struct{}), now: time.Now()}
+	w, err := c.NewWorker(e)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +71,6 @@ func newEngine(options []ucx.Option, timeout time.Duration) (*engine, error) {
 		w.Close()
 		return nil, err
 	}
-	go e.run()
 	return e, nil
 }
 
@@ -103,15 +100,13 @@ func (e *engine) openFile() error {
 // post has f called by the engine; false if it has ended.
 func (e *engine) post(f func()) bool {
 	e.mu.Lock()
-	ok := !e.closed
-	if ok {
-		e.inbox = append(e.inbox, f)
+	defer e.mu.Unlock()
+	if e.closed != nil {
+		return false
 	}
-	e.mu.Unlock()
-	if ok {
-		e.wake()
-	}
-	return ok
+	e.inbox = append(e.inbox, f)
+	e.wake()
+	return true
 }
 
 // call is post, and waits until f was called.
@@ -127,28 +122,28 @@ func (e *engine) call(f func()) bool {
 // start begins a copy.
 func (e *engine) start(t *transfer) {
 	e.mu.Lock()
-	ok := !e.closed
-	if ok {
+	closed := e.closed
+	if closed == nil {
 		e.arrived = append(e.arrived, t)
+		e.wake()
 	}
 	e.mu.Unlock()
-	if !ok {
-		t.end = nil
-		t.done(ErrClosed)
-		return
+	if closed != nil {
+		t.done(closed)
 	}
-	e.wake()
 }
 
+// wake is called with mu held, under which the worker is open as long as closed is nil.
 func (e *engine) wake() {
-	if e.asleep.CompareAndSwap(true, false) {
+	if e.asleep {
+		e.asleep = false
 		e.w.Signal()
 	}
 }
 
-// close ends the engine: links fail, and copies in flight with them. It waits.
-func (e *engine) close() {
-	e.post(func() { e.stop = true })
+// close ends the engine, and copies in flight with it. It waits.
+func (e *engine) close(why error) {
+	e.post(func() { e.fail(why) })
 	<-e.over
 }
 
@@ -156,29 +151,20 @@ func (e *engine) close() {
 func (e *engine) run() {
 	defer close(e.over)
 	last := time.Now()
-	for {
+	for e.why == nil {
 		e.now = time.Now()
 		did := e.take()
 		for range 64 {
-			if !e.w.Progress() {
+			if e.why != nil || !e.w.Progress() {
 				break
 			}
 			did = true
 		}
-		for len(e.dead) > 0 {
-			x := e.dead[0]
-			e.dead = e.dead[1:]
-			x.bury()
-			did = true
-		}
-		e.now = time.Now()
-		if e.stop && e.ended() {
-			break
-		}
 		if did {
-			last = e.now
+			last = time.Now()
 			continue
 		}
+		e.now = time.Now()
 		next := e.expire()
 		if e.now.Sub(last) < spin {
 			runtime.Gosched()
@@ -187,25 +173,26 @@ func (e *engine) run() {
 		e.sleep(next)
 		last = time.Now()
 	}
+	e.mu.Lock()
+	e.closed = e.why
+	e.mu.Unlock()
+	e.take()       // what was posted before
 	e.file.Close() //nolint:errcheck // nothing was written
 	e.w.Close()
+	for _, s := range e.slots { // that UCX has said nothing about
+		s.ended(s.waits, e.why)
+	}
 }
 
-// ended closes what is left, and reports whether nothing is.
-func (e *engine) ended() bool {
-	for _, x := range e.ends {
-		x.fail(ErrClosed)
+// fail ends the engine, and requests in flight with it. UCX may be calling: the worker is closed afterwards.
+func (e *engine) fail(err error) {
+	if e.why != nil {
+		return
 	}
-	if len(e.ends) > 0 {
-		return false
+	e.why = err
+	if e.end != nil {
+		e.end.fail(err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.inbox)+len(e.arrived) > 0 {
-		return false
-	}
-	e.closed = true
-	return true
 }
 
 // take does what others have posted, and reports whether there was something.
@@ -225,37 +212,31 @@ func (e *engine) take() bool {
 	return len(e.doing)+len(e.begun) > 0
 }
 
-// expire fails ends that have made no progress for too long, and returns when to look again; 0 if nothing is in flight.
+// expire fails a link that has made no progress for too long, and returns when to look again; 0 if nothing is in
+// flight.
 func (e *engine) expire() (next time.Time) {
-	if e.busy == 0 {
+	x := e.end
+	if x == nil || !x.isBusy {
 		return next
 	}
-	for _, x := range e.ends {
-		if !x.isBusy {
-			continue
-		}
-		at := x.progress.Add(e.timeout)
-		if !e.now.Before(at) {
-			x.fail(fmt.Errorf("%w for %v", ErrTimeout, e.timeout))
-			at = e.now.Add(e.timeout)
-		}
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
+	next = x.progress.Add(e.timeout)
+	if !e.now.Before(next) {
+		e.fail(fmt.Errorf("%w for %v", ErrTimeout, e.timeout))
+		return e.now // at once
 	}
 	return next
 }
 
 // sleep waits until there is something to do, or until a time, if it is not 0.
 func (e *engine) sleep(until time.Time) {
-	e.asleep.Store(true)
-	defer e.asleep.Store(false)
 	e.mu.Lock()
-	more := len(e.inbox)+len(e.arrived) > 0
+	e.asleep = len(e.inbox)+len(e.arrived) == 0
+	sleep := e.asleep
 	e.mu.Unlock()
-	if more {
+	if !sleep {
 		return
 	}
+	defer e.woken()
 	e.file.SetReadDeadline(until) //nolint:errcheck // it did when the engine was made
 	asked := false
 	e.raw.Read(func(fd uintptr) bool { //nolint:errcheck // a time that is up is no error
@@ -268,47 +249,43 @@ func (e *engine) sleep(until time.Time) {
 	})
 }
 
+func (e *engine) woken() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asleep = false
+}
+
 func readable(fd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err != nil || n > 0
 }
 
 // connect makes the engine's end of a link: messages to it begin with mine, those to the other side with theirs.
-// failed is called by the engine, once, when the end has failed or was closed, and must not wait.
-func (e *engine) connect(worker []byte, mine, theirs token, failed func(error)) (x *end, err error) {
-	ok := e.call(func() {
-		e.lastEnd++
-		x = &end{e: e, number: e.lastEnd, mine: mine, theirs: theirs, failed: failed, shares: map[uint64]*Export{}}
-		if x.ep, err = e.w.Connect(worker, x.number); err != nil {
+// failed is called by the engine, once, when the link has failed or was closed, and must not wait.
+func (e *engine) connect(worker []byte, mine, theirs token, failed func(error)) error {
+	var err error
+	if !e.call(func() {
+		if err = e.why; err != nil {
 			return
 		}
-		e.ends[x.number], e.tokens[mine] = x, x
-	})
-	if !ok {
-		return nil, ErrClosed
+		if err = e.w.Connect(worker); err == nil {
+			e.end = &end{e: e, mine: mine, theirs: theirs, failed: failed, shares: map[uint64]*Export{}}
+		}
+	}) {
+		return ErrClosed
 	}
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
+	return err
 }
 
 // Failed implements ucx.Handler.
-func (e *engine) Failed(id uint64, err error) {
-	if x := e.ends[id]; x != nil {
-		x.fail(fmt.Errorf("%w: %w", ErrGone, err))
-	}
-}
+func (e *engine) Failed(err error) { e.fail(fmt.Errorf("%w: %w", ErrGone, err)) }
 
 // Message implements ucx.Handler.
 func (e *engine) Message(m *ucx.Message) {
 	h, ok := getHeader(m.Header)
-	if !ok {
-		return
-	}
-	x := e.tokens[h.token]
-	if x == nil {
-		return // of a link that has ended, or of somebody who does not know a token
+	x := e.end
+	if !ok || x == nil || e.why != nil || subtle.ConstantTimeCompare(h.token[:], x.mine[:]) == 0 {
+		return // somebody does not know the token, or the link has ended
 	}
 	x.moved()
 	switch h.kind {

@@ -117,8 +117,7 @@ func (x *Export) admit(pid int32) string {
 
 // listen starts to take links, once. Nothing listens before something is exported.
 func (n *Node) listen() error {
-	e, err := n.start()
-	if err != nil {
+	if err := n.open(); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -145,7 +144,7 @@ func (n *Node) listen() error {
 			continue
 		}
 		n.listener, n.port = l, portOf(l)
-		n.serving.Go(func() { n.accept(l, e) })
+		n.serving.Go(func() { n.accept(l) })
 		return nil
 	}
 	return fmt.Errorf("pod: server %d cannot listen at %s: %w", me.ID, me.Address, failed)

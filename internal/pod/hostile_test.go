@@ -44,7 +44,7 @@ func TestQuiet(t *testing.T) {
 	n := node(t, podFile(t, 2, ""), 0)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.listener != nil || n.engine != nil {
+	if n.listener != nil || n.ucx != nil {
 		t.Error("a node that exports and imports nothing listens")
 	}
 }
@@ -173,7 +173,6 @@ func TestReplay(t *testing.T) {
 type insider struct {
 	w    *ucx.Worker
 	conn *tls.Conn
-	ep   *ucx.Endpoint
 	to   token // what the owner's messages begin with
 	back []header
 	data []byte
@@ -185,8 +184,8 @@ func (i *insider) Message(m *ucx.Message) {
 		i.data = append(i.data, m.Data...)
 	}
 }
-func (i *insider) Sent(uint64, error)   {}
-func (i *insider) Failed(uint64, error) {}
+func (i *insider) Sent(uint64, error) {}
+func (i *insider) Failed(error)       {}
 
 // proves is a TLS connection to an owner, of somebody who has the key.
 func proves(t *testing.T, owner *Node) *tls.Conn {
@@ -207,8 +206,12 @@ func proves(t *testing.T, owner *Node) *tls.Conn {
 func sneak(t *testing.T, owner *Node) *insider {
 	t.Helper()
 	i := &insider{conn: proves(t, owner)}
-	var err error
-	if i.w, err = ucx.New(i, []ucx.Option{{Name: "NET_DEVICES", Value: "lo"}}); err != nil {
+	c, err := ucx.Open([]ucx.Option{{Name: "NET_DEVICES", Value: "lo"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if i.w, err = c.NewWorker(i); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.w.Close)
@@ -223,10 +226,9 @@ func sneak(t *testing.T, owner *Node) *insider {
 		t.Fatal(err)
 	}
 	i.to = token(a.Token)
-	if i.ep, err = i.w.Connect(a.Worker, 1); err != nil {
+	if err = i.w.Connect(a.Worker); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(i.ep.Close)
 	return i
 }
 
@@ -251,7 +253,7 @@ func (i *insider) asks(t *testing.T, h header, data []byte, share uint64) *heade
 		h.token = i.to
 		var b [headerSize]byte
 		h.put(&b)
-		if _, err := i.ep.Send(b[:], addressOf(append(data, 0)), uint64(len(data)), 1); err != nil {
+		if _, err := i.w.Send(b[:], addressOf(append(data, 0)), uint64(len(data)), 1); err != nil {
 			t.Fatal(err)
 		}
 		sent = append(sent, b[:], data) // kept for UCX
@@ -341,7 +343,7 @@ func TestInsider(t *testing.T) {
 	}
 	for _, h := range [][]byte{nil, {1}, make([]byte, headerSize-1), make([]byte, headerSize),
 		make([]byte, headerSize+1)} {
-		if _, err := i.ep.Send(append(h, 0)[:len(h)], 0, 0, 1); err != nil {
+		if _, err := i.w.Send(append(h, 0)[:len(h)], 0, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -367,7 +369,7 @@ func TestGreedy(t *testing.T) {
 		h.put(&b64)
 		one := bytes.Clone(b64[:])
 		sent = append(sent, one)
-		if _, err := i.ep.Send(one, 0, 0, 1); err != nil {
+		if _, err := i.w.Send(one, 0, 0, 1); err != nil {
 			break
 		}
 	}

@@ -16,7 +16,7 @@ type link struct {
 	n     *Node    // immutable
 	to    place    // immutable
 	conn  net.Conn // immutable
-	end   *end     // immutable
+	e     *engine  // immutable
 	users int      // guarded by Node.mu
 
 	mu     sync.Mutex // held over a request and its response
@@ -46,15 +46,15 @@ func (n *Node) Import(h Handle) (*Remote, error) {
 	if h.Pod != n.config.Pod {
 		return nil, fmt.Errorf("%w: it is a handle of pod %d, this is pod %d", ErrUnknown, h.Pod, n.config.Pod)
 	}
-	l, share, about, err := n.open(h)
+	l, share, about, err := n.openAt(h)
 	if err != nil {
 		return nil, err
 	}
 	return &Remote{n: n, handle: h, About: about, link: l, share: share}, nil
 }
 
-// open opens memory on a link to its process, which it makes if there is none.
-func (n *Node) open(h Handle) (l *link, share uint64, about About, err error) {
+// openAt opens memory on a link to its process, which it makes if there is none.
+func (n *Node) openAt(h Handle) (l *link, share uint64, about About, err error) {
 	l, err = n.linkTo(place{h.Server, h.Port})
 	if err != nil {
 		return nil, 0, about, err
@@ -76,10 +76,6 @@ func (n *Node) open(h Handle) (l *link, share uint64, about About, err error) {
 
 // linkTo is the link to a process, with one user more.
 func (n *Node) linkTo(to place) (*link, error) {
-	e, err := n.start()
-	if err != nil {
-		return nil, err
-	}
 	n.mu.Lock()
 	if l := n.links[to]; l != nil && l.alive() {
 		l.users++
@@ -87,7 +83,7 @@ func (n *Node) linkTo(to place) (*link, error) {
 		return l, nil
 	}
 	n.mu.Unlock()
-	l, err := n.dial(to, e)
+	l, err := n.dial(to)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +113,7 @@ func (n *Node) drop(l *link) {
 }
 
 // dial makes a link.
-func (n *Node) dial(to place, e *engine) (*link, error) {
+func (n *Node) dial(to place) (*link, error) {
 	server, ok := n.config.server(int(to.server))
 	if !ok {
 		return nil, fmt.Errorf("%w: the pod has no server %d", ErrUnknown, to.server)
@@ -131,8 +127,11 @@ func (n *Node) dial(to place, e *engine) (*link, error) {
 	l := &link{n: n, to: to, failed: make(chan struct{}), responses: make(chan response, 1)}
 	c := tls.Client(raw, n.tls)
 	l.conn = c
-	if err := l.greet(raw, c, e, limit); err != nil {
+	if err := l.greet(raw, c, limit); err != nil {
 		c.Close() //nolint:errcheck // it is of no use
+		if l.e != nil {
+			l.e.close(ErrClosed)
+		}
 		switch {
 		case errors.Is(err, errKey):
 			return nil, fmt.Errorf("%w: server %d has another key", ErrGone, to.server)
@@ -145,14 +144,17 @@ func (n *Node) dial(to place, e *engine) (*link, error) {
 }
 
 // greet proves the key and exchanges the addresses of the workers.
-func (l *link) greet(raw net.Conn, c *tls.Conn, e *engine, limit time.Duration) error {
+func (l *link) greet(raw net.Conn, c *tls.Conn, limit time.Duration) (err error) {
 	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
 	if err := c.HandshakeContext(l.n.ctx); err != nil {
 		return err
 	}
+	if l.e, err = l.n.newEngine(); err != nil {
+		return err
+	}
 	mine := newToken()
 	hello := request{Do: doHello, Protocol: protocol, Server: l.n.config.Me().ID, Pid: int(l.n.pid),
-		Worker: e.w.Address(), Token: mine[:]}
+		Worker: l.e.w.Address(), Token: mine[:]}
 	if err := writeFrame(c, limit, hello); err != nil {
 		return err
 	}
@@ -165,8 +167,7 @@ func (l *link) greet(raw net.Conn, c *tls.Conn, e *engine, limit time.Duration) 
 	}
 	raw.SetDeadline(time.Time{}) //nolint:errcheck // a connection that is closed fails below
 	keepAlive(raw, limit)
-	var err error
-	l.end, err = e.connect(a.Worker, mine, token(a.Token), func(err error) {
+	err = l.e.connect(a.Worker, mine, token(a.Token), func(err error) {
 		l.once.Do(func() { l.why = err; close(l.failed) })
 		go c.Close()
 	})
@@ -193,7 +194,7 @@ func (l *link) alive() bool {
 
 // fail ends the link.
 func (l *link) fail(err error) {
-	l.end.e.post(func() { l.end.fail(err) })
+	l.e.post(func() { l.e.fail(err) })
 	l.conn.Close() //nolint:errcheck // nothing more is wanted
 }
 
@@ -271,8 +272,8 @@ func (r *Remote) begin(t *transfer) bool {
 	ok := !r.closed && l.alive()
 	r.mu.Unlock()
 	if ok {
-		t.end, t.share = l.end, share
-		l.end.e.start(t)
+		t.end, t.share = l.e.end, share
+		l.e.start(t)
 	}
 	return ok
 }
@@ -290,7 +291,7 @@ func (r *Remote) reopen() error {
 	case old.alive():
 		return nil
 	}
-	l, share, about, err := r.n.open(r.handle)
+	l, share, about, err := r.n.openAt(r.handle)
 	if err != nil {
 		return err
 	}

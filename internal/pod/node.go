@@ -29,7 +29,7 @@ type Node struct {
 	cancel  context.CancelFunc
 
 	mu       sync.Mutex
-	engine   *engine              // guarded by mu; nil before the first use
+	ucx      *ucx.Context         // guarded by mu; nil before the first use
 	listener net.Listener         // guarded by mu; nil before the first export
 	port     uint16               // guarded by mu; of the listener
 	exports  map[[24]byte]*Export // guarded by mu; by secret
@@ -59,25 +59,47 @@ func New(c *Config) (*Node, error) {
 // Config is what the pod is like.
 func (n *Node) Config() *Config { return n.config }
 
-// start makes the engine, once.
-func (n *Node) start() (*engine, error) {
+// open opens UCX, once.
+func (n *Node) open() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.openLocked()
+}
+
+func (n *Node) openLocked() error {
 	if n.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	if n.engine != nil {
-		return n.engine, nil
+	if n.ucx != nil {
+		return nil
 	}
 	options, err := n.config.options()
 	if err != nil {
+		return err
+	}
+	n.ucx, err = ucx.Open(options)
+	return err
+}
+
+// newEngine starts an engine, for a link. It ends when the link fails, or by its close.
+func (n *Node) newEngine() (*engine, error) {
+	n.mu.Lock()
+	if err := n.openLocked(); err != nil {
+		n.mu.Unlock()
 		return nil, err
 	}
-	e, err := newEngine(options, n.config.Timeout)
+	c := n.ucx
+	n.serving.Add(1) // c stays open
+	n.mu.Unlock()
+	e, err := newEngine(c, n.config.Timeout)
 	if err != nil {
+		n.serving.Done()
 		return nil, err
 	}
-	n.engine = e
+	go func() {
+		defer n.serving.Done()
+		e.run()
+	}()
 	return e, nil
 }
 
@@ -113,14 +135,13 @@ func (n *Node) Close() {
 	for _, l := range n.links {
 		l.conn.Close() //nolint:errcheck // likewise
 	}
-	e := n.engine
 	n.mu.Unlock()
-	if e != nil {
-		e.close()
-	}
 	n.serving.Wait()
 	n.mu.Lock()
 	left := maps.Clone(n.exports)
+	if n.ucx != nil {
+		n.ucx.Close()
+	}
 	n.mu.Unlock()
 	for _, x := range left {
 		x.Withdraw()
@@ -142,7 +163,7 @@ const (
 )
 
 // accept takes connections until the listener is closed.
-func (n *Node) accept(l net.Listener, e *engine) {
+func (n *Node) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -162,7 +183,7 @@ func (n *Node) accept(l net.Listener, e *engine) {
 		}
 		n.serving.Go(func() {
 			defer n.leave(c)
-			n.guest(c, e)
+			n.guest(c)
 		})
 	}
 }
@@ -200,7 +221,7 @@ func (n *Node) leave(c net.Conn) {
 }
 
 // guest serves one process of another server.
-func (n *Node) guest(raw net.Conn, e *engine) {
+func (n *Node) guest(raw net.Conn) {
 	limit := n.config.Timeout
 	c := tls.Server(raw, n.tls)
 	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
@@ -218,12 +239,16 @@ func (n *Node) guest(raw net.Conn, e *engine) {
 		return
 	}
 	keepAlive(raw, limit)
-	mine := newToken()
-	x, err := e.connect(hello.Worker, mine, token(hello.Token), func(error) { go raw.Close() })
+	e, err := n.newEngine()
 	if err != nil {
 		return
 	}
-	defer e.call(func() { x.fail(fmt.Errorf("%w: its connection has ended", ErrGone)) })
+	defer e.close(fmt.Errorf("%w: its connection has ended", ErrGone))
+	mine := newToken()
+	if e.connect(hello.Worker, mine, token(hello.Token), func(error) { go raw.Close() }) != nil {
+		return
+	}
+	x := e.end
 	if writeFrame(c, limit, response{Pid: int(n.pid), Worker: e.w.Address(), Token: mine[:]}) != nil {
 		return
 	}
@@ -267,7 +292,7 @@ const mostOpened = 1 << 20 // exports that one process has open
 
 // take lets the other side use an export, which was admitted.
 func (x *end) take(share uint64, export *Export) {
-	if x.why != nil {
+	if x.e.why != nil {
 		export.release()
 		return
 	}

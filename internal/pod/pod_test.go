@@ -251,14 +251,14 @@ func TestAfterSleep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, one, end := b.engine, []byte{1}, make(chan error, 1)
-	c := &transfer{end: r.link.end, share: r.share, write: true, segs: []Segment{{addressOf(one), 0, 1}},
+	e, one, end := r.link.e, []byte{1}, make(chan error, 1)
+	c := &transfer{end: e.end, share: r.share, write: true, segs: []Segment{{addressOf(one), 0, 1}},
 		done: func(err error) { end <- err }}
 	e.mu.Lock()
 	e.inbox = append(e.inbox, func() { e.now = e.now.Add(-time.Hour) })
 	e.arrived = append(e.arrived, c)
-	e.mu.Unlock()
 	e.wake()
+	e.mu.Unlock()
 	select {
 	case err := <-end:
 		if err != nil {

@@ -11,7 +11,7 @@ var errGreedy = errors.New("pod: the other side asks for more than it may")
 // serve carries out a request of the other side.
 func (x *end) serve(h *header, m *ucx.Message) {
 	if x.answers >= mostServe {
-		x.fail(errGreedy)
+		x.e.fail(errGreedy)
 		return
 	}
 	s := x.e.newSlot(x)

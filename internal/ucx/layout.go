@@ -10,6 +10,7 @@ const (
 
 const (
 	paramFeatures = 1 << 0 // UCP_PARAM_FIELD_FEATURES
+	paramShared   = 1 << 5 // UCP_PARAM_FIELD_MT_WORKERS_SHARED
 
 	featureWakeup = 1 << 4 // UCP_FEATURE_WAKEUP
 	featureAM     = 1 << 6 // UCP_FEATURE_AM

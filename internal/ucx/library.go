@@ -26,7 +26,7 @@ type functions struct {
 	WorkerProgress, WorkerGetEFD, WorkerArm, WorkerSignal uintptr
 	SetHandler, Send                                      uintptr
 	EPCreate, EPClose                                     uintptr
-	RequestFree, RequestStatus                            uintptr
+	RequestFree                                           uintptr
 	GetVersion                                            uintptr
 	StatusString                                          uintptr
 	sent, message, failed/* functions of ours that C calls */ uintptr
@@ -80,7 +80,6 @@ func load() error {
 		{p, &lib.EPCreate, "ucp_ep_create"},
 		{p, &lib.EPClose, "ucp_ep_close_nbx"},
 		{p, &lib.RequestFree, "ucp_request_free"},
-		{p, &lib.RequestStatus, "ucp_request_check_status"},
 		{p, &lib.GetVersion, "ucp_get_version_string"},
 		{s, &lib.StatusString, "ucs_status_string"},
 	} {

@@ -1,6 +1,7 @@
 package ucx
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -21,17 +22,17 @@ func (o Option) asked() bool {
 // messageID is the number of all our active messages.
 const messageID = 17
 
-// Handler receives what happens. Its methods are called in Progress, and by Close for what has not ended.
+// Handler receives what happens. Its methods are called in Progress and in Close.
 type Handler interface {
 	// Message is called for each message. Nothing of it may be used after the call.
 	Message(m *Message)
 
 	// Sent reports that a message was sent, or not, which had not been when Send returned. Its memory is not used any
-	// more.
+	// more. What was not reported before Close returned never is.
 	Sent(id uint64, err error)
 
-	// Failed reports, once, that an endpoint can no longer be used. It is to be closed.
-	Failed(id uint64, err error)
+	// Failed reports that the endpoint can no longer be used. The worker is to be closed.
+	Failed(err error)
 }
 
 // Message is one that has come.
@@ -39,16 +40,22 @@ type Message struct {
 	Header, Data []byte
 }
 
-// Worker sends and receives.
+// Context is what workers have in common. Any goroutine may use it.
+type Context struct {
+	context uintptr // immutable
+}
+
+// Worker sends and receives, on one connection. It has one endpoint in its life: with UCX over TCP a worker that goes
+// on after one of its endpoints was closed may crash (see RATIONALE.md), so the two are closed together.
 type Worker struct {
-	context, worker uintptr
-	handler         Handler
-	number          uint64
-	maxHeader       uint64
-	c               *scratch
-	address         []byte
-	closing         map[uintptr]bool // requests of endpoints that are being closed
-	message         Message
+	worker    uintptr
+	ep        uintptr // 0 before Connect
+	handler   Handler
+	number    uint64
+	maxHeader uint64
+	c         *scratch
+	address   []byte
+	message   Message
 }
 
 // scratch is what C reads and writes during a call. It is on the heap, where nothing moves.
@@ -63,16 +70,11 @@ type scratch struct {
 	fd      int32
 }
 
-// Endpoint is the way to one other worker.
-type Endpoint struct {
-	w  *Worker
-	ep uintptr
-}
-
-// Functions that C calls get a number, not a pointer: the worker in the upper 16 bits, an operation or endpoint below.
+// Functions that C calls get a number, not a pointer: the worker in the upper 16 bits, a message below.
 const (
-	idBits = 48
-	idMask = 1<<idBits - 1
+	idBits     = 48
+	idMask     = 1<<idBits - 1
+	mostNumber = 1<<16 - 1
 )
 
 var (
@@ -87,42 +89,69 @@ func workerOf(id uintptr) *Worker {
 	return workers[uint64(id)>>idBits]
 }
 
-// New makes a worker.
-func New(h Handler, options []Option) (*Worker, error) {
+var errMany = errors.New("ucx: too many workers")
+
+// register gives w a number that no other worker has.
+func (w *Worker) register() error {
+	workersMu.Lock()
+	defer workersMu.Unlock()
+	if len(workers) >= mostNumber {
+		return errMany
+	}
+	for {
+		lastNum = lastNum%mostNumber + 1
+		if workers[lastNum] == nil {
+			break
+		}
+	}
+	w.number = lastNum
+	workers[w.number] = w
+	return nil
+}
+
+// Open makes a context.
+func Open(options []Option) (*Context, error) {
 	if err := Load(); err != nil {
 		return nil, err
 	}
-	w := &Worker{handler: h, c: new(scratch), closing: map[uintptr]bool{}}
-	if err := w.open(options); err != nil {
-		w.destroy()
+	s := new(scratch)
+	if err := check("ucp_config_read", call(lib.ConfigRead, 0, 0, addr(&s.out))); err != nil {
 		return nil, err
 	}
-	return w, nil
-}
-
-func (w *Worker) open(options []Option) error {
-	if err := check("ucp_config_read", call(lib.ConfigRead, 0, 0, addr(&w.c.out))); err != nil {
-		return err
-	}
-	config := w.c.out[0]
+	config := s.out[0]
 	defer dl.Call(lib.ConfigRelease, config)
 	for _, o := range options {
 		if o.asked() {
 			continue
 		}
 		if err := check("ucp_config_modify "+o.Name, callText(lib.ConfigModify, o.Name, o.Value, config)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	w.c.params = params{mask: paramFeatures, features: featureAM | featureWakeup}
-	if err := check("ucp_init", call(lib.Init, apiMajor, apiMinor, addr(&w.c.params), config,
-		addr(&w.c.out))); err != nil {
-		return err
+	s.params = params{mask: paramFeatures | paramShared, features: featureAM | featureWakeup, mtWorkersShared: 1}
+	if err := check("ucp_init", call(lib.Init, apiMajor, apiMinor, addr(&s.params), config, addr(&s.out))); err != nil {
+		return nil, err
 	}
-	w.context = w.c.out[0]
+	return &Context{s.out[0]}, nil
+}
+
+// Close ends the context. Its workers are closed before.
+func (c *Context) Close() { dl.Call(lib.Cleanup, c.context) }
+
+// NewWorker makes a worker.
+func (c *Context) NewWorker(h Handler) (*Worker, error) {
+	w := &Worker{handler: h, c: new(scratch)}
+	if err := w.open(c); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Worker) open(c *Context) error {
 	w.c.worker = workerParams{mask: workerThreadMode | workerEvents, threadMode: threadSerialized,
 		events: wakeupRX | wakeupTX}
-	if err := check("ucp_worker_create", call(lib.WorkerCreate, w.context, addr(&w.c.worker),
+	if err := check("ucp_worker_create", call(lib.WorkerCreate, c.context, addr(&w.c.worker),
 		addr(&w.c.out))); err != nil {
 		return err
 	}
@@ -138,12 +167,9 @@ func (w *Worker) open(options []Option) error {
 	}
 	w.address = append([]byte(nil), view(w.c.out[0], uint64(w.c.out[1]))...)
 	dl.Call(lib.WorkerReleaseAddress, w.worker, w.c.out[0])
-
-	workersMu.Lock()
-	lastNum++
-	w.number = lastNum
-	workers[w.number] = w
-	workersMu.Unlock()
+	if err := w.register(); err != nil {
+		return err
+	}
 	w.c.handler = handlerParam{mask: handlerID | handlerFlag | handlerCB | handlerArg, id: messageID, flags: wholeMsg,
 		cb: lib.message, arg: w.id(0)}
 	return check("ucp_worker_set_am_recv_handler", call(lib.SetHandler, w.worker, addr(&w.c.handler)))
@@ -165,16 +191,7 @@ func (w *Worker) FD() (int, error) {
 }
 
 // Progress does what there is to do, and reports whether there was something.
-func (w *Worker) Progress() bool {
-	did := dl.CallInt(lib.WorkerProgress, w.worker) != 0
-	for r := range w.closing {
-		if call(lib.RequestStatus, r) != statusInProgress {
-			delete(w.closing, r)
-			dl.Call(lib.RequestFree, r)
-		}
-	}
-	return did
-}
+func (w *Worker) Progress() bool { return dl.CallInt(lib.WorkerProgress, w.worker) != 0 }
 
 // Arm prepares to sleep; false if there is something to do.
 func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
@@ -182,50 +199,39 @@ func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
 // Signal makes FD readable. Any goroutine may call it while the worker is open.
 func (w *Worker) Signal() { dl.CallInt(lib.WorkerSignal, w.worker) }
 
-// Connect makes an endpoint. It does not wait: whether the other side is there shows when something is sent. The id
-// is what Failed is called with.
-func (w *Worker) Connect(address []byte, id uint64) (*Endpoint, error) {
+var errTwice = errors.New("ucx: a worker connects once")
+
+// Connect makes the worker's endpoint. It does not wait: whether the other side is there shows when something is sent.
+func (w *Worker) Connect(address []byte) error {
+	if w.ep != 0 {
+		return errTwice
+	}
 	own := append([]byte(nil), address...)
 	w.c.ep = epParams{
 		mask: epRemoteAddress | epErrMode | epErrHandler, address: addr(unsafe.SliceData(own)), errMode: errModePeer,
-		errHandler: lib.failed, errArg: w.id(id),
+		errHandler: lib.failed, errArg: w.id(0),
 	}
 	err := check("ucp_ep_create", call(lib.EPCreate, w.worker, addr(&w.c.ep), addr(&w.c.out)))
 	runtime.KeepAlive(own)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		w.ep = w.c.out[0]
 	}
-	return &Endpoint{w, w.c.out[0]}, nil
-}
-
-// Close ends an endpoint at once: operations in flight end with an error before the worker is closed, most of them
-// before this returns.
-func (e *Endpoint) Close() {
-	if e.ep == 0 {
-		return
-	}
-	p := &e.w.c.request
-	*p = requestParam{mask: opFlags, flags: closeForce}
-	r := dl.Call(lib.EPClose, e.ep, addr(p))
-	e.ep = 0
-	if pending(r) {
-		e.w.closing[r] = true
-	}
+	return err
 }
 
 // Send sends a message: a header, and n bytes at data. If done is false and there is no error, Sent will be called
 // with id, and header and data are not to be changed until then. The message is eager: the other side has all of it
 // when it hears of it.
-func (e *Endpoint) Send(header []byte, data uintptr, n uint64, id uint64) (done bool, err error) {
-	if e.ep == 0 {
+func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bool, err error) {
+	if w.ep == 0 {
 		return false, Canceled
 	}
-	p := &e.w.c.request
+	p := &w.c.request
 	*p = requestParam{
 		mask: opCallback | opUserData | opFlags | opMemoryType, flags: amEager, cb: lib.sent,
-		userData: e.w.id(id), memoryType: memoryHost,
+		userData: w.id(id), memoryType: memoryHost,
 	}
-	r := dl.Call(lib.Send, e.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
+	r := dl.Call(lib.Send, w.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
 		addr(p))
 	runtime.KeepAlive(header)
 	return ended("ucp_am_send", r)
@@ -245,26 +251,28 @@ func ended(function string, r uintptr) (done bool, err error) {
 // pending reports whether a function returned a request, and neither success nor an error.
 func pending(r uintptr) bool { return r != 0 && int64(r) >= 0 || int64(r) < statusLast }
 
-// Close ends the worker. Endpoints are closed first. What is still in flight ends with an error.
+// Close ends the worker at once, whatever the other side does. What is in flight ends with an error, or without being
+// reported; no memory of it is used when Close has returned.
 func (w *Worker) Close() {
-	for i := 0; len(w.closing) > 0 && i < 100000; i++ {
-		w.Progress()
-		runtime.Gosched()
+	if w.worker != 0 {
+		w.cut()
 	}
-	w.destroy()
-}
-
-func (w *Worker) destroy() {
+	if w.ep != 0 {
+		p := &w.c.request
+		*p = requestParam{mask: opFlags, flags: closeForce}
+		if r := dl.Call(lib.EPClose, w.ep, addr(p)); pending(r) {
+			dl.Call(lib.RequestFree, r)
+		}
+	}
 	if w.worker != 0 {
 		dl.Call(lib.WorkerDestroy, w.worker)
 	}
-	if w.context != 0 {
-		dl.Call(lib.Cleanup, w.context)
-	}
-	w.worker, w.context = 0, 0
+	w.worker, w.ep = 0, 0
 	workersMu.Lock()
-	delete(workers, w.number)
-	workersMu.Unlock()
+	defer workersMu.Unlock()
+	if workers[w.number] == w {
+		delete(workers, w.number)
+	}
 }
 
 // onMessage is called by C for each message.
@@ -289,7 +297,7 @@ func onSent(request, status, id uintptr) {
 
 func onFailed(arg, _, status uintptr) {
 	if w := workerOf(arg); w != nil {
-		w.handler.Failed(uint64(arg)&idMask, check("endpoint", int32(int8(status))))
+		w.handler.Failed(check("endpoint", int32(int8(status))))
 	}
 }
 

@@ -20,14 +20,14 @@ type end struct {
 	*Worker
 	headers, data [][]byte
 	sent          map[uint64]error
-	failed        map[uint64]error
+	failed        error
 }
 
 func (e *end) Message(m *Message) {
 	e.headers, e.data = append(e.headers, bytes.Clone(m.Header)), append(e.data, bytes.Clone(m.Data))
 }
-func (e *end) Sent(id uint64, err error)   { e.sent[id] = err }
-func (e *end) Failed(id uint64, err error) { e.failed[id] = err }
+func (e *end) Sent(id uint64, err error) { e.sent[id] = err }
+func (e *end) Failed(err error)          { e.failed = err }
 
 // need skips a test where there is no UCX; in CI there is one.
 func need(t testing.TB) {
@@ -43,13 +43,16 @@ func need(t testing.TB) {
 func newEnd(t testing.TB, o []Option) *end {
 	t.Helper()
 	need(t)
-	e := &end{sent: map[uint64]error{}, failed: map[uint64]error{}}
-	w, err := New(e, o)
+	e := &end{sent: map[uint64]error{}}
+	c, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Worker = w
-	t.Cleanup(w.Close)
+	t.Cleanup(c.Close)
+	if e.Worker, err = c.NewWorker(e); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
 	return e
 }
 
@@ -69,14 +72,12 @@ func until(t testing.TB, what string, f func() bool, ends ...*end) {
 // TestMessages proves that headers and data arrive, small and large.
 func TestMessages(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	ep, err := a.Connect(b.Address(), 1)
-	if err != nil {
+	if err := a.Connect(b.Address()); err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
 	small := []byte("small")
 	header := []byte("header")
-	done, err := ep.Send(header, addr(&small[0]), uint64(len(small)), 1)
+	done, err := a.Send(header, addr(&small[0]), uint64(len(small)), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("got %q %q", b.headers[0], b.data[0])
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	if done, err = ep.Send(header, addr(&large[0]), uint64(len(large)), 2); err != nil {
+	if done, err = a.Send(header, addr(&large[0]), uint64(len(large)), 2); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the large message arrived", func() bool { return len(b.data) == 2 }, a, b)
@@ -99,42 +100,105 @@ func TestMessages(t *testing.T) {
 // TestNoDevice proves that a worker that cannot be made is an error.
 func TestNoDevice(t *testing.T) {
 	need(t)
-	if w, err := New(&end{}, []Option{{"TLS", "tcp"}, {"NET_DEVICES", "no-such-device"}}); err == nil {
+	c, err := Open([]Option{{"TLS", "tcp"}, {"NET_DEVICES", "no-such-device"}})
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	if w, err := c.NewWorker(&end{}); err == nil {
 		w.Close()
 		t.Error("a worker without a device")
 	}
 }
 
-// TestForcedClose proves that closing an endpoint ends what is in flight on it, whatever the other side does.
-func TestForcedClose(t *testing.T) {
+// TestClose proves that closing a worker ends what is in flight on it, whatever the other side does: it is dead, or
+// alive and reads nothing, with the connection full or not.
+func TestClose(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		a, b := newEnd(t, loopback), newEnd(t, loopback)
+		for _, c := range [][2]*end{{a, b}, {b, a}} {
+			if err := c[0].Connect(c[1].Address()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if connected {
+			for _, e := range []*end{a, b} {
+				e.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next lines show
+			}
+			until(t, "both have a message", func() bool { return len(a.headers) == 1 && len(b.headers) == 1 }, a, b)
+		}
+		large := make([]byte, 1<<20)
+		flying := 0
+		for i := range 64 { // more than the kernel takes
+			done, err := a.Send([]byte("h"), addr(&large[0]), uint64(len(large)), uint64(2+i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !done {
+				flying++
+			}
+			a.Progress()
+		}
+		clear(a.sent)
+		a.Close()
+		for id, err := range a.sent {
+			if err == nil {
+				t.Errorf("message %d was sent to nobody", id)
+			}
+		}
+		if flying == 0 || len(a.sent) == 0 {
+			t.Errorf("%d messages in flight, %d ended", flying, len(a.sent))
+		}
+		if _, err := a.Send([]byte("h"), 0, 0, 3); !errors.Is(err, Canceled) {
+			t.Errorf("sending on a closed endpoint: %v", err)
+		}
+	}
+}
+
+// TestCut proves that closing a worker does not wait for a connection that is full: its sockets are found and ended.
+func TestCut(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	ep, err := a.Connect(b.Address(), 1)
-	if err != nil {
+	if err := a.Connect(b.Address()); err != nil {
 		t.Fatal(err)
 	}
-	large := make([]byte, 1<<20)
-	if _, err := ep.Send([]byte("h"), addr(&large[0]), uint64(len(large)), 2); err != nil {
-		t.Fatal(err)
+	a.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line shows
+	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
+	a.cut()
+	until(t, "both notice", func() bool {
+		b.Progress()
+		a.Send([]byte("h"), 0, 0, 2) //nolint:errcheck // it fails sooner or later
+		return a.failed != nil
+	}, a)
+}
+
+// TestNumbers proves that numbers of workers are used again, and never twice at a time.
+func TestNumbers(t *testing.T) {
+	a := newEnd(t, loopback)
+	workersMu.Lock()
+	old := lastNum
+	lastNum = mostNumber - 1
+	workersMu.Unlock()
+	defer func() {
+		workersMu.Lock()
+		lastNum = max(old, lastNum)
+		workersMu.Unlock()
+	}()
+	b, c := newEnd(t, loopback), newEnd(t, loopback)
+	if b.number != mostNumber || c.number == 0 || c.number > mostNumber || c.number == a.number {
+		t.Errorf("numbers %d, %d, %d", a.number, b.number, c.number)
 	}
-	ep.Close()
-	until(t, "it ended", func() bool { _, ok := a.sent[2]; return ok }, a)
-	if a.sent[2] == nil {
-		t.Error("it was sent to nobody")
-	}
-	if _, err := ep.Send([]byte("h"), 0, 0, 3); !errors.Is(err, Canceled) {
-		t.Errorf("sending on a closed endpoint: %v", err)
+	if workerOf(b.id(5)) != b.Worker || workerOf(c.id(5)) != c.Worker {
+		t.Error("a number is another worker's")
 	}
 }
 
 // TestPeerGone proves that an endpoint fails when the other worker goes.
 func TestPeerGone(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	ep, err := a.Connect(b.Address(), 9)
-	if err != nil {
+	if err := a.Connect(b.Address()); err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
-	if _, err := ep.Send([]byte("h"), 0, 0, 1); err != nil {
+	if _, err := a.Send([]byte("h"), 0, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
@@ -142,20 +206,18 @@ func TestPeerGone(t *testing.T) {
 	n := uint64(10)
 	until(t, "the endpoint failed", func() bool {
 		n++
-		ep.Send([]byte("h"), 0, 0, n) //nolint:errcheck // it fails sooner or later
-		return a.failed[9] != nil
+		a.Send([]byte("h"), 0, 0, n) //nolint:errcheck // it fails sooner or later
+		return a.failed != nil
 	}, a)
 }
 
 // TestSleep proves that an armed worker's descriptor becomes readable when a message comes, and by Signal.
 func TestSleep(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	ep, err := a.Connect(b.Address(), 1)
-	if err != nil {
+	if err := a.Connect(b.Address()); err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
-	ep.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line shows
+	a.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line shows
 	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
 	fd, err := b.FD()
 	if err != nil {
@@ -171,7 +233,7 @@ func TestSleep(t *testing.T) {
 		t.Fatal("Signal does not wake")
 	}
 	until(t, "it is idle again", func() bool { return !a.Progress() && b.Arm() && !readable(0) }, a, b)
-	ep.Send([]byte("h"), 0, 0, 2) //nolint:errcheck // the next line shows
+	a.Send([]byte("h"), 0, 0, 2) //nolint:errcheck // the next line shows
 	for begin := time.Now(); !readable(1); a.Progress() {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("a message does not wake")
