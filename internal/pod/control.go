@@ -32,6 +32,7 @@ type request struct {
 	Pid      int    `json:",omitempty"` // hello: the number that a white list has
 	Worker   []byte `json:",omitempty"` // hello: address of the UCX worker
 	Token    []byte `json:",omitempty"` // hello: what messages to the importer begin with
+	Importer []byte `json:",omitempty"` // hello: the same in each link of a node to one process, and secret
 	Secret   []byte `json:",omitempty"` // open
 	Share    uint64 `json:",omitempty"` // close
 }

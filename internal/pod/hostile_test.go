@@ -217,7 +217,7 @@ func sneak(t *testing.T, owner *Node) *insider {
 	t.Cleanup(i.w.Close)
 	mine := newToken()
 	hello := request{Do: doHello, Protocol: protocol, Server: 1, Pid: os.Getpid(), Worker: i.w.Address(),
-		Token: mine[:]}
+		Token: mine[:], Importer: mine[:]}
 	if err := writeFrame(i.conn, time.Minute, hello); err != nil {
 		t.Fatal(err)
 	}

@@ -76,25 +76,44 @@ func (n *Node) openAt(h Handle) (l *link, share uint64, about About, err error) 
 
 // linkTo is the link to a process, with one user more.
 func (n *Node) linkTo(to place) (*link, error) {
-	n.mu.Lock()
-	if l := n.links[to]; l != nil && l.alive() {
-		l.users++
+	for {
+		n.mu.Lock()
+		if l := n.links[to]; l != nil && l.alive() {
+			l.users++
+			n.mu.Unlock()
+			return l, nil
+		}
+		d := n.dialing[to]
+		if d == nil {
+			d = &dialing{done: make(chan struct{})}
+			n.dialing[to] = d
+			n.mu.Unlock()
+			return n.makeLink(to, d)
+		}
 		n.mu.Unlock()
-		return l, nil
+		if <-d.done; d.err != nil {
+			return nil, d.err
+		}
 	}
-	n.mu.Unlock()
+}
+
+// makeLink makes the link to a process, for all who wait for it.
+func (n *Node) makeLink(to place, d *dialing) (*link, error) {
 	l, err := n.dial(to)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err == nil && n.closed {
+		l.fail(ErrClosed)
+		err = ErrClosed
+	}
+	delete(n.dialing, to)
+	d.err = err
+	close(d.done)
 	if err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		l.fail(ErrClosed)
-		return nil, ErrClosed
-	}
 	l.users = 1
-	n.links[to] = l // one that was made meanwhile goes on without being found
+	n.links[to] = l
 	return l, nil
 }
 
@@ -152,9 +171,9 @@ func (l *link) greet(raw net.Conn, c *tls.Conn, limit time.Duration) (err error)
 	if l.e, err = l.n.newEngine(); err != nil {
 		return err
 	}
-	mine := newToken()
+	mine, me := newToken(), l.n.importer(l.to)
 	hello := request{Do: doHello, Protocol: protocol, Server: l.n.config.Me().ID, Pid: int(l.n.pid),
-		Worker: l.e.w.Address(), Token: mine[:]}
+		Worker: l.e.w.Address(), Token: mine[:], Importer: me[:]}
 	if err := writeFrame(c, limit, hello); err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package pod
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -24,6 +27,7 @@ type Node struct {
 	config  *Config        // immutable
 	tls     *tls.Config    // immutable
 	pid     int32          // immutable; what white lists of other servers have
+	secret  token          // immutable; no other process knows it
 	serving sync.WaitGroup // goroutines of the node
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -35,8 +39,16 @@ type Node struct {
 	exports  map[[24]byte]*Export // guarded by mu; by secret
 	guests   map[net.Conn]bool    // guarded by mu; connections of other processes
 	unproven []net.Conn           // guarded by mu; those of them that have not shown the key, the oldest first
+	served   map[token]*engine    // guarded by mu; the newest link of each node that imports from here
 	links    map[place]*link      // guarded by mu; to other processes
+	dialing  map[place]*dialing   // guarded by mu; links that are being made
 	closed   bool                 // guarded by mu
+}
+
+// dialing is a link that is being made. There is one at a time to each process: a newer one ends an older one there.
+type dialing struct {
+	done chan struct{} // closed when it has ended
+	err  error         // how; written before done is closed
 }
 
 // place is where a process of the pod listens.
@@ -50,7 +62,8 @@ func New(c *Config) (*Node, error) {
 	}
 	n := &Node{
 		config: c, tls: t, pid: int32(os.Getpid()), exports: map[[24]byte]*Export{},
-		guests: map[net.Conn]bool{}, links: map[place]*link{},
+		guests: map[net.Conn]bool{}, served: map[token]*engine{}, links: map[place]*link{},
+		dialing: map[place]*dialing{}, secret: newToken(),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n, nil
@@ -103,7 +116,10 @@ func (n *Node) newEngine() (*engine, error) {
 	return e, nil
 }
 
-// options are those of UCX. It uses the network device that has the server's address, and no other.
+// options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
+// left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
+// descriptors and most of the time that making a worker takes. The cache of registered memory is off: nothing is
+// registered, and the context would keep 2 MiB of each worker that has gone.
 func (c *Config) options() ([]ucx.Option, error) {
 	devices := c.Devices
 	if devices == "" {
@@ -114,7 +130,11 @@ func (c *Config) options() ([]ucx.Option, error) {
 		}
 		devices = d
 	}
-	return []ucx.Option{{Name: "NET_DEVICES", Value: devices}}, nil
+	return []ucx.Option{
+		{Name: "NET_DEVICES", Value: devices},
+		{Name: "TLS", Value: "^sm,self"},
+		{Name: "RCACHE_ENABLE", Value: "n"},
+	}, nil
 }
 
 // Close ends everything: exports, imports and copies in flight. It waits.
@@ -234,7 +254,8 @@ func (n *Node) guest(raw net.Conn) {
 		return
 	}
 	n.proven(raw)
-	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Token) != len(token{}) || len(hello.Worker) == 0 {
+	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Token) != len(token{}) ||
+		len(hello.Importer) != len(token{}) || len(hello.Worker) == 0 {
 		writeFrame(c, limit, response{Refused: wordProtocol}) //nolint:errcheck // it is refused anyway
 		return
 	}
@@ -243,7 +264,8 @@ func (n *Node) guest(raw net.Conn) {
 	if err != nil {
 		return
 	}
-	defer e.close(fmt.Errorf("%w: its connection has ended", ErrGone))
+	defer n.unserve(token(hello.Importer), e)
+	n.serve(token(hello.Importer), e)
 	mine := newToken()
 	if e.connect(hello.Worker, mine, token(hello.Token), func(error) { go raw.Close() }) != nil {
 		return
@@ -286,6 +308,36 @@ func (n *Node) guest(raw net.Conn) {
 			return
 		}
 	}
+}
+
+// serve notes the engine of a link. It ends the older one of the same importer and waits: writes that the importer has
+// given up and that are still on their way must not arrive after those of the new link.
+func (n *Node) serve(importer token, e *engine) {
+	n.mu.Lock()
+	old := n.served[importer]
+	n.served[importer] = e
+	n.mu.Unlock()
+	if old != nil {
+		old.close(fmt.Errorf("%w: it has made another link", ErrGone))
+	}
+}
+
+// unserve ends the engine of a link.
+func (n *Node) unserve(importer token, e *engine) {
+	e.close(fmt.Errorf("%w: its connection has ended", ErrGone))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.served[importer] == e {
+		delete(n.served, importer)
+	}
+}
+
+// importer is what this node calls itself when it imports from a process. Another process does not learn it.
+func (n *Node) importer(to place) (t token) {
+	h := hmac.New(sha256.New, n.secret[:])
+	binary.Write(h, binary.LittleEndian, to) //nolint:errcheck // a hash takes everything
+	copy(t[:], h.Sum(nil))
+	return t
 }
 
 const mostOpened = 1 << 20 // exports that one process has open

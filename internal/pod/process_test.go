@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,6 +145,12 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		case "exports":
 			a, b := n.Exports()
 			return fmt.Sprint(a, " ", b), nil
+		case "held": // descriptors, goroutines and KiB of memory
+			list, err := os.ReadDir("/proc/self/fd")
+			debug.FreeOSMemory()
+			status, _ := os.ReadFile("/proc/self/status")
+			_, rss, _ := strings.Cut(string(status), "VmRSS:")
+			return fmt.Sprint(len(list), " ", runtime.NumGoroutine(), " ", strings.Fields(rss)[0]), err
 		case "files":
 			list, err := os.ReadDir("/proc/self/fd")
 			return fmt.Sprint(len(list)), err
@@ -170,6 +178,9 @@ type server struct {
 	in    io.WriteCloser
 	lines chan string
 	end   func()
+
+	rounds int    // how often settles was called
+	held   [3]int // what it had in the first of them
 }
 
 // launch starts server id of the pod in a file; words go before the command, such as ip netns exec.
