@@ -115,7 +115,7 @@ func (s *server) again(command string) {
 }
 
 // settles fails if a server has more of something than after its first rounds, and a few: descriptors, goroutines, or
-// memory that it does not give back.
+// memory that it does not free.
 func (s *server) settles(round int) {
 	s.t.Helper()
 	var now [3]int
@@ -131,5 +131,6 @@ func (s *server) settles(round int) {
 			return
 		}
 	}
-	s.t.Fatalf("round %d: %d descriptors, %d goroutines, %d KiB; before it had %v", round, now[0], now[1], now[2], s.held)
+	s.t.Fatalf("round %d: %d descriptors, %d goroutines, %d KiB; before it had %v",
+		round, now[0], now[1], now[2], s.held)
 }

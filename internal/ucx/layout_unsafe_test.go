@@ -23,7 +23,8 @@ func TestLayout(t *testing.T) {
 	}
 	want := map[string]uint64{ // an offset, a size or a constant, by its expression in C
 		"UCP_PARAM_FIELD_MT_WORKERS_SHARED": paramShared,
-		"UCP_PARAM_FIELD_FEATURES":          paramFeatures, "UCP_FEATURE_WAKEUP": featureWakeup, "UCP_FEATURE_AM": featureAM,
+		"UCP_PARAM_FIELD_FEATURES":          paramFeatures,
+		"UCP_FEATURE_WAKEUP":                featureWakeup, "UCP_FEATURE_AM": featureAM,
 		"UCP_WORKER_PARAM_FIELD_THREAD_MODE": workerThreadMode, "UCP_WORKER_PARAM_FIELD_EVENTS": workerEvents,
 		"UCS_THREAD_MODE_SERIALIZED": threadSerialized, "UCP_WAKEUP_TX": wakeupTX, "UCP_WAKEUP_RX": wakeupRX,
 		"UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER": workerMaxHeader, "UCP_EP_PARAM_FIELD_REMOTE_ADDRESS": epRemoteAddress,
