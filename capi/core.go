@@ -27,21 +27,14 @@ import (
 //
 //export ropeway_core_call
 func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) C.uint64_t {
-	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
-}
-
-// call carries out a call, and reports it to the observer. It is a function of its own because a deferred call costs
-// twice as much in one that C calls.
-//
-//go:noinline
-func call(function uint32, t *thread, a *slots) uint64 {
-	if t == nil || opening.observer == nil {
-		return carryOut(function, t, a)
+	if t != nil && opening.observer != nil {
+		return C.uint64_t(observed(uint32(function), (*thread)(t), (*slots)(a)))
 	}
-	return observed(function, t, a)
+	return C.uint64_t(carryOut(uint32(function), (*thread)(t), (*slots)(a)))
 }
 
 // carryOut carries out a call. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
+// It is a function of its own because a deferred call costs twice as much in one that C calls.
 func carryOut(function uint32, t *thread, a *slots) (result uint64) {
 	defer catch(function, t, &result)
 	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one

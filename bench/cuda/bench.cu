@@ -173,6 +173,26 @@ void by_batch(L &l, cudaStream_t stream) {
         OK(cudaMemcpyBatchAsync(vd, vs, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), &failed, stream));
 }
 
+// Graph is a loop that was captured.
+struct Graph {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    double compiled;  // how long it took to instantiate
+
+    Graph(Bench &b, const std::vector<Segment> &list) {
+        OK(cudaStreamBeginCapture(b.stream, cudaStreamCaptureModeGlobal));
+        b.by_loop(list);
+        OK(cudaStreamEndCapture(b.stream, &graph));
+        double start = now();
+        OK(cudaGraphInstantiate(&exec, graph, 0));
+        compiled = now() - start;
+    }
+    Graph(const Graph &) = delete;
+    ~Graph() { OK(cudaGraphExecDestroy(exec)), OK(cudaGraphDestroy(graph)); }
+
+    void launch(cudaStream_t stream) { OK(cudaGraphLaunch(exec, stream)); }
+};
+
 double rate(const std::vector<Segment> &list, double seconds) {
     uint64_t bytes = 0;
     for (const Segment &s : list) bytes += s.bytes;
@@ -379,6 +399,17 @@ void serve(Bench &b) {
         if (what == "loop") measure([&] { b.by_loop(list); });
         if (what == "batch") measure([&] { by_batch(arrays, b.stream); });
         if (what == "kernel") measure([&] { b.by_kernel(plan, list); });
+        if (what == "graph") {
+            Graph g(b, list);
+            measure([&] { g.launch(b.stream); });
+        }
+        if (what == "compile")
+            took = b.times(d, list, rounds, [&] {
+                Graph g(b, list);
+                g.launch(b.stream);
+                OK(cudaStreamSynchronize(b.stream));
+                return g.compiled;
+            });
         if (what == "submit") took = submits(b, rounds, [&] { b.by_loop(list); });
         if (what == "ordinary" && d != d2d) took = b.times(d, list, rounds, [&] { return by_ordinary(d, list[0]); });
         if (took.empty()) {

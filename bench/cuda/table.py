@@ -29,6 +29,12 @@ TIMES_BATCH = {
     (4 * KIB, "h2d"): 22, (4 * KIB, "d2h"): 7, (4 * KIB, "d2d"): 700,
 }
 
+# Models of 4,096 copies against a CUDA graph of them, from the launch to the end.
+TIMES_GRAPH = {
+    (256, "h2d"): 60, (256, "d2h"): 40, (256, "d2d"): 60,
+    (4 * KIB, "h2d"): 25, (4 * KIB, "d2h"): 20, (4 * KIB, "d2d"): 100,
+}
+
 
 class Program:
     """One of the programs. It reads requests from its standard input."""
@@ -77,7 +83,7 @@ class Row:
             return 2
         if self.total >= 64 * MIB:
             return 1
-        slow = self.segments > 1000 and (self.kind == "loop" or name in ("cuda.loop", "cuda.batch"))  # 10 to 20 ms
+        slow = self.segments > 1000 and (self.kind == "loop" or name in ("cuda.loop", "cuda.batch", "cuda.graph"))  # 10 to 20 ms
         return 3 if slow else 9
 
     def measure(self, programs, turns):
@@ -108,6 +114,12 @@ def rows(short):
             if way != "d2d":
                 names += ["acl.batch"]
             yield Row("batch", way, 4096, size, names)
+    for way in WAYS:
+        yield Row("graph", way, 1, 64, ["cuda.graph", "acl.graph", "acl.loop"])
+    for size in (256, 4 * KIB):
+        for way in WAYS:
+            yield Row("graph", way, 4096, size, ["cuda.graph", "acl.graph"])
+            yield Row("compile", way, 4096, size, ["cuda.compile", "acl.compile"])
     sizes = [4 * KIB << 2 * i for i in range(10)]
     for size in (sizes[2], sizes[4], sizes[6], sizes[8]) if short else sizes:
         for way in WAYS:
@@ -136,6 +148,17 @@ def asked(row, link):
     if row.kind == "round trip":
         ratio = us["driver.loop"] / us["cuda.loop"]
         return [("driver / CUDA", ratio, "", True)]
+    if row.kind == "graph":
+        ratio = us["cuda.graph"] / us["acl.graph"]
+        wanted = TIMES_GRAPH.get((row.size, row.way)) if row.segments > 1 else None
+        result = [("x CUDA's graph", ratio, f">= {wanted}" if wanted else "", not wanted or ratio >= wanted)]
+        if "acl.loop" in us:
+            ratio = us["acl.loop"] / us["acl.graph"]
+            result.append(("x the copy itself", ratio, ">= 1", ratio >= 1))
+        return result
+    if row.kind == "compile":
+        ratio = us["cuda.compile"] / us["acl.compile"]
+        return [("x cudaGraphInstantiate", ratio, ">= 5", ratio >= 5)]
     if row.kind == "loop":
         ratio = us["cuda.loop"] / us["driver.loop"]
         return [("x CUDA's loop", ratio, ">= 1", ratio >= 1)]
@@ -166,9 +189,9 @@ def size_name(n):
 
 
 COLUMNS = (
-    ("CUDA loop", ("cuda.loop", "cuda.submit", "cuda.ordinary")), ("CUDA batch", ("cuda.batch",)), ("kernel alone", ("cuda.kernel",)),
+    ("CUDA loop", ("cuda.loop", "cuda.submit", "cuda.ordinary", "cuda.graph", "cuda.compile")), ("CUDA batch", ("cuda.batch",)), ("kernel alone", ("cuda.kernel",)),
     ("driver", ("driver.batch", "driver.loop", "driver.submit", "driver.ordinary")), ("driver, odd or fresh", ("driver.odd", "driver.fresh")),
-    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")),
+    ("C API", ("acl.batch", "acl.graph", "acl.compile", "acl.loop", "acl.submit", "acl.ordinary")),
     ("driver before", ("old.batch", "old.loop", "old.submit", "old.ordinary")),
 )
 
@@ -179,7 +202,7 @@ def markdown(done, link):
     yield "| | | copies | unit | " + " | ".join(title for title, _ in columns) + " | ratios, and what is asked |"
     yield "|" + "---|" * (len(columns) + 5)
     for row in done:
-        unit = {"submit": "µs", "round trip": "µs", "loop": "µs a copy"}.get(row.kind, "GB/s")
+        unit = {"submit": "µs", "round trip": "µs", "loop": "µs a copy", "graph": "µs a copy", "compile": "µs a copy"}.get(row.kind, "GB/s")
         cells = []
         for _, names in columns:
             value = next((row.rate(n) if unit == "GB/s" else row.us[n] / row.segments for n in names if n in row.us), None)

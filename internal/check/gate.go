@@ -143,7 +143,9 @@ func (c *Checker) look(o *order) {
 }
 
 // takes tells whether t is a gate that waits for o. Checker.mu is held.
-func (t *task) takes(o *order) bool { return t.op.Kind == driver.OpGate && orderOf(t.op.Order) == o }
+func (t *task) takes(o *order) bool {
+	return t.op.Kind == driver.OpWaitCond && orderOf(t.op.Order) == o
+}
 
 // writers are queues with a task that has not run and writes to [lo, hi). mu is held.
 func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
@@ -160,7 +162,7 @@ func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 
 // awaits tells whether t is a gate for a word in [lo, hi). Checker.mu is held.
 func (t *task) awaits(lo, hi uintptr) bool {
-	if t.op.Kind != driver.OpGate || t.op.N == 0 {
+	if t.op.Kind != driver.OpWaitCond || t.op.N == 0 {
 		return false
 	}
 	at, end := t.word()

@@ -86,7 +86,7 @@ func (p *past) does(wrote bool) string {
 }
 
 // isWord tells whether op writes a word at once, for those who wait for it.
-func isWord(op *driver.Op) bool { return op.Kind == driver.OpWork && op.Order != nil }
+func isWord(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Order != nil }
 
 // task names a task for people.
 func (c *Checker) task(who origin) string {

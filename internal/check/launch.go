@@ -15,7 +15,7 @@ const mostWords = 8192
 // launched notes what a kernel that is about to run may write: the allocations that its arguments name. mu is held.
 func (c *Checker) launched(op *driver.Op) {
 	l := op.Launch
-	v, ok := driver.As[driver.Viewer](c.under)
+	v, ok := driver.As[driver.HostViewer](c.under)
 	if !ok || l.Size == 0 {
 		return
 	}

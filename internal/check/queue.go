@@ -123,7 +123,7 @@ func (q *queue) Submit(op driver.Op) {
 		c.tasks++
 		c.judgeSubmit(t)
 	}
-	if moves(op.Kind) || op.Kind == driver.OpCall {
+	if moves(op.Kind) || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.who
 	}
 	c.arm(t)
@@ -172,13 +172,13 @@ func (c *Checker) enlist(t *task) {
 		c.marks[q.line]++ // the flag tells what came before it from what comes now
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
-	case driver.OpPost, driver.OpWork:
+	case driver.OpFunc, driver.OpCompute:
 		if o := orderOf(op.Order); o != nil {
 			c.marks[q.line]++
 			o.setters = append(o.setters, q)
 			t.frees = q.freedBy(op.Tag.Task)
 		}
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if o := orderOf(op.Order); o != nil {
 			o.waiters = append(o.waiters, q)
 		}
@@ -191,11 +191,11 @@ func (c *Checker) delist(t *task) {
 	switch op.Kind {
 	case driver.OpSet:
 		op.Flag.(*flag).forget(q)
-	case driver.OpPost, driver.OpWork:
+	case driver.OpFunc, driver.OpCompute:
 		if o := orderOf(op.Order); o != nil {
 			o.setters = without(o.setters, q)
 		}
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if o := orderOf(op.Order); o != nil {
 			o.waiters = without(o.waiters, q)
 		}
@@ -214,7 +214,7 @@ func (q *queue) discard(t *task) {
 	}
 	c.changed()
 	c.mu.Unlock()
-	if t.op.Kind == driver.OpGate && !t.passed {
+	if t.op.Kind == driver.OpWaitCond && !t.passed {
 		t.op.Gate.Leave()
 	}
 	hostqueue.Finish(q.ran, q.sink, &t.op, 0, driver.ErrAborted)

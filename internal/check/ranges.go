@@ -31,7 +31,7 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 		f(op.Src+uintptr(min(l.Length, l.Src, l.Dst)), op.Src+uintptr(max(l.Length+4, l.Src+8, l.Dst+8)), false)
 	case driver.OpOffset:
 		_ = f(op.Src, op.Src+8, false) && f(op.Dst, op.Dst+8, false)
-	case driver.OpWork:
+	case driver.OpCompute:
 		n := uintptr(op.N)
 		if op.Src != 0 && !f(op.Src, op.Src+n, false) {
 			return
@@ -44,7 +44,7 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 
 // combines tells whether op makes what it writes of what was there before: a reduction. Its destination counts as written, which
 // collides with whatever a read collides with, and has to be written before.
-func combines(op *driver.Op) bool { return op.Kind == driver.OpWork && op.Src != 0 && op.Dst != 0 }
+func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src != 0 && op.Dst != 0 }
 
 func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi uintptr, write bool) bool) bool {
 	if op.Height == 0 || op.N == 0 {
@@ -65,7 +65,7 @@ func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi 
 // moves tells whether op touches memory.
 func moves(kind driver.OpKind) bool {
 	switch kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpCompute:
 		return true
 	}
 	return false

@@ -96,8 +96,8 @@ func TestTouches(t *testing.T) {
 		{"set", driver.Op{Kind: driver.OpSet}, nil},
 		{"clear", driver.Op{Kind: driver.OpClear}, nil},
 		{"await", driver.Op{Kind: driver.OpAwait}, nil},
-		{"post", driver.Op{Kind: driver.OpPost}, nil},
-		{"call", driver.Op{Kind: driver.OpCall}, nil},
+		{"post", driver.Op{Kind: driver.OpFunc}, nil},
+		{"call", driver.Op{Kind: driver.OpHostFunc}, nil},
 		{"fail", driver.Op{Kind: driver.OpFail}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

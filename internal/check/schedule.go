@@ -72,7 +72,7 @@ func (q *queue) blocked() bool {
 	switch t.op.Kind {
 	case driver.OpAwait:
 		over = t.op.Flag.(*flag).ready()
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		over = q.c.pass(t)
 	default:
 		return false
@@ -151,7 +151,7 @@ func (c *Checker) step(q *queue) {
 	if q.ran != nil {
 		q.began = q.ran.Now()
 	}
-	if t.op.Kind == driver.OpCall {
+	if t.op.Kind == driver.OpHostFunc {
 		q.calling = true
 		c.functions++
 		c.learnOf(q, t.n-1) // the function may use what came before it
@@ -201,9 +201,9 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 		case expired:
 			return driver.ErrTimeout
 		}
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		return c.goBehind(q, t)
-	case driver.OpPost:
+	case driver.OpFunc:
 		if t.frees != nil {
 			c.goes(q, t)
 		}

@@ -17,11 +17,13 @@ const (
 
 // setters put an entry into a description.
 var setters = map[string]func(th *core.Thread, desc core.Handle, value core.Addr) *core.Error{
-	"obj": memory.AllocatorSetObjToDesc, "alloc": memory.AllocatorSetAllocFuncToDesc, "free": memory.AllocatorSetFreeFuncToDesc,
+	"obj": memory.AllocatorSetObjToDesc, "alloc": memory.AllocatorSetAllocFuncToDesc,
+	"free":   memory.AllocatorSetFreeFuncToDesc,
 	"advise": memory.AllocatorSetAllocAdviseFuncToDesc, "address": memory.AllocatorSetGetAddrFromBlockFuncToDesc,
 }
 
-var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "advise": adviseFunc, "address": addressFunc}
+var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "advise": adviseFunc,
+	"address": addressFunc}
 
 // described is a description with all entries but some.
 func (e *env) described(but ...string) core.Handle {

@@ -253,8 +253,8 @@ func (e *env) batchOrder(call batchCall) {
 	}
 }
 
-// pageableBatchWaits checks that a pageable segment waits for what is queued before it, the segments before it included,
-// and is there when the call returns.
+// pageableBatchWaits checks that a pageable segment waits for what is queued before it, the segments before it
+// included, and is there when the call returns.
 func (e *env) pageableBatchWaits() {
 	e.Helper()
 	a := newBatch(e, host, dev, 64)

@@ -31,19 +31,23 @@ type batchArgs struct {
 type batchCall func(e *env, a *batchArgs) *core.Error
 
 func batchNow(_ *env, a *batchArgs) *core.Error {
-	return transfer.MemcpyBatch(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex)
+	return transfer.MemcpyBatch(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n,
+		first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex)
 }
 
 func batchNowV2(_ *env, a *batchArgs) *core.Error {
-	return transfer.MemcpyBatchV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs)
+	return transfer.MemcpyBatchV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n,
+		first0(a.attrs), first0(a.indexes), a.numAttrs)
 }
 
 func batchAsync(_ *env, a *batchArgs) *core.Error {
-	return transfer.MemcpyBatchAsync(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex, a.stream)
+	return transfer.MemcpyBatchAsync(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n,
+		first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex, a.stream)
 }
 
 func batchAsyncV2(_ *env, a *batchArgs) *core.Error {
-	return transfer.MemcpyBatchAsyncV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.stream)
+	return transfer.MemcpyBatchAsyncV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n,
+		first0(a.attrs), first0(a.indexes), a.numAttrs, a.stream)
 }
 
 // first0 is a C pointer to a list; nil gives NULL.
@@ -248,8 +252,9 @@ func firstAttribute(e *env, call batchCall) {
 	a.arrived(e, none)
 }
 
-// oneDirection checks that a segment that goes the other way than those before it is refused, in both directions, whatever the host memory
-// is and however many segments there were. before says which segments in front of it are copied all the same.
+// oneDirection checks that a segment that goes the other way than those before it is refused, in both directions,
+// whatever the host memory is and however many segments there were. before says which segments in front of it are
+// copied all the same.
 func oneDirection(e *env, call batchCall, before func(i int) bool) {
 	e.Helper()
 	for _, way := range [][2]where{{host, dev}, {dev, host}, {unreg, dev}, {dev, unreg}} {
@@ -260,7 +265,8 @@ func oneDirection(e *env, call batchCall, before func(i int) bool) {
 			}
 			a.add(e, way[1], way[0], 64, uint64(at))
 			a.add(e, way[0], way[1], 64, uint64(at+1))
-			a.attrs = append(a.attrs, abi.MemcpyBatchAttr{DstLoc: location(way[0]), SrcLoc: location(way[1])}, a.attrs[0])
+			a.attrs = append(a.attrs, abi.MemcpyBatchAttr{DstLoc: location(way[0]), SrcLoc: location(way[1])},
+				a.attrs[0])
 			a.indexes = []uint64{0, uint64(at), uint64(at + 1)}
 			a.n, a.numAttrs = uint64(len(a.sizes)), 3
 			err := call(e, a)
@@ -301,7 +307,8 @@ func init() {
 	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, noSegment, call))
 	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, noSegment, call))
 	prove("aclrtMemcpyBatch", 13, func(e *env) *core.Error {
-		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
+		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"},
+			{product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)
 			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, noSegment)

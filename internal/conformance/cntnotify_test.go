@@ -70,7 +70,8 @@ func proveCountLife() {
 		n, s := o.count(), o.stream()
 		a, open := o.gated()
 		o.await(n, s, abi.CntNotifyWaitEqualMode, 3, false)
-		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode, Value: 3}))
+		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode,
+			Value: 3}))
 		o.ok(signal.CntNotifyDestroy(o.stranger(), n)) // without a context; what is queued goes on
 		o.held(s)
 		open()
@@ -95,12 +96,14 @@ func proveCountRecord() {
 	behaves("aclrtCntNotifyRecord", func(e *env) {
 		o := e.counting()
 		n := o.count()
-		const set, add, or, and = abi.CntNotifyRecordSetValueMode, abi.CntNotifyRecordAddMode, abi.CntNotifyRecordBitOrMode, abi.CntNotifyRecordBitAndMode
+		const set, add, or, and = abi.CntNotifyRecordSetValueMode, abi.CntNotifyRecordAddMode,
+			abi.CntNotifyRecordBitOrMode, abi.CntNotifyRecordBitAndMode
 		for _, step := range []struct {
 			mode        abi.CntNotifyRecordMode
 			value, then uint32
 		}{
-			{set, 7, 7}, {add, 5, 12}, {add, math.MaxUint32, 11}, {or, 0xF0, 0xFB}, {and, 0x3C, 0x38}, {or, 0, 0x38}, {and, 0, 0}, {set, math.MaxUint32, math.MaxUint32}, {add, 1, 0},
+			{set, 7, 7}, {add, 5, 12}, {add, math.MaxUint32, 11}, {or, 0xF0, 0xFB}, {and, 0x3C, 0x38}, {or, 0,
+				0x38}, {and, 0, 0}, {set, math.MaxUint32, math.MaxUint32}, {add, 1, 0},
 		} {
 			o.change(n, step.mode, step.value)
 			o.counts(n, step.then)
@@ -129,12 +132,14 @@ func proveCountRecord() {
 func proveCountWait() {
 	behaves("aclrtCntNotifyWaitWithTimeout", func(e *env) {
 		o := e.counting()
-		const less, equal, more, atLeast, bits = abi.CntNotifyWaitLessMode, abi.CntNotifyWaitEqualMode, abi.CntNotifyWaitBiggerMode, abi.CntNotifyWaitBiggerOrEqualMode, abi.CntNotifyWaitEqualWithBitmaskMode
+		const less, equal, more, atLeast, bits = abi.CntNotifyWaitLessMode, abi.CntNotifyWaitEqualMode,
+			abi.CntNotifyWaitBiggerMode, abi.CntNotifyWaitBiggerOrEqualMode, abi.CntNotifyWaitEqualWithBitmaskMode
 		for _, c := range []struct {
 			mode           abi.CntNotifyWaitMode
 			given, no, yes uint32
 		}{
-			{less, 5, 5, 4}, {less, 1 << 31, 1<<31 + 1, 0}, {equal, 9, 8, 9}, {more, 5, 5, 6}, {more, 1<<31 - 1, 3, 1 << 31},
+			{less, 5, 5, 4}, {less, 1 << 31, 1<<31 + 1, 0}, {equal, 9, 8, 9}, {more, 5, 5, 6}, {more, 1<<31 - 1, 3,
+				1 << 31},
 			{atLeast, 5, 4, 5}, {bits, 0b101, 0b1001, 0b1101}, {bits, 0, 1, 1},
 		} {
 			for _, clears := range []bool{false, true} {

@@ -101,7 +101,8 @@ func init() {
 		p := e.device(64)
 		e.ok(transfer.Memset(e.th, p, 64, 1, 64))
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
-		e.ok(e.waits(func() { close(gate) }, func() *core.Error { return e.th.DestroyContext(c) })) // what runs is waited for
+		// what runs is waited for
+		e.ok(e.waits(func() { close(gate) }, func() *core.Error { return e.th.DestroyContext(c) }))
 		is(e, "no context", e.contextOf(e.th), 0)
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
 		is(e, "memory belongs to the device", e.attributes(p).Location.Type, abi.MemLocationTypeDevice)

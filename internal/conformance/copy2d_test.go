@@ -37,7 +37,8 @@ func planeAsync(_ *env, a *planeArgs) *core.Error {
 func smallPlane(e *env) *planeArgs { return planeFrom(e, host) }
 
 func planeFrom(e *env, from where) *planeArgs {
-	a := &planeArgs{th: e.th, dst: e.device(128), dpitch: 32, src: e.memory(from, 64), spitch: 16, width: 8, height: 4, kind: h2d, stream: e.stream()}
+	a := &planeArgs{th: e.th, dst: e.device(128), dpitch: 32, src: e.memory(from, 64), spitch: 16, width: 8, height: 4,
+		kind: h2d, stream: e.stream()}
 	e.write(a.src, noise(64, 1))
 	e.write(a.dst, noise(128, 2))
 	return a
@@ -279,7 +280,8 @@ func (e *env) planes(call planeCall, ends [][2]where) {
 			data, want := noise(n, 1), noise(m+8, 2)
 			e.write(src, data)
 			e.write(dst, want)
-			e.ok(call(e, &planeArgs{th: e.th, dst: dst, dpitch: shape.dpitch, src: src, spitch: shape.spitch, width: shape.width, height: shape.height, kind: dflt, stream: s}))
+			e.ok(call(e, &planeArgs{th: e.th, dst: dst, dpitch: shape.dpitch, src: src, spitch: shape.spitch,
+				width: shape.width, height: shape.height, kind: dflt, stream: s}))
 			e.ok(e.th.SynchronizeStream(s))
 			e.holds(dst, rows(want, shape.dpitch, data, shape.spitch, shape.width, shape.height))
 			e.release(src, w[0])
@@ -299,11 +301,13 @@ func init() {
 		a.arrived(e)
 
 		// The limits themselves are allowed.
-		a = &planeArgs{th: e.th, dst: e.device(mostRows), dpitch: 1, src: e.pageable(mostRows), spitch: 1, width: 1, height: mostRows, kind: h2d}
+		a = &planeArgs{th: e.th, dst: e.device(mostRows), dpitch: 1, src: e.pageable(mostRows), spitch: 1, width: 1,
+			height: mostRows, kind: h2d}
 		e.write(a.src, noise(mostRows, 4))
 		e.ok(plane(e, a))
 		e.holds(a.dst, noise(mostRows, 4))
-		a = &planeArgs{th: e.th, dst: e.device(2 * widest), dpitch: widest, src: e.pageable(2 * widest), spitch: widest, width: widest, height: 2, kind: h2d}
+		a = &planeArgs{th: e.th, dst: e.device(2 * widest), dpitch: widest, src: e.pageable(2 * widest), spitch: widest,
+			width: widest, height: 2, kind: h2d}
 		e.write(a.src, noise(2*widest, 4))
 		e.ok(plane(e, a))
 		e.holds(a.dst, noise(2*widest, 4))

@@ -14,10 +14,11 @@ import (
 )
 
 // sizes are around the places where a driver may change its way to copy.
-var sizes = []uint64{1, 2, 63, 64, 65, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 1<<20 + 3, 5<<20 + 17}
+var sizes = []uint64{1, 2, 63, 64, 65, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 1<<20 + 3,
+	5<<20 + 17}
 
-// moves checks that call copies exactly what it is told, for many sizes and at odd addresses, between all of froms and
-// tos. call may leave the copy on the stream.
+// moves checks that call copies exactly what it is asked to, for many sizes and at odd addresses, between all of
+// froms and tos. call may leave the copy on the stream.
 func (e *env) moves(call copyCall, froms, tos []where) {
 	e.Helper()
 	const edge = 37
@@ -32,7 +33,8 @@ func (e *env) moves(call copyCall, froms, tos []where) {
 				data, want := noise(n+2*edge, n), noise(n+2*edge, n+1)
 				e.write(src, data)
 				e.write(dst, want)
-				e.ok(call(e, &copyArgs{th: e.th, dst: dst + edge, destMax: n, src: src + 3, count: n, kind: dflt, stream: s}))
+				e.ok(call(e, &copyArgs{th: e.th, dst: dst + edge, destMax: n, src: src + 3, count: n, kind: dflt,
+					stream: s}))
 				e.ok(e.th.SynchronizeStream(s))
 				copy(want[edge:], data[3:3+n])
 				e.holds(dst, want)
@@ -170,8 +172,8 @@ func (e *env) idle(s core.Handle) {
 	}
 }
 
-// bufferedDoesNotWait checks that ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE reads its source during the call, whatever the memory
-// is, and writes in the order of the stream.
+// bufferedDoesNotWait checks that ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE reads its source during the call, whatever the
+// memory is, and writes in the order of the stream.
 func (e *env) bufferedDoesNotWait() {
 	e.Helper()
 	for _, w := range []where{host, unreg} {
@@ -188,7 +190,7 @@ func (e *env) bufferedDoesNotWait() {
 			e.holds(dst, noise(n, 1))
 		}
 	}
-	// The buffers are given back, also of copies that fail or never run: there is room for 256 MiB.
+	// The buffers are freed, also of copies that fail or never run: there is room for 256 MiB.
 	src, dst := e.pageable(1<<20), e.device(1<<20)
 	for i := range 300 {
 		s, ends := e.stream(), func(s core.Handle) *core.Error { return e.th.DestroyStream(s) }
@@ -287,7 +289,8 @@ func TestPeers(t *testing.T) {
 	for _, tt := range []struct {
 		product       string
 		free, enables bool // no permission is needed; it can be had
-	}{{"A2", false, true}, {"950", false, true}, {"910", false, true}, {"310P", false, true}, {"A3", true, true}, {"310B", false, false}} {
+	}{{"A2", false, true}, {"950", false, true}, {"910", false, true}, {"310P", false, true}, {"A3", true,
+		true}, {"310B", false, false}} {
 		t.Run(tt.product, func(t *testing.T) {
 			e := newEnv(t, machine{product: tt.product})
 			o := e.rt.NewThread(4)
@@ -296,8 +299,14 @@ func TestPeers(t *testing.T) {
 			e.ok(memory.Malloc(o, &far, 64, abi.MemMallocHugeFirst))
 			near, s := e.device(64), e.stream()
 			calls := map[string]func(dst, src core.Addr) *core.Error{
-				"aclrtMemcpy":      func(dst, src core.Addr) *core.Error { return transfer.Memcpy(e.th, dst, 64, src, 64, d2d) },
-				"aclrtMemcpyAsync": func(dst, src core.Addr) *core.Error { return transfer.MemcpyAsync(e.th, dst, 64, src, 64, d2d, s) },
+				"aclrtMemcpy": func(dst, src core.Addr) *core.Error {
+					return transfer.Memcpy(e.th, dst, 64, src,
+						64, d2d)
+				},
+				"aclrtMemcpyAsync": func(dst, src core.Addr) *core.Error {
+					return transfer.MemcpyAsync(e.th, dst, 64,
+						src, 64, d2d, s)
+				},
 				"aclrtMemcpy2dAsync": func(dst, src core.Addr) *core.Error {
 					return transfer.Memcpy2dAsync(e.th, dst, 16, src, 16, 16, 4, d2d, s)
 				},
@@ -312,7 +321,8 @@ func TestPeers(t *testing.T) {
 							e.Errorf("%s: got %v, want %d", name, err, want)
 						}
 						e.ok(e.th.SynchronizeStream(s))
-						e.holds(near, map[bool][]byte{true: repeat(5, 64), false: noise(64, 1)}[want == 0 && dst == near])
+						e.holds(near, map[bool][]byte{true: repeat(5, 64),
+							false: noise(64, 1)}[want == 0 && dst == near])
 						e.holds(far, map[bool][]byte{true: noise(64, 1), false: repeat(5, 64)}[want == 0 && dst == far])
 					}
 				}

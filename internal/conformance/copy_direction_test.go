@@ -36,8 +36,8 @@ type directions []struct {
 	want     []string
 }
 
-// inEP is spec/semantics.md, section 12, the direction table. A pinned or pageable end that the kind calls device memory
-// is taken at its word, and then the device cannot reach it. Host to host by another name is made on the host.
+// inEP is spec/semantics.md, section 12, the direction table. A pinned or pageable end that the kind calls device
+// memory is taken at its word, and then the device cannot reach it. Host to host by another name is made on the host.
 var inEP = directions{
 	//                  H2H     H2D     D2H     D2D     DEFAULT
 	{dev, dev, []string{queued, queued, queued, queued, queued}},
@@ -64,8 +64,8 @@ var on310 = directions{
 	{unreg, unreg, []string{late, late, late, late, late}},
 }
 
-// inRC is RC form: host and device are one, kinds are not corrected, and only a pageable side with a kind other than H2H
-// and D2D is copied before the call returns.
+// inRC is RC form: host and device are one, kinds are not corrected, and only a pageable side with a kind other than
+// H2H and D2D is copied before the call returns.
 var inRC = directions{
 	//                  H2H     H2D     D2H     D2D     DEFAULT H2BUF2D
 	{dev, dev, []string{queued, queued, queued, queued, queued, queued}},
@@ -135,17 +135,20 @@ func TestDirections(t *testing.T) {
 		product, form string
 		table         directions
 	}{
-		{"A2", "EP", inEP.withoutHostKind()}, {"A3", "EP", inEP.withoutHostKind()}, {"950", "EP", inEP}, {"310B", "EP", inEP}, {"310P", "EP", inEP}, {"910", "EP", inEP},
+		{"A2", "EP", inEP.withoutHostKind()}, {"A3", "EP", inEP.withoutHostKind()}, {"950", "EP", inEP}, {"310B", "EP",
+			inEP}, {"310P", "EP", inEP}, {"910", "EP", inEP},
 		{"310", "EP", on310},
 		{"310B", "RC", inRC}, {"310P", "RC", inRC}, {"310", "RC", inRC},
 	} {
-		for name, call := range map[string]copyCall{"aclrtMemcpyAsync": memcpyAsync, "aclrtMemcpyAsyncWithCondition": memcpyAsyncWithCondition} {
+		for name, call := range map[string]copyCall{"aclrtMemcpyAsync": memcpyAsync,
+			"aclrtMemcpyAsyncWithCondition": memcpyAsyncWithCondition} {
 			t.Run(tt.product+"/"+tt.form+"/"+name, func(t *testing.T) {
 				newEnv(t, machine{product: tt.product, form: tt.form}).follows(tt.table, h2h, call)
 			})
 		}
 		t.Run(tt.product+"/"+tt.form+"/aclrtMemcpy2dAsync", func(t *testing.T) {
-			newEnv(t, machine{product: tt.product, form: tt.form}).follows(tt.table.flat(tt.form == "RC"), h2d, memcpy2dAsync)
+			newEnv(t, machine{product: tt.product, form: tt.form}).follows(tt.table.flat(tt.form == "RC"), h2d,
+				memcpy2dAsync)
 		})
 	}
 }
@@ -156,7 +159,8 @@ func (t directions) flat(rc bool) directions {
 	for _, row := range t {
 		want := append([]string(nil), row.want[:dflt+1]...)
 		for kind := range want {
-			hosts := row.from != dev && row.to != dev && (abi.MemcpyKind(kind) == dflt || row.from == host && row.to == host)
+			hosts := row.from != dev && row.to != dev && (abi.MemcpyKind(kind) == dflt || row.from == host &&
+				row.to == host)
 			switch {
 			case rc:
 				want[kind] = never
@@ -183,10 +187,13 @@ func TestToItself(t *testing.T) {
 		kind          abi.MemcpyKind
 		want          abi.Code
 	}{
-		{"A2", "EP", dev, d2d, abi.Success}, {"A2", "EP", dev, h2h, abi.ErrRTFeatureNotSupport}, {"950", "EP", dev, h2h, abi.Success}, {"A2", "EP", host, dflt, abi.ErrRTFeatureNotSupport},
-		{"A2", "EP", unreg, h2d, abi.Success}, {"A2", "EP", unreg, d2d, abi.Success}, {"A2", "EP", unreg, dflt, abi.ErrRTFeatureNotSupport},
+		{"A2", "EP", dev, d2d, abi.Success}, {"A2", "EP", dev, h2h, abi.ErrRTFeatureNotSupport}, {"950", "EP", dev, h2h,
+			abi.Success}, {"A2", "EP", host, dflt, abi.ErrRTFeatureNotSupport},
+		{"A2", "EP", unreg, h2d, abi.Success}, {"A2", "EP", unreg, d2d, abi.Success}, {"A2", "EP", unreg, dflt,
+			abi.ErrRTFeatureNotSupport},
 		{"310", "EP", host, dflt, abi.Success}, {"310", "EP", unreg, h2d, abi.Success},
-		{"310B", "RC", dev, h2d, abi.Success}, {"310B", "RC", unreg, h2d, abi.Success}, {"310B", "RC", unreg, d2d, abi.Success},
+		{"310B", "RC", dev, h2d, abi.Success}, {"310B", "RC", unreg, h2d, abi.Success}, {"310B", "RC", unreg, d2d,
+			abi.Success},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%v", tt.product, tt.form, tt.w, tt.kind), func(t *testing.T) {
 			e := newEnv(t, machine{product: tt.product, form: tt.form})

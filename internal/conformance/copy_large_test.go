@@ -114,7 +114,8 @@ func TestLargeCopies(t *testing.T) {
 	check("batch")
 }
 
-// TestDescriptorOf4GiB checks that a descriptor of exactly 4 GiB, whose length would be stored as 0, is refused although the memory is there.
+// TestDescriptorOf4GiB checks that a descriptor of exactly 4 GiB, whose length would be stored as 0, is refused
+// although the memory is there.
 func TestDescriptorOf4GiB(t *testing.T) {
 	e := large(t)
 	var p core.Addr

@@ -28,8 +28,14 @@ func TestFreedInFlight(t *testing.T) {
 			e := newEnv(t, machine{})
 			type work struct{ p, q core.Addr } // device and pinned memory it uses
 			for what, put := range map[string]func(w *work, s core.Handle) *core.Error{
-				"up":   func(w *work, s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, w.p, n, w.q, n, h2d, s) },
-				"down": func(w *work, s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, w.q, n, w.p, n, d2h, s) },
+				"up": func(w *work, s core.Handle) *core.Error {
+					return transfer.MemcpyAsync(e.th, w.p, n, w.q, n,
+						h2d, s)
+				},
+				"down": func(w *work, s core.Handle) *core.Error {
+					return transfer.MemcpyAsync(e.th, w.q, n, w.p, n,
+						d2h, s)
+				},
 				"buffered": func(w *work, s core.Handle) *core.Error {
 					return transfer.MemcpyAsync(e.th, w.p, n, w.q, n, buf, s)
 				},

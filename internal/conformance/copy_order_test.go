@@ -107,7 +107,8 @@ func TestCopyHammer(t *testing.T) {
 			var own core.Handle
 			var p, q, up, down core.Addr
 			const size = 300 << 10
-			if !ok(th.CreateStream(&own)) || !ok(memory.Malloc(th, &p, size, abi.MemMallocHugeFirst)) || !ok(memory.Malloc(th, &q, size, abi.MemMallocHugeFirst)) ||
+			if !ok(th.CreateStream(&own)) || !ok(memory.Malloc(th, &p, size, abi.MemMallocHugeFirst)) ||
+				!ok(memory.Malloc(th, &q, size, abi.MemMallocHugeFirst)) ||
 				!ok(memory.MallocHost(th, &up, size)) || !ok(memory.MallocHost(th, &down, size)) {
 				return
 			}
@@ -127,7 +128,8 @@ func TestCopyHammer(t *testing.T) {
 				if i%5 == 0 {
 					to = sliceAddr(page)
 				}
-				if !ok(transfer.MemcpyAsync(th, p, n, up, n, h2d, s)) || !ok(transfer.MemcpyAsync(th, q, n, p, n, d2d, s)) ||
+				if !ok(transfer.MemcpyAsync(th, p, n, up, n, h2d, s)) ||
+					!ok(transfer.MemcpyAsync(th, q, n, p, n, d2d, s)) ||
 					!ok(transfer.MemcpyAsync(th, to, n, q, n, d2h, s)) || !ok(th.SynchronizeStream(s)) {
 					return
 				}

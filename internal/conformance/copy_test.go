@@ -40,7 +40,8 @@ func memcpyAsyncWithCondition(_ *env, a *copyArgs) *core.Error {
 
 // upload is a copy of 64 pinned bytes to the device, on a stream.
 func upload(e *env) *copyArgs {
-	a := &copyArgs{th: e.th, dst: e.device(64), destMax: 64, src: e.pinned(64), count: 64, kind: h2d, stream: e.stream()}
+	a := &copyArgs{th: e.th, dst: e.device(64), destMax: 64, src: e.pinned(64), count: 64, kind: h2d,
+		stream: e.stream()}
 	e.write(a.src, noise(64, 1))
 	e.write(a.dst, noise(64, 2))
 	return a
@@ -137,7 +138,8 @@ func (e *env) refusesMemory(call copyCall) {
 	e.Helper()
 	const n = 8192
 	up := func() *copyArgs {
-		a := &copyArgs{th: e.th, dst: e.device(n), destMax: 2 * n, src: e.pageable(n), count: n, kind: dflt, stream: e.stream()}
+		a := &copyArgs{th: e.th, dst: e.device(n), destMax: 2 * n, src: e.pageable(n), count: n, kind: dflt,
+			stream: e.stream()}
 		e.write(a.dst, noise(n, 3))
 		return a
 	}
@@ -149,7 +151,8 @@ func (e *env) refusesMemory(call copyCall) {
 		err := call(e, a)
 		if codeOf(err) != abi.ErrRTParamInvalid {
 			e.Errorf("%s: got %v, want 107000", what, err)
-		} else if end := map[string]string{"src": "source", "dst": "destination", "": "touched"}[err.Arg]; !strings.HasSuffix(what, end) {
+		} else if end := map[string]string{"src": "source", "dst": "destination",
+			"": "touched"}[err.Arg]; !strings.HasSuffix(what, end) {
 			e.Errorf("%s: it blames %q: %v", what, err.Arg, err)
 		}
 		e.ok(e.th.SynchronizeStream(a.stream))
@@ -159,7 +162,10 @@ func (e *env) refusesMemory(call copyCall) {
 	refused("freed pinned source", func(a *copyArgs) { a.src = e.freed(host, n) })
 	refused("freed device destination", func(a *copyArgs) { a.dst = e.freed(dev, n) })
 	refused("freed pinned destination", func(a *copyArgs) { a.src, a.dst = a.dst, e.freed(host, n) })
-	refused("past the end of the source", func(a *copyArgs) { a.src, a.dst, a.count = e.device(n), e.device(2*n), n+33 })
+	refused("past the end of the source", func(a *copyArgs) {
+		a.src, a.dst, a.count = e.device(n), e.device(2*n),
+			n+33
+	})
 	refused("past the end of a pinned source", func(a *copyArgs) { a.src = e.pinned(n) + n - 64; a.count = 65 })
 	refused("past the end of the destination", func(a *copyArgs) { a.dst += n - 64; a.count = 97 })
 	refused("as long as memory, destination", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
@@ -168,7 +174,11 @@ func (e *env) refusesMemory(call copyCall) {
 	refused("no memory, found when touched", func(a *copyArgs) { a.src = 16; a.count = 64 })
 	refused("no address, found when touched", func(a *copyArgs) { a.src = 1 << 60; a.count = 64 })
 	var gap core.Addr
-	refused("a gap, found when the destination is touched", func(a *copyArgs) { gap = e.hole(); a.src, a.dst = a.dst, gap })
+	refused("a gap, found when the destination is touched", func(a *copyArgs) {
+		gap = e.hole()
+		a.src, a.dst = a.dst,
+			gap
+	})
 	e.aroundHole(gap)
 }
 
@@ -194,7 +204,8 @@ func asyncProofs(call copyCall) map[int]proof {
 	return map[int]proof{
 		8: b.from(8, upload, call),
 		9: func(e *env) *core.Error {
-			for _, m := range []machine{{product: "A3"}, {product: "950", strict: true}, {product: "310", strict: true}} {
+			for _, m := range []machine{{product: "A3"}, {product: "950", strict: true},
+				{product: "310", strict: true}} {
 				o := e.on(m)
 				a := upload(o)
 				a.kind = h2h
@@ -209,9 +220,11 @@ func asyncProofs(call copyCall) map[int]proof {
 			return b.from(9, upload, call)(e)
 		},
 		10: func(e *env) *core.Error {
-			for _, m := range []machine{{product: "310", form: "RC"}, {strict: true}, {product: "910", strict: true}, {product: "310"}} {
+			for _, m := range []machine{{product: "310", form: "RC"}, {strict: true}, {product: "910", strict: true},
+				{product: "310"}} {
 				o := e.on(m)
-				a := &copyArgs{th: o.th, dst: o.device(256), destMax: 64, src: o.pinned(256), count: 64, kind: h2d, stream: o.stream()}
+				a := &copyArgs{th: o.th, dst: o.device(256), destMax: 64, src: o.pinned(256), count: 64, kind: h2d,
+					stream: o.stream()}
 				o.write(a.dst, noise(256, 2))
 				o.ok(call(o, a))
 				o.ok(o.th.SynchronizeStream(a.stream))

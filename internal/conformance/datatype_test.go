@@ -10,7 +10,8 @@ import (
 func init() {
 	behaves("aclFloat16ToFloat", func(e *env) { // internal/core goes through all of them
 		for h, want := range map[uint16]float32{
-			0: 0, 0x3c00: 1, 0xc000: -2, 1: 1.0 / (1 << 24), 0x7bff: 65504, 0x7c00: 65536, 0xfc00: -65536, 0x7e00: 98304,
+			0: 0, 0x3c00: 1, 0xc000: -2, 1: 1.0 / (1 << 24), 0x7bff: 65504, 0x7c00: 65536, 0xfc00: -65536,
+			0x7e00: 98304,
 		} {
 			is(e, "half", transfer.Float16ToFloat(e.th, h), want)
 		}
@@ -30,11 +31,13 @@ func init() {
 	behaves("aclDataTypeSize", func(e *env) {
 		for size, types := range map[uint64][]abi.DataType{
 			0: {abi.DataTypeUndefined, abi.DataTypeString},
-			1: {abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1, abi.DataTypeHifloat8,
+			1: {abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1,
+				abi.DataTypeHifloat8,
 				abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0},
 			2: {abi.DataTypeFloat16, abi.DataTypeInt16, abi.DataTypeUint16, abi.DataTypeBF16},
 			4: {abi.DataTypeFloat, abi.DataTypeInt32, abi.DataTypeUint32, abi.DataTypeComplex32},
-			8: {abi.DataTypeInt64, abi.DataTypeUint64, abi.DataTypeDouble, abi.DataTypeComplex64, abi.DataTypeFloat6E3M2,
+			8: {abi.DataTypeInt64, abi.DataTypeUint64, abi.DataTypeDouble, abi.DataTypeComplex64,
+				abi.DataTypeFloat6E3M2,
 				abi.DataTypeFloat6E2M3, abi.DataTypeFloat4E2M1, abi.DataTypeFloat4E1M2, 999},
 			16: {abi.DataTypeComplex128},
 		} {
@@ -69,7 +72,8 @@ func init() {
 		e.want(transfer.UpdateDataBuffer(e.th, b, 0x3000, 7), abi.ErrInvalidParam)
 	})
 	behaves("aclGetDataBufferAddr", func(e *env) {
-		is(e, "of a buffer", transfer.GetDataBufferAddr(e.stranger(), transfer.CreateDataBuffer(e.th, 0x1000, 5)), 0x1000)
+		is(e, "of a buffer", transfer.GetDataBufferAddr(e.stranger(), transfer.CreateDataBuffer(e.th, 0x1000, 5)),
+			0x1000)
 		is(e, "of NULL", transfer.GetDataBufferAddr(e.th, 0), 0)
 		is(e, "of something else", transfer.GetDataBufferAddr(e.th, e.stream()), 0)
 	})

@@ -74,7 +74,8 @@ func withDesc(_ *env, a *descArgs) *core.Error {
 
 // across is a descriptor copy of 64 bytes, not yet set.
 func across(e *env) *descArgs {
-	a := &descArgs{th: e.th, desc: e.device(64), kind: inner, src: e.device(64), dst: e.device(64), count: 64, stream: e.stream()}
+	a := &descArgs{th: e.th, desc: e.device(64), kind: inner, src: e.device(64), dst: e.device(64), count: 64,
+		stream: e.stream()}
 	e.write(a.src, noise(64, 1))
 	e.write(a.dst, noise(64, 2))
 	e.write(a.desc, noise(64, 3))
@@ -206,7 +207,8 @@ func init() {
 		e.holds(a.desc, append(desc32(17, a.src, a.dst), noise(64, 3)[32:]...))
 		release()
 
-		for name, want := range map[string]func(n uint32, src, dst core.Addr) []byte{"A3": desc32, "310B": desc32, "950": desc64} {
+		for name, want := range map[string]func(n uint32, src, dst core.Addr) []byte{"A3": desc32, "310B": desc32,
+			"950": desc64} {
 			o := e.on(machine{product: name})
 			a := acrossSet(o)
 			d := want(64, a.src, a.dst)

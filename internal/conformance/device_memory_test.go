@@ -22,16 +22,18 @@ const (
 )
 
 // devices without pages of 1 GiB.
-var without1G = []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}}
+var without1G = []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310B", form: "RC"},
+	{product: "310P", form: "RC"}}
 
 // alloc is one of the plain allocation calls.
 type alloc func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error
 
 // allocCfg is one of those with attributes.
-type allocCfg func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error
+type allocCfg func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy,
+	cfg *abi.MallocConfig) *core.Error
 
 // blames is a proof that also looks at the argument the message is about: where two rules in a row have the same code,
-// that tells them apart.
+// that distinguishes them.
 func blames(arg string, p proof) proof {
 	return func(e *env) *core.Error {
 		e.Helper()
@@ -62,7 +64,8 @@ func (e *env) refusesPolicies(call alloc, machines []machine, policies ...abi.Me
 }
 
 // peerPolicies are refused in RC form.
-var peerPolicies = []abi.MemMallocPolicy{abi.MemMallocHugeFirstP2P, abi.MemMallocHugeOnlyP2P, abi.MemMallocNormalOnlyP2P}
+var peerPolicies = []abi.MemMallocPolicy{abi.MemMallocHugeFirstP2P, abi.MemMallocHugeOnlyP2P,
+	abi.MemMallocNormalOnlyP2P}
 
 var rcForms = []machine{{product: "310B", form: "RC"}, {product: "310P", form: "RC"}, {product: "310", form: "RC"}}
 
@@ -136,7 +139,7 @@ func (e *env) memInfo(attr abi.MemAttr) (free, total uint64) {
 	return free, total
 }
 
-// costs checks how many bytes of the device a call takes, and that aclrtFree gives them back.
+// costs checks how many bytes of the device a call takes, and that aclrtFree frees them.
 func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes uint64) {
 	e.Helper()
 	before, _ := e.memInfo(abi.MemAttrHBMMem)
@@ -205,7 +208,8 @@ func mallocCached(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMall
 
 func init() {
 	prove("aclrtMalloc", 3, blames("size", func(e *env) *core.Error {
-		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
+		// nothing is added for 1 GiB pages
+		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull)
 		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
 		return memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 0)
 	}))
@@ -224,7 +228,10 @@ func init() {
 		return memory.MallocAlign32(e.stranger(), new(core.Addr), math.MaxUint64-30, 0)
 	}))
 	prove("aclrtMallocAlign32", 5, func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
-	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error { return e.refusesPolicies(mallocAlign32, rcForms, peerPolicies...) })
+	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error {
+		return e.refusesPolicies(mallocAlign32, rcForms,
+			peerPolicies...)
+	})
 	prove("aclrtMallocAlign32", 7, func(e *env) *core.Error { return e.runsOut(mallocAlign32) })
 	behaves("aclrtMallocAlign32", func(e *env) {
 		e.mallocs(mallocAlign32, 0)
@@ -251,8 +258,9 @@ func init() {
 
 // config is a configuration with a list of attributes.
 func (e *env) config(list ...abi.MallocAttribute) *abi.MallocConfig {
-	kept := append(append([]abi.MallocAttribute{}, list...), abi.MallocAttribute{Attr: 99}) // nobody may look behind the last
-	e.Cleanup(func() { _ = kept[0] })                                                       // alive as long as the test
+	// nobody may look behind the last
+	kept := append(append([]abi.MallocAttribute{}, list...), abi.MallocAttribute{Attr: 99})
+	e.Cleanup(func() { _ = kept[0] }) // alive as long as the test
 	return &abi.MallocConfig{Attrs: core.Addr(unsafe.Pointer(&kept[0])), NumAttrs: uint64(len(list))}
 }
 
@@ -292,7 +300,8 @@ func (call allocCfg) emptyConfig(e *env) *core.Error {
 func (call allocCfg) badAttribute(e *env) *core.Error {
 	o := e.on(machine{product: "310P"})
 	for _, attr := range []abi.MallocAttrType{-1, 4, 99} {
-		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(moduleID(1), abi.MallocAttribute{Attr: attr})), abi.ErrRTParamInvalid)
+		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(moduleID(1), abi.MallocAttribute{Attr: attr})),
+			abi.ErrRTParamInvalid)
 	}
 	return call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(99), vaFlag(0)))
 }
@@ -324,10 +333,12 @@ func (call allocCfg) works(e *env) {
 	e.pages(call.plain, 4096, abi.MemMallocHugeOnlyP2P, hugePage)
 	e.pages(call.plain, 4096, abi.MemMallocHuge1GOnlyP2P, hugePage)
 	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnlyP2P|abi.MemTypeLowBandWidth, smallPage)
-	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly, smallPage)
+	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly,
+		smallPage)
 	e.ok(e.th.SetDevice(2))
 	for _, cfg := range []*abi.MallocConfig{
-		e.config(), e.config(moduleID(9)), e.config(deviceID(2)), e.config(deviceID(0), deviceID(2), abi.MallocAttribute{}),
+		e.config(), e.config(moduleID(9)), e.config(deviceID(2)), e.config(deviceID(0), deviceID(2),
+			abi.MallocAttribute{}),
 	} {
 		var p core.Addr
 		e.ok(call(e.th, &p, 4096, abi.MemMallocHugeFirst, cfg))
@@ -437,7 +448,7 @@ func init() {
 		}
 		e.failing()
 		e.want(memory.FreeWithDevSync(e.th, 12345), abi.ErrRTSysDma)
-		e.ok(memory.FreeWithDevSync(e.th, p)) // the failure was told once
+		e.ok(memory.FreeWithDevSync(e.th, p)) // the failure was reported once
 		return err
 	})
 	prove("aclrtFreeWithDevSync", 4, func(e *env) *core.Error {

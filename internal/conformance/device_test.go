@@ -195,7 +195,8 @@ func init() {
 		if took := time.Since(begin); took < 30*time.Millisecond {
 			e.Errorf("gave up after %v", took)
 		}
-		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeDeviceWithTimeout(60_000) })) // the work is still there
+		// the work is still there
+		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeDeviceWithTimeout(60_000) }))
 		return err
 	})
 	behaves("aclrtSynchronizeDeviceWithTimeout", func(e *env) {

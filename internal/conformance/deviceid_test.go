@@ -47,7 +47,10 @@ func init() {
 	var userByPhy translation = process.GetUserDevIdByPhyDevId
 	behaves("aclrtGetUserDevIdByPhyDevId", func(e *env) {
 		userByPhy.gives(e, phys, user)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return process.GetUserDevIdByPhyDevId(th, id, new(int32)) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+			return process.GetUserDevIdByPhyDevId(th, id,
+				new(int32))
+		})
 	})
 
 	var phyByUser translation = process.GetPhyDevIdByUserDevId

@@ -29,7 +29,8 @@ func goText(room []byte) string {
 
 func init() {
 	behaves("aclrtGetDeviceUtilizationRate", func(e *env) {
-		nothing := abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1, MemoryUtilization: -1}
+		nothing := abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1,
+			MemoryUtilization: -1}
 		var u abi.UtilizationInfo
 		th := e.stranger()
 		e.ok(process.GetDeviceUtilizationRate(th, 0, &u))
@@ -81,7 +82,8 @@ func init() {
 	prove("aclrtGetDeviceInfo", 5, func(e *env) *core.Error {
 		var v int64
 		for product, attrs := range map[string][]abi.DevAttr{
-			"A2":   {abi.DevAttrHdConnectType, abi.DevAttrDeviceFormFactor, abi.DevAttrSuperPodDeviceId, abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId},
+			"A2": {abi.DevAttrHdConnectType, abi.DevAttrDeviceFormFactor, abi.DevAttrSuperPodDeviceId,
+				abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId},
 			"950":  {abi.DevAttrCustOpPrivilege},
 			"310P": {abi.DevAttrHdConnectType, abi.DevAttrSuperPodId},
 		} {
@@ -149,7 +151,10 @@ func init() {
 		v := int32(7)
 		e.ok(process.GetDeviceCapability(e.stranger(), 1, 21, &v)) // neither context nor device needed
 		is(e, "feature 21", v, 0)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return process.GetDeviceCapability(th, id, 1, &v) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+			return process.GetDeviceCapability(th, id, 1,
+				&v)
+		})
 	})
 
 	prove("aclrtDeviceGetUuid", 3, func(e *env) *core.Error {
@@ -199,7 +204,8 @@ func init() {
 		for _, text := range []string{"", "0000:05:00.0", "0000:01:00.0 ", "0000:0A:00.0", "01:00.0"} {
 			e.want(process.DeviceGetByPCIBusId(v.th, cText(text), &id), abi.ErrRTParamInvalid)
 		}
-		e.want(process.DeviceGetByPCIBusId(e.on(machine{product: "310P"}).th, cText("0000:01:00.0"), &id), abi.ErrRTParamInvalid)
+		e.want(process.DeviceGetByPCIBusId(e.on(machine{product: "310P"}).th, cText("0000:01:00.0"), &id),
+			abi.ErrRTParamInvalid)
 		big := e.on(machine{devices: 16}) // letters are lower case
 		e.ok(process.DeviceGetByPCIBusId(big.th, cText("0000:0a:00.0"), &id))
 		is(e, "device", id, 9)

@@ -28,8 +28,8 @@ func onlySoft(t *testing.T) {
 	}
 }
 
-// openDriver opens the driver that the suite runs on: software devices as o says, or as many on the GPUs there are. Where
-// there is no GPU the test is skipped, with the reason.
+// openDriver opens the driver that the suite runs on: software devices as o says, or as many on the GPUs there are.
+// Where there is no GPU the test is skipped, with the reason.
 func openDriver(t *testing.T, o soft.Options) driver.Driver {
 	t.Helper()
 	if !onGPU {
@@ -52,8 +52,8 @@ func openSoft(t *testing.T, o soft.Options) driver.Driver {
 	return d
 }
 
-// kept is a driver whose devices stay open as long as the suite runs: a context that is in use costs nothing to open again,
-// and a fraction of a second otherwise, hundreds of times.
+// kept is a driver whose devices stay open as long as the suite runs: a context that is in use costs nothing to open
+// again, and a fraction of a second otherwise, hundreds of times.
 var kept struct {
 	once sync.Once
 	err  error

@@ -39,15 +39,15 @@ type machine struct {
 	bare    bool    // no device is set: th has no context
 	strict  bool    // what the documents forbid is refused
 
-	observer observe.Observer // who records; may be nil
+	observer observe.Observer // may be nil
 }
 
 // checked makes all tests run under the checker: programs behave there as they do without it.
 var checked = os.Getenv("ROPEWAY_TEST_CHECK") != ""
 
-// countsOnHaste marks a test that counts on work that runs although nobody waits for it, or on the order in which the driver
-// below is asked. It is skipped under the checker, which holds work back, lets it run before memory goes that it uses, and wants
-// every wait, for the order it makes.
+// countsOnHaste marks a test that counts on work that runs although nobody waits for it, or on the order in which the
+// driver below is asked. It is skipped under the checker, which holds work back, lets it run before memory goes that
+// it uses, and wants every wait, for the order it makes.
 func countsOnHaste(t testing.TB) {
 	t.Helper()
 	if checked {
@@ -78,8 +78,10 @@ func makeEnv(t *testing.T, m machine) *env {
 	if p.RC {
 		open = openSoft
 	}
-	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked}))}
-	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict, Observe: m.observer}
+	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC,
+		Guard: checked}))}
+	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict,
+		Observe: m.observer}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
 		o.Driver, o.Watch = c.Driver(), c
@@ -97,7 +99,8 @@ func makeEnv(t *testing.T, m machine) *env {
 	return e
 }
 
-// on is another env: the same test on another machine. Beside GPUs, what is said of form RC is proven on software devices.
+// on is another env: the same test on another machine. Beside GPUs, what is said of form RC is proven on software
+// devices.
 func (e *env) on(m machine) *env { e.Helper(); return makeEnv(e.T, m) }
 
 // bare is another env whose thread has no context.
@@ -227,8 +230,8 @@ func behaves(function string, f func(e *env)) {
 
 func ruleID(function string, rule int) string { return fmt.Sprintf("%s/%02d", function, rule) }
 
-// TestRules runs every proof and compares code, last error and message with the table: those that the generator makes of a rule's
-// expression (rule_cases_test.go), and those of prove.
+// TestRules runs every proof and compares code, last error and message with the table: those that the generator makes
+// of a rule's expression (rule_cases_test.go), and those of prove.
 func TestRules(t *testing.T) {
 	made := map[string][]ruleCase{}
 	for _, c := range ruleCases {
@@ -270,8 +273,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestGoodCalls makes the call that the cases of a function break: no rule with an expression applies, and it succeeds, or ends with the
-// rule that the table says (good: [rule 7]).
+// TestGoodCalls makes the call that the cases of a function break: no rule with an expression applies, and it
+// succeeds, or ends with the rule that the table says (good: [rule 7]).
 func TestGoodCalls(t *testing.T) {
 	for _, c := range ruleCases {
 		if c.rule != 0 || ruleCalls[c.function] == nil {

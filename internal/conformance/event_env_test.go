@@ -165,7 +165,7 @@ func (e *env) oldComplete(h core.Handle) bool {
 	return false
 }
 
-// queues tells whether call puts a task on s: it is made between two marks that are numbered.
+// queues reports whether call puts a task on s: it is made between two marks that are numbered.
 func (e *env) queues(s core.Handle, call func() *core.Error) bool {
 	e.Helper()
 	mark := e.exEvent(evProgress)

@@ -34,7 +34,8 @@ func limitedWaits(product string) []limitedWait {
 		{"aclrtStreamWaitEventWithTimeout 100", limit(100), false},
 	}
 	if product == "A2" {
-		list = append(list, limitedWait{"aclrtStreamWaitEventWithFlag 1", flag(1), true}, limitedWait{"aclrtStreamWaitEventWithFlag 0", flag(0), false})
+		list = append(list, limitedWait{"aclrtStreamWaitEventWithFlag 1", flag(1), true},
+			limitedWait{"aclrtStreamWaitEventWithFlag 0", flag(0), false})
 	}
 	return list
 }
@@ -92,7 +93,7 @@ func TestEventWaitTimeout(t *testing.T) {
 		if err := h.th.SynchronizeStreamWithTimeout(h.s, 5000); codeOf(err) != abi.ErrRTTaskTimeout {
 			t.Errorf("%s: %v, want a timeout", h.what, err)
 		}
-		h.passes(h.s) // it is told once
+		h.passes(h.s) // it is reported once
 		if b := h.read(h.copied, 64); b[5] != 1 {
 			t.Errorf("%s: the stream did not go on", h.what)
 		}
@@ -123,10 +124,11 @@ var drops = []struct {
 	{"aclrtStreamAbort", func(e *env, s core.Handle) { e.ok(e.th.StreamAbort(s)) }, abi.ErrRTStreamAbort},
 	{"aclrtStreamStop", func(e *env, s core.Handle) { e.ok(e.th.StreamStop(s)) }, abi.ErrRTStreamAbort},
 	{"aclrtDestroyStreamForce", func(e *env, s core.Handle) { e.ok(e.th.DestroyStreamForce(s)) }, abi.ErrRTStreamAbort},
-	{"aclrtDeviceTaskAbort", func(e *env, s core.Handle) { e.ok(e.th.DeviceTaskAbort(0, 0)) }, abi.ErrRTDeviceTaskAbort},
+	{"aclrtDeviceTaskAbort", func(e *env, s core.Handle) { e.ok(e.th.DeviceTaskAbort(0, 0)) },
+		abi.ErrRTDeviceTaskAbort},
 }
 
-// TestEventDropped: whoever waits for a record that was dropped is told and does not wait for ever.
+// TestEventDropped: a wait for a record that was dropped fails and does not last for ever.
 func TestEventDropped(t *testing.T) {
 	for _, d := range drops {
 		for _, k := range eventKinds {
@@ -140,9 +142,10 @@ func TestEventDropped(t *testing.T) {
 				there := o.stream()
 				o.ok(o.th.StreamWaitEvent(there, h))
 				o.held(there)
-				e.want(e.waits(func() { d.drop(e, s) }, func() *core.Error { return e.stranger().SynchronizeEvent(h) }), d.code)
+				e.want(e.waits(func() { d.drop(e, s) }, func() *core.Error { return e.stranger().SynchronizeEvent(h) }),
+					d.code)
 
-				// The event says the same to who asks later.
+				// Later queries of the event return the same.
 				e.want(e.stranger().SynchronizeEventWithTimeout(h, 1000), d.code)
 				var recorded abi.EventRecordedStatus
 				e.want(e.th.QueryEventStatus(h, &recorded), d.code)
@@ -230,7 +233,7 @@ func TestEventRefused(t *testing.T) {
 	}
 }
 
-// TestEventGone: after aclrtDestroyEvent every call answers 107017, whatever is still queued.
+// TestEventGone: after aclrtDestroyEvent every call returns 107017, whatever is still queued.
 func TestEventGone(t *testing.T) {
 	e := newEnv(t, machine{})
 	for _, k := range eventKinds {
@@ -270,7 +273,8 @@ func TestEventAfterContext(t *testing.T) {
 		queued, done := k.make(o), o.done(k.make(o))
 		s, _ := o.gated()
 		o.record(queued, s)
-		e.want(e.waits(func() { o.ok(o.th.DestroyContext(c)) }, func() *core.Error { return e.th.SynchronizeEvent(queued) }), abi.ErrRTStreamAbort)
+		e.want(e.waits(func() { o.ok(o.th.DestroyContext(c)) },
+			func() *core.Error { return e.th.SynchronizeEvent(queued) }), abi.ErrRTStreamAbort)
 		e.ok(e.th.SynchronizeEvent(done))
 		e.status(done, abi.EventRecordedStatusComplete)
 		e.done(queued)

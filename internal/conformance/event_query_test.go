@@ -35,7 +35,8 @@ func init() {
 	})
 
 	behaves("aclrtQueryEventStatus", func(e *env) {
-		list := append(eventKinds[:len(eventKinds):len(eventKinds)], eventKind{"IPC", func(e *env) core.Handle { return e.exEvent(evIPC) }})
+		list := append(eventKinds[:len(eventKinds):len(eventKinds)],
+			eventKind{"IPC", func(e *env) core.Handle { return e.exEvent(evIPC) }})
 		for _, k := range list {
 			h := k.make(e)
 			s, open := e.gated()
@@ -172,7 +173,7 @@ func init() {
 			err := e.th.SynchronizeEvent(h)
 			e.want(err, injected)
 			e.want(e.stranger().SynchronizeEvent(h), injected)
-			e.want(e.th.SynchronizeStream(s), injected) // the stream still tells, once
+			e.want(e.th.SynchronizeStream(s), injected) // the stream still reports it, once
 			e.ok(e.th.SynchronizeStream(s))
 			e.ok(e.th.SynchronizeEvent(h))
 		}

@@ -287,7 +287,8 @@ func TestEventLatestRecord(t *testing.T) {
 
 // TestEventAcrossDevices: 950, A3 and A2 wait for events of other devices; on the others such a wait is left out.
 func TestEventAcrossDevices(t *testing.T) {
-	for product, waits := range map[string]bool{"950": true, "A3": true, "A2": true, "310B": false, "310P": false, "910": false, "310": false} {
+	for product, waits := range map[string]bool{"950": true, "A3": true, "A2": true, "310B": false, "310P": false,
+		"910": false, "310": false} {
 		for _, k := range eventKinds {
 			t.Run(product+"/"+k.name, func(t *testing.T) {
 				e := newEnv(t, machine{product: product})

@@ -193,5 +193,6 @@ func init() {
 // notOnlySync are events that external records and waits refuse: all but Ex with exactly SYNC.
 func (e *env) notOnlySync() []core.Handle {
 	e.Helper()
-	return []core.Handle{e.timedEvent(), e.stateEvent(evSync), e.stateEvent(evExternal), e.exEvent(evSync | evTime), e.exEvent(evIPC)}
+	return []core.Handle{e.timedEvent(), e.stateEvent(evSync), e.stateEvent(evExternal), e.exEvent(evSync | evTime),
+		e.exEvent(evIPC)}
 }

@@ -163,7 +163,8 @@ func init() {
 
 // eventNumbers follows the number of events left through the lives of events.
 func eventNumbers(e *env) {
-	for p, limit := range map[string]uint32{"950": 65536, "A3": 65536, "A2": 65536, "310B": 65536, "310P": 1023, "910": 65535} {
+	for p, limit := range map[string]uint32{"950": 65536, "A3": 65536, "A2": 65536, "310B": 65536, "310P": 1023,
+		"910": 65535} {
 		if n := e.on(machine{product: p}).availEvents(); n != limit {
 			e.Errorf("%s has %d events, want %d", p, n, limit)
 		}

@@ -12,7 +12,8 @@ import (
 // noSync are events that streams cannot wait for.
 func (e *env) noSync() []core.Handle {
 	e.Helper()
-	return []core.Handle{e.stateEvent(evProgress), e.stateEvent(evTime | evProgress), e.exEvent(evProgress), e.exEvent(evTime)}
+	return []core.Handle{e.stateEvent(evProgress), e.stateEvent(evTime | evProgress), e.exEvent(evProgress),
+		e.exEvent(evTime)}
 }
 
 // waitCall is one of the three calls that make a stream wait, without a limit of its own.
@@ -87,7 +88,7 @@ func init() {
 	prove("aclrtStreamWaitEvent", 13, waitCall(waitPlain).neverRecorded)
 	behaves("aclrtStreamWaitEvent", func(e *env) {
 		waitCall(waitPlain).holdsUp(e)
-		for round := range 8 { // what comes behind the wait sees what came before the record
+		for round := range 8 { // what comes after the wait sees what came before the record
 			const n = 8 << 20
 			src, mid, dst := e.pinned(n), e.device(n), e.pinned(n)
 			bytes(src, n)[n-1] = byte(round + 1)

@@ -70,14 +70,15 @@ func proveLastError() {
 	behaves("aclrtGetLastError", func(e *env) {
 		th := e.stranger()
 		th.Done(th.SynchronizeStream(0))
-		if a, b, c := process.GetLastError(th, 0), process.GetLastError(th, 0), process.PeekAtLastError(th, 0); a != abi.ErrRTContextNull || b != 0 || c != 0 {
+		if a, b, c := process.GetLastError(th, 0), process.GetLastError(th, 0), process.PeekAtLastError(th,
+			0); a != abi.ErrRTContextNull || b != 0 || c != 0 {
 			e.Errorf("%d, then %d and %d", a, b, c)
 		}
 	})
 }
 
-// telling is an exception callback with a key that notes what it is told.
-func telling(key uintptr, tell func(info core.Addr)) core.Func[core.ExceptionFunc] {
+// noting is an exception callback with a key that notes its arguments.
+func noting(key uintptr, tell func(info core.Addr)) core.Func[core.ExceptionFunc] {
 	return core.Func[core.ExceptionFunc]{Key: key, Call: tell}
 }
 
@@ -99,27 +100,27 @@ func proveExceptionCallbacks() {
 			}
 		}
 		fails()
-		e.ok(e.stranger().SetExceptionInfoCallback(telling(1, note("a"))))
+		e.ok(e.stranger().SetExceptionInfoCallback(noting(1, note("a"))))
 		fails("a")
-		e.ok(e.th.SetExceptionInfoCallback(telling(2, note("b")))) // the last call wins
+		e.ok(e.th.SetExceptionInfoCallback(noting(2, note("b")))) // the last call wins
 		fails("b")
-		e.ok(e.th.ExceptionInfoCallbackRegister(telling(3, note("c")))) // both kinds may coexist
+		e.ok(e.th.ExceptionInfoCallbackRegister(noting(3, note("c")))) // both kinds may coexist
 		fails("c", "b")
-		e.ok(e.th.ExceptionInfoCallbackRegister(telling(2, note("b")))) // the same pointer counts once
+		e.ok(e.th.ExceptionInfoCallbackRegister(noting(2, note("b")))) // the same pointer counts once
 		fails("c", "b")
 		e.ok(e.th.SetExceptionInfoCallback(noFunc))
 		fails("c", "b")
-		e.ok(e.th.ExceptionInfoCallbackUnregister(telling(2, nil)))
-		e.ok(e.th.ExceptionInfoCallbackUnregister(telling(3, nil)))
+		e.ok(e.th.ExceptionInfoCallbackUnregister(noting(2, nil)))
+		e.ok(e.th.ExceptionInfoCallbackUnregister(noting(3, nil)))
 		fails()
 	})
 
 	behaves("aclrtExceptionInfoCallbackRegister", func(e *env) {
 		countsOnHaste(e)
-		// Failures are told one after another, in their order, of all streams; each function once.
+		// Failures are reported one after another, in their order, of all streams; each function once.
 		var told []string
 		for i := range uintptr(2) {
-			f := telling(1+i, func(info core.Addr) {
+			f := noting(1+i, func(info core.Addr) {
 				told = append(told, fmt.Sprint(i, " ", e.stranger().GetTaskIdFromExceptionInfo(info)))
 			})
 			e.ok(e.stranger().ExceptionInfoCallbackRegister(f))
@@ -137,7 +138,8 @@ func proveExceptionCallbacks() {
 		}
 		// The promise holds for every way to learn of the failure, in STOP mode, and for slow functions.
 		done := false
-		e.ok(e.th.ExceptionInfoCallbackRegister(telling(9, func(core.Addr) { time.Sleep(10 * time.Millisecond); done = true })))
+		e.ok(e.th.ExceptionInfoCallbackRegister(noting(9,
+			func(core.Addr) { time.Sleep(10 * time.Millisecond); done = true })))
 		other := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, abi.StopOnFailure))
 		e.failsOn(s, fault)
@@ -147,8 +149,8 @@ func proveExceptionCallbacks() {
 		}
 	})
 	behaves("aclrtExceptionInfoCallbackUnregister", func(e *env) {
-		e.ok(e.stranger().ExceptionInfoCallbackUnregister(telling(1, nil))) // unknown pointers are fine
-		f := telling(1, func(core.Addr) { e.Error("called") })
+		e.ok(e.stranger().ExceptionInfoCallbackUnregister(noting(1, nil))) // unknown pointers are fine
+		f := noting(1, func(core.Addr) { e.Error("called") })
 		e.ok(e.th.ExceptionInfoCallbackRegister(f))
 		e.ok(e.th.ExceptionInfoCallbackUnregister(f))
 		e.failsOn(0, fault)
@@ -156,11 +158,11 @@ func proveExceptionCallbacks() {
 	})
 }
 
-// told runs f inside an exception callback for a failure of task 2 of the stream, submitted by thread 1.
-func (e *env) told(s core.Handle, f func(th *core.Thread, info core.Addr)) {
+// reported runs f inside an exception callback for a failure of task 2 of the stream, submitted by thread 1.
+func (e *env) reported(s core.Handle, f func(th *core.Thread, info core.Addr)) {
 	e.Helper()
 	called := 0
-	e.ok(e.th.SetExceptionInfoCallback(telling(1, func(info core.Addr) { called++; f(e.stranger(), info) })))
+	e.ok(e.th.SetExceptionInfoCallback(noting(1, func(info core.Addr) { called++; f(e.stranger(), info) })))
 	e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 0, 64, s))
 	e.failsOn(s, fault)
 	e.want(e.th.SynchronizeStream(s), faultCode)
@@ -177,7 +179,7 @@ func proveExceptionInfo() {
 			e.ok(e.th.SetDevice(2))
 			s := e.stream()
 			var kept core.Addr
-			e.told(s, func(th *core.Thread, info core.Addr) {
+			e.reported(s, func(th *core.Thread, info core.Addr) {
 				if got := get(th, info); got != want(e, s) {
 					e.Errorf("%d, want %d", got, want(e, s))
 				}
@@ -195,18 +197,20 @@ func proveExceptionInfo() {
 		countsOnHaste(e)
 		answers((*core.Thread).GetTaskIdFromExceptionInfo, is(2))(e)
 	})
-	behaves("aclrtGetStreamIdFromExceptionInfo", answers((*core.Thread).GetStreamIdFromExceptionInfo, func(e *env, s core.Handle) uint32 {
-		var id int32
-		e.ok(e.stranger().StreamGetId(s, &id))
-		return uint32(id)
-	}))
+	behaves("aclrtGetStreamIdFromExceptionInfo", answers((*core.Thread).GetStreamIdFromExceptionInfo,
+		func(e *env, s core.Handle) uint32 {
+			var id int32
+			e.ok(e.stranger().StreamGetId(s, &id))
+			return uint32(id)
+		}))
 	behaves("aclrtGetThreadIdFromExceptionInfo", answers((*core.Thread).GetThreadIdFromExceptionInfo, is(1)))
 	behaves("aclrtGetDeviceIdFromExceptionInfo", answers((*core.Thread).GetDeviceIdFromExceptionInfo, is(2)))
-	behaves("aclrtGetErrorCodeFromExceptionInfo", answers((*core.Thread).GetErrorCodeFromExceptionInfo, is(uint32(faultCode))))
+	behaves("aclrtGetErrorCodeFromExceptionInfo", answers((*core.Thread).GetErrorCodeFromExceptionInfo,
+		is(uint32(faultCode))))
 
 	during := func(call func(th *core.Thread, info core.Addr) *core.Error) proof {
 		return func(e *env) (err *core.Error) {
-			e.told(e.stream(), func(th *core.Thread, info core.Addr) { err = call(th, info) })
+			e.reported(e.stream(), func(th *core.Thread, info core.Addr) { err = call(th, info) })
 			return err
 		}
 	}
@@ -295,7 +299,8 @@ func proveFaults() {
 	l2 := abi.ErrorInfo{TryRepair: 1, ErrorType: abi.ErrorTypeErrorL2}
 	prove("aclrtRepairError", 5, func(e *env) *core.Error { return process.RepairError(e.th, 3, &l2) })
 	prove("aclrtRepairError", 6, func(e *env) *core.Error {
-		e.want(process.RepairError(e.on(machine{product: "950"}).th, 0, &abi.ErrorInfo{TryRepair: 1}), abi.ErrRTParamInvalid)
+		e.want(process.RepairError(e.on(machine{product: "950"}).th, 0, &abi.ErrorInfo{TryRepair: 1}),
+			abi.ErrRTParamInvalid)
 		return process.RepairError(e.th, 0, &l2)
 	})
 	behaves("aclrtRepairError", func(e *env) {
@@ -343,7 +348,8 @@ func proveDeviceAbort() {
 	prove("aclrtDeviceTaskAbort", 5, func(e *env) *core.Error {
 		var told []abi.DeviceTaskAbortStage
 		answer := [2]int32{77, 0}
-		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), func(_ int32, stage abi.DeviceTaskAbortStage, _ uint32, _ core.Addr) int32 {
+		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), func(_ int32, stage abi.DeviceTaskAbortStage, _ uint32,
+			_ core.Addr) int32 {
 			told = append(told, stage)
 			return answer[stage]
 		}, 0))
@@ -364,7 +370,7 @@ func proveDeviceAbort() {
 	prove("aclrtDeviceTaskAbort", 6, func(e *env) *core.Error {
 		e.busy()
 		err := e.th.DeviceTaskAbort(0, 5)
-		// A second abort waits for the first no longer than it was told.
+		// A second abort waits for the first no longer than its limit.
 		o := e.on(machine{})
 		o.abortingDevice0(func(core.Handle) { o.want(o.th.DeviceTaskAbort(0, 5), abi.ErrRTWaitTimeout) })
 		return err
@@ -385,7 +391,7 @@ func proveDeviceAbort() {
 		e.ok(far.SetDevice(1))
 		gate, ran := make(chan struct{}), false
 		e.ok(far.LaunchHostFunc(0, func(core.Addr) { <-gate; ran = true }, 0))
-		// Whoever waits is told, however late it looks.
+		// A waiting thread learns of it, however late it looks.
 		waits := make(chan *core.Error, 3)
 		in := e.rt.ThreadIn(e.here())
 		go func() { waits <- in.SynchronizeStream(s) }()

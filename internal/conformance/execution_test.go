@@ -60,7 +60,7 @@ func proveSubscribe() {
 		e.ok(e.th.SetDevice(1))
 		other := e.stream()
 		e.ok(e.th.SubscribeReport(8, other))
-		return e.th.SubscribeReport(me, other) // who serves device 0, too
+		return e.th.SubscribeReport(me, other) // me serves device 0, too
 	})
 	prove("aclrtSubscribeReport", 5, func(e *env) *core.Error {
 		e.own()
@@ -93,8 +93,14 @@ func proveSubscribe() {
 		e.ok(e.th.SubscribeReport(8, s))
 	})
 
-	prove("aclrtUnSubscribeReport", 2, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, e.hosted()) })
-	prove("aclrtUnSubscribeReport", 4, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, e.stream()) })
+	prove("aclrtUnSubscribeReport", 2, func(e *env) *core.Error {
+		return e.stranger().UnSubscribeReport(me,
+			e.hosted())
+	})
+	prove("aclrtUnSubscribeReport", 4, func(e *env) *core.Error {
+		return e.stranger().UnSubscribeReport(me,
+			e.stream())
+	})
 	prove("aclrtUnSubscribeReport", 5, func(e *env) *core.Error {
 		s := e.own()
 		other := e.stream()
@@ -112,10 +118,11 @@ func proveSubscribe() {
 		e.ok(e.within(func() *core.Error { return e.th.SynchronizeStream(s) })) // the stream goes on
 		e.want(e.th.ProcessReport(-1), abi.ErrRTThreadSubscribe)
 		e.want(e.th.LaunchCallback(nothing, 0, hold, s), abi.ErrRTStreamNoCbReg)
-		// A thread that waits is told, but only when its last stream goes.
+		// A thread that waits returns, but only when its last stream goes.
 		a, b := e.own(), e.own()
 		e.ok(e.th.UnSubscribeReport(me, a))
-		err := e.waits(func() { e.ok(e.stranger().UnSubscribeReport(me, b)) }, func() *core.Error { return e.th.ProcessReport(-1) })
+		err := e.waits(func() { e.ok(e.stranger().UnSubscribeReport(me, b)) },
+			func() *core.Error { return e.th.ProcessReport(-1) })
 		e.want(err, abi.ErrRTThreadSubscribe)
 		// A subscription made again does not bring back what the first had.
 		s = e.own()
@@ -128,8 +135,14 @@ func proveSubscribe() {
 }
 
 func proveLaunch() {
-	prove("aclrtLaunchCallback", 4, func(e *env) *core.Error { return e.stranger().LaunchCallback(nothing, 0, hold, e.hosted()) })
-	prove("aclrtLaunchCallback", 7, func(e *env) *core.Error { return e.th.LaunchCallback(nothing, 0, hold, e.stream()) })
+	prove("aclrtLaunchCallback", 4, func(e *env) *core.Error {
+		return e.stranger().LaunchCallback(nothing, 0, hold,
+			e.hosted())
+	})
+	prove("aclrtLaunchCallback", 7, func(e *env) *core.Error {
+		return e.th.LaunchCallback(nothing, 0, hold,
+			e.stream())
+	})
 	behaves("aclrtLaunchCallback", func(e *env) {
 		s := e.own()
 		// It runs in order, in aclrtProcessReport and nowhere else, with its data.
@@ -224,7 +237,8 @@ func proveProcess() {
 		// It waits for one that comes later.
 		release := e.block(e.stream())
 		other := e.sibling()
-		e.ok(e.waits(func() { release(); e.ok(other.LaunchCallback(count, 0, hold, a)) }, func() *core.Error { return e.th.ProcessReport(-1) }))
+		e.ok(e.waits(func() { release(); e.ok(other.LaunchCallback(count, 0, hold, a)) },
+			func() *core.Error { return e.th.ProcessReport(-1) }))
 		// What was aborted does not run.
 		e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("an aborted callback ran") }, 0, noHold, a))
 		e.ok(e.th.SynchronizeStream(a)) // now it is pending
@@ -233,16 +247,21 @@ func proveProcess() {
 		e.want(e.th.ProcessReport(5), abi.ErrRTReportTimeout)
 		// A stream that is destroyed does not keep the thread waiting.
 		e.ok(e.th.DestroyStream(a))
-		e.want(e.waits(func() { e.ok(other.DestroyStream(b)) }, func() *core.Error { return e.th.ProcessReport(-1) }), abi.ErrRTThreadSubscribe)
+		e.want(e.waits(func() { e.ok(other.DestroyStream(b)) }, func() *core.Error { return e.th.ProcessReport(-1) }),
+			abi.ErrRTThreadSubscribe)
 		// Cancelling is a timeout.
 		e.own()
 		cancel := make(chan struct{})
-		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.ProcessReportCancel(-1, cancel) }), abi.ErrRTReportTimeout)
+		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.ProcessReportCancel(-1, cancel) }),
+			abi.ErrRTReportTimeout)
 	})
 }
 
 func proveHostFunc() {
-	prove("aclrtLaunchHostFunc", 3, func(e *env) *core.Error { return e.stranger().LaunchHostFunc(e.own(), nothing, 0) })
+	prove("aclrtLaunchHostFunc", 3, func(e *env) *core.Error {
+		return e.stranger().LaunchHostFunc(e.own(), nothing,
+			0)
+	})
 	behaves("aclrtLaunchHostFunc", func(e *env) {
 		// Functions of one context run one at a time, in the order of their stream, and the stream waits.
 		a, b := e.stream(), e.stream()
@@ -306,7 +325,8 @@ func proveOpTime() {
 			s, want uint32
 		}{
 			{"A2", 1, up(1e6, 4295)}, {"A2", 0, math.MaxUint32}, {"A2", math.MaxUint32, math.MaxUint32},
-			{"310P", 10, up(10e6, step310P)}, {"310P", 0, up(254*step310P, step310P)}, {"310P", math.MaxUint32, up(254*step310P, step310P)},
+			{"310P", 10, up(10e6, step310P)}, {"310P", 0, up(254*step310P, step310P)}, {"310P", math.MaxUint32,
+				up(254*step310P, step310P)},
 			{"310B", 10, up(10e6, step310B)}, {"310B", 0, up(254*step310B, step310B)},
 			{"910", 100, up(100e6, step910)},
 		} {
@@ -317,7 +337,8 @@ func proveOpTime() {
 	})
 	behaves("aclrtSetOpExecuteTimeOutWithMs", func(e *env) {
 		e = e.on(machine{product: "310P", bare: true})
-		for ms, want := range map[uint32]uint32{1: up(1, 2147483), 5000: up(5e6, 2147483), 0: up(254*2147483, 1), math.MaxUint32: up(254*2147483, 1)} {
+		for ms, want := range map[uint32]uint32{1: up(1, 2147483), 5000: up(5e6, 2147483), 0: up(254*2147483, 1),
+			math.MaxUint32: up(254*2147483, 1)} {
 			e.ok(process.SetOpExecuteTimeOutWithMs(e.th, ms))
 			if got := limit(e); got != want {
 				e.Errorf("%d ms became %d ms, want %d", ms, got, want)
@@ -336,8 +357,10 @@ func proveOpTime() {
 			product  string
 			us, want uint64
 		}{
-			{"A2", 1, 4295}, {"A2", 4295, 4295}, {"A2", 4296, 2 * 4295}, {"A2", 1 << 63, 254 * 4295}, {"A2", 0, math.MaxUint64},
-			{"950", 0, math.MaxUint64}, {"310P", 0, 254 * 2147483}, {"310P", 1, 2147483}, {"310P", math.MaxUint64, 254 * 2147483},
+			{"A2", 1, 4295}, {"A2", 4295, 4295}, {"A2", 4296, 2 * 4295}, {"A2", 1 << 63, 254 * 4295}, {"A2", 0,
+				math.MaxUint64},
+			{"950", 0, math.MaxUint64}, {"310P", 0, 254 * 2147483}, {"310P", 1, 2147483}, {"310P", math.MaxUint64,
+				254 * 2147483},
 		} {
 			e := e.on(machine{product: c.product})
 			var actual uint64
@@ -354,7 +377,8 @@ func proveOpTime() {
 	})
 
 	behaves("aclrtGetOpTimeOutInterval", func(e *env) {
-		for product, want := range map[string]uint64{"A2": 4295, "A3": 4295, "950": 4295, "310B": 4294967, "310P": 2147483, "910": 68719476} {
+		for product, want := range map[string]uint64{"A2": 4295, "A3": 4295, "950": 4295, "310B": 4294967,
+			"310P": 2147483, "910": 68719476} {
 			e := e.on(machine{product: product})
 			var us uint64
 			e.ok(process.GetOpTimeOutInterval(e.th, &us))
@@ -365,7 +389,8 @@ func proveOpTime() {
 	})
 
 	behaves("aclrtGetOpExecuteTimeout", func(e *env) {
-		for product, want := range map[string]uint32{"A2": 1091000, "A3": 1091000, "950": 1091000, "310B": 1091000, "310P": 547000, "910": 68000} {
+		for product, want := range map[string]uint32{"A2": 1091000, "A3": 1091000, "950": 1091000, "310B": 1091000,
+			"310P": 547000, "910": 68000} {
 			if got := limit(e.on(machine{product: product, bare: true})); got != want {
 				e.Errorf("%s: %d ms, want %d", product, got, want)
 			}

@@ -318,7 +318,8 @@ func init() {
 // noWords checks that products without word fills say so, after the checks of the ACL layer, and do not claim success.
 func (e *env) noWords(call fillCall) {
 	e.Helper()
-	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}} {
+	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
+		{product: "310B", form: "RC"}} {
 		o := e.on(m)
 		a := fill64(o)
 		o.want(call(o, a), abi.ErrRTFeatureNotSupport)

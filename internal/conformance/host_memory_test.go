@@ -14,7 +14,8 @@ import (
 )
 
 // noRegistration are machines that cannot register host memory.
-var noRegistration = []machine{{product: "310B"}, {product: "310P"}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}}
+var noRegistration = []machine{{product: "310B"}, {product: "310P"}, {product: "310"}, {product: "310B", form: "RC"},
+	{product: "310P", form: "RC"}}
 
 // hostRunsOut proves the end of pinned memory, for real and by a driver that says no.
 func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Error) *core.Error {
@@ -51,7 +52,10 @@ func (e *env) isPinned(p core.Addr, n uint64) {
 
 func init() {
 	prove("aclrtMallocHost", 4, func(e *env) *core.Error {
-		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error { return memory.MallocHost(e.th, p, size) })
+		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
+			return memory.MallocHost(e.th, p,
+				size)
+		})
 	})
 	behaves("aclrtMallocHost", func(e *env) {
 		p := e.pinned(33)
@@ -76,12 +80,15 @@ func init() {
 		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, &abi.MallocConfig{})
 	})
 	prove("aclrtMallocHostWithCfg", 4, func(e *env) *core.Error {
-		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{})), abi.ErrRTParamInvalid)
-		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})), abi.ErrRTParamInvalid)
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{})),
+			abi.ErrRTParamInvalid)
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})),
+			abi.ErrRTParamInvalid)
 		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
 	})
 	prove("aclrtMallocHostWithCfg", 6, func(e *env) (err *core.Error) {
-		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"}, {product: "310B", form: "RC"}} {
+		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"},
+			{product: "310B", form: "RC"}} {
 			o := e.on(m)
 			err = memory.MallocHostWithCfg(o.th, new(core.Addr), tooBig, e.config(vaFlag(0), vaFlag(1)))
 			o.want(err, abi.ErrRTFeatureNotSupport)
@@ -96,7 +103,8 @@ func init() {
 	behaves("aclrtMallocHostWithCfg", func(e *env) {
 		for _, m := range []machine{{}, {product: "A3"}} {
 			o := e.on(m)
-			for _, cfg := range []*abi.MallocConfig{nil, o.config(), o.config(moduleID(1), vaFlag(1)), o.config(vaFlag(2))} {
+			for _, cfg := range []*abi.MallocConfig{nil, o.config(), o.config(moduleID(1), vaFlag(1)),
+				o.config(vaFlag(2))} {
 				var p core.Addr
 				o.ok(memory.MallocHostWithCfg(o.th, &p, 100, cfg))
 				o.isPinned(p, 128)
@@ -211,7 +219,8 @@ func init() {
 		for _, m := range []machine{{}, {product: "A3"}, {product: "950"}, {product: "910"}} {
 			o := e.on(m)
 			p := o.pageable(8192)
-			for _, typ := range []abi.HostRegisterType{mapped, abi.HostRegisterIomemory, abi.HostRegisterReadonly | abi.HostRegisterIomemory} {
+			for _, typ := range []abi.HostRegisterType{mapped, abi.HostRegisterIomemory,
+				abi.HostRegisterReadonly | abi.HostRegisterIomemory} {
 				var dev core.Addr
 				o.ok(memory.HostRegister(o.th, p, 8192, typ, &dev))
 				o.at(p, abi.MemLocationTypeHost, 0, smallPage)
@@ -243,7 +252,10 @@ func init() {
 		return err
 	})
 	prove("aclrtHostRegisterV2", 9, func(e *env) *core.Error {
-		e.overlaps(func(p core.Addr, n uint64) *core.Error { return memory.HostRegisterV2(e.th, p, n, abi.HostRegPinned) })
+		e.overlaps(func(p core.Addr, n uint64) *core.Error {
+			return memory.HostRegisterV2(e.th, p, n,
+				abi.HostRegPinned)
+		})
 		p := e.pinned(4096)
 		e.ok(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegMapped))
 		return memory.HostRegisterV2(e.th, p, 4096, all)

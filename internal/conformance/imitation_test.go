@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// TestOnImitation proves that the cuda driver keeps what AscendCL promises, on a libcuda that is made up: all the way through
-// the calls of the library.
+// TestOnImitation proves that the cuda driver keeps what AscendCL promises, on a libcuda that is made up: all the way
+// through the calls of the library.
 func TestOnImitation(t *testing.T) {
 	onlySoft(t)
 	testenv.Long(t, "it runs what other tests run; internal/driver/cuda has the driver's own")

@@ -190,7 +190,8 @@ func init() {
 	prove("aclInit", 17, func(e *env) *core.Error {
 		// MODEL comes before the dump section, OP_EXECUTOR behind it, the others at the end.
 		for kind, config := range map[abi.RegisterCallbackType]string{
-			abi.RegTypeAclModel: object(badDump), abi.RegTypeAclOpExecutor: object(badStack), abi.RegTypeAclDvpp: "{}", abi.RegTypeOther: "{}",
+			abi.RegTypeAclModel: object(badDump), abi.RegTypeAclOpExecutor: object(badStack),
+			abi.RegTypeAclDvpp: "{}", abi.RegTypeOther: "{}",
 		} {
 			o := e.on(machine{})
 			c := &calls{code: map[string]abi.Code{"x": 4711}}
@@ -212,7 +213,8 @@ func init() {
 	behaves("aclInit", func(e *env) {
 		c := &calls{}
 		for kind, name := range map[abi.RegisterCallbackType]string{
-			abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclDvpp: "d", abi.RegTypeAclModel: "m", abi.RegTypeAclTdtQueue: "q",
+			abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclDvpp: "d", abi.RegTypeAclModel: "m",
+			abi.RegTypeAclTdtQueue: "q",
 		} {
 			e.ok(process.InitCallbackRegister(e.th, kind, c.onInit(name), 0))
 		}
@@ -223,10 +225,13 @@ func init() {
 		e.ok(process.Init(e.th, cText(""))) // the same content
 
 		o := e.on(machine{product: "950"})
-		text := `{"defaultDevice": {"default_device": "2"}, "err_msg_mode": "1", "dump": {}, "profiler": {}, "max_opqueue_num": "5",
-			"StackSize": {"aicore_stack_size": 40000, "simt_stack_size": 100}, "simd_printf_fifo_size_per_core": 2000, ` + events + `}`
+		text := `{"defaultDevice": {"default_device": "2"}, "err_msg_mode": "1", "dump": {}, "profiler": {},
+			"max_opqueue_num": "5",
+			"StackSize": {"aicore_stack_size": 40000, "simt_stack_size": 100},
+			"simd_printf_fifo_size_per_core": 2000, ` + events + `}`
 		c = &calls{}
-		for kind, name := range map[abi.RegisterCallbackType]string{abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclModel: "m"} {
+		for kind, name := range map[abi.RegisterCallbackType]string{abi.RegTypeOther: "z",
+			abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclModel: "m"} {
 			o.ok(process.InitCallbackRegister(o.th, kind, c.onInit(name), 0))
 		}
 		o.ok(process.Init(o.stranger(), o.configFile(text)))
@@ -343,7 +348,8 @@ func init() {
 		e.ok(process.Init(e.th, e.configFile(`{"a": 1}`)))
 		c.ran(e, `early{"a": 1}`)
 		is(e, "userData", got, 0x1234)
-		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("late"), 0)) // a second one of OTHER; called at once, the answer is ignored
+		// a second one of OTHER; called at once, the answer is ignored
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("late"), 0))
 		c.ran(e, `late{"a": 1}`)
 	})
 

@@ -67,7 +67,8 @@ func openedEvents(e *env) {
 			e.Error("complete before its stream came there")
 		}
 		e.want(e.th.SynchronizeEventWithTimeout(wait, 15), abi.ErrRTEventSyncTimeout)
-		// A wait that is queued for an earlier record is not held up by a later one, and a later one does not let it go.
+		// A wait that is queued for an earlier record is not held up by a later one, and a later one does not let it
+		// go.
 		late, openLate := e.gated()
 		e.record(wait, late)
 		c := e.stream()
@@ -96,7 +97,7 @@ func openedEvents(e *env) {
 	open()
 	e.passes(b)
 
-	a, _ = e.gated() // a record that is dropped lets waits go, and is told
+	a, _ = e.gated() // a record that is dropped lets waits go, and is reported
 	e.record(made, a)
 	e.ok(e.th.StreamWaitEvent(b, opened))
 	e.held(b)

@@ -14,12 +14,19 @@ func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error { return memory.IpcMemSetAttr(e.stranger(), k, 1, 4) }))
+	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error {
+		return memory.IpcMemSetAttr(e.stranger(),
+			k, 1, 4)
+	}))
 	prove("aclrtIpcMemSetAttr", 5, func(e *env) *core.Error {
 		machines := append([]machine{{product: "A2"}, {product: "310P"}, {product: "910"}}, noIPC...)
-		return e.onAll(machines, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemSetAttr(e.th, k, 0, 1) })
+		return e.onAll(machines, abi.ErrRTFeatureNotSupport,
+			func(e *env) *core.Error { return memory.IpcMemSetAttr(e.th, k, 0, 1) })
 	})
-	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error { return memory.IpcMemSetAttr(e.unshared("950").th, k, 0, 1) })
+	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error {
+		return memory.IpcMemSetAttr(e.unshared("950").th, k, 0,
+			1)
+	})
 	prove("aclrtIpcMemSetAttr", 7, func(e *env) *core.Error {
 		e.shares()
 		e = e.on(machine{product: "950"})
@@ -39,7 +46,8 @@ func init() {
 		for _, ub := range []uint64{2, 3} {
 			a.want(memory.IpcMemSetAttr(a.th, key, 0, ub), abi.ErrRTParamInvalid)
 		}
-		return blamed(e, "key", memory.IpcMemSetAttr(e.on(machine{product: "A3"}).th, key, 0, 1)) // the exporter chooses
+		// the exporter chooses
+		return blamed(e, "key", memory.IpcMemSetAttr(e.on(machine{product: "A3"}).th, key, 0, 1))
 	})
 	behaves("aclrtIpcMemSetAttr", func(e *env) {
 		a := e.on(machine{product: "A3"})

@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/product"
 )
 
-// Two runtimes in this process are two processes to the API: each has a driver and a broker of its own. That they have one pid is what white lists see
-// of them. Real processes are in ipcprocess_test.go.
+// Two runtimes in this process are two processes to the API: each has a driver and a broker of its own. That they
+// have one pid is what white lists see of them. Real processes are in ipcprocess_test.go.
 
 const keyLen = 65
 
@@ -66,8 +66,8 @@ func (e *env) imported(key *byte, flags uint64) core.Addr {
 	return p
 }
 
-// closed proves that p, where something was imported, is no device memory any more. CUDA gives such addresses out again, for host memory of
-// the driver's own too; elsewhere nothing is there.
+// closed proves that p, where something was imported, is no device memory any more. CUDA gives such addresses out
+// again, for host memory of the driver's own too; elsewhere nothing is there.
 func (e *env) closed(p core.Addr) {
 	e.Helper()
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
@@ -101,7 +101,8 @@ func (e *env) unshared(name string) *env {
 		e.Fatal(err)
 	}
 	o := e.on(machine{product: name, bare: true})
-	o.rt = core.New(core.Options{Driver: struct{ driver.Driver }{o.faults}, Product: p}) // o's first runtime is closed with the test
+	// o's first runtime is closed with the test
+	o.rt = core.New(core.Options{Driver: struct{ driver.Driver }{o.faults}, Product: p})
 	e.Cleanup(func() { o.th.ResetDevice(0) })
 	o.th = o.rt.NewThread(1)
 	o.ok(o.th.SetDevice(0))
@@ -123,15 +124,18 @@ func init() {
 		return memory.IpcMemGetExportKey(e.stranger(), 8, 8, k, 0, 2)
 	}))
 	prove("aclrtIpcMemGetExportKey", 7, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemGetExportKey(e.th, 8, 8, k, keyLen, 0) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
+			func(e *env) *core.Error { return memory.IpcMemGetExportKey(e.th, 8, 8, k, keyLen, 0) })
 	})
 	prove("aclrtIpcMemGetExportKey", 8, func(e *env) *core.Error {
 		e.shares()
 		p := e.device(8192)
 		gone := e.device(4096)
 		e.ok(memory.Free(e.th, gone))
-		for name, at := range map[string]core.Addr{"pinned": e.pinned(4096), "pageable": e.pageable(4096), "freed": gone, "inside a page": p + 64} {
-			if err := memory.IpcMemGetExportKey(e.th, at, 64, k, keyLen, 1); codeOf(err) != abi.ErrRTParamInvalid || err.Arg != "devPtr" {
+		for name, at := range map[string]core.Addr{"pinned": e.pinned(4096), "pageable": e.pageable(4096),
+			"freed": gone, "inside a page": p + 64} {
+			if err := memory.IpcMemGetExportKey(e.th, at, 64, k, keyLen, 1); codeOf(err) != abi.ErrRTParamInvalid ||
+				err.Arg != "devPtr" {
 				e.Errorf("%s: %v", name, err)
 			}
 		}
@@ -193,14 +197,16 @@ func init() {
 		return memory.IpcMemSetImportPid(e.stranger(), k, &pid, 0)
 	}))
 	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemSetImportPid(e.th, k, &pid, 1) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
+			func(e *env) *core.Error { return memory.IpcMemSetImportPid(e.th, k, &pid, 1) })
 	})
 	many := make([]int32, 32*1024+31)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
 	prove("aclrtIpcMemSetImportPid", 7, func(e *env) *core.Error {
-		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error { return memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 31) })
+		return lastOf(e, abi.ErrRTParamInvalid, badLength,
+			func(key string) *core.Error { return memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 31) })
 	})
 	prove("aclrtIpcMemSetImportPid", 8, func(e *env) *core.Error {
 		for _, key := range append(noKey, nobodys) {
@@ -240,7 +246,8 @@ func init() {
 	})
 
 	prove("aclrtIpcMemImportByKey", 5, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemImportByKey(e.th, new(core.Addr), k, 1) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
+			func(e *env) *core.Error { return memory.IpcMemImportByKey(e.th, new(core.Addr), k, 1) })
 	})
 	prove("aclrtIpcMemImportByKey", 6, func(e *env) *core.Error {
 		return memory.IpcMemImportByKey(e.unshared("A2").th, new(core.Addr), k, 1)
@@ -281,7 +288,8 @@ func init() {
 	behaves("aclrtIpcMemImportByKey", importBehaviour)
 
 	prove("aclrtIpcMemClose", 2, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemClose(e.stranger(), k) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
+			func(e *env) *core.Error { return memory.IpcMemClose(e.stranger(), k) })
 	})
 	prove("aclrtIpcMemClose", 4, func(e *env) *core.Error {
 		e = e.on(machine{product: "950"})
@@ -365,7 +373,8 @@ func importBehaviour(e *env) {
 	o.ok(o.th.SynchronizeStream(s))
 	e.has(p+100, 1, 77)
 	e.has(p+200, 64, 5)
-	o.want(transfer.MemsetAsync(o.th, q, 2*n, 5, 2*n, s), abi.ErrRTParamInvalid) // it ends with the pages of what was exported
+	// it ends with the pages of what was exported
+	o.want(transfer.MemsetAsync(o.th, q, 2*n, 5, 2*n, s), abi.ErrRTParamInvalid)
 	err := memory.Free(o.th, q)
 	o.want(err, abi.ErrRTParamInvalid)
 	if !strings.Contains(err.Error(), "aclrtIpcMemClose") {
@@ -433,7 +442,8 @@ func TestImportedValueWait(t *testing.T) {
 	e.ok(e.th.SynchronizeStream(s))
 }
 
-// TestImportsEnd proves that imports go with the device they were made on, exports with theirs, and both with aclFinalize.
+// TestImportsEnd proves that imports go with the device they were made on, exports with theirs, and both with
+// aclFinalize.
 func TestImportsEnd(t *testing.T) {
 	e := newEnv(t, machine{})
 	key, p := e.openKey(4096)

@@ -21,11 +21,14 @@ const kernelSource = `
 #include <stdint.h>
 #include "ropeway/kernel.h"
 uint32_t scale = 3;
-void add_7(uint32_t *x, uint32_t *y, uint64_t n) { for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) y[i] += x[i]; }
+void add_7(uint32_t *x, uint32_t *y, uint64_t n) {
+	for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) y[i] += x[i];
+}
 void times(uint32_t *p, uint64_t n) { for (uint64_t i = 0; i < n; i++) p[i] *= scale; }
 void tiled(uint32_t *p, const uint32_t *tiling) { p[0] = tiling[0] + tiling[1]; }
 void wild(volatile int *p) { *p = 1; }
-#define META(name, ub0, ub1, ub2) __attribute__((section(".ascend.meta." #name), used)) static const unsigned char meta_##name[] = { \
+#define META(name, ub0, ub1, ub2) __attribute__((section(".ascend.meta." #name), used)) \
+	static const unsigned char meta_##name[] = { \
 	16,0,12,0, 2,0,0,0, 12,0,0,0,0,0,0,0, \
 	17,0,36,0, 0,0,0,0, 0,0,0,0, 0,0,0,0, 8,0,0,0, 8,0,0,0, 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0, \
 	17,0,36,0, 1,0,0,0, 1,0,0,0, 8,0,0,0, 4,0,0,0, 4,0,0,0, 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0, \

@@ -60,7 +60,8 @@ func init() {
 			to              abi.MemManagedLocation
 			where, kind, id int32
 		}{
-			{place(onDevice, 1), 1, int32(onDevice), 1}, {place(onHost, 9), -1, int32(onHost), -1}, {place(onNode, 2), -1, int32(onNode), 2},
+			{place(onDevice, 1), 1, int32(onDevice), 1}, {place(onHost, 9), -1, int32(onHost), -1}, {place(onNode, 2),
+				-1, int32(onNode), 2},
 		} {
 			a.location = c.to
 			release := e.block(a.stream)
@@ -72,14 +73,17 @@ func init() {
 			release()
 			e.ok(e.th.SynchronizeStream(a.stream))
 			e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{
-				abi.MemRangeAttributeLastPrefetchLocation: c.where, abi.MemRangeAttributeLastPrefetchLocationType: c.kind, abi.MemRangeAttributeLastPrefetchLocationId: c.id,
-				abi.MemRangeAttributePreferredLocation: -2, // another matter
+				abi.MemRangeAttributeLastPrefetchLocation:     c.where,
+				abi.MemRangeAttributeLastPrefetchLocationType: c.kind,
+				abi.MemRangeAttributeLastPrefetchLocationId:   c.id,
+				abi.MemRangeAttributePreferredLocation:        -2, // another matter
 			})
 		}
 		a.location, a.size = place(onMyNode, 0), 1 // the first page of two
 		e.ok(prefetch(e, a))
 		e.ok(e.th.SynchronizeStream(a.stream))
-		e.attrs(a.ptr, managedPage, map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocationType: int32(onNode)})
+		e.attrs(a.ptr, managedPage,
+			map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocationType: int32(onNode)})
 		e.holds(a.ptr, noise(64, 4))
 
 		// What is no managed memory turns out when it runs.
@@ -96,7 +100,8 @@ func init() {
 	})
 }
 
-// noDefaultStream proves that older products know no default stream in prefetches, before they say that they have no managed memory.
+// noDefaultStream proves that older products know no default stream in prefetches, before they say that they have no
+// managed memory.
 func (e *env) noDefaultStream(call func(o *env, th *core.Thread) *core.Error) {
 	e.Helper()
 	for _, name := range []string{"310B", "310P", "910"} {
@@ -105,8 +110,8 @@ func (e *env) noDefaultStream(call func(o *env, th *core.Thread) *core.Error) {
 	}
 }
 
-// asHostFunction proves that a call on a stream is a function on the host: it is refused where a thread has subscribed, and
-// keeps threads from subscribing.
+// asHostFunction proves that a call on a stream is a function on the host: it is refused where a thread has
+// subscribed, and keeps threads from subscribing.
 func (e *env) asHostFunction(call func(s core.Handle) *core.Error) {
 	e.Helper()
 	s := e.stream()
@@ -155,8 +160,10 @@ func prefetchBatch(_ *env, a *batchFetch) *core.Error {
 func fetch3(e *env) *batchFetch {
 	p := e.managed(3 * managedPage)
 	return &batchFetch{
-		th: e.th, ptrs: []core.Addr{p, p + managedPage, p + 2*managedPage}, sizes: []uint64{managedPage, 1, managedPage}, count: 3,
-		locs: []abi.MemManagedLocation{place(onDevice, 0), place(onDevice, 1)}, indexes: []uint64{0, 1}, numLocs: 2, stream: e.stream(),
+		th: e.th, ptrs: []core.Addr{p, p + managedPage, p + 2*managedPage}, sizes: []uint64{managedPage, 1,
+			managedPage}, count: 3,
+		locs: []abi.MemManagedLocation{place(onDevice, 0), place(onDevice, 1)}, indexes: []uint64{0,
+			1}, numLocs: 2, stream: e.stream(),
 	}
 }
 
@@ -244,7 +251,8 @@ func init() {
 func TestManagedCopies(t *testing.T) {
 	e := newEnv(t, machine{})
 	p := e.managed(8192)
-	others := map[string]core.Addr{"device": e.device(4096), "pinned": e.pinned(4096), "pageable": e.pageable(4096), "managed": p + 4096}
+	others := map[string]core.Addr{"device": e.device(4096), "pinned": e.pinned(4096), "pageable": e.pageable(4096),
+		"managed": p + 4096}
 	for name, q := range others {
 		for _, kind := range []abi.MemcpyKind{h2h, h2d, d2h, d2d, dflt} {
 			for _, in := range []bool{false, true} {
@@ -303,7 +311,8 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 			e.ok(e.th.SynchronizeStream(s))
 			got := e.read(dst, 50)
 			old, now := noise(n, 2), noise(n, 1)
-			if !slices.Equal(got, append(slices.Clone(now[:10]), append(slices.Clone(old[10:25]), append(slices.Clone(now[20:30]), old[35:50]...)...)...)) {
+			if !slices.Equal(got, append(slices.Clone(now[:10]),
+				append(slices.Clone(old[10:25]), append(slices.Clone(now[20:30]), old[35:50]...)...)...)) {
 				e.Error("the rows are wrong")
 			}
 		}
@@ -322,7 +331,8 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 	rows(later, transfer.Memcpy2dAsync(e.th, dst, 25, src, 20, 10, 2, kind, s))
 }
 
-// TestManagedTasks proves that copies and fills of managed memory count as functions on the host, fail like others, and follow each other.
+// TestManagedTasks proves that copies and fills of managed memory count as functions on the host, fail like others,
+// and follow each other.
 func TestManagedTasks(t *testing.T) {
 	e := newEnv(t, machine{})
 	p, h := e.managed(1<<20), e.pinned(1<<20)
@@ -364,7 +374,8 @@ func TestManagedTasks(t *testing.T) {
 	}
 }
 
-// TestManagedBatch proves that a batch takes managed memory that is declared as such, beside host and device memory, and not both ends.
+// TestManagedBatch proves that a batch takes managed memory that is declared as such, beside host and device memory,
+// and not both ends.
 func TestManagedBatch(t *testing.T) {
 	e := newEnv(t, machine{})
 	p, d, h, u := e.managed(4096), e.device(64), e.pinned(64), e.pageable(64)
@@ -394,8 +405,11 @@ func TestManagedBatch(t *testing.T) {
 					e.write(c.dst, noise(64, 2))
 				}
 				a := &batchArgs{
-					th: e.th, dsts: []core.Addr{c.dst}, destMaxs: []uint64{64}, srcs: []core.Addr{c.src}, sizes: []uint64{64}, n: 1,
-					attrs: []abi.MemcpyBatchAttr{{DstLoc: at(c.to), SrcLoc: at(c.from)}}, indexes: []uint64{0}, numAttrs: 1, failIndex: new(uint64), stream: e.stream(),
+					th: e.th, dsts: []core.Addr{c.dst}, destMaxs: []uint64{64}, srcs: []core.Addr{c.src},
+					sizes: []uint64{64}, n: 1,
+					attrs: []abi.MemcpyBatchAttr{{DstLoc: at(c.to),
+						SrcLoc: at(c.from)}}, indexes: []uint64{0}, numAttrs: 1, failIndex: new(uint64),
+					stream: e.stream(),
 				}
 				call := batchNow
 				if async {
@@ -411,15 +425,18 @@ func TestManagedBatch(t *testing.T) {
 	}
 }
 
-// TestManagedBatchMixed proves that a segment with managed memory says nothing of those behind it: each has to be what its attribute declares.
+// TestManagedBatchMixed proves that a segment with managed memory says nothing of those behind it: each has to be
+// what its attribute declares.
 func TestManagedBatchMixed(t *testing.T) {
 	e := newEnv(t, machine{})
 	p, d, h, s := e.managed(4096), e.device(4096), e.pinned(4096), e.stream()
 	device, host := abi.MemLocation{Type: abi.MemLocationTypeDevice}, abi.MemLocation{}
 	managed := abi.MemLocation{Type: abi.MemLocationTypeManaged}
 	a := &batchArgs{
-		th: e.th, dsts: []core.Addr{d, p, p + 64, d + 64}, destMaxs: []uint64{64, 64, 64, 64}, srcs: []core.Addr{h, h + 64, h + 128, h + 192}, sizes: []uint64{64, 64, 64, 64}, n: 4,
-		attrs: []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: host}, {DstLoc: managed, SrcLoc: host}}, indexes: []uint64{0, 1}, numAttrs: 2, failIndex: new(uint64), stream: s,
+		th: e.th, dsts: []core.Addr{d, p, p + 64, d + 64}, destMaxs: []uint64{64, 64, 64, 64}, srcs: []core.Addr{h,
+			h + 64, h + 128, h + 192}, sizes: []uint64{64, 64, 64, 64}, n: 4,
+		attrs: []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: host},
+			{DstLoc: managed, SrcLoc: host}}, indexes: []uint64{0, 1}, numAttrs: 2, failIndex: new(uint64), stream: s,
 	}
 	copy(bytes(h, 4096), noise(4096, 1))
 	e.want(batchAsync(e, a), abi.ErrRTParamInvalid)

@@ -17,12 +17,13 @@ import (
 const managedPage = 2 << 20
 
 // noManaged are machines without managed memory.
-var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}}
+var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
+	{product: "310B", form: "RC"}}
 
 // managed allocates n bytes of managed memory.
 func (e *env) managed(n uint64) (p core.Addr) {
 	e.Helper()
-	if _, ok := driver.As[driver.Manager](e.rt.Driver); !ok {
+	if _, ok := driver.As[driver.ManagedAllocator](e.rt.Driver); !ok {
 		e.Skip("the driver has no managed memory")
 	}
 	e.ok(memory.MemAllocManaged(e.th, &p, n, abi.MemAttachGlobal))
@@ -137,7 +138,8 @@ func prefetch(_ *env, a *adviseArgs) *core.Error {
 
 // preferred1 says that two pages are best on device 1.
 func preferred1(e *env) *adviseArgs {
-	return &adviseArgs{th: e.th, ptr: e.managed(2 * managedPage), size: 2 * managedPage, advise: abi.MemAdviseSetPreferredLocation, location: place(onDevice, 1), stream: e.stream()}
+	return &adviseArgs{th: e.th, ptr: e.managed(2 * managedPage), size: 2 * managedPage,
+		advise: abi.MemAdviseSetPreferredLocation, location: place(onDevice, 1), stream: e.stream()}
 }
 
 // attr reads an attribute of 4 bytes.
@@ -204,11 +206,13 @@ func init() {
 	prove("aclrtMemManagedAdvise", 7, func(e *env) *core.Error {
 		a := preferred1(e)
 		for _, l := range []abi.MemManagedLocation{place(invalidAt, 0), place(5, 0), place(onNode, -1)} {
-			for _, kind := range []abi.MemManagedAdviseType{abi.MemAdviseSetPreferredLocation, abi.MemAdviseSetAccessedBy, abi.MemAdviseUnsetAccessedBy} {
+			for _, kind := range []abi.MemManagedAdviseType{abi.MemAdviseSetPreferredLocation,
+				abi.MemAdviseSetAccessedBy, abi.MemAdviseUnsetAccessedBy} {
 				a.advise, a.location = kind, l
 				e.want(advise(e, a), abi.ErrRTParamInvalid)
 			}
-			for _, kind := range []abi.MemManagedAdviseType{abi.MemAdviseSetReadMostly, abi.MemAdviseUnsetReadMostly, abi.MemAdviseUnsetPreferredLocation} {
+			for _, kind := range []abi.MemManagedAdviseType{abi.MemAdviseSetReadMostly, abi.MemAdviseUnsetReadMostly,
+				abi.MemAdviseUnsetPreferredLocation} {
 				a.advise = kind
 				e.ok(advise(e, a))
 			}
@@ -237,7 +241,8 @@ func init() {
 			id    = abi.MemRangeAttributePreferredLocationId
 		)
 		a := preferred1(e)
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2, abi.MemRangeAttributeReadMostly: 0})
+		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2,
+			abi.MemRangeAttributeReadMostly: 0})
 		e.ok(advise(e, a))
 		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: 1, kind: int32(onDevice), id: 1})
 		a.location = place(onHost, 77)
@@ -270,7 +275,8 @@ func (e *env) adviceByPage() {
 	say := func(from, pages uint64, kind abi.MemManagedAdviseType, l abi.MemManagedLocation) {
 		e.Helper()
 		// A byte of a page is enough.
-		e.ok(memory.MemManagedAdvise(e.th, p+core.Addr(from*managedPage+managedPage-1), (pages-1)*managedPage+1, kind, l))
+		e.ok(memory.MemManagedAdvise(e.th, p+core.Addr(from*managedPage+managedPage-1), (pages-1)*managedPage+1, kind,
+			l))
 	}
 	say(1, 2, abi.MemAdviseSetReadMostly, place(onDevice, 0))
 	say(1, 1, abi.MemAdviseSetPreferredLocation, place(onDevice, 0))
@@ -292,7 +298,8 @@ func (e *env) adviceByPage() {
 		from, n uint64
 		want    []int32
 	}{{0, 2, []int32{-1, 0, 2, -2}}, {0, 4, []int32{-1, 2, -2}}, {2, 1, []int32{-1}}, {0, 1, []int32{-1, 0}}} {
-		if got := e.accessed(p+core.Addr(c.from*managedPage), c.n*managedPage, len(c.want)); !slices.Equal(got, c.want) {
+		if got := e.accessed(p+core.Addr(c.from*managedPage), c.n*managedPage, len(c.want)); !slices.Equal(got,
+			c.want) {
 			e.Errorf("%d pages from %d are accessed by %v, want %v", c.n, c.from, got, c.want)
 		}
 	}
@@ -343,7 +350,8 @@ func getAttrs(_ *env, a *attrArgs) *core.Error {
 // twoAttrs asks for two attributes of a page; of getAttr, for the first.
 func twoAttrs(e *env) *attrArgs {
 	a := &attrArgs{
-		th: e.stranger(), attribute: []abi.MemManagedRangeAttribute{abi.MemRangeAttributeReadMostly, abi.MemRangeAttributeLastPrefetchLocation}, ptr: e.managed(1), size: managedPage,
+		th: e.stranger(), attribute: []abi.MemManagedRangeAttribute{abi.MemRangeAttributeReadMostly,
+			abi.MemRangeAttributeLastPrefetchLocation}, ptr: e.managed(1), size: managedPage,
 		data: []core.Addr{e.pageable(4), e.pageable(4)}, dataSize: []uint64{4, 4}, number: 2,
 	}
 	for _, p := range a.data {
@@ -434,7 +442,8 @@ func init() {
 	prove("aclrtMemManagedGetAttrs", 7, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
-			err = memory.MemManagedGetAttrs(o.th, new(abi.MemManagedRangeAttribute), 0, 12345, 1, new(core.Addr), new(uint64))
+			err = memory.MemManagedGetAttrs(o.th, new(abi.MemManagedRangeAttribute), 0, 12345, 1, new(core.Addr),
+				new(uint64))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -455,7 +464,8 @@ func init() {
 		a := twoAttrs(e)
 		e.ok(memory.MemManagedAdvise(e.th, a.ptr, 1, abi.MemAdviseSetReadMostly, place(onHost, 0)))
 		e.ok(getAttrs(e, a)) // without a context
-		if got := fmt.Sprint(binary.LittleEndian.Uint32(bytes(a.data[0], 4)), int32(binary.LittleEndian.Uint32(bytes(a.data[1], 4)))); got != "1 -2" {
+		if got := fmt.Sprint(binary.LittleEndian.Uint32(bytes(a.data[0], 4)),
+			int32(binary.LittleEndian.Uint32(bytes(a.data[1], 4)))); got != "1 -2" {
 			e.Error(got)
 		}
 		a = twoAttrs(e)

@@ -75,7 +75,8 @@ func (e *env) goneStamp() core.Handle {
 func (e *env) dead(f func(th *core.Thread, stamp core.Handle) *core.Error) *core.Error {
 	e.Helper()
 	o, _ := e.recorded()
-	return o.each(misused, []core.Handle{garbage, o.goneStamp(), o.stream()}, func(s core.Handle) *core.Error { return f(o.th, s) })
+	return o.each(misused, []core.Handle{garbage, o.goneStamp(), o.stream()},
+		func(s core.Handle) *core.Error { return f(o.th, s) })
 }
 
 const misused = abi.Code(-1)
@@ -162,8 +163,10 @@ func proveRanges() {
 		o.ok(process.ProfPop(o.th))
 		o.ok(process.ProfPop(o.th))
 		r := seen.ranges
-		if len(r) != 4 || r[0].Text != "outer" || r[1].Text != "inner" || r[0].End != 0 || r[1].End != 0 || r[2].Number != r[1].Number || r[3].Number != r[0].Number ||
-			r[0].Number == r[1].Number || r[2].Start != r[1].Start || r[2].End <= r[2].Start || r[3].End < r[2].End || r[3].Kind != observe.Nested || r[3].Thread != 1 {
+		if len(r) != 4 || r[0].Text != "outer" || r[1].Text != "inner" || r[0].End != 0 || r[1].End != 0 ||
+			r[2].Number != r[1].Number || r[3].Number != r[0].Number ||
+			r[0].Number == r[1].Number || r[2].Start != r[1].Start || r[2].End <= r[2].Start || r[3].End < r[2].End ||
+			r[3].Kind != observe.Nested || r[3].Thread != 1 {
 			e.Errorf("%+v", r)
 		}
 	}
@@ -192,11 +195,13 @@ func proveRanges() {
 		o.ok(process.ProfRangeStop(o.stranger(), first)) // they overlap, and end in any thread
 		o.ok(process.ProfRangeStop(o.th, second))
 		r := seen.ranges
-		if len(r) != 4 || first == second || r[2].Number != r[0].Number || r[2].Thread != 2 || r[0].Thread != 1 || r[3].Number != r[1].Number || r[3].Kind != observe.Free {
+		if len(r) != 4 || first == second || r[2].Number != r[0].Number || r[2].Thread != 2 || r[0].Thread != 1 ||
+			r[3].Number != r[1].Number || r[3].Kind != observe.Free {
 			e.Errorf("%d, %d: %+v", first, second, r)
 		}
 		o.ok(process.ProfRangeStop(o.th, second)) // reported once more
-		if r := seen.ranges; len(r) != 6 || r[4].Number == r[1].Number || r[4].Text != "b" || r[5].Start != r[1].Start || r[5].End < r[3].End {
+		if r := seen.ranges; len(r) != 6 || r[4].Number == r[1].Number || r[4].Text != "b" ||
+			r[5].Start != r[1].Start || r[5].End < r[3].End {
 			e.Errorf("%+v", r)
 		}
 		o.ok(process.ProfRangeStart(o.th, a, &first))
@@ -220,7 +225,8 @@ func proveMarks() {
 		o, seen := e.recorded()
 		s := o.stamp("here")
 		o.ok(process.ProfMark(o.th, s))
-		if r := seen.ranges; len(r) != 1 || r[0].Kind != observe.Moment || r[0].Text != "here" || r[0].Start == 0 || r[0].Marker != (observe.At{}) {
+		if r := seen.ranges; len(r) != 1 || r[0].Kind != observe.Moment || r[0].Text != "here" || r[0].Start == 0 ||
+			r[0].Marker != (observe.At{}) {
 			e.Errorf("%+v", r)
 		}
 	})
@@ -256,7 +262,8 @@ func proveMarks() {
 		long := strings.Repeat("x", 155)
 		o.ok(process.ProfMarkEx(o.th, cText(long), 155, s))
 		o.ok(o.th.SynchronizeStream(s))
-		if r, k := seen.ranges, seen.tasks; len(r) != 1 || len(k) != 1 || k[0].Kind != observe.Mark || r[0].Text != long ||
+		if r, k := seen.ranges, seen.tasks; len(r) != 1 || len(k) != 1 || k[0].Kind != observe.Mark ||
+			r[0].Text != long ||
 			r[0].Marker != (observe.At{Stream: k[0].Stream, Number: k[0].Number}) || r[0].Start > k[0].Submit {
 			e.Errorf("%+v, %+v", r, k)
 		}

@@ -47,12 +47,16 @@ func init() {
 		for _, name := range []string{"A2", "A3", "950", "910"} {
 			e.on(machine{product: name}).hbmAddsUp()
 		}
-		for _, m := range []machine{{product: "310P"}, {product: "310B"}, {product: "310"}, {product: "310B", form: "RC"}} {
+		for _, m := range []machine{{product: "310P"}, {product: "310B"}, {product: "310"},
+			{product: "310B", form: "RC"}} {
 			e.on(m).ddrAddsUp()
 		}
 	})
 
-	prove("aclrtGetMemUsageInfo", 6, func(e *env) *core.Error { return e.noUsage(e.on(machine{product: "950"}).th, 0, 1) })
+	prove("aclrtGetMemUsageInfo", 6, func(e *env) *core.Error {
+		return e.noUsage(e.on(machine{product: "950"}).th, 0,
+			1)
+	})
 	behaves("aclrtGetMemUsageInfo", func(e *env) {
 		e.usage(0, 0)
 		p := e.device(1 << 20)
@@ -135,11 +139,14 @@ func (e *env) hbmAddsUp() {
 		} {
 			huge, hugeTotal := e.memInfo(parts[0])
 			normal, normalTotal := e.memInfo(parts[1])
-			if huge+normal != free || hugeTotal+normalTotal != total || huge > hugeTotal || normal > normalTotal || hugeTotal == 0 || normalTotal == 0 {
-				e.Errorf("%s: %v: %d of %d and %d of %d are not %d of %d", name, parts, huge, hugeTotal, normal, normalTotal, free, total)
+			if huge+normal != free || hugeTotal+normalTotal != total || huge > hugeTotal || normal > normalTotal ||
+				hugeTotal == 0 || normalTotal == 0 {
+				e.Errorf("%s: %v: %d of %d and %d of %d are not %d of %d", name, parts, huge, hugeTotal, normal,
+					normalTotal, free, total)
 			}
 		}
-		for _, attr := range []abi.MemAttr{abi.MemAttrDDRMem, abi.MemAttrDDRMemHuge, abi.MemAttrDDRMemNormal, abi.MemAttrDDRMemP2PHuge, abi.MemAttrDDRMemP2PNormal} {
+		for _, attr := range []abi.MemAttr{abi.MemAttrDDRMem, abi.MemAttrDDRMemHuge, abi.MemAttrDDRMemNormal,
+			abi.MemAttrDDRMemP2PHuge, abi.MemAttrDDRMemP2PNormal} {
 			if f, n := e.memInfo(attr); f != 0 || n != 0 {
 				e.Errorf("%s: %v: %d of %d, but there is no DDR", name, attr, f, n)
 			}

@@ -23,7 +23,8 @@ func init() {
 		e.th.Done(e.th.SynchronizeStreamWithTimeout(0, 0))
 		text := e.th.GetRecentErrMsg()
 		lines := strings.Split(text, "\n")
-		head := regexp.MustCompile(`^\[PID: ` + fmt.Sprint(os.Getpid()) + `\] (\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)\.\d{3}\.\d{3} \w+\((E[HE]\d{4})\): (.+)$`)
+		head := regexp.MustCompile(`^\[PID: ` + fmt.Sprint(os.Getpid()) +
+			`\] (\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)\.\d{3}\.\d{3} \w+\((E[HE]\d{4})\): (.+)$`)
 		var found []string
 		for _, i := range []int{0, 3} {
 			if len(lines) <= i || !head.MatchString(lines[i]) {
@@ -34,19 +35,23 @@ func init() {
 			if err != nil || time.Since(at) > time.Hour || time.Until(at) > time.Hour {
 				e.Errorf("at %q", m[1])
 			}
-			if !strings.HasPrefix(lines[i+1], "        Possible Cause: ") || !strings.HasPrefix(lines[i+2], "        Solution: ") {
+			if !strings.HasPrefix(lines[i+1], "        Possible Cause: ") || !strings.HasPrefix(lines[i+2],
+				"        Solution: ") {
 				e.Errorf("no cause or solution:\n%s", text)
 			}
 			found = append(found, m[2], m[3])
 		}
-		want := []string{"EH0002", "aclrtCreateStream: stream: is NULL", "EE1001", "aclrtSynchronizeStreamWithTimeout: timeout: is 0"}
+		want := []string{"EH0002", "aclrtCreateStream: stream: is NULL", "EE1001",
+			"aclrtSynchronizeStreamWithTimeout: timeout: is 0"}
 		for i := range want {
 			if found[i] != want[i] {
 				e.Errorf("%q, want %q", found[i], want[i])
 			}
 		}
-		if tail := strings.Join(lines[6:], "\n"); !strings.HasPrefix(tail, "TraceBack (most recent call last):\n        aclrtCreateStream: ") ||
-			!strings.Contains(tail, "\n        aclrtSynchronizeStreamWithTimeout: timeout: is 0") || strings.Count(tail, "\n") != 3 {
+		if tail := strings.Join(lines[6:], "\n"); !strings.HasPrefix(tail,
+			"TraceBack (most recent call last):\n        aclrtCreateStream: ") ||
+			!strings.Contains(tail, "\n        aclrtSynchronizeStreamWithTimeout: timeout: is 0") || strings.Count(tail,
+			"\n") != 3 {
 			e.Errorf("the traceback is\n%s", tail)
 		}
 		// Reading clears it; other threads have their own; a thread of a Go context remembers nothing.
@@ -67,7 +72,8 @@ func init() {
 			e.th.Done(e.th.SetDevice(100 + i))
 		}
 		text = e.th.GetRecentErrMsg()
-		if n := strings.Count(text, "[PID: "); n != 32 || strings.Contains(text, ": 107 is no") || !strings.Contains(text, ": 108 is no") || !strings.Contains(text, ": 139 is no") {
+		if n := strings.Count(text, "[PID: "); n != 32 || strings.Contains(text, ": 107 is no") ||
+			!strings.Contains(text, ": 108 is no") || !strings.Contains(text, ": 139 is no") {
 			e.Errorf("%d texts:\n%s", n, text)
 		}
 		// Without a context the call itself fails inside, and says so.

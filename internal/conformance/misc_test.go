@@ -58,7 +58,8 @@ func init() {
 	})
 	behaves("aclsysGetCANNVersion", func(e *env) {
 		o := e.on(e.installed(map[string]string{
-			"runtime": "Version=8.5.0", "cann": "Version=8.6.0", "opp/": "Version=7.3.T10.2.B528", "driver": "Version=24.1.rc1", "hccl": "Version=1",
+			"runtime": "Version=8.5.0", "cann": "Version=8.6.0", "opp/": "Version=7.3.T10.2.B528",
+			"driver": "Version=24.1.rc1", "hccl": "Version=1",
 		}))
 		for name, want := range map[abi.CANNPackageName][5]string{
 			abi.PkgNameRuntime: {"8.5.0", "8", "5", "0", "0"},
@@ -69,11 +70,13 @@ func init() {
 		} {
 			var v abi.CANNPackageVersion
 			e.ok(process.SysGetCANNVersion(o.th, name, &v))
-			got := [5]string{goText(v.Version[:]), goText(v.MajorVersion[:]), goText(v.MinorVersion[:]), goText(v.ReleaseVersion[:]), goText(v.PatchVersion[:])}
+			got := [5]string{goText(v.Version[:]), goText(v.MajorVersion[:]), goText(v.MinorVersion[:]),
+				goText(v.ReleaseVersion[:]), goText(v.PatchVersion[:])}
 			is(e, name.String(), got, want)
 		}
 		long := e.on(e.installed(map[string]string{"runtime": "Version=" + strings.Repeat("9", 64) + ".0.0"}))
-		e.want(process.SysGetCANNVersion(long.th, abi.PkgNameRuntime, new(abi.CANNPackageVersion)), abi.ErrInternalError)
+		e.want(process.SysGetCANNVersion(long.th, abi.PkgNameRuntime, new(abi.CANNPackageVersion)),
+			abi.ErrInternalError)
 	})
 
 	prove("aclsysGetVersionStr", 3, func(e *env) *core.Error {
@@ -88,7 +91,8 @@ func init() {
 		return err
 	})
 	prove("aclsysGetVersionStr", 4, func(e *env) *core.Error {
-		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128), "b": "Version=" + strings.Repeat("1", 127)}))
+		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128),
+			"b": "Version=" + strings.Repeat("1", 127)}))
 		text := [128]byte{7}
 		err := process.SysGetVersionStr(o.th, cText("a"), &text)
 		is(e, "untouched output", text, [128]byte{7})
@@ -107,10 +111,12 @@ func init() {
 
 	prove("aclsysGetVersionNum", 3, func(e *env) *core.Error {
 		e.want(process.SysGetVersionNum(e.th, cText("runtime"), new(int32)), abi.ErrInvalidFile)
-		return process.SysGetVersionNum(e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th, cText("nobody"), new(int32))
+		return process.SysGetVersionNum(e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th,
+			cText("nobody"), new(int32))
 	})
 	prove("aclsysGetVersionNum", 4, func(e *env) *core.Error {
-		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0", "d": "Version=8.5.0.1"}))
+		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0",
+			"d": "Version=8.5.0.1"}))
 		n := int32(7)
 		for _, name := range []string{"a", "b", "c"} {
 			e.want(process.SysGetVersionNum(o.th, cText(name), &n), abi.ErrInternalError)
@@ -120,8 +126,10 @@ func init() {
 		return err
 	})
 	behaves("aclsysGetVersionNum", func(e *env) {
-		o := e.on(e.installed(map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2", "beta": "Version=8.5.1-beta.3", "rc": "Version=8.5.1.RC4"}))
-		for name, want := range map[string]int32{"plain": 80501000, "alpha": 80500702, "beta": 80500803, "rc": 80500904} {
+		o := e.on(e.installed(map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2",
+			"beta": "Version=8.5.1-beta.3", "rc": "Version=8.5.1.RC4"}))
+		for name, want := range map[string]int32{"plain": 80501000, "alpha": 80500702, "beta": 80500803,
+			"rc": 80500904} {
 			var n int32
 			e.ok(process.SysGetVersionNum(o.th, cText(name), &n))
 			is(e, name, n, want)
@@ -129,7 +137,8 @@ func init() {
 	})
 
 	behaves("aclrtGetSocName", func(e *env) {
-		for p, want := range map[string]string{"A2": "Ascend910B1", "A3": "Ascend910_9391", "950": "Ascend950PR_9599", "310P": "Ascend310P3"} {
+		for p, want := range map[string]string{"A2": "Ascend910B1", "A3": "Ascend910_9391", "950": "Ascend950PR_9599",
+			"310P": "Ascend310P3"} {
 			is(e, p, process.GetSocName(e.on(machine{product: p}).stranger()), want)
 		}
 	})
@@ -151,7 +160,8 @@ func init() {
 	})
 
 	prove("aclGetCannAttribute", 3, func(e *env) *core.Error {
-		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(a int32) *core.Error { return process.GetCannAttribute(e.th, abi.CannAttr(a), new(int32)) })
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3},
+			func(a int32) *core.Error { return process.GetCannAttribute(e.th, abi.CannAttr(a), new(int32)) })
 	})
 	behaves("aclGetCannAttribute", func(e *env) {
 		for p, want := range map[string][3]int32{"A2": {1, 1, 0}, "A3": {1, 1, 0}, "950": {1, 1, 0}, "910": {0, 0, 0}} {
@@ -175,7 +185,8 @@ func init() {
 	})
 	prove("aclGetDeviceCapability", 4, func(e *env) *core.Error {
 		v := int64(7)
-		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(i int32) *core.Error { return process.AclGetDeviceCapability(e.th, 3, abi.DeviceInfo(i), &v) })
+		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3},
+			func(i int32) *core.Error { return process.AclGetDeviceCapability(e.th, 3, abi.DeviceInfo(i), &v) })
 		is(e, "untouched output", v, 7)
 		return err
 	})
@@ -183,7 +194,8 @@ func init() {
 		for p, want := range map[string][3]int64{"A2": {24, 48, 192 << 20}, "310P": {8, 7, 16 << 20}} {
 			var got [3]int64
 			for i := range got {
-				e.ok(process.AclGetDeviceCapability(e.on(machine{product: p}).stranger(), 3, abi.DeviceInfo(i), &got[i]))
+				e.ok(process.AclGetDeviceCapability(e.on(machine{product: p}).stranger(), 3, abi.DeviceInfo(i),
+					&got[i]))
 			}
 			is(e, p, got, want)
 		}
@@ -210,6 +222,7 @@ func init() {
 		th.AppLog(abi.LogLevelWarning, cText("run"), cText("main.cpp"), 12, cText("one\ntwo 100%\n"))
 		th.AppLog(abi.LogLevelInfo, nil, nil, 0, cText("bare"))
 		th.AppLog(abi.LogLevelDebug, nil, nil, 0, cText("below the level"))
-		is(e, "lines", lines.String(), `level=WARN msg="main.cpp:12 run: one\ntwo 100%" tid=1`+"\n"+`level=INFO msg=":0 : bare" tid=1`+"\n")
+		is(e, "lines", lines.String(),
+			`level=WARN msg="main.cpp:12 run: one\ntwo 100%" tid=1`+"\n"+`level=INFO msg=":0 : bare" tid=1`+"\n")
 	})
 }

@@ -38,7 +38,7 @@ func (e *env) noNotify(f func(n core.Handle) *core.Error) (err *core.Error) {
 func (e *env) set(n, s core.Handle)     { e.Helper(); e.ok(signal.RecordNotify(e.th, n, s)) }
 func (e *env) waitFor(n, s core.Handle) { e.Helper(); e.ok(signal.WaitAndResetNotify(e.th, n, s, 0)) }
 
-// isSet tells whether a notify is set, and leaves it so.
+// isSet reports whether a notify is set, and leaves it so.
 func (e *env) isSet(n core.Handle) bool {
 	e.Helper()
 	s := e.stream()
@@ -170,7 +170,8 @@ func proveNotifySignals() {
 	behaves("aclrtWaitAndResetNotify", waitsInTurn)
 }
 
-// waitsInTurn is what a wait does: it holds its stream up, clears the notify, and comes before waits that came to their turn later.
+// waitsInTurn is what a wait does: it holds its stream up, clears the notify, and comes before waits that came to
+// their turn later.
 func waitsInTurn(e *env) {
 	n := e.notify()
 	var streams []core.Handle
@@ -192,7 +193,7 @@ func waitsInTurn(e *env) {
 		e.Error("the last wait did not clear the notify")
 	}
 	const seconds, never = 1, math.MaxUint32
-	s := e.stream() // the time limit counts from the turn, and is told by a synchronisation
+	s := e.stream() // the time limit counts from the turn, and a synchronisation reports it
 	e.ok(signal.WaitAndResetNotify(e.th, n, s, seconds))
 	e.want(e.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
 	e.ok(e.th.SynchronizeStream(s))
@@ -263,7 +264,7 @@ func proveNotifyReset() {
 				e.Errorf("%d is set", i)
 			}
 		}
-		s := e.stream() // who waits goes on waiting
+		s := e.stream() // a waiting stream goes on waiting
 		e.waitFor(list[0], s)
 		e.ok(reset(e.th, list[0], list[0]))
 		e.held(s)

@@ -30,7 +30,8 @@ func withOffset(_ *env, a *offsetArgs) *core.Error {
 
 // behind is a copy of 64 bytes, 16 behind one base to 32 behind another.
 func behind(e *env) *offsetArgs {
-	a := &offsetArgs{th: e.th, dst: e.device(8), destMax: 128, dstOff: 32, src: e.device(8), count: 64, srcOff: 16, kind: inner, stream: e.stream()}
+	a := &offsetArgs{th: e.th, dst: e.device(8), destMax: 128, dstOff: 32, src: e.device(8), count: 64, srcOff: 16,
+		kind: inner, stream: e.stream()}
 	a.toBase, a.toFrom = e.device(128), e.device(128)
 	e.write(a.toFrom, noise(128, 1))
 	e.write(a.toBase, noise(128, 2))

@@ -36,7 +36,8 @@ func init() {
 	})
 
 	behaves("aclrtGetDeviceSatMode", func(e *env) {
-		for p, want := range map[string]abi.FloatOverflowMode{"950": 1, "A3": 1, "A2": 1, "310B": 0, "310P": 0, "910": 0} {
+		for p, want := range map[string]abi.FloatOverflowMode{"950": 1, "A3": 1, "A2": 1, "310B": 0, "310P": 0,
+			"910": 0} {
 			is(e, p, e.on(machine{product: p}).satMode(), want)
 		}
 	})
@@ -114,7 +115,8 @@ func init() {
 		e.ok(process.GetOverflowStatus(e.th, e.device(64), 64, 0))
 		e.want(e.th.SynchronizeStream(0), abi.ErrRTLostHeartbeat)
 		d := e.device(64)
-		e.want(e.whileAborting(func() *core.Error { return process.GetOverflowStatus(e.th, d, 64, 0) }), abi.ErrRTDeviceTaskAbort)
+		e.want(e.whileAborting(func() *core.Error { return process.GetOverflowStatus(e.th, d, 64, 0) }),
+			abi.ErrRTDeviceTaskAbort)
 	})
 
 	behaves("aclrtResetOverflowStatus", func(e *env) {

@@ -91,7 +91,8 @@ func TestNothingMissing(t *testing.T) {
 // TestDecidedIsProven fails when a decision of ours has no test.
 func TestDecidedIsProven(t *testing.T) {
 	for line := range strings.Lines(string(readPage(t))) {
-		if strings.HasPrefix(line, "| ") && strings.Contains(line, "*decided") && !strings.Contains(line, "`TestRules/") {
+		if strings.HasPrefix(line, "| ") && strings.Contains(line, "*decided") &&
+			!strings.Contains(line, "`TestRules/") {
 			t.Errorf("decided, but not proven: %s", line)
 		}
 	}

@@ -17,7 +17,8 @@ func (e *env) peerStatus(id, peer int32) int32 {
 func init() {
 	prove("aclrtDeviceCanAccessPeer", 3, func(e *env) *core.Error {
 		o := e.on(visible("0,1"))
-		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2}, func(id int32) *core.Error { return memory.DeviceCanAccessPeer(o.th, nil, id, 0) })
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2},
+			func(id int32) *core.Error { return memory.DeviceCanAccessPeer(o.th, nil, id, 0) })
 	})
 	prove("aclrtDeviceCanAccessPeer", 7, func(e *env) *core.Error {
 		var can int32
@@ -30,7 +31,10 @@ func init() {
 			is(e, p, can, 1)
 		}
 		var can int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return memory.DeviceCanAccessPeer(th, &can, id, 0) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+			return memory.DeviceCanAccessPeer(th, &can, id,
+				0)
+		})
 	})
 
 	prove("aclrtDeviceEnablePeerAccess", 3, func(e *env) *core.Error {
@@ -51,7 +55,8 @@ func init() {
 		e.ok(e.th.ResetDevice(0))
 		e.ok(e.th.SetDevice(0))
 		is(e, "after the device was closed", e.peerStatus(0, 2), 0)
-		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310P", form: "RC"}).th, 1, 0), abi.ErrRTFeatureNotSupport)
+		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310P", form: "RC"}).th, 1, 0),
+			abi.ErrRTFeatureNotSupport)
 	})
 
 	prove("aclrtDeviceDisablePeerAccess", 2, func(e *env) *core.Error {
@@ -70,7 +75,8 @@ func init() {
 	prove("aclrtDevicePeerAccessStatus", 2, func(e *env) *core.Error {
 		var s int32
 		o := e.on(visible("0,1"))
-		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2}, func(id int32) *core.Error { return memory.DevicePeerAccessStatus(o.th, id, 99, &s) })
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2},
+			func(id int32) *core.Error { return memory.DevicePeerAccessStatus(o.th, id, 99, &s) })
 	})
 	prove("aclrtDevicePeerAccessStatus", 5, func(e *env) *core.Error {
 		is(e, "no such device", e.peerStatus(63, 0), 0)
@@ -84,7 +90,10 @@ func init() {
 		is(e, "peer by physical number", v.peerStatus(0, 2), 1)
 		is(e, "peer by user id", v.peerStatus(0, 1), 0)
 		var s int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return memory.DevicePeerAccessStatus(th, id, 0, &s) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+			return memory.DevicePeerAccessStatus(th, id, 0,
+				&s)
+		})
 	})
 
 	prove("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
@@ -154,7 +163,8 @@ func init() {
 }
 
 // unknownAtomics checks that a call refuses operations that do not exist, wherever they stand, and writes nothing.
-func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) (err *core.Error) {
+func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation,
+	n uint32) *core.Error) (err *core.Error) {
 	e.Helper()
 	for _, op := range []abi.AtomicOperation{-1, 13, 29, 33, 39, 45} {
 		caps := [2]uint32{7, 7}
@@ -171,7 +181,8 @@ func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n
 func (e *env) noAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) {
 	e.Helper()
 	caps := [4]uint32{7, 7, 7, 7}
-	ops := [4]abi.AtomicOperation{abi.AtomicOperationFloatMax, abi.AtomicOperationDmaAdd, abi.AtomicOperationSimdScalarExch, 99}
+	ops := [4]abi.AtomicOperation{abi.AtomicOperationFloatMax, abi.AtomicOperationDmaAdd,
+		abi.AtomicOperationSimdScalarExch, 99}
 	e.ok(call(&caps[0], &ops[0], 3))
 	is(e, "capabilities", caps, [4]uint32{0, 0, 0, 7})
 }

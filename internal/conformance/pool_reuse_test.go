@@ -71,13 +71,22 @@ func TestPoolReuse(t *testing.T) {
 			f.want(memory.MemPoolFreeAsync(f.th, f.pooled(f.pool, f.s, 4*mib), f.s), 0)
 			reused(f, f.s, true)
 		},
-		"another stream":           func(f *freed) { reused(f, f.o, false) },
-		"another stream, done":     func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
-		"synchronised":             func(f *freed) { f.open(); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"another stream":       func(f *freed) { reused(f, f.o, false) },
+		"another stream, done": func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
+		"synchronised": func(f *freed) {
+			f.open()
+			f.ok(f.th.SynchronizeStream(f.s))
+			reused(f, f.o,
+				true)
+		},
 		"device synchronised":      func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
 		"another one synchronised": func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
 		"stream destroyed":         func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
-		"freed by the host":        func(f *freed) { f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib))); reused(f, f.o, false) },
+		"freed by the host": func(f *freed) {
+			f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib)))
+			reused(f,
+				f.o, false)
+		},
 		"freed by the host, done": func(f *freed) {
 			f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib)))
 			f.open()
@@ -89,13 +98,23 @@ func TestPoolReuse(t *testing.T) {
 			reused(f, f.o, false)
 		},
 		"opportunistic, not reached": func(f *freed) { f.allow(f.pool, opportunistic); reused(f, f.o, false) },
-		"opportunistic, reached":     func(f *freed) { f.allow(f.pool, opportunistic); f.open(); f.reached(f.s); reused(f, f.o, true) },
+		"opportunistic, reached": func(f *freed) {
+			f.allow(f.pool,
+				opportunistic)
+			f.open()
+			f.reached(f.s)
+			reused(f, f.o, true)
+		},
 		"event": func(f *freed) {
 			f.allow(f.pool, follow)
 			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
 			reused(f, f.o, true)
 		},
-		"event, not allowed": func(f *freed) { f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, false) },
+		"event, not allowed": func(f *freed) {
+			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
+			reused(f, f.o,
+				false)
+		},
 		"event, done": func(f *freed) {
 			f.allow(f.pool, follow)
 			ev := record(f, true)

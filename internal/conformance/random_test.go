@@ -79,7 +79,8 @@ var randomBreakers = breakers[randomArgs]{
 func init() {
 	b := randomBreakers
 	prove("aclrtRandomNumAsync", 2, func(e *env) *core.Error {
-		for _, typ := range []abi.DataType{abi.DataTypeInt16, abi.DataTypeUint8, abi.DataTypeDouble, abi.DataTypeUndefined} {
+		for _, typ := range []abi.DataType{abi.DataTypeInt16, abi.DataTypeUint8, abi.DataTypeDouble,
+			abi.DataTypeUndefined} {
 			a := uniform10(e)
 			a.info.DataType = typ
 			e.want(randomNumAsync(e, a), abi.ErrInvalidParam)
@@ -166,8 +167,10 @@ func (e *env) randomRefused() {
 			e.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, kind := range []abi.RandomNumFuncType{abi.RandomNumFuncTypeDropoutBitmask, abi.RandomNumFuncTypeNormalDis, abi.RandomNumFuncTypeTruncatedNormalDis} {
-		for _, typ := range []abi.DataType{abi.DataTypeInt32, abi.DataTypeInt64, abi.DataTypeUint32, abi.DataTypeUint64} {
+	for _, kind := range []abi.RandomNumFuncType{abi.RandomNumFuncTypeDropoutBitmask, abi.RandomNumFuncTypeNormalDis,
+		abi.RandomNumFuncTypeTruncatedNormalDis} {
+		for _, typ := range []abi.DataType{abi.DataTypeInt32, abi.DataTypeInt64, abi.DataTypeUint32,
+			abi.DataTypeUint64} {
 			e.want(randomNumAsync(e, e.random(kind, typ, 0, 1, 10)), abi.ErrRTParamInvalid)
 		}
 	}
@@ -282,7 +285,8 @@ func (e *env) ranges() {
 	all := append(floats, abi.DataTypeInt32, abi.DataTypeInt64, abi.DataTypeUint32, abi.DataTypeUint64)
 	const count = 20_000
 	for kind, types := range map[abi.RandomNumFuncType][]abi.DataType{
-		abi.RandomNumFuncTypeUniformDis: all, abi.RandomNumFuncTypeNormalDis: floats, abi.RandomNumFuncTypeTruncatedNormalDis: floats,
+		abi.RandomNumFuncTypeUniformDis: all, abi.RandomNumFuncTypeNormalDis: floats,
+		abi.RandomNumFuncTypeTruncatedNormalDis: floats,
 	} {
 		for _, typ := range types {
 			a := e.random(kind, typ, 10, 20, count)
@@ -311,7 +315,8 @@ func (e *env) ranges() {
 	}
 }
 
-// randomAgain proves that numbers come from seed and counter alone, that the counter moves on, and that two halves are the whole.
+// randomAgain proves that numbers come from seed and counter alone, that the counter moves on, and that two halves
+// are the whole.
 func (e *env) randomAgain() {
 	e.Helper()
 	const count = 50_000

@@ -35,7 +35,8 @@ func reduceAsync(_ *env, a *reduceArgs) *core.Error {
 func sum64(e *env) *reduceArgs { return reduce64(e, dev) }
 
 func reduce64(e *env, w where) *reduceArgs {
-	a := &reduceArgs{th: e.th, dst: e.memory(w, 64), src: e.memory(w, 64), count: 64, kind: abi.MemcpySdmaAutomaticSum, typ: abi.DataTypeInt32, stream: e.stream()}
+	a := &reduceArgs{th: e.th, dst: e.memory(w, 64), src: e.memory(w, 64), count: 64, kind: abi.MemcpySdmaAutomaticSum,
+		typ: abi.DataTypeInt32, stream: e.stream()}
 	if e.rt.Product.Name == "310P" || e.rt.Product.Name == "910" || e.rt.Product.Name == "310" {
 		a.typ = abi.DataTypeFloat
 	}
@@ -82,7 +83,8 @@ func init() {
 	prove("aclrtReduceAsync", 2, b.from(2, sum64, reduceAsync))
 	prove("aclrtReduceAsync", 3, b.from(3, sum64, reduceAsync))
 	prove("aclrtReduceAsync", 4, func(e *env) *core.Error {
-		for _, typ := range []abi.DataType{abi.DataTypeUndefined, abi.DataTypeInt64, abi.DataTypeUint64, abi.DataTypeBool, abi.DataTypeComplex64, 999} {
+		for _, typ := range []abi.DataType{abi.DataTypeUndefined, abi.DataTypeInt64, abi.DataTypeUint64,
+			abi.DataTypeBool, abi.DataTypeComplex64, 999} {
 			a := sum64(e)
 			a.typ = typ
 			e.want(reduceAsync(e, a), abi.ErrInvalidParam)
@@ -240,8 +242,10 @@ func (e *env) reduceNumbers() {
 		dst, src                   float64
 		sum, highest, lowest, same float64
 	}{
-		{[]abi.DataType{abi.DataTypeInt8, abi.DataTypeInt16, abi.DataTypeInt32, abi.DataTypeFloat16, abi.DataTypeBF16, abi.DataTypeFloat}, -3, 5, 2, 5, -3, 0},
-		{[]abi.DataType{abi.DataTypeInt8, abi.DataTypeInt16, abi.DataTypeInt32, abi.DataTypeUint32, abi.DataTypeFloat16, abi.DataTypeBF16, abi.DataTypeFloat}, 7, 7, 14, 7, 7, 1},
+		{[]abi.DataType{abi.DataTypeInt8, abi.DataTypeInt16, abi.DataTypeInt32, abi.DataTypeFloat16, abi.DataTypeBF16,
+			abi.DataTypeFloat}, -3, 5, 2, 5, -3, 0},
+		{[]abi.DataType{abi.DataTypeInt8, abi.DataTypeInt16, abi.DataTypeInt32, abi.DataTypeUint32, abi.DataTypeFloat16,
+			abi.DataTypeBF16, abi.DataTypeFloat}, 7, 7, 14, 7, 7, 1},
 		{[]abi.DataType{abi.DataTypeInt8}, 127, 2, -127, 127, 2, 0}, // integers wrap
 		{[]abi.DataType{abi.DataTypeInt16}, 32767, 1, -32768, 32767, 1, 0},
 		{[]abi.DataType{abi.DataTypeInt32}, -1 << 31, -1, 1<<31 - 1, -1, -1 << 31, 0},
@@ -253,7 +257,9 @@ func (e *env) reduceNumbers() {
 		{[]abi.DataType{abi.DataTypeFloat16, abi.DataTypeBF16, abi.DataTypeFloat}, nan, 1, nan, nan, nan, 0},
 	} {
 		for _, typ := range c.types {
-			for kind, want := range map[abi.ReduceKind]float64{abi.MemcpySdmaAutomaticSum: c.sum, abi.MemcpySdmaAutomaticMax: c.highest, abi.MemcpySdmaAutomaticMin: c.lowest, abi.MemcpySdmaAutomaticEqual: c.same} {
+			for kind, want := range map[abi.ReduceKind]float64{abi.MemcpySdmaAutomaticSum: c.sum,
+				abi.MemcpySdmaAutomaticMax: c.highest, abi.MemcpySdmaAutomaticMin: c.lowest,
+				abi.MemcpySdmaAutomaticEqual: c.same} {
 				o.reduceOne(typ, kind, c.dst, c.src, want)
 			}
 		}
@@ -274,7 +280,8 @@ func (e *env) reduceNumbers() {
 func (e *env) reduceOne(typ abi.DataType, kind abi.ReduceKind, dst, src, want float64) {
 	e.Helper()
 	to, from := encoded(typ, dst), encoded(typ, src)
-	a := &reduceArgs{th: e.th, dst: e.device(64), src: e.device(64), count: uint64(3 * len(to)), kind: kind, typ: typ, stream: 0}
+	a := &reduceArgs{th: e.th, dst: e.device(64), src: e.device(64), count: uint64(3 * len(to)), kind: kind, typ: typ,
+		stream: 0}
 	e.write(a.dst, slices.Repeat(to, 4))
 	e.write(a.src, slices.Repeat(from, 4))
 	e.ok(reduceAsync(e, a))
@@ -288,7 +295,8 @@ func (e *env) reduceOne(typ abi.DataType, kind abi.ReduceKind, dst, src, want fl
 	e.ok(memory.Free(e.th, a.src))
 }
 
-// reduceOverlaps proves that src counts as it was before where it overlaps dst, in small and in large, and that dst may be src.
+// reduceOverlaps proves that src counts as it was before where it overlaps dst, in small and in large, and that dst
+// may be src.
 func (e *env) reduceOverlaps() {
 	e.Helper()
 	const n = 200 << 10
@@ -303,7 +311,8 @@ func (e *env) reduceOverlaps() {
 			}
 			want := slices.Clone(old)
 			copy(want[dst:], added32(old[dst:dst+n], old[src:src+n]))
-			e.ok(transfer.ReduceAsync(e.th, p+core.Addr(dst), p+core.Addr(src), n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, 0, 0))
+			e.ok(transfer.ReduceAsync(e.th, p+core.Addr(dst), p+core.Addr(src), n, abi.MemcpySdmaAutomaticSum,
+				abi.DataTypeInt32, 0, 0))
 			e.ok(e.th.SynchronizeStream(0))
 			e.holds(p, want)
 			e.ok(memory.Free(e.th, p))

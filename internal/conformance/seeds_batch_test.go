@@ -47,7 +47,8 @@ func repeated(size uint64, n int) (sizes []uint64) {
 	return sizes
 }
 
-// succeeds checks that everything arrives; refused that the call is refused, with what is wrong with segment at, or with none.
+// succeeds checks that everything arrives; refused that the call is refused, with what is wrong with segment at, or
+// with none.
 func (s *seedBatch) succeeds(a *batchArgs) {
 	s.Helper()
 	a.fails(s.env, batchAsync(s.env, a), abi.Success, noSegment)
@@ -118,7 +119,8 @@ func init() {
 		a := s.up(host, 2)
 		good := a.attrs[0]
 		unregistered := abi.MemLocation{Type: abi.MemLocationTypeUnregistered}
-		for _, wrong := range []abi.MemcpyBatchAttr{{DstLoc: location(dev), SrcLoc: location(dev)}, {DstLoc: unregistered}} {
+		for _, wrong := range []abi.MemcpyBatchAttr{{DstLoc: location(dev), SrcLoc: location(dev)},
+			{DstLoc: unregistered}} {
 			a.attrs[0] = wrong
 			s.refused(a, param, 0)
 		}

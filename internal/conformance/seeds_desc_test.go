@@ -89,7 +89,8 @@ func init() {
 	seedTests["desc_returns"] = descriptor(func(s *seedDesc) {
 		s.is(abi.Success, withDesc(s.env, s.a))
 		for _, wrong := range []*core.Error{
-			transfer.MemcpyAsyncWithDesc(s.th, 0, inner, s.s), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc, inner, 0), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc+8, inner, s.s),
+			transfer.MemcpyAsyncWithDesc(s.th, 0, inner, s.s), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc, inner,
+				0), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc+8, inner, s.s),
 		} {
 			if wrong == nil {
 				s.Error("a call with a wrong argument succeeds")

@@ -100,7 +100,8 @@ func (s *seed) arrived(dst core.Addr, from int) {
 }
 func (s *seed) isOld(dst core.Addr) { s.Helper(); s.holds(dst, noise(1024, 2)) }
 
-// ordinary makes a copy with pageable memory: it may fail when it runs on the oldest product, and elsewhere is complete when the call returns.
+// ordinary makes a copy with pageable memory: it may fail when it runs on the oldest product, and elsewhere is
+// complete when the call returns.
 func (s *seed) ordinary(from, to where, kind abi.MemcpyKind) {
 	s.Helper()
 	src, dst := s.ends(from, to)
@@ -168,7 +169,8 @@ func init() {
 	seedTests["async_returns"] = func(s *seed) {
 		src, dst := s.ends(host, dev)
 		s.is(abi.Success, s.copy(dst, src, h2d))
-		for _, err := range []*core.Error{s.copy(0, src, h2d), s.copy(dst, 0, h2d), s.copy(dst, src, 99), transfer.MemcpyAsync(s.th, dst, 100, src, 100, h2d, garbage)} {
+		for _, err := range []*core.Error{s.copy(0, src, h2d), s.copy(dst, 0, h2d), s.copy(dst, src, 99),
+			transfer.MemcpyAsync(s.th, dst, 100, src, 100, h2d, garbage)} {
 			if err == nil {
 				s.Error("a call with a wrong argument succeeds")
 			}
@@ -193,7 +195,8 @@ func init() {
 					continue
 				}
 				s.is(abi.ErrRTParamInvalid, err)
-				if wrong := map[string]core.Addr{"src": from, "dst": to}[end]; err.Arg != end || !strings.Contains(err.Text, fmt.Sprintf("%#x", wrong)) {
+				if wrong := map[string]core.Addr{"src": from, "dst": to}[end]; err.Arg != end ||
+					!strings.Contains(err.Text, fmt.Sprintf("%#x", wrong)) {
 					s.Errorf("%s is wrong, and it says %v", end, err)
 				}
 				s.isOld(dst)

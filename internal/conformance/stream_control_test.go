@@ -150,7 +150,8 @@ func proveAbort() {
 			e.failsOn(s, fault)
 			e.stick(s)
 			e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
-			e.want(e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
+			e.want(e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
+				func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 			// What was queued is gone, earlier failures with it, and the stream works.
 			e.ok(e.th.SynchronizeStream(s))
 			if b := e.read(p, 64); b[0] != 0 {
@@ -188,7 +189,8 @@ func proveAbort() {
 			e.Error("the stream does not work afterwards")
 		}
 		s = e.stuck()
-		e.want(e.waits(func() { e.ok(e.stranger().StreamStop(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
+		e.want(e.waits(func() { e.ok(e.stranger().StreamStop(s)) },
+			func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 	})
 
 	prove("aclrtPersistentTaskClean", 3, func(e *env) *core.Error {
@@ -196,7 +198,8 @@ func proveAbort() {
 		return e.stranger().PersistentTaskClean(e.stream())
 	})
 	prove("aclrtPersistentTaskClean", 4, func(e *env) *core.Error {
-		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule), e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
+		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule),
+			e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
 			e.want(e.th.PersistentTaskClean(s), abi.ErrRTInternalError)
 		}
 		return e.th.PersistentTaskClean(e.flagged(abi.StreamPersistent)) // bound to no model
@@ -205,7 +208,8 @@ func proveAbort() {
 
 func proveAttributes() {
 	small := machine{product: "310P"}
-	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo, abi.StreamAttrPriority
+	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo,
+		abi.StreamAttrPriority
 	prove("aclrtSetStreamAttribute", 3, func(e *env) *core.Error {
 		e.want(e.stranger().SetStreamAttribute(0, 0, &abi.StreamAttrValue{}), abi.ErrRTParamInvalid)
 		return e.stranger().SetStreamAttribute(0, unknown, &abi.StreamAttrValue{})
@@ -218,7 +222,8 @@ func proveAttributes() {
 		// Failure mode, in the order of aclrtSetStreamFailureMode.
 		const mode, overflow = abi.StreamAttrFailureMode, abi.StreamAttrFloatOverflowCheck
 		e.want(e.on(small).th.SetStreamAttribute(0, mode, &v), abi.ErrRTParamInvalid)
-		e.want(e.stranger().SetStreamAttribute(e.flagged(abi.StreamDeviceUseOnly), mode, &v), abi.ErrRTFeatureNotSupport)
+		e.want(e.stranger().SetStreamAttribute(e.flagged(abi.StreamDeviceUseOnly), mode, &v),
+			abi.ErrRTFeatureNotSupport)
 		e.want(e.stranger().SetStreamAttribute(e.stream(), mode, &v), abi.ErrRTContextNull)
 		e.ok(e.th.SetStreamAttribute(e.foreign(), mode, &v))
 		*v.FailureMode() = stop
@@ -238,7 +243,8 @@ func proveAttributes() {
 		for _, a := range []struct {
 			attr      abi.StreamAttr
 			set, want uint32
-		}{{tag, 1234, 1234}, {cache, 1, 1}, {priority, 3, 3}, {priority, 99, 7}, {abi.StreamAttrFloatOverflowCheck, 1, 1}, {abi.StreamAttrFailureMode, stop, stop}} {
+		}{{tag, 1234, 1234}, {cache, 1, 1}, {priority, 3, 3}, {priority, 99, 7}, {abi.StreamAttrFloatOverflowCheck, 1,
+			1}, {abi.StreamAttrFailureMode, stop, stop}} {
 			var v, got abi.StreamAttrValue
 			v.Reserve()[0] = a.set
 			e.ok(e.th.SetStreamAttribute(s, a.attr, &v))
@@ -299,7 +305,8 @@ func proveStateCallbacks() {
 		e.ok(e.th.RegStreamStateCallback(cstr("a"), nil, 0))
 		e.stream()
 		const made, gone = "ACL_RT_STREAM_STATE_CREATE_POST", "ACL_RT_STREAM_STATE_DESTROY_PRE"
-		want := []string{"a " + made + " 1", "b " + made + " 2", "a " + gone + " 1", "b " + gone + " 2", "c " + made + " 3", "c " + gone + " 3"}
+		want := []string{"a " + made + " 1", "b " + made + " 2", "a " + gone + " 1", "b " + gone + " 2",
+			"c " + made + " 3", "c " + gone + " 3"}
 		if !slices.Equal(told, want) {
 			e.Errorf("told %q", told)
 		}

@@ -43,7 +43,8 @@ func init() {
 
 	prove("aclrtCreateStreamWithConfig", 2, func(e *env) *core.Error {
 		var s core.Handle
-		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(&s, 0, abi.StreamHuge|abi.StreamDeviceUseOnly)
+		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(&s, 0,
+			abi.StreamHuge|abi.StreamDeviceUseOnly)
 	})
 	prove("aclrtCreateStreamWithConfig", 3, func(e *env) *core.Error {
 		var s core.Handle
@@ -129,9 +130,10 @@ func proveDestroy() {
 		p := e.device(64)
 		e.ok(transfer.Memset(e.th, p, 64, 1, 64))
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
-		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) }, func() *core.Error {
-			return e.rt.ThreadIn(e.here()).SynchronizeStream(s)
-		})
+		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) },
+			func() *core.Error {
+				return e.rt.ThreadIn(e.here()).SynchronizeStream(s)
+			})
 		e.want(err, abi.ErrRTStreamAbort)
 		if b := e.read(p, 64); b[0] != 1 {
 			e.Error("it ran what was queued")
@@ -148,14 +150,15 @@ func proveSynchronize() {
 		e.failsOn(s, faulty.Code(abi.ErrRTTaskTimeout))
 		err := e.th.SynchronizeStream(s)
 		e.want(err, faultCode)
-		// It is told once, and only about its own stream.
+		// It is reported once, and only for its own stream.
 		e.ok(e.th.SynchronizeStream(s))
 		e.ok(e.th.SynchronizeStream(0))
 		return err
 	})
 	prove("aclrtSynchronizeStream", 6, func(e *env) *core.Error {
 		s := e.stuck()
-		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) })
+		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
+			func() *core.Error { return e.th.SynchronizeStream(s) })
 	})
 	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
@@ -178,7 +181,8 @@ func proveSynchronize() {
 			e.Error("it did not wait")
 		}
 		// Overflow is a result, not a last error.
-		for _, code := range []abi.Code{abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose} {
+		for _, code := range []abi.Code{abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow,
+			abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose} {
 			e.failsOn(0, faulty.Code(code))
 			err := e.th.SynchronizeStream(0)
 			e.want(err, code)
@@ -189,7 +193,8 @@ func proveSynchronize() {
 		// Cancelling is a timeout.
 		s = e.stuck()
 		cancel := make(chan struct{})
-		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeStreamCancel(s, cancel) }), abi.ErrRTStreamSyncTimeout)
+		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeStreamCancel(s, cancel) }),
+			abi.ErrRTStreamSyncTimeout)
 	})
 
 	prove("aclrtSynchronizeStreamWithTimeout", 7, func(e *env) *core.Error {
@@ -332,11 +337,14 @@ func proveQueries() {
 	})
 }
 
-// TestDestroyContextReleasesStreams shows that streams that go with their context are told of and counted.
+// TestDestroyContextReleasesStreams shows that streams that go with their context are reported and counted.
 func TestDestroyContextReleasesStreams(t *testing.T) {
 	e := newEnv(t, machine{})
 	var told []abi.StreamState
-	e.ok(e.th.RegStreamStateCallback(cstr("x"), func(_ core.Handle, st abi.StreamState, _ core.Addr) { told = append(told, st) }, 0))
+	e.ok(e.th.RegStreamStateCallback(cstr("x"), func(_ core.Handle, st abi.StreamState,
+		_ core.Addr) {
+		told = append(told, st)
+	}, 0))
 	th := e.elsewhere()
 	var s, c core.Handle
 	e.ok(th.CreateStream(&s))

@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// onlyStrict is the proof of a rule that is there in strict mode only: on each machine the call succeeds, and is refused with the same code
-// in strict mode.
+// onlyStrict is the proof of a rule that is there in strict mode only: on each machine the call succeeds, and is
+// refused with the same code in strict mode.
 func onlyStrict(call func(e *env) *core.Error, machines ...machine) proof {
 	return func(e *env) (err *core.Error) {
 		e.Helper()
@@ -31,18 +31,27 @@ func onlyStrict(call func(e *env) *core.Error, machines ...machine) proof {
 }
 
 // onEveryProduct are all products in EP form.
-var onEveryProduct = []machine{{product: "A2"}, {product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}}
+var onEveryProduct = []machine{{product: "A2"}, {product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"},
+	{product: "910"}, {product: "310"}}
 
 func init() {
 	oldest := machine{product: "310"}
-	prove("aclrtMemcpyAsync", 25, onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpyAsync(e, a) }, oldest))
-	prove("aclrtMemcpy2dAsync", 20, onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpy2dAsync(e, a) }, oldest))
+	prove("aclrtMemcpyAsync", 25, onlyStrict(func(e *env) *core.Error {
+		a := uploadPageable(e)
+		return memcpyAsync(e,
+			a)
+	}, oldest))
+	prove("aclrtMemcpy2dAsync", 20,
+		onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpy2dAsync(e, a) }, oldest))
 	prove("aclrtMemcpy2dAsync", 21, onlyStrict(func(e *env) *core.Error {
 		a := upload(e)
 		a.src, a.kind = e.device(64), d2d
 		return memcpy2dAsync(e, a)
 	}, machine{product: "310B"}, machine{product: "310P"}, machine{product: "910"}, oldest))
-	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error { return transfer.Memset(e.th, e.pageable(64), 64, 7, 64) }, onEveryProduct...))
+	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error {
+		return transfer.Memset(e.th, e.pageable(64), 64, 7,
+			64)
+	}, onEveryProduct...))
 	prove("aclrtMemsetAsync", 8, onlyStrict(func(e *env) *core.Error {
 		return transfer.MemsetAsync(e.th, e.pageable(64), 64, 7, 64, e.stream())
 	}, onEveryProduct...))
@@ -55,9 +64,11 @@ func init() {
 	registerV2 := func(e *env, p core.Addr) *core.Error { return memory.HostRegisterV2(e.th, p, 64, abi.HostRegPinned) }
 	page := func(e *env) core.Addr { return (e.pageable(8192) + 4095) &^ 4095 }
 	prove("aclrtHostRegister", 7, onlyStrict(func(e *env) *core.Error { return register(e, page(e)) }, old))
-	prove("aclrtHostRegister", 8, onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) }, registering...))
+	prove("aclrtHostRegister", 8, onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) },
+		registering...))
 	prove("aclrtHostRegisterV2", 7, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)) }, old))
-	prove("aclrtHostRegisterV2", 8, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)+64) }, registering...))
+	prove("aclrtHostRegisterV2", 8, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)+64) },
+		registering...))
 
 	prove("aclrtMemManagedAdvise", 8, onlyStrict(func(e *env) *core.Error {
 		p := e.managed(4 << 20)
@@ -67,8 +78,14 @@ func init() {
 	}, machine{}))
 
 	values := []machine{{}, {product: "A3"}, {product: "950"}}
-	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error { return signal.ValueWrite(e.th, e.device(64)+4, 1, 0, e.stream()) }, values...))
-	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error { return signal.ValueWait(e.th, e.device(64)+4, 0, 0, e.stream()) }, values...))
+	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error {
+		return signal.ValueWrite(e.th, e.device(64)+4, 1,
+			0, e.stream())
+	}, values...))
+	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error {
+		return signal.ValueWait(e.th, e.device(64)+4, 0, 0,
+			e.stream())
+	}, values...))
 
 	prove("aclrtRecordEvent", 13, onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle

@@ -55,7 +55,8 @@ func (e *env) variable() core.Addr {
 // symbol40 is 40 bytes of a variable from byte 10 on, and pinned memory with noise(40, 1).
 func symbol40(kind abi.MemcpyKind) func(e *env) *symbolArgs {
 	return func(e *env) *symbolArgs {
-		a := &symbolArgs{th: e.th, symbol: e.variable(), other: e.pinned(40), most: 40, count: 40, offset: 10, kind: kind, stream: e.stream(), devPtr: new(core.Addr), size: new(uint64)}
+		a := &symbolArgs{th: e.th, symbol: e.variable(), other: e.pinned(40), most: 40, count: 40, offset: 10,
+			kind: kind, stream: e.stream(), devPtr: new(core.Addr), size: new(uint64)}
 		e.write(a.other, noise(40, 1))
 		return a
 	}
@@ -163,7 +164,8 @@ var fromBreakers = breakers[symbolArgs]{
 }
 
 var toBreakers = breakers[symbolArgs]{
-	1: fromBreakers[1], 2: fromBreakers[2], 3: fromBreakers[3], 5: fromBreakers[6], 6: fromBreakers[7], 8: fromBreakers[9], 9: fromBreakers[10],
+	1: fromBreakers[1], 2: fromBreakers[2], 3: fromBreakers[3], 5: fromBreakers[6], 6: fromBreakers[7],
+	8: fromBreakers[9], 9: fromBreakers[10],
 	4: func(e *env, a *symbolArgs) { a.kind = d2h },
 }
 
@@ -183,7 +185,8 @@ func symbolKinds(rule int, b breakers[symbolArgs], good abi.MemcpyKind, call sym
 	}
 }
 
-// pastVariable is the proof of the rule about the end of the variable: the last byte can be copied, the one behind it not.
+// pastVariable is the proof of the rule about the end of the variable: the last byte can be copied, the one behind it
+// not.
 func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
 	return func(e *env) *core.Error {
 		a := symbol40(dflt)(e)
@@ -292,7 +295,8 @@ func (e *env) changed(a *symbolArgs) {
 	e.holds(at, want)
 }
 
-// symbolOrder makes a copy on a stream that is held up: it is made when the stream comes to it, and with pageable memory the call waits for that.
+// symbolOrder makes a copy on a stream that is held up: it is made when the stream comes to it, and with pageable
+// memory the call waits for that.
 func (e *env) symbolOrder(a *symbolArgs, w where, call symbolCall, before func()) {
 	e.Helper()
 	release := e.block(a.stream)

@@ -62,7 +62,8 @@ func (f valueCall) lost(e *env) *core.Error {
 	e.want(e.blames("devAddr", f(e.stranger(), p, 0, e.foreign())), abi.ErrRTParamInvalid)
 	p = e.device(64)
 	var size uint64
-	for size = 64; f(e.th, p+core.Addr(size), 0, 0) == nil; size += 8 { // to the end, which the device may have put further away
+	// to the end, which the device may have put further away
+	for size = 64; f(e.th, p+core.Addr(size), 0, 0) == nil; size += 8 {
 		e.ok(e.th.StreamAbort(0))
 	}
 	th, _ := e.onDevice(1)
@@ -126,7 +127,7 @@ func init() {
 func valueWaits(e *env) {
 	ways := []func(p core.Addr, v uint64){
 		func(p core.Addr, v uint64) { e.ok(signal.ValueWrite(e.th, p, v, 0, 0)) },
-		func(p core.Addr, v uint64) { e.poke(p, v) }, // a copy, which tells nobody
+		func(p core.Addr, v uint64) { e.poke(p, v) }, // a copy, which wakes nothing
 	}
 	for i, c := range []struct {
 		flag           uint32

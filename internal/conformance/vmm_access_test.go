@@ -23,7 +23,10 @@ func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want ab
 }
 
 func init() {
-	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return memory.MemSetAccess(e.on(rcForm).th, 7, 0, &abi.MemAccessDesc{}, 0) })
+	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error {
+		return memory.MemSetAccess(e.on(rcForm).th, 7, 0,
+			&abi.MemAccessDesc{}, 0)
+	})
 	const onDevice = abi.MemLocationTypeDevice
 	// All is wrong with these calls but what comes before the rule.
 	sets := func(e *env, list ...abi.MemAccessDesc) *core.Error {
@@ -38,8 +41,10 @@ func init() {
 		return sets(e, with(abi.MemAccessFlagsNone, 9, 99))
 	}))
 	prove("aclrtMemSetAccess", 6, virtual(func(e *env) (err *core.Error) {
-		wrong := []abi.MemAccessDesc{with(2, onDevice, 0), with(4, onDevice, 0), *readWrite(abi.MemLocationTypeHost, 1), *readWrite(onDevice, 64), *readWrite(onDevice, 1<<31)}
-		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered, abi.MemLocationTypeHostNuma, 9} {
+		wrong := []abi.MemAccessDesc{with(2, onDevice, 0), with(4, onDevice, 0), *readWrite(abi.MemLocationTypeHost, 1),
+			*readWrite(onDevice, 64), *readWrite(onDevice, 1<<31)}
+		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered,
+			abi.MemLocationTypeHostNuma, 9} {
 			wrong = append(wrong, *readWrite(typ, 0))
 		}
 		for _, w := range wrong {
@@ -73,7 +78,8 @@ func init() {
 		o.want(memory.MemSetAccess(o.th, q, 2*mib, readWrite(onDevice, 1), 1), abi.ErrRTParamInvalid)
 		p := e.reserved(4 * mib)
 		e.mapped(p, 4*mib, memProp())
-		return memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1) // the host does not reach a device's memory
+		// the host does not reach a device's memory
+		return memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1)
 	}))
 	behaves("aclrtMemSetAccess", func(e *env) {
 		e.needsMapper()
@@ -102,14 +108,18 @@ func init() {
 	})
 
 	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
-	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error { return memory.MemGetAccess(e.on(rcForm).th, 7, here, new(uint64)) })
+	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error {
+		return memory.MemGetAccess(e.on(rcForm).th, 7, here,
+			new(uint64))
+	})
 	prove("aclrtMemGetAccess", 5, virtual(func(e *env) *core.Error {
 		p, flag := e.reserved(4*mib), uint64(7)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64)} {
 			e.want(memory.MemGetAccess(e.th, a, here, &flag), abi.ErrRTParamInvalid)
 		}
-		for _, l := range []abi.MemLocation{{Type: abi.MemLocationTypeManaged}, {Type: abi.MemLocationTypeHostNuma}, {Type: 9}} {
+		for _, l := range []abi.MemLocation{{Type: abi.MemLocationTypeManaged}, {Type: abi.MemLocationTypeHostNuma},
+			{Type: 9}} {
 			e.want(memory.MemGetAccess(e.th, p, &l, &flag), abi.ErrRTParamInvalid)
 		}
 		err := memory.MemGetAccess(e.th, p, &abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}, &flag)
@@ -128,8 +138,14 @@ func init() {
 		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 	})
 
-	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error { return memory.MemGetAddressRange(e.on(rcForm).th, 7, nil, nil) })
-	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error { return memory.MemGetAddressRange(e.on(rcForm).th, 7, new(core.Addr), nil) })
+	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error {
+		return memory.MemGetAddressRange(e.on(rcForm).th, 7,
+			nil, nil)
+	})
+	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error {
+		return memory.MemGetAddressRange(e.on(rcForm).th, 7,
+			new(core.Addr), nil)
+	})
 	prove("aclrtMemGetAddressRange", 4, virtual(func(e *env) *core.Error {
 		base, size := core.Addr(7), uint64(7)
 		p := e.reserved(4 * mib)
@@ -159,8 +175,10 @@ func init() {
 			at, base core.Addr
 			size     uint64
 		}{
-			{p, p, 2 * mib}, {p + 2*mib - 1, p, 2 * mib}, {p + 2*mib, p + 2*mib, 4 * mib}, {p + 5*mib, p + 2*mib, 4 * mib},
-			{p + 8*mib + 5, p + 8*mib, 2 * mib}, {pool + 7, pool, 4 * mib}, {d + 4095, d, 4096 + 32}, {h + 100, h, 4096},
+			{p, p, 2 * mib}, {p + 2*mib - 1, p, 2 * mib}, {p + 2*mib, p + 2*mib, 4 * mib}, {p + 5*mib, p + 2*mib,
+				4 * mib},
+			{p + 8*mib + 5, p + 8*mib, 2 * mib}, {pool + 7, pool, 4 * mib}, {d + 4095, d, 4096 + 32}, {h + 100, h,
+				4096},
 		} {
 			var base core.Addr
 			var size uint64
@@ -237,7 +255,8 @@ func init() {
 	prove("aclrtMemMapSetLink", 4, virtual(func(e *env) *core.Error {
 		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbOnePortPath), abi.ErrRTLinkTypeNotSupported)
 		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbMultiPortPath), abi.ErrRTLinkTypeNotSupported)
-		e.want(memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkSio), abi.ErrRTLinkTypeNotSupported)
+		e.want(memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkSio),
+			abi.ErrRTLinkTypeNotSupported)
 		return memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkHccs)
 	}))
 	prove("aclrtMemMapSetLink", 5, virtual(func(e *env) *core.Error {

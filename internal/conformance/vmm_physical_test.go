@@ -26,14 +26,17 @@ func init() {
 		return p
 	}
 	prove("aclrtMallocPhysical", 5, func(e *env) *core.Error {
-		return memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
+		return memory.MallocPhysical(e.th, new(core.Handle), 1,
+			bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
 	})
 	prove("aclrtMallocPhysical", 6, func(e *env) *core.Error {
-		return memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
+		return memory.MallocPhysical(e.th, new(core.Handle), 1,
+			bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
 	})
 	prove("aclrtMallocPhysical", 7, func(e *env) (err *core.Error) {
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeUnregistered, abi.MemLocationTypeManaged} {
-			err = memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.Location.Type = typ }), 0)
+			err = memory.MallocPhysical(e.th, new(core.Handle), 1,
+				bad(func(p *abi.PhysicalMemProp) { p.Location.Type = typ }), 0)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
@@ -56,7 +59,8 @@ func init() {
 	prove("aclrtMallocPhysical", 10, func(e *env) *core.Error {
 		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), 1, deviceProp(9, abi.MemAttrHBMMemHuge1G), 0)
 	})
-	numa := &abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge1G, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}
+	numa := &abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge1G,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}
 	prove("aclrtMallocPhysical", 11, func(e *env) *core.Error {
 		return memory.MallocPhysical(e.on(rcForm).stranger(), new(core.Handle), 1, numa, 0)
 	})
@@ -103,12 +107,17 @@ func init() {
 			id       uint32
 			attr, is abi.MemAttr
 		}{
-			{machine{}, abi.MemLocationTypeDevice, 1, 4, 4}, {machine{}, abi.MemLocationTypeDevice, 0, 5, 5}, {machine{}, abi.MemLocationTypeDevice, 0, 12, 5},
-			{machine{}, abi.MemLocationTypeDevice, 0, 13, 4}, {machine{}, abi.MemLocationTypeDevice, 0, 15, 15}, {machine{}, abi.MemLocationTypeDevice, 0, 16, 16},
-			{machine{product: "310P"}, abi.MemLocationTypeDevice, 0, 4, 13}, {machine{product: "310B"}, abi.MemLocationTypeDevice, 1, 5, 12},
+			{machine{}, abi.MemLocationTypeDevice, 1, 4, 4}, {machine{}, abi.MemLocationTypeDevice, 0, 5,
+				5}, {machine{}, abi.MemLocationTypeDevice, 0, 12, 5},
+			{machine{}, abi.MemLocationTypeDevice, 0, 13, 4}, {machine{}, abi.MemLocationTypeDevice, 0, 15,
+				15}, {machine{}, abi.MemLocationTypeDevice, 0, 16, 16},
+			{machine{product: "310P"}, abi.MemLocationTypeDevice, 0, 4, 13}, {machine{product: "310B"},
+				abi.MemLocationTypeDevice, 1, 5, 12},
 			{machine{product: "310B"}, abi.MemLocationTypeDevice, 1, 12, 12},
-			{machine{}, abi.MemLocationTypeHost, 0, 2, 13}, {machine{}, abi.MemLocationTypeHost, 0, 3, 12}, {machine{}, abi.MemLocationTypeHost, 0, 12, 12},
-			{machine{}, abi.MemLocationTypeHostNuma, 0, 13, 13}, {machine{product: "910"}, abi.MemLocationTypeHostNuma, 0, 6, 16}, {machine{}, abi.MemLocationTypeHost, 0, 7, 15},
+			{machine{}, abi.MemLocationTypeHost, 0, 2, 13}, {machine{}, abi.MemLocationTypeHost, 0, 3, 12}, {machine{},
+				abi.MemLocationTypeHost, 0, 12, 12},
+			{machine{}, abi.MemLocationTypeHostNuma, 0, 13, 13}, {machine{product: "910"}, abi.MemLocationTypeHostNuma,
+				0, 6, 16}, {machine{}, abi.MemLocationTypeHost, 0, 7, 15},
 		} {
 			o := e
 			if c.m != (machine{}) {
@@ -117,7 +126,8 @@ func init() {
 			}
 			o.ok(o.th.SetDevice(1))
 			o.ok(o.th.SetDevice(0))
-			h := o.physical(4*mib, &abi.PhysicalMemProp{MemAttr: c.attr, Location: abi.MemLocation{Type: c.typ, ID: c.id}})
+			h := o.physical(4*mib, &abi.PhysicalMemProp{MemAttr: c.attr,
+				Location: abi.MemLocation{Type: c.typ, ID: c.id}})
 			o.isProp(h, c.is, c.typ, c.id)
 			o.ok(memory.MapMem(o.th, p, 4*mib, 0, h, 0))
 			if c.typ == abi.MemLocationTypeDevice {
@@ -139,7 +149,8 @@ func init() {
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 128*mib), s))
 		e.ok(e.th.SynchronizeStream(s))
 		free = e.freeMemory()
-		e.ok(memory.FreePhysical(e.th, e.physical(free+64*mib, memProp()))) // a GPU may have got some more free meanwhile
+		// a GPU may have got some more free meanwhile
+		e.ok(memory.FreePhysical(e.th, e.physical(free+64*mib, memProp())))
 		e.poolHas(pool, 0, 0)
 	})
 
@@ -190,22 +201,26 @@ func init() {
 		return memory.MemGetAllocationGranularity(e.on(rcForm).th, deviceProp(0, 4), 9, new(uint64))
 	})
 	prove("aclrtMemGetAllocationGranularity", 7, virtual(func(e *env) *core.Error {
-		e.want(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{MemAttr: 4, Location: abi.MemLocation{Type: abi.MemLocationTypeManaged}}, 0, new(uint64)), abi.ErrRTParamInvalid)
+		e.want(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{MemAttr: 4,
+			Location: abi.MemLocation{Type: abi.MemLocationTypeManaged}}, 0, new(uint64)), abi.ErrRTParamInvalid)
 		for _, m := range without1G[:3] {
 			o := e.on(m)
-			o.want(memory.MemGetAllocationGranularity(o.th, deviceProp(0, abi.MemAttrMemHuge1G), 0, new(uint64)), abi.ErrRTParamInvalid)
+			o.want(memory.MemGetAllocationGranularity(o.th, deviceProp(0, abi.MemAttrMemHuge1G), 0, new(uint64)),
+				abi.ErrRTParamInvalid)
 		}
 		e.want(memory.MemGetAllocationGranularity(e.th, memProp(), -1, new(uint64)), abi.ErrRTParamInvalid)
 		return memory.MemGetAllocationGranularity(e.th, memProp(), abi.MemAllocGranularityUndef, new(uint64))
 	}))
 	behaves("aclrtMemGetAllocationGranularity", func(e *env) {
 		e.needsMapper()
-		for _, option := range []abi.MemGranularityOptions{abi.MemAllocGranularityMinimum, abi.MemAllocGranularityRecommended} {
+		for _, option := range []abi.MemGranularityOptions{abi.MemAllocGranularityMinimum,
+			abi.MemAllocGranularityRecommended} {
 			for _, c := range []struct {
 				prop *abi.PhysicalMemProp
 				want uint64
 			}{
-				{memProp(), 2 * mib}, {deviceProp(3, abi.MemAttrMemHuge), 2 * mib}, {deviceProp(0, abi.MemAttrHBMMemHuge1G), gib}, {deviceProp(0, abi.MemAttrMemHuge1G), gib},
+				{memProp(), 2 * mib}, {deviceProp(3, abi.MemAttrMemHuge),
+					2 * mib}, {deviceProp(0, abi.MemAttrHBMMemHuge1G), gib}, {deviceProp(0, abi.MemAttrMemHuge1G), gib},
 				{hostProp(abi.MemAttrDDRMemHuge), 2 * mib},
 			} {
 				var n uint64
@@ -215,7 +230,8 @@ func init() {
 				}
 			}
 			var n uint64
-			e.ok(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{HandleType: 2, AllocationType: 1, MemAttr: 3, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}, option, &n))
+			e.ok(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{HandleType: 2, AllocationType: 1,
+				MemAttr: 3, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}, option, &n))
 			if n == 0 || n&(n-1) != 0 || n > 2*mib {
 				e.Errorf("normal pages: %d", n)
 			}
@@ -265,7 +281,8 @@ func init() {
 		return memory.MemGetAllocationPropertiesFromHandle(e.on(rcForm).th, garbage, new(abi.PhysicalMemProp))
 	})
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 4, virtual(func(e *env) *core.Error {
-		e.want(memory.MemGetAllocationPropertiesFromHandle(e.th, garbage, new(abi.PhysicalMemProp)), abi.ErrRTParamInvalid)
+		e.want(memory.MemGetAllocationPropertiesFromHandle(e.th, garbage, new(abi.PhysicalMemProp)),
+			abi.ErrRTParamInvalid)
 		return memory.MemGetAllocationPropertiesFromHandle(e.th, e.freedPhysical(), new(abi.PhysicalMemProp))
 	}))
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 5, virtual(func(e *env) (err *core.Error) {
@@ -284,6 +301,7 @@ func init() {
 		visible := "2,3" // the number is that of the driver
 		o := e.on(machine{visible: &visible})
 		o.ok(o.th.SetDevice(1))
-		o.isProp(o.physical(2*mib, deviceProp(1, abi.MemAttrMemHuge)), abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 3)
+		o.isProp(o.physical(2*mib, deviceProp(1, abi.MemAttrMemHuge)), abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice,
+			3)
 	})
 }

@@ -99,7 +99,7 @@ func init() {
 			e.holds(q+mib, noise(100, 5))
 			e.write(q, noise(100, 6))
 			o.holds(p, noise(100, 6))
-			// When the exporter has freed it, nobody else gets it; who has it, has it.
+			// When the exporter has freed it, nobody else gets it; an importer keeps it.
 			e.ok(memory.FreePhysical(e.th, h))
 			e.ok(memory.UnmapMem(e.th, q))
 			o.holds(p, noise(100, 6))
@@ -127,7 +127,8 @@ func init() {
 		o := e.on(a3)
 		h := o.physical(2*mib, memProp())
 		o.ok(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))))
-		o.want(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTDrvInternalError)
+		o.want(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))),
+			abi.ErrRTDrvInternalError)
 		return memory.MemExportToShareableHandleV2(o.th, h, 0, plain, at(new(uint64)))
 	}))
 	behaves("aclrtMemExportToShareableHandleV2", func(e *env) {
@@ -152,7 +153,8 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return memory.MemSetPidToShareableHandle(e.on(rcForm).th, 7, thisPid(), 1) })
+	prove("aclrtMemSetPidToShareableHandle", 3,
+		func(e *env) *core.Error { return memory.MemSetPidToShareableHandle(e.on(rcForm).th, 7, thisPid(), 1) })
 	many := make([]int32, 65536)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
@@ -205,7 +207,8 @@ func init() {
 		return memory.MemSetPidToShareableHandleV2(e.on(rcForm).th, at(new(uint64)), plain, thisPid(), 1)
 	})
 	prove("aclrtMemSetPidToShareableHandleV2", 7, shares(func(e *env) *core.Error {
-		return e.blames("shareableHandle", memory.MemSetPidToShareableHandleV2(e.th, at(new(abi.MemFabricHandle)), fabric, new(int32), 1))
+		return e.blames("shareableHandle", memory.MemSetPidToShareableHandleV2(e.th, at(new(abi.MemFabricHandle)),
+			fabric, new(int32), 1))
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 8, shares(func(e *env) *core.Error {
 		return memory.MemSetPidToShareableHandleV2(e.th, at(new(uint64)), plain, new(int32), 1)
@@ -265,7 +268,8 @@ func init() {
 		_, n := e.shareable(memProp(), 1)
 		e.want(memory.MemImportFromShareableHandle(e.th, n, 0, &h), abi.ErrRTDrvInternalError) // it is ours
 		_, n = e.shareable(memProp(), 0)
-		e.want(memory.MemImportFromShareableHandle(e.th, n, 1, &h), abi.ErrRTDrvInternalError) // this process is not named either
+		// this process is not named either
+		e.want(memory.MemImportFromShareableHandle(e.th, n, 1, &h), abi.ErrRTDrvInternalError)
 		err := memory.MemImportFromShareableHandle(e.neighbour(machine{}).th, n, 0, &h)
 		if h != 7 {
 			e.Error("the handle was written")
@@ -312,7 +316,8 @@ func init() {
 	})
 	prove("aclrtMemImportFromShareableHandleV2", 6, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, rcForm} {
-			err = memory.MemImportFromShareableHandleV2(e.on(m).th, at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
+			err = memory.MemImportFromShareableHandleV2(e.on(m).th, at(new(abi.MemFabricHandle)), fabric, 0,
+				new(core.Handle))
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -338,7 +343,8 @@ func init() {
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 12, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		e.want(memory.MemImportFromShareableHandleV2(e.th, at(&n), plain, 0, new(core.Handle)), abi.ErrRTDrvInternalError)
+		e.want(memory.MemImportFromShareableHandleV2(e.th, at(&n), plain, 0, new(core.Handle)),
+			abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
 		return memory.MemImportFromShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, 0, new(core.Handle))
 	}))
@@ -359,7 +365,8 @@ func init() {
 	})
 }
 
-// importsOwn imports memory for another device in the process that exports it: that of the host and of device 0 for device 2.
+// importsOwn imports memory for another device in the process that exports it: that of the host and of device 0 for
+// device 2.
 func importsOwn(e *env) {
 	e.Helper()
 	for _, prop := range []*abi.PhysicalMemProp{memProp(), hostProp(abi.MemAttrMemHuge)} {
@@ -372,7 +379,7 @@ func importsOwn(e *env) {
 		q := e.reserved(4 * mib)
 		e.ok(memory.MapMem(e.th, q, 4*mib, 0, h, 0))
 		e.holds(q+mib, noise(100, 5))
-		e.ok(memory.FreePhysical(e.th, h)) // who has imported it keeps it
+		e.ok(memory.FreePhysical(e.th, h)) // its importers keep it
 		e.ok(memory.UnmapMem(e.th, q))
 		e.holds(p+mib, noise(100, 5))
 		e.ok(memory.UnmapMem(e.th, p))

@@ -37,7 +37,8 @@ func (e *env) needsMapper() {
 
 // memProp is 2 MiB pages of device 0.
 func memProp() *abi.PhysicalMemProp {
-	return &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	return &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 }
 
 // on device and on host make properties.
@@ -103,14 +104,18 @@ func logged(t *testing.T, name string) (*env, *strings.Builder) {
 }
 
 func init() {
-	prove("aclrtReserveMemAddress", 4, func(e *env) *core.Error { return memory.ReserveMemAddress(e.on(rcForm).th, new(core.Addr), 1, 1, 1, 1) })
+	prove("aclrtReserveMemAddress", 4, func(e *env) *core.Error {
+		return memory.ReserveMemAddress(e.on(rcForm).th,
+			new(core.Addr), 1, 1, 1, 1)
+	})
 	prove("aclrtReserveMemAddress", 5, virtual(func(e *env) *core.Error {
 		p := core.Addr(7)
 		for _, c := range []struct {
 			size uint64
 			at   core.Addr
 		}{
-			{2 * mib, 2 * mib}, {2 * mib, 16*tib - 2*mib}, {2 * mib, 24 * tib}, {4 * mib, 24*tib - 2*mib}, {math.MaxUint64, 16 * tib},
+			{2 * mib, 2 * mib}, {2 * mib, 16*tib - 2*mib}, {2 * mib, 24 * tib}, {4 * mib,
+				24*tib - 2*mib}, {math.MaxUint64, 16 * tib},
 			{2 * mib, 16*tib + 4096}, {gib + 1, 16*tib + 2*mib},
 		} {
 			e.want(memory.ReserveMemAddress(e.th, &p, c.size, 0, c.at, 0), abi.ErrRTParamInvalid)
@@ -162,7 +167,8 @@ func init() {
 		return memory.ReserveMemAddressNoUCMemory(e.on(rcForm).th, new(core.Addr), 1, 1, 0, 1)
 	})
 	prove("aclrtReserveMemAddressNoUCMemory", 5, virtual(func(e *env) *core.Error {
-		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, 0, 0), abi.ErrRTParamInvalid) // it does not choose
+		// it does not choose
+		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, 0, 0), abi.ErrRTParamInvalid)
 		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib+2*mib, 0, noUC, 0), abi.ErrRTParamInvalid)
 		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, noUC+64, 0), abi.ErrRTParamInvalid)
 		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), 1<<60, 0, noUC, 0), abi.ErrRTParamInvalid)
@@ -171,7 +177,8 @@ func init() {
 	behaves("aclrtReserveMemAddressNoUCMemory", func(e *env) {
 		e.needsMapper()
 		var p core.Addr
-		for _, at := range []core.Addr{noUC, 200 * tib} { // the second one is more than most machines have: another place is taken
+		// the second one is more than most machines have: another place is taken
+		for _, at := range []core.Addr{noUC, 200 * tib} {
 			e.ok(memory.ReserveMemAddressNoUCMemory(e.stranger(), &p, 2*gib, 0, at, 0))
 			e.mapped(p+2*mib, 4*mib, memProp())
 			e.write(p+2*mib, noise(4*mib, 1))
@@ -319,7 +326,8 @@ func init() {
 	})
 }
 
-// mapsMemory: memory of devices and of the host, at any place, in every kind of copy; a buffer that grows while it is used.
+// mapsMemory: memory of devices and of the host, at any place, in every kind of copy; a buffer that grows while it is
+// used.
 func (e *env) mapsMemory() {
 	e.needsMapper()
 	p := e.reserved(64 * mib)
@@ -378,7 +386,8 @@ func TestGrowingBuffer(t *testing.T) {
 			e.ok(transfer.MemcpyAsync(e.th, p+j*step, step, src, step, abi.MemcpyHostToDevice, s))
 		}
 	}
-	e.ok(transfer.MemcpyAsync(e.th, p+step/2, step*(steps-1), p, step*(steps-1), abi.MemcpyDeviceToDevice, s)) // across all of them
+	// across all of them
+	e.ok(transfer.MemcpyAsync(e.th, p+step/2, step*(steps-1), p, step*(steps-1), abi.MemcpyDeviceToDevice, s))
 	e.ok(e.th.SynchronizeStream(s))
 	want := noise(step, 5)
 	e.holds(p, want[:step/2])
@@ -389,7 +398,7 @@ func TestGrowingBuffer(t *testing.T) {
 	e.ok(memory.ReleaseMemAddress(e.th, p))
 }
 
-// TestMapAcrossReset: memory of a device goes with it, and what is left of it can be given back.
+// TestMapAcrossReset: memory of a device goes with it, and what is left of it can be freed.
 func TestMapAcrossReset(t *testing.T) {
 	e := newEnv(t, machine{})
 	e.needsMapper()
@@ -428,7 +437,8 @@ func TestTakenPlace(t *testing.T) {
 	// Another runtime in the process does not know of it, as of a sanitizer.
 	o, _ := product.Find("A2", "")
 	var b strings.Builder
-	other := core.New(core.Options{Driver: faulty.Wrap(e.faults), Product: o, Log: slog.New(slog.NewTextHandler(&b, nil))}).NewThread(1)
+	other := core.New(core.Options{Driver: faulty.Wrap(e.faults), Product: o,
+		Log: slog.New(slog.NewTextHandler(&b, nil))}).NewThread(1)
 	e.ok(memory.ReserveMemAddress(other, &q, 2*mib, 0, p, 0))
 	if q == p || q == 0 {
 		e.Errorf("%#x, which is taken", q)

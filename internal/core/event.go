@@ -368,7 +368,7 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	if e.state != nil {
 		s.part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.Release, Tag: tag}
+	op := driver.Op{Kind: driver.OpFunc, Fn: func() { e.forget(last) }, Done: e.Release, Tag: tag}
 	s.Put(api, t, Task{Op: op, Kind: observe.Other, About: uint64(e.Handle)})
 	return nil
 }

@@ -125,3 +125,11 @@ func (t *Thread) SetOpWaitTimeout(timeout uint32) *Error {
 func (rt *Runtime) WaitTimeout() time.Duration {
 	return time.Duration(rt.opWaitSeconds.Load()) * time.Second
 }
+
+// millis turns an ACL timeout into a duration; -1 is for ever.
+func millis(ms int32) time.Duration {
+	if ms < 0 {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}

@@ -33,7 +33,7 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 		return err
 	}
 	dropped := s.Dropped()
-	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpCall, Fn: func() {
+	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpHostFunc, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		if !dropped() { // else it was dropped while another function ran

@@ -266,11 +266,11 @@ func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
 		}
 	case driver.OpSet:
 		w.Kind = observe.Record
-	case driver.OpAwait, driver.OpGate:
+	case driver.OpAwait, driver.OpWaitCond:
 		w.Kind = observe.Wait
-	case driver.OpCall, driver.OpPost:
+	case driver.OpHostFunc, driver.OpFunc:
 		w.Kind = observe.Function
-	case driver.OpWork:
+	case driver.OpCompute:
 		w.Kind, w.Bytes = observe.Other, op.N
 	case driver.OpFail: // a copy that the device cannot make
 	default:

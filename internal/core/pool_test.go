@@ -71,7 +71,7 @@ func BenchmarkPoolPair(b *testing.B) {
 			mu.Lock()
 			n++
 			mu.Unlock()
-			q.Submit(driver.Op{Kind: driver.OpPost, Fn: add, Done: add})
+			q.Submit(driver.Op{Kind: driver.OpFunc, Fn: add, Done: add})
 		}
 	})
 }

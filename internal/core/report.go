@@ -331,12 +331,12 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 			r.behind = t.Runtime.Driver.NewFlag()
 			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.behind})
 		}
-		s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpPost, Fn: func() { t.Runtime.reports.post(r) }}})
+		s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() { t.Runtime.reports.post(r) }}})
 		return nil
 	}
 	// One operation, not a post and a wait: nothing that another thread submits may come between them.
 	r.done = make(chan struct{})
-	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpCall, Fn: func() {
+	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpHostFunc, Fn: func() {
 		if t.Runtime.reports.post(r) {
 			<-r.done
 		}

@@ -12,13 +12,13 @@ import (
 // Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
 // promises: task numbers, the first failure, aborts, failure modes.
 type Stream struct {
-	Runtime *Runtime      // immutable
-	Context *Context      // immutable
-	Handle  Handle        // immutable
-	ID      int32         // immutable; small number for people
-	flags   uint32        // immutable; ACL_STREAM_*
-	queue   driver.Queue  // immutable
-	prompt  driver.Prompt // immutable; the queue, if somebody observes it and it is one
+	Runtime *Runtime            // immutable
+	Context *Context            // immutable
+	Handle  Handle              // immutable
+	ID      int32               // immutable; small number for people
+	flags   uint32              // immutable; ACL_STREAM_*
+	queue   driver.Queue        // immutable
+	prompt  driver.InlineCopier // immutable; the queue, if somebody observes it and it is one
 
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
@@ -73,7 +73,7 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	}
 	s.queue = c.Device.Opened.Load().NewQueue(o)
 	if c.Runtime.Observer != nil {
-		s.prompt, _ = s.queue.(driver.Prompt)
+		s.prompt, _ = s.queue.(driver.InlineCopier)
 	}
 	s.Handle = c.Runtime.Streams.Add(s)
 	s.hold()
@@ -164,7 +164,7 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	}
 }
 
-// StopsOnFailure implements driver.Strict.
+// StopsOnFailure implements driver.FailFast.
 func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
 // NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again
@@ -241,6 +241,9 @@ func (s *Stream) synchronized(api string, n uint64) *Error {
 	if f := s.Runtime.onSynchronized.Load(); f != nil {
 		(*f)()
 	}
+	if s.Context.failed.Load() == 0 && s.failure.Load() == nil {
+		return nil
+	}
 	return s.outcome(api)
 }
 
@@ -252,9 +255,6 @@ func (s *Stream) outcome(api string) *Error {
 		}
 		s.Runtime.callbacks.settle()
 		return stopped(api, abi.Code(code))
-	}
-	if s.failure.Load() == nil {
-		return nil
 	}
 	if f := s.failure.Swap(nil); f != nil {
 		return s.failed(api, f)
@@ -397,14 +397,6 @@ func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Err
 	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
 }
 
-// millis turns an ACL timeout into a duration; -1 is for ever.
-func millis(ms int32) time.Duration {
-	if ms < 0 {
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
 func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	if s != nil && s.flags&unwaited != 0 {
 		return nil
@@ -415,6 +407,9 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	}
 	if s == nil {
 		s = c.Default
+	}
+	if t.Runtime.Observer == nil {
+		return s.Wait(api, w)
 	}
 	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
 }

@@ -187,8 +187,8 @@ type QueueOptions struct {
 	Observer Observer // told when its operations run; may be nil
 }
 
-// Prompt is a queue that runs small copies in their submitter. Queues need not be one.
-type Prompt interface {
+// InlineCopier is a queue that runs small copies in their submitter. Queues need not be one.
+type InlineCopier interface {
 	// CopyNow makes a plain copy before it returns, if everything before it is over and it takes no longer than to
 	// queue it; the Observer is not told. Where it returns false nothing was promised: Copy is to follow.
 	CopyNow(dst, src uintptr, n uint64) bool
@@ -211,12 +211,12 @@ type Sink interface {
 	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
 	//
 	// Copies that are behind a descriptor or offset copy may have run by the time its failure is told, where a device
-	// reads addresses by itself; unless the Sink is Strict.
+	// reads addresses by itself; unless the Sink is FailFast.
 	TaskFailed(tag Tag, err error)
 }
 
-// Strict is a Sink that may want nothing to run behind a failure. Sinks need not be one.
-type Strict interface {
+// FailFast is a Sink that may want nothing to run behind a failure. Sinks need not be one.
+type FailFast interface {
 	// StopsOnFailure reports whether it does at the moment. It takes no lock.
 	StopsOnFailure() bool
 }

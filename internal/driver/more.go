@@ -76,7 +76,7 @@ type Memory interface {
 // Small allocations may have to be shared together with what lies beside them in the same page, as on hardware; what
 // is allocated later is never seen by who imported.
 //
-// Share, ShareAt, Mapper.Release and Manager.FreeManaged may wait until queues have finished the operation they are
+// Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation they are
 // at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn, Done, Sink,
 // Gate), nor with a lock held that it takes.
 type Sharer interface {
@@ -139,30 +139,30 @@ type Placer interface {
 	GPU(device int) int
 }
 
-// Manager is a driver with memory that has one address for the host and all devices; Locate calls it Managed.
-type Manager interface {
+// ManagedAllocator is a driver with memory that has one address for the host and all devices; Locate calls it Managed.
+type ManagedAllocator interface {
 	AllocManaged(n uint64, device int) (uintptr, error) // n is a multiple of 2 MiB; the device is what Locate is to say
 	// ErrNotAllocated if none starts there; see Sharer for when to call it
 	FreeManaged(addr uintptr) error
 }
 
-// Words is a driver that reads and writes single aligned words of device memory, atomically. ErrFault for an address
+// WordAccess is a driver that reads and writes single aligned words of device memory, atomically. ErrFault for an address
 // that is not aligned, or no memory of the device. Both may be called from anywhere.
-type Words interface {
+type WordAccess interface {
 	Load(addr uintptr) (uint64, error)
 	Store(addr uintptr, value uint64) error
 }
 
-// Viewer is a driver whose device memory the host can compute on.
-type Viewer interface {
+// HostViewer is a driver whose device memory the host can compute on.
+type HostViewer interface {
 	// View is the n bytes at addr, in one allocation, as the engine sees them: of a device, pinned, registered,
 	// mapped or managed. ErrFault if they are not there; who uses them is to expect that they go while it does
-	// (hostqueue.Guarded). It is for work of a queue (OpWork): elsewhere, what is written while the memory is being
+	// (hostqueue.Guarded). It is for work of a queue (OpCompute): elsewhere, what is written while the memory is being
 	// shared may be lost.
 	View(addr uintptr, n uint64) ([]byte, error)
 }
 
-// Gate holds a queue up: OpGate. Methods are called by who runs the queue, one at a time, possibly with a lock of it
+// Gate holds a queue up: OpWaitCond. Methods are called by who runs the queue, one at a time, possibly with a lock of it
 // held: they must not wait, and must not call the queue. One that has Err() error too is asked for it once it has
 // passed: that is how the operation ends. One that has Foreign() bool too says whether another process may have let
 // it pass: who judges orders cannot know then what came before.
@@ -177,6 +177,6 @@ type Gate interface {
 	Leave()
 }
 
-// Order is handed from operation to operation: what comes before an OpPost or OpWork with an Order comes before what
-// is behind an OpGate with it that passes later. Who judges orders implements it; drivers hand it on.
+// Order is handed from operation to operation: what comes before an OpFunc or OpCompute with an Order comes before what
+// is behind an OpWaitCond with it that passes later. Who judges orders implements it; drivers hand it on.
 type Order any

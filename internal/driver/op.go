@@ -19,15 +19,15 @@ const (
 	OpClear                // Flag is cleared
 	// nothing behind it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
 	OpAwait
-	OpPost // Fn is called where the operation runs: short, never blocking, no user code
-	OpCall // Fn is called on a goroutine of its own; the queue waits until it returns
-	OpFail // fails with Err
+	OpFunc     // Fn is called where the operation runs: short, never blocking, no user code
+	OpHostFunc // Fn is called on a goroutine of its own; the queue waits until it returns
+	OpFail     // fails with Err
 	// Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they
 	// are not 0
-	OpWork
+	OpCompute
 	OpLaunch // Launch runs
 	// nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
-	OpGate
+	OpWaitCond
 	// the steps of Program from number N on; the first that fails ends it, and it fails as that did
 	OpProgram
 )
@@ -54,7 +54,7 @@ type Op struct {
 	Work    func() error
 	Gate    Gate
 	Launch  *Launch
-	Order   *Order // OpPost, OpWork, OpGate: see Order; may be nil
+	Order   *Order // OpFunc, OpCompute, OpWaitCond: see Order; may be nil
 	Err     error
 
 	// Done, if not nil, is called once when the operation has run, failed or been dropped, with no lock held.

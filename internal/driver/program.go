@@ -17,7 +17,7 @@ type Step struct {
 	Segs    Segments // the copies; none overlaps itself
 	Largest uint64   // bytes of the longest of them
 	Ordered bool     // they run one after the other; else in any order and together, as those of a batch
-	Op      *Op      // not nil: this instead of copies. OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpPost, OpWork
+	Op      *Op      // not nil: this instead of copies. OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpFunc, OpCompute
 	Task    uint32   // of whose failure the step's is, for people: the place in the model of its first task
 }
 

@@ -14,10 +14,11 @@ import (
 
 // Task is something that a program does.
 type Task struct {
-	// Op is OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpPost or OpWork; for all but OpWork the ranges follow from it.
+	// Op is OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpFunc or OpCompute. The ranges follow from it, but for
+	// OpCompute.
 	Op driver.Op
 
-	// Touches is what an OpWork reads and writes, in addition to N bytes that it changes at Dst and reads at Src, if
+	// Touches is what an OpCompute reads and writes, in addition to N bytes that it changes at Dst and reads at Src, if
 	// those are not 0.
 	Touches []Range
 
@@ -128,7 +129,7 @@ func formOf(t *Task) form {
 	switch {
 	case t.Off:
 		return off
-	case t.Anything || op.Kind == driver.OpDesc || op.Kind == driver.OpOffset || op.Kind == driver.OpPost:
+	case t.Anything || op.Kind == driver.OpDesc || op.Kind == driver.OpOffset || op.Kind == driver.OpFunc:
 		return fence
 	case op.Kind != driver.OpCopy:
 		return other
@@ -185,7 +186,7 @@ func (g *Graph) touched(i int, f func(lo, hi uintptr, write bool)) {
 		rows(op.Dst, op.DstPitch, op, true, give)
 	case driver.OpFill:
 		give(op.Dst, op.N*uint64(op.Width), true)
-	case driver.OpWork:
+	case driver.OpCompute:
 		if op.Src != 0 {
 			give(op.Src, op.N, false)
 		}

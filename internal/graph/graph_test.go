@@ -32,12 +32,12 @@ func (m mem) run(op *driver.Op) {
 		for i := range m.at(op.Dst, op.N) {
 			m.at(op.Dst, op.N)[i] = byte(op.Value)
 		}
-	case driver.OpWork: // as a reduction
+	case driver.OpCompute: // as a reduction
 		src := bytes.Clone(m.at(op.Src, op.N))
 		for i, b := range src {
 			m.at(op.Dst, op.N)[i] += b
 		}
-	case driver.OpPost:
+	case driver.OpFunc:
 		op.Fn()
 	}
 }
@@ -83,9 +83,9 @@ func drawTask(t *rapid.T) Task {
 			DstPitch: pitch, SrcPitch: pitch}
 		return Task{Op: op}
 	case "work":
-		return Task{Op: driver.Op{Kind: driver.OpWork, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
+		return Task{Op: driver.Op{Kind: driver.OpCompute, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
 	case "any":
-		return Task{Op: driver.Op{Kind: driver.OpPost, Fn: func() {}}}
+		return Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() {}}}
 	case "off":
 		return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}, Off: true}
 	case "large":
@@ -114,7 +114,7 @@ func effectOf(t *Task) (e effect) {
 		}
 	}
 	switch op.Kind {
-	case driver.OpCopy, driver.OpWork:
+	case driver.OpCopy, driver.OpCompute:
 		mark(&e.reads, op.Src, op.N)
 		mark(&e.writes, op.Dst, op.N)
 		e.before = op.Kind == driver.OpCopy && (op.N == 1 || op.N == 2 || op.N == 4 || op.N == 8) &&
@@ -126,7 +126,7 @@ func effectOf(t *Task) (e effect) {
 			mark(&e.reads, op.Src+uintptr(i*op.SrcPitch), op.N)
 			mark(&e.writes, op.Dst+uintptr(i*op.DstPitch), op.N)
 		}
-	case driver.OpPost:
+	case driver.OpFunc:
 		e.before, e.after = true, true
 	}
 	return e
@@ -323,7 +323,7 @@ func FuzzCompile(f *testing.F) {
 			case 1:
 				op = driver.Op{Kind: driver.OpFill, Width: 1, Dst: op.Dst, N: n, Value: uint32(data[1])}
 			case 2:
-				op = driver.Op{Kind: driver.OpWork, Dst: op.Dst, Src: op.Src, N: n}
+				op = driver.Op{Kind: driver.OpCompute, Dst: op.Dst, Src: op.Src, N: n}
 			case 3:
 				op.Kind, op.N, op.Height, op.DstPitch, op.SrcPitch = driver.OpCopy2D, n%8+1, 4, 12, 16
 			}

@@ -1,6 +1,7 @@
 /*
  * Measures copies through libascendcl.so, as a C program makes them. It takes the same requests as ../driver, which explains
- * them, and replies in the same way; it has no fresh, and no batches inside a device, which the API does not have.
+ * them, and replies in the same way; it has no fresh, and no batches inside a device, which the API does not have. It has two
+ * more: graph captures the loop once and times an execution to its end, compile times the end of such a capture.
  *
  *	bench [MiB of memory on either side]
  */
@@ -154,6 +155,40 @@ static int by_batch(enum way way)
 	return FAILS(aclrtSynchronizeStream(stream));
 }
 
+static aclmdlRI model; /* of the list, or NULL */
+
+static void drop_model(void)
+{
+	if (model)
+		FAILS(aclmdlRIDestroy(model));
+	model = NULL;
+}
+
+/* Captures the loop; took is how long the end of that takes, which compiles it. */
+static int capture(enum way way, double *took)
+{
+	drop_model();
+	if (FAILS(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)))
+		return 1;
+	for (size_t i = 0; i < list.n; i++)
+		if (FAILS(aclrtMemcpyAsync(list.dst[i], list.size[i], list.src[i], list.size[i], kinds[way], stream)))
+			break;
+	double start = now();
+	int failed = FAILS(aclmdlRICaptureEnd(stream, &model));
+	*took = now() - start;
+	return failed || trouble[0];
+}
+
+static int by_graph(enum way way, double *took)
+{
+	if (!model && capture(way, took))
+		return 1;
+	double start = now();
+	int failed = FAILS(aclmdlRIExecuteAsync(model, stream)) || FAILS(aclrtSynchronizeStream(stream));
+	*took = now() - start;
+	return failed;
+}
+
 /* One copy of ordinary memory in place of the host's end. */
 static int by_ordinary(enum way way, double *took)
 {
@@ -191,6 +226,11 @@ static double run(const char *what, enum way way)
 	} else if (!strcmp(what, "batch")) {
 		failed = by_batch(way);
 		took = now() - start;
+	} else if (!strcmp(what, "graph")) {
+		failed = by_graph(way, &took);
+	} else if (!strcmp(what, "compile")) {
+		double ran;
+		failed = capture(way, &took) || by_graph(way, &ran);
 	} else if (!strcmp(what, "ordinary")) {
 		failed = by_ordinary(way, &took);
 	} else {
@@ -238,6 +278,7 @@ static void serve(const char *what, enum way way, size_t segments, size_t bytes,
 		if (r >= 0)
 			times[r] = took;
 	}
+	drop_model();
 	if (trouble[0]) {
 		printf("error %s\n", trouble);
 		return;

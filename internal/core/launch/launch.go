@@ -61,7 +61,7 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 			n = 10
 		}
 		for range n {
-			r.s.Put(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpPost, Fn: func() {}}, Kind: observe.Function})
+			r.s.Put(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() {}}, Kind: observe.Function})
 		}
 	}
 	p.f, p.class = r.f, r.f.k.Type

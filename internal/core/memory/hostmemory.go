@@ -35,7 +35,8 @@ func MallocHostWithCfg(t *core.Thread, ptr *core.Addr, size uint64, cfg *abi.Mal
 	}
 	if va == 1 && !t.Runtime.Product.Managed { // A2 and A3 have both
 		return core.Unsupported(api, "cfg",
-			"va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.Runtime.Product.Name).NotRecorded()
+			"va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.Runtime.Product.Name).
+			NotRecorded()
 	}
 	return allocHost(t, api, c, ptr, size)
 }
@@ -168,7 +169,8 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 	}
 	if flag == 0 || flag&^registerFlags != 0 {
 		return core.Refused(api, "flag",
-			"%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)", flag)
+			"%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)",
+			flag)
 	}
 	c := t.Current()
 	if c == nil {
@@ -233,7 +235,8 @@ func HostGetDevicePointer(t *core.Thread, pHost core.Addr, pDevice *core.Addr, f
 		e := core.FromDriver(api, "pHost", err)
 		if e.Code == abi.ErrHostMemoryNotRegistered {
 			e.Code = abi.ErrRTParamInvalid
-			e.Text = fmt.Sprintf("%#x has no device address: it was not registered with ACL_HOST_REGISTER_MAPPED or ACL_HOST_REG_MAPPED", pHost)
+			e.Text = fmt.Sprintf("%#x has no device address: it was not registered with "+
+				"ACL_HOST_REGISTER_MAPPED or ACL_HOST_REG_MAPPED", pHost)
 		}
 		return e
 	}

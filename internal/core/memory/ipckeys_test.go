@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/share"
 )
 
-// hookDriver calls freed when device memory was given back, before who did it goes on: what another thread may do
-// there.
+// hookDriver calls freed when device memory was freed, before the call that freed it goes on: what another thread may
+// do there.
 type hookDriver struct {
 	driver.Driver
 	freed func()
@@ -150,7 +150,8 @@ func TestKeysOfPoolMemory(t *testing.T) {
 	}
 }
 
-// Who exports a key and has chosen a link for it ends the export with one call; an attribute alone is forgotten by one.
+// A process that exports a key and has chosen a link for it ends the export with one call; an attribute alone is
+// forgotten by one.
 func TestCloseExportWithLink(t *testing.T) {
 	rt, th, _ := runtimeOf(t, "950")
 	_, key := exportAll(t, th, 4096)
@@ -194,7 +195,7 @@ func TestFreeOfMapping(t *testing.T) {
 	}
 }
 
-// Who was refused is told what would help: where there is no white list, one is needed.
+// A refusal says what would help: where there is no white list, one is needed.
 func TestSharingAdvice(t *testing.T) {
 	for cause, advised := range map[error]bool{share.ErrNotAllowed: true, share.ErrOtherUser: false} {
 		err := ShareError("aclrtIpcMemImportByKey", "key", fmt.Errorf("%w: process 7", cause))

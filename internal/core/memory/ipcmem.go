@@ -124,12 +124,14 @@ func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource,
 		from.start, from.id, from.mapping = x.span.Start, 0, x
 		if room := x.span.Size - uint64(p-from.start); n > room {
 			return none, core.Refused(api, "devPtr",
-				"%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
+				"%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p,
+				from.start, room)
 		}
 	}
 	if d := p - from.start; d%ipcPage != 0 {
 		return none, core.Refused(api, "devPtr",
-			"%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
+			"%#x lies %d bytes inside the allocation at %#x: what is exported begins there, "+
+				"or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
 	}
 	return from, nil
 }
@@ -213,7 +215,8 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 				"device %#x is on another server, and keys do not reach it; use a fabric handle", s.Sdid).At(int(i))
 		case int64(phys) >= int64(t.Runtime.Driver.Devices()):
 			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
-				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).At(int(i))
+				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).
+				At(int(i))
 		case s.Num == 0:
 			return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
 		}

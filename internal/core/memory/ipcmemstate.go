@@ -13,7 +13,7 @@ import (
 
 // ipcState is the device memory that this process shares by key, and what it has imported.
 type ipcState struct {
-	some   atomic.Bool            // there ever was something: who frees memory need not look before
+	some   atomic.Bool            // there ever was something: until then, freeing memory need not look
 	mapped ranges.Set[*ipcImport] // where imports are; written with mu held
 
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ type ipcSource struct {
 	dev     *core.Device
 }
 
-// stays tells whether the memory is still there, and the program's.
+// stays reports whether the memory is still there, and the program's.
 func (m *ipcSource) stays(rt *core.Runtime) bool {
 	if m.mapping != nil {
 		return memoryOf(rt).vmm.mapping(m.start) == m.mapping && rt.Driver.Locate(m.start).Place == driver.OnDevice
@@ -130,7 +130,7 @@ func (ipc *ipcState) choose(k share.Key, attr uint64) {
 	ipc.links[k] = attr
 }
 
-// imported tells whether an address is memory of another process.
+// imported reports whether an address is memory of another process.
 func (ipc *ipcState) imported(p core.Addr) bool { return ipc.mapped.Find(p) != nil }
 
 // withdrawKey ends the export of a key; false if there is none.
@@ -176,7 +176,7 @@ func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 }
 
 // closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be
-// held: the addresses are given back by sweep.
+// held: the addresses are freed by sweep.
 func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 	if !ipc.some.Load() {
 		return

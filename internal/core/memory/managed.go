@@ -11,9 +11,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Managed memory has one address for the host and all devices. The driver makes it (driver.Manager) and takes it in
-// copies and fills like other memory, in the order of the stream. What advice and prefetches leave behind is kept
-// here, page by page: where memory is, is the driver's business.
+// Managed memory has one address for the host and all devices. The driver makes it (driver.ManagedAllocator) and
+// takes it in copies and fills like other memory, in the order of the stream. What advice and prefetches leave behind
+// is kept here, page by page: where memory is, is the driver's business.
 
 // managedPage is what managed memory is a multiple of, and what attributes belong to.
 const managedPage = 2 << 20
@@ -53,11 +53,11 @@ type managedPlace struct {
 }
 
 // manager is the driver's managed memory, if the product has it, too.
-func manager(rt *core.Runtime) (driver.Manager, bool) {
+func manager(rt *core.Runtime) (driver.ManagedAllocator, bool) {
 	if !rt.Product.Managed {
 		return nil, false
 	}
-	return driver.As[driver.Manager](rt.Driver)
+	return driver.As[driver.ManagedAllocator](rt.Driver)
 }
 
 func noManaged(t *core.Thread, api string) *core.Error {
@@ -344,7 +344,7 @@ func prefetch(t *core.Thread, api string, s *core.Stream, list []prefetchRange, 
 	}
 	rt := t.Runtime
 	// It computes on nothing: no address is said.
-	op := driver.Op{Kind: driver.OpWork, Work: func() error { return prefetched(rt, list, places) }}
+	op := driver.Op{Kind: driver.OpCompute, Work: func() error { return prefetched(rt, list, places) }}
 	return s.Launch(api, t, core.Task{Op: op, Kind: observe.Prefetch})
 }
 
@@ -366,7 +366,8 @@ func prefetched(rt *core.Runtime, list []prefetchRange, places []managedPlace) e
 
 // MemManagedPrefetchBatchAsync is aclrtMemManagedPrefetchBatchAsync.
 func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64, count uint64,
-	prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64, stream core.Handle) *core.Error {
+	prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64,
+	stream core.Handle) *core.Error {
 	const api = "aclrtMemManagedPrefetchBatchAsync"
 	switch {
 	case ptrs == nil:

@@ -149,12 +149,12 @@ func Round(size, padding uint64) (uint64, bool) {
 	return sum &^ (granule - 1), carry == 0
 }
 
-// is1G tells whether a policy asks for pages of 1 GiB.
+// is1G reports whether a policy asks for pages of 1 GiB.
 func is1G(p abi.MemMallocPolicy) bool {
 	return p == abi.MemMallocHuge1GOnly || p == abi.MemMallocHuge1GOnlyP2P
 }
 
-// isP2P tells whether a policy asks for memory that peers can reach, but not for pages of 1 GiB.
+// isP2P reports whether a policy asks for memory that peers can reach, but not for pages of 1 GiB.
 func isP2P(p abi.MemMallocPolicy) bool {
 	return p >= abi.MemMallocHugeFirstP2P && p <= abi.MemMallocNormalOnlyP2P
 }
@@ -264,7 +264,8 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	switch l.Place {
 	case driver.Host:
 		return core.Refused(api, arg,
-			"%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p).Because(core.NotToFree, p)
+			"%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister frees it", p).
+			Because(core.NotToFree, p)
 	case driver.Pageable:
 		return core.Refused(api, arg, "%#x is no device memory", p).Because(core.NotToFree, p)
 	case driver.Nowhere:
@@ -294,10 +295,11 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	})
 }
 
-// isMapped is the answer to who wants to free a mapping.
+// isMapped is the error of a call that is to free a mapping.
 func isMapped(api, arg string, p core.Addr) *core.Error {
 	return core.Refused(api, arg,
-		"%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p).Because(core.NotToFree, p)
+		"%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, "+
+			"and aclrtFreePhysical frees the memory", p).Because(core.NotToFree, p)
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.

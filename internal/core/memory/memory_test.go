@@ -206,7 +206,7 @@ func TestMemoryFreedInUse(t *testing.T) {
 	}
 }
 
-// TestMemoryAllOfIt takes all memory, gives it back and takes it again.
+// TestMemoryAllOfIt takes all memory, frees it and takes it again.
 func TestMemoryAllOfIt(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	start, fill := m.free(), make([]int, 2)
@@ -295,7 +295,7 @@ func TestMemoryGoesWithItsDevice(t *testing.T) {
 	}
 }
 
-// TestMemoryLostDevice tells what happened to a device when memory is wanted from it.
+// TestMemoryLostDevice shows what happened to a device when memory is wanted from it.
 func TestMemoryLostDevice(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	p := m.device(4096)

@@ -75,7 +75,7 @@ type kindOfMemory uint8
 const (
 	ddr    kindOfMemory = iota
 	hbm                 // answered with DDR where that is what there is
-	either              // what there is; of DDR no parts are told
+	either              // what there is; of DDR no parts are known
 )
 
 type part uint8

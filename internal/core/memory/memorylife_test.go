@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// TestPoolFreeBehindStream: memory that aclrtFree gives back to its pool is for another stream only when streams have
+// TestPoolFreeBehindStream: memory that aclrtFree returns to its pool is for another stream only when streams have
 // reached the frees that came before.
 func TestPoolFreeBehindStream(t *testing.T) {
 	m := newMachine(t, "A2", "")
@@ -111,7 +111,7 @@ func TestNumbersTooLarge(t *testing.T) {
 		core.Pointer[uint64](p)), abi.ErrRTParamInvalid)
 }
 
-// TestImportedIsNotExported: who was allowed to import memory cannot let others have it.
+// TestImportedIsNotExported: an importer of memory cannot export it.
 func TestImportedIsNotExported(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	_, h := mapTwo(m, 2<<20)

@@ -30,7 +30,8 @@ func MemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int32, fl
 			core.DeviceName(t.Runtime.ByPhys(l.Device)), c.Device.User)
 	case !dst.Reaches(c.Device) && !c.Device.Reaches(dst):
 		return core.Refused(api, "dstDevId",
-			"devices %d and %d may not reach each other; call aclrtDeviceEnablePeerAccess first", c.Device.User, dst.User)
+			"devices %d and %d may not reach each other; call aclrtDeviceEnablePeerAccess first", c.Device.User,
+			dst.User)
 	}
 	return nil
 }

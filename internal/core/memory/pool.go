@@ -90,7 +90,8 @@ func MemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 // noPool is the answer of most calls to a handle that names no pool.
 func noPool(api string, h core.Handle) *core.Error {
 	return core.Fail(api, abi.ErrRTInternalError, "memPool",
-		"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone, uintptr(h))
+		"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone,
+		uintptr(h))
 }
 
 // poolAttr finds the pool of an attribute call.
@@ -104,7 +105,8 @@ func poolAttr(t *core.Thread, api string, memPool core.Handle, value core.Addr) 
 	p := memoryOf(t.Runtime).pools.table.Get(memPool)
 	if p == nil {
 		return nil, core.Refused(api, "memPool",
-			"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(memPool)).Because(core.Gone, uintptr(memPool))
+			"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(memPool)).
+			Because(core.Gone, uintptr(memPool))
 	}
 	return p, nil
 }
@@ -119,7 +121,8 @@ func MemPoolSetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 	switch attr {
 	case abi.MemPoolAttrReservedMemCurrent, abi.MemPoolAttrUsedMemCurrent:
 		return core.Refused(api, "attr", "%v can only be read", attr)
-	case abi.MemPoolReuseFollowEventDependencies, abi.MemPoolReuseAllowOpportunistic, abi.MemPoolReuseAllowInternalDependencies:
+	case abi.MemPoolReuseFollowEventDependencies, abi.MemPoolReuseAllowOpportunistic,
+		abi.MemPoolReuseAllowInternalDependencies:
 		on := *core.Pointer[uint32](value) != 0
 		core.Locked(&p.mu, func() { p.reuse[attr-abi.MemPoolReuseFollowEventDependencies] = on })
 		return nil
@@ -155,7 +158,8 @@ func MemPoolGetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 	defer p.mu.Unlock()
 	var n uint64
 	switch attr {
-	case abi.MemPoolReuseFollowEventDependencies, abi.MemPoolReuseAllowOpportunistic, abi.MemPoolReuseAllowInternalDependencies:
+	case abi.MemPoolReuseFollowEventDependencies, abi.MemPoolReuseAllowOpportunistic,
+		abi.MemPoolReuseAllowInternalDependencies:
 		on := core.Pointer[uint32](value)
 		*on = 0
 		if p.reuse[attr-abi.MemPoolReuseFollowEventDependencies] {
@@ -219,7 +223,7 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		return noPool(api, memPool) // it went meanwhile
 	}
 	if got.after != 0 {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after},
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after},
 			Order: &b.order}})
 	}
 	if b.bare != nil {
@@ -242,7 +246,8 @@ func poolStream(t *core.Thread, api string, stream core.Handle) (*core.Stream, *
 	c := t.Current()
 	if c == nil {
 		return nil, core.Fail(api, abi.ErrRTStreamContext, "stream",
-			"stream %d belongs to context %#x, but this thread has no current context", s.ID, uintptr(s.Context.Handle)).Because(core.OtherContext, 0)
+			"stream %d belongs to context %#x, but this thread has no current context", s.ID,
+			uintptr(s.Context.Handle)).Because(core.OtherContext, 0)
 	}
 	return c.On(api, s)
 }
@@ -282,7 +287,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 		w.Taking(t, r)
 	}
 	b.begun.Add(1)
-	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
+	op := driver.Op{Kind: driver.OpFunc, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Other})
 	b.put(s)
 	if w != nil {
@@ -293,7 +298,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 
 func nothing() {}
 
-// freeLater frees memory that is in no pool when the stream gets there. How that ends nobody is told.
+// freeLater frees memory that is in no pool when the stream gets there. How that ends is not reported.
 func freeLater(t *core.Thread, api string, ptr core.Addr, stream core.Handle) *core.Error {
 	th := &core.Thread{Runtime: t.Runtime, Shared: true}
 	err := t.LaunchHostFunc(stream, func(p core.Addr) {

@@ -14,19 +14,20 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Pool is memory of a device that the program gets and gives back in the order of streams (spec/semantics.md, section
+// Pool is memory of a device that the program gets and frees in the order of streams (spec/semantics.md, section
 // 15). Each block is an allocation of the device, which the pool keeps when it is freed. It is handed out again, for
 // the same size:
 //
 //   - to the stream on which it was freed, at once;
-//   - to others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has waited for an
-//     event that was recorded behind the free (not one of aclrtCreateEventWithFlag: such a wait may pass because of another record),
+//   - to others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has
+//     waited for an event that was recorded after the free (not one of aclrtCreateEventWithFlag: such a wait may pass
+//     because of another record),
 //     if the free has been reached by chance, or by making the stream wait for it.
 //
-// Synchronisations give back to the device what is unused beyond the threshold.
+// Synchronisations return to the device what is unused beyond the threshold.
 //
 // Lock order: Device.mu → Pool.mu → poolState.mu; the driver is called with neither of the last two held, and with
-// the first where memory is given back.
+// the first where memory is returned.
 type Pool struct {
 	rt     *core.Runtime    // immutable
 	dev    *core.Device     // immutable
@@ -78,7 +79,7 @@ type poolBlock struct {
 	seen  atomic.Bool   // another process may have it, too
 	begun atomic.Uint32 // frees queued on streams, ever
 	over  atomic.Uint32 // of these, how many were reached or dropped
-	order driver.Order  // for who judges orders
+	order driver.Order  // for a checker that judges orders
 
 	on     *core.Stream // guarded by pool.mu; where it was freed last; nil: in no stream's order
 	waits  uint64       // guarded by pool.mu; synchronisations of that stream begun by then
@@ -99,7 +100,7 @@ func (p *Pool) blocks() (list []*poolBlock) {
 	return list
 }
 
-// destroy ends the pool, which has no handle any more. What streams are not done with is given back at a later
+// destroy ends the pool, which has no handle any more. What streams are not done with is returned at a later
 // synchronisation.
 func (p *Pool) destroy() {
 	core.Locked(&p.mu, func() { p.gone, p.threshold = true, 0 })
@@ -156,23 +157,24 @@ func (p *Pool) full(api string, size uint64) *core.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return core.Fail(api, abi.ErrRTInternalError, "size",
-		"%s wanted, but of the pool's %s the program has %s, and %s cannot be used again yet", byteCount(size), byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
+		"%s wanted, but of the pool's %s the program has %s, and %s cannot be used again yet", byteCount(size),
+		byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
 }
 
-// hasRoom tells whether the pool could have size bytes more for the program, once all that is unused can be had.
+// hasRoom reports whether the pool could have size bytes more for the program, once all that is unused can be had.
 func (p *Pool) hasRoom(size uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return size <= p.max && p.used.now <= p.max-size
 }
 
-// room tells whether the pool may have size bytes more. p.mu is held.
+// room reports whether the pool may have size bytes more. p.mu is held.
 func (p *Pool) room(size uint64) bool { return size <= p.max && p.reserved.now <= p.max-size }
 
-// usable tells whether s may have b now; p.mu is held.
+// usable reports whether s may have b now; p.mu is held.
 func (p *Pool) usable(b *poolBlock, s *core.Stream) bool {
 	switch {
-	case b.on == nil: // given back by aclrtFree; streams may still have to reach frees before that one
+	case b.on == nil: // freed by aclrtFree; streams may still have to reach frees before that one
 		return b.complete()
 	case b.on == s, b.on.Frees.Synced.Load() > b.waits:
 		return true
@@ -182,7 +184,7 @@ func (p *Pool) usable(b *poolBlock, s *core.Stream) bool {
 	return p.reuse[opportunistic] && b.complete()
 }
 
-// complete tells whether streams have reached all frees of b.
+// complete reports whether streams have reached all frees of b.
 func (b *poolBlock) complete() bool { return b.over.Load() == b.begun.Load() }
 
 // pick takes a block for s out of a list of unused ones of one size, if there is one. p.mu is held.
@@ -226,7 +228,7 @@ func (p *Pool) cut(b *poolBlock, i int) {
 }
 
 // makeRoom takes as many unused blocks as make room for size bytes, if there are that many that nobody uses. The
-// caller gives them back. p.mu is held.
+// caller returns them. p.mu is held.
 func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	if p.room(size) || size > p.max {
 		return nil
@@ -348,7 +350,7 @@ func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 	return taken{b: b}, nil
 }
 
-// release gives back what is behind a block that is not in the index any more. No lock is held.
+// release returns what is behind a block that is not in the index any more. No lock is held.
 func (b *poolBlock) release() {
 	if b.bare != nil {
 		b.unreserve()
@@ -408,7 +410,7 @@ func (b *poolBlock) put(s *core.Stream) {
 	if p.lost {
 		return
 	}
-	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to give back
+	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to return
 		core.Locked(&memoryOf(p.rt).pools.mu, func() {
 			memoryOf(p.rt).pools.list = append(slices.DeleteFunc(memoryOf(p.rt).pools.list,
 				func(o *Pool) bool { return o == p }), p)

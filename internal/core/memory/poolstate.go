@@ -53,7 +53,7 @@ func (ps *poolState) each(f func(*Pool)) {
 	}
 }
 
-// forget takes blocks out of the index, and a pool of which nothing is left off the list. It tells how many blocks
+// forget takes blocks out of the index, and a pool of which nothing is left off the list. It reports how many blocks
 // were there.
 func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 	ps.mu.Lock()
@@ -70,12 +70,12 @@ func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 	return found
 }
 
-// synchronized gives back what synchronisations give back: unused memory beyond the threshold of each pool.
+// synchronized returns to the device what synchronisations return: unused memory beyond the threshold of each pool.
 func (ps *poolState) synchronized() {
 	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) }) // lockcheck: trim locks mu
 }
 
-// emptyAll gives back all unused memory that pools have of d.
+// emptyAll returns all unused memory that pools have of d.
 func (ps *poolState) emptyAll(d *core.Device) {
 	ps.each(func(p *Pool) {
 		if p.dev == d {

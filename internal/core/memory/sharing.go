@@ -107,7 +107,8 @@ func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 	k, ok := share.ParseText(text)
 	if !ok {
 		return k, core.Fail(api, code, arg,
-			"%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
+			"%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator",
+			text)
 	}
 	return k, nil
 }
@@ -186,7 +187,9 @@ func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
 func sharedOf(rt *core.Runtime, it share.Item) (*driver.Shared, error) {
 	name, b, ok := strings.Cut(string(it.Note), "\x00")
 	if !ok || len(b) < sharedFields {
-		return nil, fmt.Errorf("%w: the exporting process describes it in %d bytes that make no sense; both need the same version", driver.ErrFault, len(it.Note))
+		return nil,
+			fmt.Errorf("%w: the exporting process describes it in %d bytes that make no sense; "+
+				"both need the same version", driver.ErrFault, len(it.Note))
 	}
 	if name != rt.Driver.Name() {
 		return nil, fmt.Errorf("%w: the exporting process uses the driver %q, this one %q", driver.ErrFault, name,

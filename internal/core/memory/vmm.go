@@ -151,7 +151,8 @@ func reserveAt(t *core.Thread, api string, m driver.Mapper, n uint64, at core.Ad
 		a, err = m.Reserve(n, 0)
 		if err == nil && t.Runtime.LogsAt(slog.LevelWarn) {
 			t.WriteLog(slog.LevelWarn,
-				fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a), slog.String("function", api))
+				fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), "+
+					"or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a), slog.String("function", api))
 		}
 	}
 	if err != nil {
@@ -187,7 +188,7 @@ func ReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	})
 }
 
-// unreserve takes a reservation out, so that nobody finds it any more: the driver gives it back with mu not held, as
+// unreserve takes a reservation out, so that nobody finds it any more: the driver frees it with mu not held, as
 // that may take a while.
 func (v *vmm) unreserve(api string, addr core.Addr) (*ranges.Span[struct{}], *core.Error) {
 	v.mu.Lock()
@@ -301,7 +302,7 @@ func (x *mapping) grantOwn() {
 	}
 }
 
-// resource is what a watcher is told of p behind addr.
+// resource describes p at addr to a watcher.
 func (p *Physical) resource(addr core.Addr) core.Resource {
 	r := core.Resource{Kind: core.MappedMemory, Name: addr, Size: p.size, Device: -1}
 	if d := p.memory.Device(); d != driver.OnHost {

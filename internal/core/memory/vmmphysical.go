@@ -54,7 +54,8 @@ func checkAttr(api string, prop *abi.PhysicalMemProp) *core.Error {
 // pageOf is the kind of page of an attribute.
 func pageOf(a abi.MemAttr) driver.Page {
 	switch a {
-	case abi.MemAttrDDRMemNormal, abi.MemAttrHBMMemNormal, abi.MemAttrDDRMemP2PNormal, abi.MemAttrMemNormal, abi.MemAttrMemP2PNormal:
+	case abi.MemAttrDDRMemNormal, abi.MemAttrHBMMemNormal, abi.MemAttrDDRMemP2PNormal, abi.MemAttrMemNormal,
+		abi.MemAttrMemP2PNormal:
 		return driver.PageNormal
 	case abi.MemAttrHBMMemHuge1G, abi.MemAttrMemHuge1G, abi.MemAttrMemP2PHuge1G:
 		return driver.Page1G
@@ -227,7 +228,7 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 	return nil
 }
 
-// counted is what a watcher is told of a reference to p; more if there are others.
+// counted describes a reference to p to a watcher; more if there are others.
 func (p *Physical) counted(h core.Handle, more bool) core.Resource {
 	return core.Resource{Kind: core.PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device,
 		Counts: more}
@@ -336,7 +337,7 @@ func MemRetainAllocationHandle(t *core.Thread, virPtr core.Addr, handle *core.Ha
 	return nil
 }
 
-// retainAt counts one more reference to what is mapped at addr: more tells whether there were others.
+// retainAt counts one more reference to what is mapped at addr: more reports whether there were others.
 func (v *vmm) retainAt(api string, addr core.Addr) (p *Physical, h core.Handle, more bool, err *core.Error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -439,7 +440,8 @@ func MemMapSetLink(t *core.Thread, handle core.Handle, adviceLink abi.MemLinkTyp
 	}
 	if ub := adviceLink >= abi.MemAccessUbOnePortPath; ub != (name == "950") {
 		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "adviceLink",
-			"%v: the A3 has SIO (0) and HCCS (1), the 950 UB with one port (2) and several (3)", adviceLink).NotRecorded()
+			"%v: the A3 has SIO (0) and HCCS (1), the 950 UB with one port (2) and several (3)", adviceLink).
+			NotRecorded()
 	}
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()

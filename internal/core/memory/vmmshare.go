@@ -293,7 +293,7 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	if failed != nil {
 		return badShare(api, "shareableHandle", failed)
 	}
-	if err := befriend(t, api, d, s.Device); err != nil {
+	if err := enablePeers(t, api, d, s.Device); err != nil {
 		return err
 	}
 	sharer, err := sharesPhysical(t, api)
@@ -303,7 +303,8 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	switch {
 	case s.Device == int(d.Phys) && t.Runtime.Broker.Owns(k):
 		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
-			"was exported by this process, which has the memory on device %d already; another device can have it", d.User)
+			"was exported by this process, which has the memory on device %d already; another device can have it",
+			d.User)
 	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
 		return core.Unsupported(api, "shareableHandle",
 			"is host memory in normal pages, which a device cannot have; allocate it with huge pages")
@@ -329,8 +330,8 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	return handOut(t, api, handle, p)
 }
 
-// befriend enables peer access between d and the device with a physical number, in both directions.
-func befriend(t *core.Thread, api string, d *core.Device, phys int) *core.Error {
+// enablePeers enables peer access between d and the device with a physical number, in both directions.
+func enablePeers(t *core.Thread, api string, d *core.Device, phys int) *core.Error {
 	if phys == driver.OnHost || phys == int(d.Phys) {
 		return nil
 	}

@@ -58,7 +58,8 @@ func GetDeviceInfo(t *core.Thread, deviceID uint32, attr abi.DevAttr, value *int
 
 // npuArchs are the architecture versions the documents give; the 310 is not among them.
 var npuArchs = map[string]abi.PlatformNpuArch{
-	"950": abi.Dav3510, "A3": abi.Dav2201, "A2": abi.Dav2201, "310B": abi.Dav3002, "310P": abi.Dav2002, "910": abi.Dav1001,
+	"950": abi.Dav3510, "A3": abi.Dav2201, "A2": abi.Dav2201, "310B": abi.Dav3002, "310P": abi.Dav2002,
+	"910": abi.Dav1001,
 }
 
 // simtAttributes describe the SIMT cores of the 950; elsewhere they are 0. The sizes are a typical board, our choice.

@@ -216,7 +216,7 @@ func ResetOverflowStatus(t *core.Thread, stream core.Handle) *core.Error {
 		return core.Refused(api, "stream",
 			"is NULL, and this thread has no current context whose default stream it could mean")
 	}
-	return queue(t, api, s, driver.Op{Kind: driver.OpPost, Fn: func() {}})
+	return queue(t, api, s, driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 }
 
 // queue puts op on s, or, if that is nil, on the default stream.

@@ -66,7 +66,8 @@ func uceDevice(t *core.Thread, api string, deviceID int32) (*core.Device, *core.
 	if def := t.Runtime.DefaultDevice.Load() - 1; def >= 0 && t.Explicit == nil && t.Primary == nil && !t.Shared {
 		if def != deviceID {
 			return nil, core.Fail(api, abi.ErrRTContextNull, "deviceId",
-				"this thread has no context and the default device is %d, not %d; call aclrtSetDevice first", def, deviceID)
+				"this thread has no context and the default device is %d, not %d; call aclrtSetDevice first", def,
+				deviceID)
 		}
 		t.Current() // takes the default device's
 	}
@@ -137,7 +138,7 @@ func noFaults(t *core.Thread, api string) *core.Error {
 	return core.Unsupported(api, "", "%s does not tell of its faults", t.Runtime.Product.Name)
 }
 
-// repairs tells whether the product can repair a kind of fault.
+// repairs reports whether the product can repair a kind of fault.
 func repairs(rt *core.Runtime, kind abi.ErrorType) bool {
 	switch kind {
 	case abi.ErrorTypeErrorMemory:

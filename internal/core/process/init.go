@@ -90,8 +90,8 @@ func Init(t *core.Thread, configPath *byte) *core.Error {
 	return nil
 }
 
-// isLate tells whether callbacks of a type run at the end of aclInit. The sources name DVPP and OTHER; the rest has to
-// run at some time too.
+// isLate reports whether callbacks of a type run at the end of aclInit. The sources name DVPP and OTHER; the rest has
+// to run at some time too.
 func isLate(kind abi.RegisterCallbackType) bool {
 	return kind != abi.RegTypeAclModel && kind != abi.RegTypeAclOpExecutor
 }
@@ -141,7 +141,7 @@ func (in *initState) again() bool {
 	return in.count > 0
 }
 
-// differs tells whether an earlier initialisation had another configuration.
+// differs reports whether an earlier initialisation had another configuration.
 func (in *initState) differs(text string) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -197,7 +197,7 @@ func (c *initConfig) checkDevice(t *core.Thread) *core.Error {
 	return nil
 }
 
-// decimal tells whether text is a number as people write it: digits, no zero in front.
+// decimal reports whether text is a number as people write it: digits, no zero in front.
 func decimal(text string) bool {
 	return text != "" && (text == "0" || text[0] != '0') && strings.Trim(text, "0123456789") == ""
 }

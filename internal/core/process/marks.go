@@ -11,7 +11,7 @@ import (
 
 // Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free
 // ranges, each with a text. They are on while somebody records, as the vendor's are under its profiler; the observer
-// is told of them, and func() {} else is done with them.
+// receives them, and nothing else is done with them.
 
 // marks are those of the process.
 type marks struct {
@@ -28,7 +28,7 @@ const (
 	stampText    = 127 // bytes that the text of a stamp has room for, with its end
 	markText     = 155 // bytes that the text of aclprofMarkEx may have
 	misused      = abi.Code(-1)
-	longestStamp = 128 // msgLen from which on func() {} is looked at
+	longestStamp = 128 // msgLen from which on nothing is looked at
 )
 
 // profStamp is what a program gives a text, and then reports. Guarded by marks.mu.
@@ -47,7 +47,7 @@ type mark struct {
 	ended  bool // guarded by marks.mu
 }
 
-// marked tells whether marks are on.
+// marked reports whether marks are on.
 func marked(t *core.Thread, api string) *core.Error {
 	if t.Runtime.Observer == nil {
 		return core.Fail(api, misused, "", "func() {} records the program: start it with ropeway trace")
@@ -64,7 +64,7 @@ func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// begin makes a range with a stamp's text and tells the observer.
+// begin makes a range with a stamp's text and reports it to the observer.
 func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
 	m, o := marksOf(t.Runtime), t.Runtime.Observer
 	m.mu.Lock()
@@ -75,14 +75,14 @@ func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
 	return n
 }
 
-// endRange tells the observer that a range has ended, in this thread.
+// endRange reports to the observer that a range has ended, in this thread.
 func endRange(t *core.Thread, n *mark) {
 	o := t.Runtime.Observer
 	o.Ranged(observe.Range{Kind: n.kind, Number: n.number, Thread: t.ID(), Start: n.start,
 		End: max(o.Now(), n.start+1)})
 }
 
-// moment tells the observer of a moment.
+// moment reports a moment to the observer.
 func moment(t *core.Thread, text string, at int64, on observe.At) {
 	m := marksOf(t.Runtime)
 	m.mu.Lock()
@@ -296,7 +296,7 @@ func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *c
 	return nil
 }
 
-// queueMark puts a task on a stream that does func() {} but show when the stream came there.
+// queueMark puts a task on a stream that does nothing but show when the stream came there.
 func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, err *core.Error) {
 	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
@@ -308,7 +308,7 @@ func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, e
 	if err != nil {
 		return on, err
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: func() {}, Tag: s.NextTag(t)}
+	op := driver.Op{Kind: driver.OpFunc, Fn: func() {}, Tag: s.NextTag(t)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Mark})
 	return observe.At{Stream: s.ID, Number: op.Tag.Task}, nil
 }

@@ -46,7 +46,7 @@ const (
 	mostPrintf = 64 << 20
 )
 
-// simt tells whether the product has SIMT cores.
+// simt reports whether the product has SIMT cores.
 func simt(rt *core.Runtime) bool { return rt.Product.Name == "950" }
 
 func isSimt(limit abi.DeviceLimit) bool {
@@ -54,7 +54,7 @@ func isSimt(limit abi.DeviceLimit) bool {
 		limit == abi.DevLimitSimtPrintfFifoSize
 }
 
-// knows tells whether the product has what a limit limits; aclInit skips the others.
+// knows reports whether the product has what a limit limits; aclInit skips the others.
 func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
 	switch {
 	case isSimt(limit):

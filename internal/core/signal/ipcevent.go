@@ -264,7 +264,7 @@ func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Str
 			"its last %d records are not over yet; synchronise first", ipcPlaces)
 	}
 	tag, done := s.NextTag(t), false
-	op := driver.Op{Kind: driver.OpPost, Tag: tag, Order: &x.cell.order, Fn: func() {
+	op := driver.Op{Kind: driver.OpFunc, Tag: tag, Order: &x.cell.order, Fn: func() {
 		done = true
 		x.end(number, false)
 	}, Done: func() {
@@ -286,7 +286,7 @@ func (x *ipcEvent) Wait(api string, t *core.Thread, e *core.Event, s *core.Strea
 	timeout time.Duration) {
 	record := r.Flag.(ipcRecord)
 	w := &cellWait{c: x.cell, met: record.met, here: record.here}
-	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &x.cell.order, Done: e.WaitOver}
+	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Timeout: timeout, Order: &x.cell.order, Done: e.WaitOver}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Wait, About: uint64(e.Handle), After: r})
 }
 

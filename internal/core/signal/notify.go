@@ -150,7 +150,7 @@ func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Hand
 	if !c.hold() {
 		return noNotify(api, "notify", h)
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: func() { c.change(change) }, Order: &c.order, Done: c.release}
+	op := driver.Op{Kind: driver.OpFunc, Fn: func() { c.change(change) }, Order: &c.order, Done: c.release}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.NotifyRecord, About: uint64(h)})
 	return nil
 }
@@ -164,7 +164,7 @@ func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Ha
 	if !w.c.hold() {
 		return noNotify(api, "notify", h)
 	}
-	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &w.c.order, Done: w.c.release}
+	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Timeout: timeout, Order: &w.c.order, Done: w.c.release}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.NotifyWait, About: uint64(h)})
 	return nil
 }

@@ -38,7 +38,7 @@ const (
 type valueWait struct {
 	rt    *core.Runtime
 	v     *values
-	words driver.Words
+	words driver.WordAccess
 	addr  core.Addr
 	given uint64
 	met   func(word, given uint64) bool
@@ -143,7 +143,7 @@ func (v *values) settle(addr core.Addr) (gone []func()) {
 }
 
 // store writes a word, once, and lets those go on that wait for it.
-func (v *values) store(words driver.Words, addr core.Addr, value uint64) error {
+func (v *values) store(words driver.WordAccess, addr core.Addr, value uint64) error {
 	stored := v.waiting.Load() == 0
 	if stored {
 		if err := words.Store(addr, value); err != nil || v.waiting.Load() == 0 {
@@ -226,7 +226,7 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 	}
 	v := &signalsOf(t.Runtime).values
 	s.Put(api, t, core.Task{Op: driver.Op{
-		Kind: driver.OpWork, Dst: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr),
+		Kind: driver.OpCompute, Dst: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr),
 		Work: func() error { return v.store(words, devAddr, value) },
 	}, Kind: observe.ValueWrite, About: uint64(devAddr)})
 	return nil
@@ -241,13 +241,13 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	}
 	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value,
 		met: valueConditions[flag]}
-	op := driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr)}
+	op := driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr)})
 	return nil
 }
 
 // valueCall is what both calls look at; flag has to be less than flags.
-func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.Words,
+func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.WordAccess,
 	*core.Stream, *core.Error) {
 	if devAddr == 0 {
 		return nil, nil, core.IsNull(api, "devAddr")
@@ -255,7 +255,7 @@ func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32
 	if err := t.Lacks(api); err != nil {
 		return nil, nil, err
 	}
-	words, ok := driver.As[driver.Words](t.Runtime.Driver)
+	words, ok := driver.As[driver.WordAccess](t.Runtime.Driver)
 	if !ok {
 		return nil, nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
 			t.Runtime.Driver.Name())

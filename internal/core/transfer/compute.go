@@ -13,7 +13,7 @@ import (
 )
 
 // Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream
-// (driver.OpWork): in pieces, of which several goroutines take one after the other if there are many, and until the
+// (driver.OpCompute): in pieces, of which several goroutines take one after the other if there are many, and until the
 // stream drops its work.
 
 const (
@@ -23,13 +23,13 @@ const (
 
 // sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy.
 type sight struct {
-	viewer driver.Viewer // nil: there is none
-	drv    driver.Driver // the one that has the memory, not those that stand in front of it: the task is what they see
+	viewer driver.HostViewer // nil: there is none
+	drv    driver.Driver     // the one that has the memory, not those that stand in front of it: the task is what they see
 }
 
 func sightOf(rt *core.Runtime) sight {
 	s := sight{drv: rt.Driver}
-	s.viewer, _ = driver.As[driver.Viewer](rt.Driver)
+	s.viewer, _ = driver.As[driver.HostViewer](rt.Driver)
 	for {
 		w, ok := s.drv.(interface{ Unwrap() driver.Driver })
 		if !ok {
@@ -104,7 +104,7 @@ func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool,
 	wg.Wait()
 	for _, err := range errs {
 		if errors.Is(err, driver.ErrAborted) {
-			return driver.ErrAborted // as it is: that nobody is told of
+			return driver.ErrAborted // as it is: that is not reported
 		}
 	}
 	return errors.Join(errs...)

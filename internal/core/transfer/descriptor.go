@@ -194,7 +194,7 @@ func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, st
 	}
 	if size == 32 {
 		// The call itself rewrites the reserved words with control bits, at once and unordered with the stream.
-		// It is no access of the program: nobody who watches is told.
+		// It is no access of the program: a watcher does not see it.
 		if err := t.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: desc, Src: core.AddrOf(controlWords),
 			N: uint64(len(controlWords))}); err != nil {
 			return core.FromDriver(api, "", err)

@@ -74,7 +74,7 @@ func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core
 		return err
 	}
 	rt, dropped := t.Runtime, s.Dropped()
-	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: draws.result, N: bytes,
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCompute, Dst: draws.result, N: bytes,
 		Work: func() error {
 			return draw(rt, draws, dropped)
 		}}, Kind: observe.Random})

@@ -100,7 +100,7 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: saturates(c.Device)}
 	rt, dropped := t.Runtime, s.Dropped()
-	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count,
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCompute, Dst: dst, Src: src, N: count,
 		Work: func() error {
 			return reduceTask(rt, op, dst, src, count, dropped)
 		}}, Kind: observe.Reduce})

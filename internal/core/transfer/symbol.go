@@ -123,7 +123,7 @@ func (v *symbolVariable) place(api string, c *core.Context) (core.Addr, *core.Er
 		return 0, notLoaded(api, c, err)
 	}
 	drop := func() { dev.Free(addr) } //nolint:errcheck // ours, allocated above
-	// It is no access of the program: nobody who watches is told.
+	// It is no access of the program: a watcher does not see it.
 	n := uint64(len(v.init))
 	if n > 0 {
 		err = c.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(v.init), N: n})

@@ -8,7 +8,7 @@ import (
 )
 
 // api is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work
-// on the context that is current on the calling thread; see card.enter.
+// on the context that is current on the calling thread; see gpu.enter.
 type api interface {
 	version() (int, result)
 	devices() (int, result)

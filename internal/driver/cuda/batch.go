@@ -13,8 +13,8 @@ import (
 // batch is a list of copies on its way to a stream. One pass over the list judges it and writes the kernel's table;
 // segments that need a decision of their own are put aside. All addresses are CUDA's.
 type batch struct {
-	c        *card
-	to, from lens
+	c        *gpu
+	to, from resolver
 	way      kernels.Direction // of the first segment
 	program  *program          // nil if the GPU cannot run it
 	plan     kernels.Plan
@@ -37,7 +37,7 @@ type batch struct {
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 // newBatch is a batch that is to go to a stream.
-func (c *card) newBatch(stream uintptr) *batch {
+func (c *gpu) newBatch(stream uintptr) *batch {
 	b := batchPool.Get().(*batch)
 	b.c, b.stream = c, stream
 	return b
@@ -61,9 +61,9 @@ func (b *batch) release() {
 	batchPool.Put(b)
 }
 
-// lens finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds is
+// resolver finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds is
 // cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
-type lens struct {
+type resolver struct {
 	view
 	known view // memory that is not looked up: a lane's
 	at    int  // where the view is in seen, if n > 0
@@ -76,15 +76,15 @@ type lens struct {
 type view struct {
 	kernels.Window
 	kind sideKind
-	card int32
+	gpu  int32
 	sole bool // the memory has no other address
 }
 
 // reset forgets everything.
-func (l *lens) reset() { l.view, l.known, l.at, l.n = view{}, view{}, 0, 0 }
+func (l *resolver) reset() { l.view, l.known, l.at, l.n = view{}, view{}, 0, 0 }
 
 // find makes the view one with the n > 0 bytes at addr in it; see look.
-func (l *lens) find(d *Driver, addr uintptr, n uint64, pageable bool) error {
+func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error {
 	if l.Has(addr, n) {
 		return nil
 	}
@@ -136,33 +136,33 @@ func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 		s, err = d.resolve(addr, n, pageable)
 	}
 	whole.Delta = s.addr - whole.Lo
-	return view{whole, s.kind, s.card, sole}, err
+	return view{whole, s.kind, s.gpu, sole}, err
 }
 
 // way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches
 // all devices that are its GPU.
-func (c *card) way(to, from *view) (kernels.Direction, bool) {
+func (c *gpu) way(to, from *view) (kernels.Direction, bool) {
 	if !c.near(to) || !c.near(from) || !to.Reachable() || !from.Reachable() {
 		return 0, false
 	}
 	switch {
-	case to.kind != onCard:
-		return kernels.FromDevice, from.kind == onCard
-	case from.kind != onCard:
+	case to.kind != onGPU:
+		return kernels.FromDevice, from.kind == onGPU
+	case from.kind != onGPU:
 		return kernels.ToDevice, true
 	}
 	return kernels.OnDevice, true
 }
 
 // near tells whether memory is on the GPU of c, or the host's.
-func (c *card) near(v *view) bool {
-	return v.kind != onCard || v.card == int32(c.number) || c.d.cards[v.card].gpu == c.gpu
+func (c *gpu) near(v *view) bool {
+	return v.kind != onGPU || v.gpu == int32(c.number) || c.d.gpus[v.gpu].ordinal == c.ordinal
 }
 
 // putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has
-// been looked at, and then some of the copies may be made although it is false; without it nothing was given. The card
+// been looked at, and then some of the copies may be made although it is false; without it nothing was given. The gpu
 // is entered.
-func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
+func (c *gpu) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
 	b := c.newBatch(stream)
@@ -240,7 +240,7 @@ func (b *batch) aside(s *driver.Segment, large uint64) bool {
 	}
 	to, from := &b.to.view, &b.from.view
 	moved := driver.Segment{Dst: s.Dst + to.Delta, Src: s.Src + from.Delta, N: s.N}
-	if to.kind == byHost || from.kind == byHost || to.kind != onCard && from.kind != onCard || overlap(moved.Dst, moved.Src, s.N) {
+	if to.kind == byHost || from.kind == byHost || to.kind != onGPU && from.kind != onGPU || overlap(moved.Dst, moved.Src, s.N) {
 		return false
 	}
 	if _, reached := b.c.way(to, from); !reached {
@@ -264,7 +264,7 @@ func (b *batch) needTable(segments int) bool {
 	return true
 }
 
-// put gives what was judged to a stream. The card is entered, Driver.gone is held.
+// put gives what was judged to a stream. The GPU is entered, Driver.gone is held.
 func (b *batch) put(stream uintptr) bool {
 	return b.choose(stream) && b.close(stream) && b.rest(stream)
 }
@@ -392,7 +392,7 @@ func (b *batch) launch(first, n int, stream uintptr) bool {
 	return b.c.d.lib.launch(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == success
 }
 
-// program is the kernels, as a card has them.
+// program is the kernels, as a GPU has them.
 type program struct {
 	module          uintptr
 	gatherKernel    uintptr
@@ -400,15 +400,15 @@ type program struct {
 	multiprocessors int
 }
 
-// kernels loads the kernels when they are first needed; nil if the GPU cannot run them. The card is entered.
-func (c *card) kernels() *program {
+// kernels loads the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
+func (c *gpu) kernels() *program {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.program != nil || c.noProgram {
 		return c.program
 	}
 	c.noProgram = true
-	sms, r := c.d.lib.multiprocessors(c.gpu)
+	sms, r := c.d.lib.multiprocessors(c.ordinal)
 	if r != success {
 		return nil
 	}

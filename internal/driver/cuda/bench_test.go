@@ -182,7 +182,7 @@ func BenchmarkBatchHost(b *testing.B) {
 			}
 			q.Submit(driver.Op{Kind: driver.OpBatch, Segs: driver.NewSegments()}) // makes the stream
 			for b.Loop() {
-				if !q.v.card.putBatch(segs, q.stream, true) {
+				if !q.v.gpu.putBatch(segs, q.stream, true) {
 					b.Fatal("the host is asked")
 				}
 			}

@@ -40,8 +40,8 @@ const (
 
 func (k *clock) runs() bool { return k.running.Load() }
 
-// startClock makes the card's clock go, where the GPU has one.
-func (c *card) startClock() {
+// startClock makes the GPU's clock go, where the GPU has one.
+func (c *gpu) startClock() {
 	k := &c.clock
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,9 +78,9 @@ func (k *clock) stop() {
 	k.stream, k.events, k.at, k.tuned, k.next = 0, [2]uintptr{}, 0, 0, 0
 }
 
-// tune makes a new base, and compares it with the old one; false if that did not succeed. The card is entered, mu is
+// tune makes a new base, and compares it with the old one; false if that did not succeed. The GPU is entered, mu is
 // held.
-func (k *clock) tune(c *card, now int64) bool {
+func (k *clock) tune(c *gpu, now int64) bool {
 	lib, next := c.d.lib, k.events[1]
 	var middle int64
 	for try := 0; ; try++ {
@@ -140,7 +140,7 @@ func poll(lib api, event uintptr) (seen int64, ok bool) {
 
 // timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time
 // asked.
-func (c *card) timeOf(event uintptr, asked int64) int64 {
+func (c *gpu) timeOf(event uintptr, asked int64) int64 {
 	seen := hostqueue.Now()
 	k := &c.clock
 	if !k.runs() {

@@ -106,7 +106,7 @@ func TestClockFollows(t *testing.T) {
 func TestClockIsTuned(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	var last int64
 	for i := range 20 {
 		c.clock.mu.Lock()

@@ -115,7 +115,7 @@ func TestCloseGivesStreamBack(t *testing.T) {
 		q.Copy(dst, src, 4096, driver.Tag{})
 		q.Close()
 	}
-	c := dev.(*device).card
+	c := dev.(*device).gpu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if made, free := len(c.made.streams), len(c.streams[0]); made > 2 || free == 0 {

@@ -10,8 +10,8 @@ import (
 
 // device is one open GPU.
 type device struct {
-	d    *Driver // immutable
-	card *card   // immutable
+	d   *Driver // immutable
+	gpu *gpu    // immutable
 
 	mu     sync.RWMutex // held for reading while memory is allocated or freed
 	closed bool         // guarded by mu
@@ -33,20 +33,20 @@ func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if v.closed {
-		return 0, fmt.Errorf("%w: device %d", driver.ErrClosed, v.card.number)
+		return 0, fmt.Errorf("%w: device %d", driver.ErrClosed, v.gpu.number)
 	}
 	if err := v.claim(n); err != nil {
 		return 0, err
 	}
-	v.card.enter()
+	v.gpu.enter()
 	addr, r := v.d.lib.alloc(max(n, 1))
-	v.card.leave()
-	if err := v.card.note("cuMemAlloc", r); err != nil {
+	v.gpu.leave()
+	if err := v.gpu.note("cuMemAlloc", r); err != nil {
 		v.refund(n)
 		return 0, err
 	}
 	huge := page == driver.PageHugeOnly || page == driver.Page1G || page == driver.PageHugeFirst && n > 1<<20
-	v.d.insert(addr, 0, &block{kind: deviceBlock, size: n, huge: huge, device: int32(v.card.number)})
+	v.d.insert(addr, 0, &block{kind: deviceBlock, size: n, huge: huge, device: int32(v.gpu.number)})
 	v.allocated()
 	return addr, nil
 }
@@ -57,7 +57,7 @@ func (v *device) claim(n uint64) error {
 	defer v.use.Unlock()
 	if left := v.mem.start - min(v.mem.start, v.mem.live); v.mem.limited && n > left {
 		return fmt.Errorf("%w: %d bytes, and device %d has %d left of its %d on GPU %d",
-			driver.ErrNoMemory, n, v.card.number, left, v.mem.start, v.card.gpu)
+			driver.ErrNoMemory, n, v.gpu.number, left, v.mem.start, v.gpu.ordinal)
 	}
 	v.mem.live += n
 	return nil
@@ -88,9 +88,9 @@ func (v *device) Free(addr uintptr) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if v.closed {
-		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.card.number)
+		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.gpu.number)
 	}
-	s, err := v.d.remove(addr, deviceBlock, int32(v.card.number))
+	s, err := v.d.remove(addr, deviceBlock, int32(v.gpu.number))
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ const othersTake = 256 << 20
 
 // Memory leaves out what was in use when the device was opened.
 func (v *device) Memory() (free, total uint64) {
-	v.card.enter()
+	v.gpu.enter()
 	actual, _, r := v.d.lib.memInfo()
-	v.card.leave()
+	v.gpu.leave()
 	v.use.Lock()
 	defer v.use.Unlock()
 	total = v.mem.start
 	free = total - min(total, v.mem.live)
-	if v.card.note("cuMemGetInfo", r) == nil && actual+othersTake < free {
+	if v.gpu.note("cuMemGetInfo", r) == nil && actual+othersTake < free {
 		free = actual
 		v.mem.peak = max(v.mem.peak, total-free)
 	}
@@ -129,11 +129,11 @@ func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	return newQueue(v, o)
 }
 
-func (v *device) Healthy() error { return v.card.healthy() }
+func (v *device) Healthy() error { return v.gpu.healthy() }
 
 // Close frees what is left; the context stays, because pinned memory may belong to it.
 func (v *device) Close() error {
-	v.card.runners.Wait()
+	v.gpu.runners.Wait()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
@@ -144,7 +144,7 @@ func (v *device) Close() error {
 	d.mu.Lock()
 	var left []*ranges.Span[*block]
 	for s := range d.own.All() {
-		if s.Of.kind == deviceBlock && s.Of.in == nil && s.Of.device == int32(v.card.number) {
+		if s.Of.kind == deviceBlock && s.Of.in == nil && s.Of.device == int32(v.gpu.number) {
 			left = append(left, s)
 		}
 	}
@@ -153,11 +153,11 @@ func (v *device) Close() error {
 		d.own.Remove(s)
 		d.forget(s)
 	}
-	mapped := d.lose(v.card.number)
+	mapped := d.lose(v.gpu.number)
 	d.gone.Unlock()
-	lost := v.card.healthy() != nil
-	d.opened[v.card.number] = false
-	v.card.device.Store(nil)
+	lost := v.gpu.healthy() != nil
+	d.opened[v.gpu.number] = false
+	v.gpu.device.Store(nil)
 	d.mu.Unlock()
 	d.epoch.Add(1)
 	err := mapped()
@@ -167,11 +167,11 @@ func (v *device) Close() error {
 		}
 		return nil // it goes with the context
 	}
-	if err != nil && v.card.healthy() == nil {
+	if err != nil && v.gpu.healthy() == nil {
 		return err
 	}
 	for _, s := range left {
-		if err := d.giveBack(s); err != nil && v.card.healthy() == nil {
+		if err := d.giveBack(s); err != nil && v.gpu.healthy() == nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@
 // is a CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and
 // copies between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → card.mu →
+// Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → gpu.mu →
 // inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
 // before Driver.mu. No lock is held while code outside is called.
 package cuda
@@ -40,7 +40,7 @@ type Options struct {
 // Driver implements driver.Driver.
 type Driver struct {
 	lib     api
-	cards   []*card // by physical device; immutable
+	gpus    []*gpu // by physical device; immutable
 	warn    func(string)
 	percent int    // Options.Multiprocessors
 	memory  uint64 // Options.Memory
@@ -122,7 +122,7 @@ func start(lib api, o Options) (*Driver, error) {
 		d.warn = func(string) {}
 	}
 	for i := range n {
-		d.cards = append(d.cards, &card{d: d, number: i, gpu: i % gpus, sharers: (n - i%gpus + gpus - 1) / gpus})
+		d.gpus = append(d.gpus, &gpu{d: d, number: i, ordinal: i % gpus, sharers: (n - i%gpus + gpus - 1) / gpus})
 	}
 	return d, nil
 }
@@ -135,8 +135,8 @@ func About() (string, error) {
 	}
 	version, _ := d.lib.version()
 	var names []string
-	for i := range d.cards {
-		name, r := d.lib.deviceName(d.cards[i].gpu)
+	for i := range d.gpus {
+		name, r := d.lib.deviceName(d.gpus[i].ordinal)
 		if r != success {
 			name = "unnamed"
 		}
@@ -149,7 +149,7 @@ func About() (string, error) {
 func (d *Driver) Name() string { return "cuda" }
 
 // Devices implements driver.Driver.
-func (d *Driver) Devices() int { return len(d.cards) }
+func (d *Driver) Devices() int { return len(d.gpus) }
 
 // Epoch implements driver.Driver.
 func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
@@ -160,10 +160,10 @@ func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 // Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. A
 // GPU that was lost stays lost: CUDA has no new context for it in this process.
 func (d *Driver) Open(i int) (driver.Device, error) {
-	if i < 0 || i >= len(d.cards) {
-		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.cards))
+	if i < 0 || i >= len(d.gpus) {
+		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.gpus))
 	}
-	c := d.cards[i]
+	c := d.gpus[i]
 	if err := c.healthy(); err != nil {
 		return nil, fmt.Errorf("%w; another process can use it", err)
 	}
@@ -176,10 +176,10 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 		return nil, err
 	}
 	c.startClock()
-	for _, other := range d.cards {
-		if other.gpu != c.gpu && other.context.Load() != 0 {
-			c.befriend(other)
-			other.befriend(c)
+	for _, other := range d.gpus {
+		if other.ordinal != c.ordinal && other.context.Load() != 0 {
+			c.enablePeer(other)
+			other.enablePeer(c)
 		}
 	}
 	c.enter()
@@ -189,7 +189,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 		return nil, err
 	}
 	d.opened[i] = true
-	v := &device{d: d, card: c}
+	v := &device{d: d, gpu: c}
 	v.mem.start, v.mem.limited = d.portion(c, free)
 	c.device.Store(v)
 	return v, nil
@@ -197,11 +197,11 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 
 // portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that
 // are one GPU have equal parts of what is free there or theirs already. d.mu is held.
-func (d *Driver) portion(c *card, free uint64) (total uint64, limited bool) {
+func (d *Driver) portion(c *gpu, free uint64) (total uint64, limited bool) {
 	total = free
 	if c.sharers > 1 {
-		for _, o := range d.cards {
-			if v := o.device.Load(); v != nil && o.gpu == c.gpu {
+		for _, o := range d.gpus {
+			if v := o.device.Load(); v != nil && o.ordinal == c.ordinal {
 				total += v.live()
 			}
 		}
@@ -214,16 +214,16 @@ func (d *Driver) portion(c *card, free uint64) (total uint64, limited bool) {
 }
 
 // GPU implements driver.Placer.
-func (d *Driver) GPU(device int) int { return d.cards[device].gpu }
+func (d *Driver) GPU(device int) int { return d.gpus[device].ordinal }
 
-// home is a card whose context pinned memory is made in: one that is in use anyway, or the first.
-func (d *Driver) home() (*card, error) {
-	for _, c := range d.cards {
+// home is a GPU whose context pinned memory is made in: one that is in use anyway, or the first.
+func (d *Driver) home() (*gpu, error) {
+	for _, c := range d.gpus {
 		if c.context.Load() != 0 && c.healthy() == nil {
 			return c, nil
 		}
 	}
-	return d.cards[0], d.cards[0].start()
+	return d.gpus[0], d.gpus[0].start()
 }
 
 // Locate implements driver.Driver.
@@ -274,7 +274,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
-	for _, c := range d.cards {
+	for _, c := range d.gpus {
 		c.runners.Wait()
 	}
 	d.mu.Lock()
@@ -296,7 +296,7 @@ func (d *Driver) Close() error {
 	d.own.Clear()
 	d.hosts.Clear()
 	d.past.Clear()
-	for _, c := range d.cards {
+	for _, c := range d.gpus {
 		errs = append(errs, c.stop())
 	}
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, driver.ErrLost) })...)

@@ -212,7 +212,7 @@ var exploredPrograms = []struct {
 	{"a host function between copies", func(x *hostqueue.Explorer, r, _ *rig) {
 		x.Start("submitter", false, func() {
 			r.copies(0, 2)
-			r.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {
+			r.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {
 				r.wants(r.made(0, 2) && !slices.Contains(r.o.log, r.place(2)), "the function ran too early or too late")
 			}})
 			r.copies(2, 2)
@@ -223,7 +223,7 @@ var exploredPrograms = []struct {
 	}},
 	{"work of the host before a copy", func(x *hostqueue.Explorer, r, _ *rig) {
 		x.Start("submitter", false, func() {
-			r.Submit(driver.Op{Kind: driver.OpWork, Work: func() error {
+			r.Submit(driver.Op{Kind: driver.OpCompute, Work: func() error {
 				for range 3 {
 					hostqueue.Step(r.o, nil)
 				}
@@ -238,9 +238,9 @@ var exploredPrograms = []struct {
 	{"a short task of the host", func(x *hostqueue.Explorer, r, _ *rig) {
 		ran := 0
 		x.Start("submitter", false, func() {
-			r.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran++ }})
+			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran++ }})
 			r.copies(0, 2)
-			r.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran++; r.wants(r.made(0, 2), "ran before the copies") }})
+			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran++; r.wants(r.made(0, 2), "ran before the copies") }})
 			r.waits()
 			r.wants(ran == 2, "Wait returned before the task had run")
 		})
@@ -263,7 +263,7 @@ var exploredPrograms = []struct {
 		ended := 0
 		x.Start("submitter", false, func() {
 			r.copies(0, 3)
-			r.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {}, Done: func() { ended++ }})
+			r.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}, Done: func() { ended++ }})
 			r.waits()
 			r.wants(ended == 1, "a task has not ended")
 			r.copies(3, 1)

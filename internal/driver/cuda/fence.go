@@ -18,7 +18,7 @@ const (
 )
 
 // fenceOf is the fence of a stream; a dead one if there is no memory.
-func (c *card) fenceOf(stream uintptr) *fence {
+func (c *gpu) fenceOf(stream uintptr) *fence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.fences[stream]; b != nil {
@@ -43,7 +43,7 @@ func (c *card) fenceOf(stream uintptr) *fence {
 }
 
 // put puts the next number on the stream, after all that is there now. It reports whether that went well.
-func (f *fence) put(c *card, stream uintptr) bool {
+func (f *fence) put(c *gpu, stream uintptr) bool {
 	if f.dead {
 		return false
 	}

@@ -40,7 +40,7 @@ func TestFence(t *testing.T) {
 			t.Fatal("what was waited for is not there")
 		}
 	}
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	if c.fenceOf(q.stream) != q.fence || q.fence.number < 50 || !q.fence.passed(q.fence.number) {
 		t.Errorf("rang %d times", q.fence.number)
 	}

@@ -36,7 +36,7 @@ func (f *flag) promise(p promise) {
 	f.LookAgain()
 }
 
-// follow makes the stream of q, whose card is entered, wait for the flag without the host; false if nobody knows yet
+// follow makes the stream of q, whose GPU is entered, wait for the flag without the host; false if nobody knows yet
 // when it will be set, or that it never will be. q.Mu is held.
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
@@ -81,7 +81,7 @@ func (f *flag) catchUp() {
 	promises := slices.Clone(f.promises)
 	f.mu.Unlock()
 	for _, p := range promises { // their events are not used again while order is held
-		if c := p.by.v.card; c.query(p.event) == success {
+		if c := p.by.v.gpu; c.query(p.event) == success {
 			f.keepLocked(p.event, c.timeOf(p.event, p.asked), nil)
 		}
 	}

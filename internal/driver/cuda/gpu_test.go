@@ -15,7 +15,7 @@ import (
 // nothing.
 func TestGPUIndirect(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
-	if b.d.cards[0].clock.runs() == false {
+	if b.d.gpus[0].clock.runs() == false {
 		t.Error("the GPU does not tell the time")
 	}
 	q := b.queue(0)
@@ -76,7 +76,7 @@ func TestGPUEventTimes(t *testing.T) {
 		if events[0] == 0 || events[1] == 0 {
 			continue // over before they were looked at
 		}
-		c := b.d.cards[0]
+		c := b.d.gpus[0]
 		c.enter()
 		ms, r := b.d.lib.elapsed(events[0], events[1])
 		c.leave()
@@ -105,7 +105,7 @@ func (b *bed) breakAndOpen() {
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 10, driver.Tag{})
 	b.sync(q)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	found := b.alloc(0, 32) // as if the device had found wild addresses to be good
 	wild := make([]byte, 32)
 	for i, v := range []uint64{1 << 20, 1 << 21, 4096} {

@@ -66,7 +66,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// link watches what goes between slots and a card.
+// link watches what goes between slots and a GPU.
 type link struct {
 	*fake
 	mu     sync.Mutex
@@ -135,7 +135,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lane := d.cards[0].lanes[0]
+	lane := d.gpus[0].lanes[0]
 	for i, from := range l.from {
 		if want := lane.stage + uintptr((i+1)%slotCount)*slotBytes; from != want {
 			t.Errorf("load %d of %d is at %#x, want %#x", i, len(l.from), from, want)

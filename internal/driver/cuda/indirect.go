@@ -16,7 +16,7 @@ import (
 // stream has come by. The host does the rest: where the GPU has no kernels, where addresses have to be translated, and
 // for a queue behind whose failures nothing may run.
 
-// readers are the kernels, as a card has them.
+// readers are the kernels, as a GPU has them.
 type readers struct {
 	descriptor, offset, move uintptr
 	blocks                   int // of move
@@ -28,7 +28,7 @@ type judged struct {
 	live   *liveTable
 }
 
-// liveTable is the device memory of a card at one time, in pinned memory: a word with the address of what follows, the
+// liveTable is the device memory of a GPU at one time, in pinned memory: a word with the address of what follows, the
 // number of ranges, and the ranges. It does not change while a kernel may read it.
 type liveTable struct {
 	of ranges.Snapshot[*block] // what it was made from
@@ -36,13 +36,13 @@ type liveTable struct {
 	aliases bool
 	addr    uintptr // 0 for a table of no use
 	room    int     // ranges
-	users   int     // guarded by card.mu; copies that are judged by it
+	users   int     // guarded by gpu.mu; copies that are judged by it
 }
 
-// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, Mu
+// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The GPU is entered, Mu
 // is held.
 func (q *queue) read(op *driver.Op) *judged {
-	c := q.v.card
+	c := q.v.gpu
 	if int(op.Device) != c.number || q.strict != nil && q.strict.StopsOnFailure() {
 		return nil
 	}
@@ -96,13 +96,13 @@ func (q *queue) read(op *driver.Op) *judged {
 }
 
 // readable tells whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
-func (c *card) readable(addr uintptr, n uint64) bool {
+func (c *gpu) readable(addr uintptr, n uint64) bool {
 	s, err := c.d.resolve(addr, n, false)
-	return err == nil && s.addr == addr && (s.kind == pinned || s.kind == onCard && s.card == int32(c.number))
+	return err == nil && s.addr == addr && (s.kind == pinned || s.kind == onGPU && s.gpu == int32(c.number))
 }
 
-// readers finds the kernels when they are first needed; nil if the GPU cannot run them. The card is entered.
-func (c *card) readers() *readers {
+// readers finds the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
+func (c *gpu) readers() *readers {
 	p := c.kernels()
 	if p == nil {
 		return nil
@@ -128,7 +128,7 @@ func (c *card) readers() *readers {
 	return k
 }
 
-// Small pieces of memory are cut from blocks, which stay until the card stops.
+// Small pieces of memory are cut from blocks, which stay until the GPU stops.
 const (
 	wordBlock  = 4 << 10
 	foundBlock = 64 << 10
@@ -136,8 +136,8 @@ const (
 )
 
 // foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to
-// be had. The card is entered.
-func (c *card) foundFor(stream uintptr) uintptr {
+// be had. The GPU is entered.
+func (c *gpu) foundFor(stream uintptr) uintptr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.founds[stream]; ok {
@@ -163,9 +163,9 @@ func (c *card) foundFor(stream uintptr) uintptr {
 	return at
 }
 
-// startJudged takes a word for the report and the table to judge by; nil if there is none. The card is entered,
+// startJudged takes a word for the report and the table to judge by; nil if there is none. The GPU is entered,
 // Driver.gone is held for reading: memory comes meanwhile, but does not go.
-func (c *card) startJudged() *judged {
+func (c *gpu) startJudged() *judged {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.freshLive()
@@ -187,7 +187,7 @@ func (c *card) startJudged() *judged {
 }
 
 // endJudged is how a copy went that the device judges, err or what the device reports, once its kernels have run.
-func (c *card) endJudged(r *judged, err error) error {
+func (c *gpu) endJudged(r *judged, err error) error {
 	status := kernels.Status(wordAt(r.report).Load())
 	c.mu.Lock()
 	c.words = append(c.words, r.report)
@@ -204,8 +204,8 @@ func (c *card) endJudged(r *judged, err error) error {
 	return fmt.Errorf("%w: the %s of a copy, read when it ran, is not inside live memory of device %d", driver.ErrFault, end, c.number)
 }
 
-// freshLive is the table of the memory there is now. c.mu is held, the card is entered.
-func (c *card) freshLive() *liveTable {
+// freshLive is the table of the memory there is now. c.mu is held, the GPU is entered.
+func (c *gpu) freshLive() *liveTable {
 	of := c.d.own.Snapshot()
 	if c.live != nil && c.live.of == of {
 		return c.live
@@ -248,7 +248,7 @@ func (c *card) freshLive() *liveTable {
 }
 
 // roomFor is a table for so many ranges that no kernel reads; without memory if there is none. c.mu is held.
-func (c *card) roomFor(count int) *liveTable {
+func (c *gpu) roomFor(count int) *liveTable {
 	for i, t := range c.spareLives {
 		if t.room >= count {
 			c.spareLives = append(c.spareLives[:i], c.spareLives[i+1:]...)
@@ -269,7 +269,7 @@ func (c *card) roomFor(count int) *liveTable {
 }
 
 // spareLive lets a table be written anew that is not the current one and not read any more. c.mu is held.
-func (c *card) spareLive(t *liveTable) {
+func (c *gpu) spareLive(t *liveTable) {
 	if t != c.live && t.users == 0 && t.addr != 0 {
 		c.spareLives = append(c.spareLives, t)
 	}
@@ -293,11 +293,11 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	m := mover{d: d}
 	defer m.end(&err)
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	if from.kind != onCard {
+	if from.kind != onGPU {
 		copy(b[:], bytesAt(from.addr, n))
 		return b, nil
 	}
-	l, err := m.on(from.card)
+	l, err := m.on(from.gpu)
 	if err != nil {
 		return b, err
 	}

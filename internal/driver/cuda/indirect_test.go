@@ -113,7 +113,7 @@ func TestIndirectFault(t *testing.T) {
 func TestLiveTables(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	meta := b.alloc(0, 64*32)
 	q.Copy(meta, b.pinned, 1, driver.Tag{})
 	for round := range 5 {

@@ -68,8 +68,8 @@ func (in *inner) has(addr uintptr) bool {
 	return in.addr != 0 && addr-in.addr < innerBytes
 }
 
-// allocInner takes pinned memory for the driver itself. The card is entered.
-func (c *card) allocInner(n uint64) (uintptr, result) {
+// allocInner takes pinned memory for the driver itself. The GPU is entered.
+func (c *gpu) allocInner(n uint64) (uintptr, result) {
 	if addr := c.inner.take(n); addr != 0 {
 		if at, r := c.d.lib.register(addr, pinnedPages(n)); r == success && at == addr {
 			return addr, success
@@ -80,9 +80,9 @@ func (c *card) allocInner(n uint64) (uintptr, result) {
 	return c.d.lib.allocHost(n)
 }
 
-// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The card is
+// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The GPU is
 // entered, mu is held.
-func (c *card) cutBlock(block, piece uintptr) (pieces []uintptr) {
+func (c *gpu) cutBlock(block, piece uintptr) (pieces []uintptr) {
 	addr, r := c.allocInner(uint64(block))
 	if r != success {
 		return nil
@@ -95,8 +95,8 @@ func (c *card) cutBlock(block, piece uintptr) (pieces []uintptr) {
 	return pieces
 }
 
-// freeInner gives it back. The card is entered.
-func (c *card) freeInner(addr uintptr) result {
+// freeInner gives it back. The GPU is entered.
+func (c *gpu) freeInner(addr uintptr) result {
 	if c.inner.has(addr) {
 		return c.d.lib.unregister(addr)
 	}

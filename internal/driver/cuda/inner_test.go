@@ -10,7 +10,7 @@ import (
 // they do not do.
 func TestInner(t *testing.T) {
 	b := newBed(t, 1)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	c.enter()
 	defer c.leave()
 	for _, tt := range []struct {
@@ -54,13 +54,13 @@ func TestInnerIsApart(t *testing.T) {
 	b.works(0, b.pinned)
 	q.Copy(b.dev[0], b.pinned, bedBytes, driver.Tag{})
 	b.sync(q)
-	for _, block := range b.d.cards[0].hostBlocks {
-		if !b.d.cards[0].inner.has(block) {
+	for _, block := range b.d.gpus[0].hostBlocks {
+		if !b.d.gpus[0].inner.has(block) {
 			t.Errorf("memory of the driver at %#x", block)
 		}
 	}
 	for _, addr := range gone {
-		if b.d.cards[0].inner.has(addr) {
+		if b.d.gpus[0].inner.has(addr) {
 			t.Errorf("%#x is the driver's now", addr)
 		}
 	}

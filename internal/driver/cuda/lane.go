@@ -5,7 +5,7 @@ import "ropeway/internal/driver"
 // lane is a stream for work that somebody waits for, with pinned slots that host memory goes through which GPUs do not
 // reach; see haul. One goroutine at a time uses it.
 type lane struct {
-	card   *card
+	gpu    *gpu
 	stream uintptr
 	event  uintptr // for finish
 	used   bool    // there is work on the stream that finish has not waited for
@@ -19,7 +19,7 @@ type lane struct {
 const scrapBytes = 4 << 20
 
 // takeLane takes a lane that is not in use.
-func (c *card) takeLane() (*lane, error) {
+func (c *gpu) takeLane() (*lane, error) {
 	if err := c.start(); err != nil {
 		return nil, err
 	}
@@ -38,10 +38,10 @@ func (c *card) takeLane() (*lane, error) {
 }
 
 // newLane makes a lane. If CUDA fails, nothing of it stays taken.
-func (c *card) newLane() (*lane, error) {
+func (c *gpu) newLane() (*lane, error) {
 	c.enter()
 	defer c.leave()
-	l := &lane{card: c}
+	l := &lane{gpu: c}
 	var r result
 	if l.stream, r = c.stream(0); r != success {
 		return nil, c.check("cuStreamCreate", r)
@@ -62,20 +62,20 @@ func (c *card) newLane() (*lane, error) {
 	return l, nil
 }
 
-func (c *card) giveLane(l *lane) {
+func (c *gpu) giveLane(l *lane) {
 	c.mu.Lock()
 	c.lanes = append(c.lanes, l)
 	c.mu.Unlock()
 }
 
-// free gives back the memory of a lane; its stream and events are the card's. The card is entered.
+// free gives back the memory of a lane; its stream and events are the GPU's. The GPU is entered.
 func (l *lane) free() result {
 	r := success
 	if l.stage != 0 {
-		r = l.card.freeInner(l.stage)
+		r = l.gpu.freeInner(l.stage)
 	}
 	if l.scrap != 0 {
-		r = max(r, l.card.d.lib.free(l.scrap))
+		r = max(r, l.gpu.d.lib.free(l.scrap))
 	}
 	return r
 }
@@ -86,15 +86,15 @@ func (l *lane) alive(addr uintptr, n uint64) error {
 	if addr-l.stage < stageBytes && l.stage != 0 || addr-l.scrap < scrapBytes && l.scrap != 0 {
 		return nil
 	}
-	_, err := l.card.d.resolve(addr, n, false)
+	_, err := l.gpu.d.resolve(addr, n, false)
 	return err
 }
 
 // put gives work on two ranges to the stream.
 func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, work func(lib api) result) error {
-	d := l.card.d
-	l.card.enter()
-	defer l.card.leave()
+	d := l.gpu.d
+	l.gpu.enter()
+	defer l.gpu.leave()
 	d.gone.RLock()
 	defer d.gone.RUnlock()
 	if err := l.alive(dst, dstBytes); err != nil {
@@ -105,7 +105,7 @@ func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, wor
 	}
 	l.used = true
 	l.load += dstBytes
-	return l.card.check(call, work(d.lib))
+	return l.gpu.check(call, work(d.lib))
 }
 
 func (l *lane) copy(dst, src uintptr, n uint64) error {
@@ -119,7 +119,7 @@ func (l *lane) copy2D(c *copy2D) error {
 
 func (l *lane) fill(at uintptr, op *driver.Op) error {
 	n := op.N * uint64(op.Width)
-	return l.put("cuMemsetAsync", at, at, n, n, func(api) result { return l.card.d.fill(at, op, l.stream) })
+	return l.put("cuMemsetAsync", at, at, n, n, func(api) result { return l.gpu.d.fill(at, op, l.stream) })
 }
 
 // shift copies n bytes within device memory where the two ranges overlap, as memmove would: in pieces that are as long
@@ -161,13 +161,13 @@ func (l *lane) needScrap() error {
 	if l.scrap != 0 {
 		return nil
 	}
-	l.card.enter()
-	defer l.card.leave()
-	addr, r := l.card.d.lib.alloc(scrapBytes)
+	l.gpu.enter()
+	defer l.gpu.leave()
+	addr, r := l.gpu.d.lib.alloc(scrapBytes)
 	if r == success {
 		l.scrap = addr
 	}
-	return l.card.check("cuMemAlloc", r)
+	return l.gpu.check("cuMemAlloc", r)
 }
 
 // finish waits for all that is on the stream.
@@ -176,7 +176,7 @@ func (l *lane) finish() result {
 		return success
 	}
 	l.used = false
-	d := l.card.d
+	d := l.gpu.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
 	rings, load := false, l.load
@@ -188,19 +188,19 @@ func (l *lane) finish() result {
 		if rings && s.looks%askEvery != 0 {
 			continue
 		}
-		if r := l.card.ended(l.stream); r != notReady {
+		if r := l.gpu.ended(l.stream); r != notReady {
 			return r
 		}
 		if rings || load < fenceFrom {
 			continue
 		}
 		if l.fence == nil {
-			l.fence = l.card.fenceOf(l.stream)
+			l.fence = l.gpu.fenceOf(l.stream)
 		}
-		rings = l.fence.put(l.card, l.stream)
+		rings = l.fence.put(l.gpu, l.stream)
 	}
-	l.card.enter()
-	defer l.card.leave()
+	l.gpu.enter()
+	defer l.gpu.leave()
 	if r := d.lib.record(l.event, l.stream); r != success {
 		return r
 	}

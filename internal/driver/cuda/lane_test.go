@@ -10,7 +10,7 @@ import (
 // TestLaneFails proves that a lane that cannot be made leaves nothing taken.
 func TestLaneFails(t *testing.T) {
 	b, n := newNervous(t, mostTables)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	n.failing.Store(true)
 	before := len(c.made.streams)
 	for range 3 {

@@ -9,21 +9,21 @@ import (
 // Managed memory is CUDA's. To copies it is host memory that GPUs reach. A context that is lost takes with it what was
 // allocated there.
 
-var _ driver.Manager = (*Driver)(nil)
+var _ driver.ManagedAllocator = (*Driver)(nil)
 
-// AllocManaged implements driver.Manager. CUDA would promise more than a GPU has; here there is no more than is free.
+// AllocManaged implements driver.ManagedAllocator. CUDA would promise more than a GPU has; here there is no more than is free.
 // Where the host may not touch managed memory while a GPU works, there is none.
 func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
-	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.cards) {
+	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.gpus) {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory on device %d", driver.ErrUnsupported, n, device)
 	}
-	c := d.cards[device]
+	c := d.gpus[device]
 	if err := c.start(); err != nil {
 		return 0, err
 	}
-	for _, o := range d.cards {
-		if shared, r := d.lib.hostToo(o.gpu); r != success || !shared {
-			return 0, fmt.Errorf("%w: GPU %d does not let the host use managed memory at any time", driver.ErrUnsupported, o.gpu)
+	for _, o := range d.gpus {
+		if shared, r := d.lib.hostToo(o.ordinal); r != success || !shared {
+			return 0, fmt.Errorf("%w: GPU %d does not let the host use managed memory at any time", driver.ErrUnsupported, o.ordinal)
 		}
 	}
 	var base, addr uintptr
@@ -45,7 +45,7 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	return addr, nil
 }
 
-// FreeManaged implements driver.Manager.
+// FreeManaged implements driver.ManagedAllocator.
 func (d *Driver) FreeManaged(addr uintptr) error {
 	s, err := d.remove(addr, managedBlock, 0)
 	if err != nil {

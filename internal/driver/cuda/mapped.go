@@ -8,7 +8,7 @@ import (
 )
 
 // appear puts a mapping into own, joined with what touches it. d.mu is held.
-func (d *Driver) appear(m *mount) {
+func (d *Driver) appear(m *mapping) {
 	b := block{kind: deviceBlock, device: int32(m.of.device), in: m.in, huge: m.of.page != driver.PageNormal}
 	if m.of.device == driver.OnHost {
 		b.kind, b.device = pinnedBlock, 0
@@ -40,7 +40,7 @@ func (d *Driver) appear(m *mount) {
 }
 
 // disappear takes a mapping out of own. d.mu and d.gone are held.
-func (d *Driver) disappear(m *mount) {
+func (d *Driver) disappear(m *mapping) {
 	s := d.own.Find(m.start)
 	var in []*ranges.Span[*block]
 	part := func(lo, hi uintptr, id uint64) {
@@ -59,7 +59,7 @@ func (d *Driver) disappear(m *mount) {
 // lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more.
 // What it returns is to be called once d.gone is not held, and gives it back. d.mu and d.gone are held.
 func (d *Driver) lose(device int) (giveBack func() error) {
-	var mounts []*mount
+	var mounts []*mapping
 	var over []*memory
 	for m := range d.virtual.memories {
 		if m.device != device {

@@ -36,11 +36,11 @@ type virtual struct {
 type reservation struct {
 	start    uintptr
 	size     uint64
-	mappings map[uintptr]*mount // guarded by Driver.mu; by address
+	mappings map[uintptr]*mapping // guarded by Driver.mu; by address
 }
 
-// mount is one mapping.
-type mount struct {
+// mapping is one mapping.
+type mapping struct {
 	in    *reservation // immutable
 	start uintptr      // immutable
 	of    *memory      // immutable
@@ -58,9 +58,9 @@ type memory struct {
 	opened uintptr // an allocation of another process: where CUDA has put it; else 0
 	lent   *export // or of this process
 
-	at    []*mount // guarded by Driver.mu; where it is mapped
-	freed bool     // guarded by Driver.mu
-	gone  bool     // guarded by Driver.mu; its device was closed
+	at    []*mapping // guarded by Driver.mu; where it is mapped
+	freed bool       // guarded by Driver.mu
+	gone  bool       // guarded by Driver.mu; its device was closed
 }
 
 // place is where memory is made, or what may use it: the number of a GPU, or the host.
@@ -72,12 +72,12 @@ func (m *memory) Size() uint64      { return m.size }
 func (m *memory) Device() int       { return m.device }
 func (m *memory) Page() driver.Page { return m.page }
 
-// card is the card whose context is used for calls about m.
-func (m *memory) card() (*card, error) {
+// gpu is the GPU whose context is used for calls about m.
+func (m *memory) gpu() (*gpu, error) {
 	if m.device == driver.OnHost {
 		return m.d.home()
 	}
-	return m.d.cards[m.device], nil
+	return m.d.gpus[m.device], nil
 }
 
 // place is where m is.
@@ -85,12 +85,12 @@ func (m *memory) place() place {
 	if m.device == driver.OnHost {
 		return hostPlace
 	}
-	return place(m.d.cards[m.device].gpu)
+	return place(m.d.gpus[m.device].ordinal)
 }
 
-// within calls f in the context of m's card.
+// within calls f in the context of m's gpu.
 func (m *memory) within(call string, f func(lib api) result) error {
-	c, err := m.card()
+	c, err := m.gpu()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (m *memory) within(call string, f func(lib api) result) error {
 }
 
 // within calls f in the context of c.
-func (c *card) within(call string, f func(lib api) result) error {
+func (c *gpu) within(call string, f func(lib api) result) error {
 	if err := c.start(); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 		return 0, err
 	}
 	d.recall(addr, n)
-	d.virtual.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n, Of: &reservation{addr, n, map[uintptr]*mount{}}})
+	d.virtual.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n, Of: &reservation{addr, n, map[uintptr]*mapping{}}})
 	return addr, nil
 }
 
@@ -222,10 +222,10 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 		d.know(m)
 		return m, nil
 	}
-	if device < 0 || device >= len(d.cards) {
+	if device < 0 || device >= len(d.gpus) {
 		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
 	}
-	v := d.cards[device].device.Load()
+	v := d.gpus[device].device.Load()
 	if v == nil {
 		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
 	}
@@ -290,7 +290,7 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 	if !ok || m.d != d {
 		return fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
 	}
-	c, err := m.card()
+	c, err := m.gpu()
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 			delete(s.Of.mappings, at)
 		}
 	}
-	to := &mount{in: s.Of, start: addr, of: m}
+	to := &mapping{in: s.Of, start: addr, of: m}
 	if err := to.show(c); err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 }
 
 // show has CUDA map the memory. What it has opened is translated, and mapped nowhere.
-func (m *mount) show(c *card) error {
+func (m *mapping) show(c *gpu) error {
 	if m.of.opened != 0 {
 		return nil
 	}
@@ -338,7 +338,7 @@ func (m *mount) show(c *card) error {
 }
 
 // grant lets those use m, which was mapped at addr, that may: where it is, and every GPU that can.
-func (c *card) grant(addr uintptr, m *memory) error {
+func (c *gpu) grant(addr uintptr, m *memory) error {
 	own := m.place()
 	err := c.within("cuMemSetAccess", func(lib api) result { return lib.setAccess(addr, m.size, own) })
 	if err != nil {
@@ -347,10 +347,10 @@ func (c *card) grant(addr uintptr, m *memory) error {
 	c.enter()
 	defer c.leave()
 	asked := []place{own}
-	for _, o := range c.d.cards {
-		if p := place(o.gpu); !slices.Contains(asked, p) {
+	for _, o := range c.d.gpus {
+		if p := place(o.ordinal); !slices.Contains(asked, p) {
 			asked = append(asked, p)
-			if r := c.d.lib.setAccess(addr, m.size, p); m.device == driver.OnHost && p == place(c.gpu) && r != success {
+			if r := c.d.lib.setAccess(addr, m.size, p); m.device == driver.OnHost && p == place(c.ordinal) && r != success {
 				return c.note("cuMemSetAccess", r)
 			}
 		}
@@ -373,7 +373,7 @@ func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.virtual.reserved.Find(addr)
-	var m *mount
+	var m *mapping
 	if s != nil {
 		m = s.Of.mappings[addr]
 	}
@@ -391,7 +391,7 @@ func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
 	d.settle()
 	err = m.hide()
 	o := m.of
-	o.at = slices.DeleteFunc(o.at, func(a *mount) bool { return a == m })
+	o.at = slices.DeleteFunc(o.at, func(a *mapping) bool { return a == m })
 	if !o.freed || len(o.at) > 0 {
 		return nil, err
 	}
@@ -400,7 +400,7 @@ func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
 }
 
 // hide takes a mapping that nothing uses from CUDA.
-func (m *mount) hide() error {
+func (m *mapping) hide() error {
 	if m.of.opened != 0 {
 		return nil
 	}

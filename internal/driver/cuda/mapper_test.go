@@ -275,7 +275,7 @@ func (g *once) Leave()           { g.left++ }
 func TestGateAsked(t *testing.T) {
 	b := newBed(t, 1)
 	q, g := b.queue(0), new(once)
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	q.Mu.Lock()
 	asked, parked := g.asked, q.State() == hostqueue.Parked
 	q.Mu.Unlock()

@@ -48,8 +48,8 @@ type registration struct {
 	size   uint64
 	alias  uintptr // device address, 0 if not mapped
 	id     uint64
-	pinned bool  // CUDA has taken it; else the host copies
-	locker *card // which has to be told when it goes, or nil
+	pinned bool // CUDA has taken it; else the host copies
+	locker *gpu // which has to be told when it goes, or nil
 }
 
 // insert puts a block at addr, with a margin behind it, into own.
@@ -96,7 +96,7 @@ func (d *Driver) forget(s *ranges.Span[*block]) {
 
 // settle waits for all that is on streams: host memory that goes may be in use by any GPU.
 func (d *Driver) settle() {
-	for _, c := range d.cards {
+	for _, c := range d.gpus {
 		if c.context.Load() != 0 {
 			c.enter()
 			d.lib.settle()
@@ -108,7 +108,7 @@ func (d *Driver) settle() {
 // giveBack frees the memory of a block that nobody can find any more. For device memory CUDA waits for work that uses
 // it.
 func (d *Driver) giveBack(s *ranges.Span[*block]) error {
-	c := d.cards[s.Of.device]
+	c := d.gpus[s.Of.device]
 	if s.Of.kind == pinnedBlock {
 		d.settle()
 		return c.freePinned(s.Start, s.Of.size)
@@ -142,7 +142,7 @@ func openPages(addr uintptr, n uint64) error {
 }
 
 // allocPinned takes pinned memory in the context of c.
-func (c *card) allocPinned(n uint64) (uintptr, error) {
+func (c *gpu) allocPinned(n uint64) (uintptr, error) {
 	pages := pinnedPages(n)
 	addr, err := arena.Reserve(pages + hostPage)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *card) allocPinned(n uint64) (uintptr, error) {
 }
 
 // freePinned undoes allocPinned.
-func (c *card) freePinned(addr uintptr, n uint64) error {
+func (c *gpu) freePinned(addr uintptr, n uint64) error {
 	bytes := aliasBytes(pinnedPages(n) + hostPage)
 	if c.context.Load() == 0 { // it was lost for good
 		return arena.Unreserve(addr, bytes)
@@ -174,7 +174,7 @@ func (c *card) freePinned(addr uintptr, n uint64) error {
 	c.leave()
 	err := c.note("cuMemHostUnregister", r)
 	if r.sticky() {
-		return c.strand(addr, bytes)
+		return c.quarantine(addr, bytes)
 	}
 	return errors.Join(err, arena.Unreserve(addr, bytes))
 }
@@ -321,13 +321,13 @@ func (d *Driver) ordinary(addr uintptr, n uint64) bool {
 type side struct {
 	addr uintptr // where it is, for CUDA or for the host
 	kind sideKind
-	card int32 // onCard
+	gpu  int32 // onGPU
 }
 
 type sideKind uint8
 
 const (
-	onCard sideKind = iota // memory of a GPU
+	onGPU  sideKind = iota // memory of a GPU
 	pinned                 // host memory that GPUs reach
 	byHost                 // host memory that only the host reaches
 )
@@ -342,7 +342,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 		return s.Of.side(addr, n)
 	}
 	if s := d.virtual.foreign.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
-		return side{addr, onCard, s.Of}, nil
+		return side{addr, onGPU, s.Of}, nil
 	}
 	if pageable && d.ordinary(addr, n) {
 		return side{addr: addr, kind: byHost}, nil
@@ -357,7 +357,7 @@ func (b *block) side(start, addr uintptr, n uint64) (side, error) {
 	case b.room(off) < n:
 		return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
 	case b.kind == deviceBlock:
-		return side{addr + b.delta, onCard, b.device}, nil
+		return side{addr + b.delta, onGPU, b.device}, nil
 	case b.kind == pinnedBlock || b.kind == managedBlock:
 		return side{addr: addr, kind: pinned}, nil
 	}

@@ -6,12 +6,12 @@ import "ropeway/internal/driver"
 type part struct {
 	*driver.Segments
 	to, from side // of the first
-	overlaps bool // the segments are inside a card, and each overlaps itself
+	overlaps bool // the segments are inside a GPU, and each overlaps itself
 }
 
 // same tells whether a segment belongs to the part.
 func (p *part) same(to, from *view, overlaps bool) bool {
-	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.card == to.card && p.from.card == from.card && p.overlaps == overlaps
+	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.gpu == to.gpu && p.from.gpu == from.gpu && p.overlaps == overlaps
 }
 
 // batch does the segments of a list, in parts, once all of them are known to be there.
@@ -22,7 +22,7 @@ func (m *mover) batch(list []driver.Segment) error {
 			p.Release()
 		}
 	}()
-	var to, from lens
+	var to, from resolver
 	for i := range list {
 		s := &list[i]
 		if s.N == 0 {
@@ -35,13 +35,13 @@ func (m *mover) batch(list []driver.Segment) error {
 			return err
 		}
 		dst, src := s.Dst+to.Delta, s.Src+from.Delta
-		overlaps := to.kind == onCard && from.kind == onCard && overlap(dst, src, s.N)
+		overlaps := to.kind == onGPU && from.kind == onGPU && overlap(dst, src, s.N)
 		k := 0
 		for k < len(parts) && !parts[k].same(&to.view, &from.view, overlaps) {
 			k++
 		}
 		if k == len(parts) {
-			parts = append(parts, part{driver.NewSegments(), side{dst, to.kind, to.card}, side{src, from.kind, from.card}, overlaps})
+			parts = append(parts, part{driver.NewSegments(), side{dst, to.kind, to.gpu}, side{src, from.kind, from.gpu}, overlaps})
 		}
 		parts[k].Add(dst, src, s.N)
 	}
@@ -80,16 +80,16 @@ func (p *part) probe() error {
 
 // part does one part.
 func (m *mover) part(p *part) error {
-	onCards, hosts := p.to.kind == onCard || p.from.kind == onCard, p.to.kind == byHost || p.from.kind == byHost
-	if onCards && hosts {
+	onGPUs, hosts := p.to.kind == onGPU || p.from.kind == onGPU, p.to.kind == byHost || p.from.kind == byHost
+	if onGPUs && hosts {
 		return m.haul(p.to, p.from, cursor{list: p.List}, p.Bytes)
 	}
-	if onCards && !p.overlaps {
-		card := p.to.card
-		if p.to.kind != onCard {
-			card = p.from.card
+	if onGPUs && !p.overlaps {
+		gpu := p.to.gpu
+		if p.to.kind != onGPU {
+			gpu = p.from.gpu
 		}
-		if done, err := m.put(card, p.Segments); done || err != nil {
+		if done, err := m.put(gpu, p.Segments); done || err != nil {
 			return err
 		}
 	}

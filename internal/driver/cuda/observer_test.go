@@ -42,11 +42,11 @@ func TestObserver(t *testing.T) {
 	b.write(meta, descriptor(b.dev[0], 12345, 10))
 	var late atomic.Int32
 	ops := []driver.Op{
-		{Kind: driver.OpPost, Fn: func() {}},
+		{Kind: driver.OpFunc, Fn: func() {}},
 		{Kind: driver.OpCopy, Dst: b.dev[0], Src: b.pinned, N: 1000},
 		{Kind: driver.OpFill, Dst: b.dev[0], N: 10, Width: 1},
 		batchOf(b.dev[0], b.pinned),
-		{Kind: driver.OpCall, Fn: func() {}},
+		{Kind: driver.OpHostFunc, Fn: func() {}},
 		descCopy(meta, 0),
 		{Kind: driver.OpSet, Flag: b.d.NewFlag()},
 		{Kind: driver.OpAwait, Flag: b.d.NewFlag(), Timeout: time.Millisecond},
@@ -120,7 +120,7 @@ func TestObserverPaused(t *testing.T) {
 	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: w})
 	for i := range uint32(40) {
 		if i%10 == 9 {
-			q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {}, Tag: driver.Tag{Task: i}})
+			q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}, Tag: driver.Tag{Task: i}})
 		} else {
 			q.Copy(b.dev[0], b.pinned, 1000, driver.Tag{Task: i})
 		}

@@ -163,7 +163,7 @@ func (q *queue) startPending() bool {
 		}
 		q.Mu.Unlock()
 		given = q.give(q.scratch)
-		q.v.card.leave()
+		q.v.gpu.leave()
 		q.Mu.Lock()
 	}
 	if given > 0 {
@@ -180,12 +180,12 @@ func (q *queue) startPending() bool {
 	return given > 0
 }
 
-// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is
+// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The GPU is
 // entered. The caller has made the queue Starting, so the stream and the load are its own (lockcheck: so it is for all
 // of this function).
 func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
-		n, done := q.v.card.putTogether(list[given:], q.stream)
+		n, done := q.v.gpu.putTogether(list[given:], q.stream)
 		if done {
 			q.load += fenceFrom // a launch takes as long
 			given += n
@@ -202,8 +202,8 @@ func (q *queue) give(list []driver.Segment) (given int) {
 }
 
 // putTogether gives the first n copies of a list to a stream as a batch. If it could not, or there is only one, done is
-// false. The card is entered.
-func (c *card) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
+// false. The GPU is entered.
+func (c *gpu) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
 	b := c.newBatch(stream)

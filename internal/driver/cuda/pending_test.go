@@ -49,8 +49,8 @@ func (b *bed) hold(q *queue) (release func()) {
 	q.Copy(b.dev[0], b.pinned, 1, driver.Tag{}) // so that there is a stream
 	b.sync(q)
 	held := make(chan struct{})
-	q.v.card.enter()
-	defer q.v.card.leave()
+	q.v.gpu.enter()
+	defer q.v.gpu.leave()
 	b.f.put(q.stream, fakeOrder{kind: 'k', kernel: func() { <-held }})
 	return sync.OnceFunc(func() { close(held) })
 }
@@ -177,11 +177,11 @@ func TestPendingTogether(t *testing.T) {
 		{"overlaps itself", []driver.Segment{seg(dev, host, 20), seg(dev+20, dev+24, 20)}, 1},
 		{"two addresses, host", []driver.Segment{seg(dev, host, 20), seg(startOf(own), dev+20, 20)}, 1},
 		{"two addresses, device", []driver.Segment{seg(dev, host, 20), seg(alias, dev+20, 20)}, 1},
-		{"another card", []driver.Segment{seg(b.dev[1], host, 20), seg(b.dev[1]+20, host, 20)}, 2},
+		{"another gpu", []driver.Segment{seg(b.dev[1], host, 20), seg(b.dev[1]+20, host, 20)}, 2},
 	} {
 		q := b.queue(0)
 		q.Copy(dev, host, 1, driver.Tag{})
-		c := b.d.cards[0]
+		c := b.d.gpus[0]
 		c.enter()
 		n, done := c.putTogether(tt.list, q.stream)
 		c.leave()
@@ -296,7 +296,7 @@ func TestPendingThenOther(t *testing.T) {
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: b.dev[0] + 999, N: 1, Width: 1, Value: 7})
 		var seen []byte
 		q.Copy(b.pinned+2000, b.dev[0]+999, 2, driver.Tag{})
-		q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { seen = bytes.Clone(bytesAt(b.pinned+2000, 2)) }})
+		q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { seen = bytes.Clone(bytesAt(b.pinned+2000, 2)) }})
 		q.Copy(b.pinned+2000, b.dev[0], 2, driver.Tag{})
 		release()
 		b.sync(q)
@@ -439,7 +439,7 @@ func TestPendingWakesWaiters(t *testing.T) {
 	b.sync(q)
 	q.Mu.Lock()
 	q.runner = poller // it was started, and has not run yet
-	q.v.card.runners.Add(1)
+	q.v.gpu.runners.Add(1)
 	q.AppendCopy(b.dev[0], b.pinned, 8, driver.Tag{})
 	q.Mu.Unlock()
 	f.armed.Store(true)

@@ -72,7 +72,7 @@ func (q *queue) hostStep(op *driver.Op, s *driver.Step) error {
 
 // settle waits for what is on the stream, whether it counts as taken or not. The caller is the one that is busy.
 func (q *queue) settle() error {
-	c := q.v.card
+	c := q.v.gpu
 	q.Mu.Lock()
 	stream := q.stream
 	q.Mu.Unlock()

@@ -23,14 +23,14 @@ import (
 // The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending;
 // and to the one that made it Starting.
 type queue struct {
-	v        *device       // immutable
-	strict   driver.Strict // immutable; the sink, or nil
-	priority int           // immutable
+	v        *device         // immutable
+	strict   driver.FailFast // immutable; the sink, or nil
+	priority int             // immutable
 
 	hostqueue.Queue
 
 	stream    uintptr              // guarded by Queue.Mu; 0 until first used, and after Close
-	found     uintptr              // guarded by Queue.Mu; of the stream, see card.foundFor; 0 until first used
+	found     uintptr              // guarded by Queue.Mu; of the stream, see gpu.foundFor; 0 until first used
 	runLength int                  // guarded by Queue.Mu; copies in a row that their submitters gave to the stream
 	scratch   []driver.Segment     // of the goroutine that made the queue Starting
 	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
@@ -88,7 +88,7 @@ func (m *mark) kind() eventKind {
 }
 
 func newQueue(v *device, o driver.QueueOptions) *queue {
-	strict, _ := o.Sink.(driver.Strict)
+	strict, _ := o.Sink.(driver.FailFast)
 	q := &queue{v: v, strict: strict, priority: min(max(o.Priority, 0), priorities-1)}
 	q.Init(q, o)
 	return q
@@ -141,7 +141,7 @@ func (q *queue) Submit(op driver.Op) {
 		return
 	}
 	// As the runner would find out. A gate sees what comes after it was submitted.
-	if (op.Kind == driver.OpAwait || op.Kind == driver.OpGate) && q.Tasks() == 1 && !q.Dropping() && !q.turn() {
+	if (op.Kind == driver.OpAwait || op.Kind == driver.OpWaitCond) && q.Tasks() == 1 && !q.Dropping() && !q.turn() {
 		return
 	}
 	q.runIfReady()
@@ -162,8 +162,8 @@ func (q *queue) inline(op *driver.Op) {
 func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpSet:
-		return !q.v.card.clock.runs()
-	case driver.OpClear, driver.OpPost, driver.OpFail:
+		return !q.v.gpu.clock.runs()
+	case driver.OpClear, driver.OpFunc, driver.OpFail:
 		return true
 	}
 	return false
@@ -198,7 +198,7 @@ func (q *queue) runIfReady() {
 }
 
 func (q *queue) startRunner() {
-	q.v.card.runners.Add(1)
+	q.v.gpu.runners.Add(1)
 	hostqueue.Go(q.runs)
 }
 
@@ -215,7 +215,7 @@ func (q *queue) Cancel() {}
 // runs is the runner. It ends when there is nothing to do, or when another goroutine does it, which starts a runner if
 // there is more.
 func (q *queue) runs() {
-	defer q.v.card.runners.Done()
+	defer q.v.gpu.runners.Done()
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	for {
@@ -235,10 +235,10 @@ func (q *queue) runs() {
 		m := *q.marks.Head()
 		q.awaited = m.event
 		q.Mu.Unlock()
-		q.v.card.await(m.event, spinRunner)
+		q.v.gpu.await(m.event, spinRunner)
 		q.Mu.Lock()
 		if q.awaited == 0 {
-			q.v.card.giveEvent(m.event, m.kind())
+			q.v.gpu.giveEvent(m.event, m.kind())
 		}
 		q.awaited = 0
 	}
@@ -291,7 +291,7 @@ func (q *queue) drained() bool {
 	if q.Completed() < q.Taken() && q.marks.Len() == 0 {
 		switch q.State() {
 		case hostqueue.Rest, hostqueue.Ready, hostqueue.Parked:
-			if q.v.card.ended(q.stream) == success {
+			if q.v.gpu.ended(q.stream) == success {
 				q.over(q.Taken())
 			}
 		}
@@ -314,23 +314,23 @@ func (q *queue) markTail() {
 // mark is markTail for the goroutine that may use the stream. Mu is held.
 func (q *queue) mark() {
 	if q.Completed() < q.Taken() && (q.marks.Len() == 0 || q.marks.Last().upto < q.Taken()) {
-		q.v.card.enter()
-		defer q.v.card.leave()
+		q.v.gpu.enter()
+		defer q.v.gpu.leave()
 		m := mark{upto: q.Taken(), tag: q.latest}
 		q.record(&m)
 		q.marks.Push(&m)
 	}
 }
 
-// record puts an event for m after what is on the stream. The card is entered, Mu is held.
+// record puts an event for m after what is on the stream. The GPU is entered, Mu is held.
 func (q *queue) record(m *mark) bool {
 	m.timed = m.flag != nil || m.op && q.Observer != nil
-	if m.event, m.made = q.v.card.event(m.kind()); m.made != success {
+	if m.event, m.made = q.v.gpu.event(m.kind()); m.made != success {
 		return false
 	}
 	m.asked = hostqueue.Now()
 	if m.made = q.v.d.lib.record(m.event, q.stream); m.made != success {
-		q.v.card.giveEvent(m.event, m.kind())
+		q.v.gpu.giveEvent(m.event, m.kind())
 		return false
 	}
 	return true
@@ -341,7 +341,7 @@ func (q *queue) look(m *mark) result {
 	if m.made != success {
 		return m.made
 	}
-	return q.v.card.query(m.event)
+	return q.v.gpu.query(m.event)
 }
 
 // end ends the tasks up to the first mark, whose event answered r. The caller has made the queue Ending. Mu is held,
@@ -357,7 +357,7 @@ func (q *queue) end(r result) {
 		q.marks.Shrink()
 	}
 	q.Mu.Unlock()
-	c := q.v.card
+	c := q.v.gpu
 	err := c.check("asynchronous work", r)
 	if m.read != nil {
 		err = c.endJudged(m.read, err)

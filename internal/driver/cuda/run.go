@@ -23,25 +23,25 @@ func (d *Driver) Run(op driver.Op) error {
 	return d.carry(&op, true)
 }
 
-// runBatch does all of a batch in one go, if one card and no ordinary memory has to do with it.
+// runBatch does all of a batch in one go, if one GPU and no ordinary memory has to do with it.
 func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
-	card := int32(-1)
+	gpu := int32(-1)
 	for i := range segs.List {
 		if s := &segs.List[i]; s.N > 0 {
-			if to, err := d.resolve(s.Dst, s.N, false); err == nil && to.kind == onCard {
-				card = to.card
-			} else if from, err := d.resolve(s.Src, s.N, false); err == nil && from.kind == onCard {
-				card = from.card
+			if to, err := d.resolve(s.Dst, s.N, false); err == nil && to.kind == onGPU {
+				gpu = to.gpu
+			} else if from, err := d.resolve(s.Src, s.N, false); err == nil && from.kind == onGPU {
+				gpu = from.gpu
 			}
 			break
 		}
 	}
-	if card < 0 {
+	if gpu < 0 {
 		return false, nil
 	}
 	m := mover{d: d}
 	defer m.end(&err)
-	return m.put(card, segs)
+	return m.put(gpu, segs)
 }
 
 // carry does a copy or a fill before it returns. The host moves what is host memory on both sides; the rest goes to a
@@ -61,7 +61,7 @@ func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	return m.fill(op)
 }
 
-// mover carries out the parts of one operation, with a lane of each card that is needed, one after the other.
+// mover carries out the parts of one operation, with a lane of each gpu that is needed, one after the other.
 type mover struct {
 	d        *Driver
 	pageable bool
@@ -73,7 +73,7 @@ func (m *mover) end(err *error) {
 	if m.lane == nil {
 		return
 	}
-	c := m.lane.card
+	c := m.lane.gpu
 	e := c.check("copy", m.lane.finish())
 	c.giveLane(m.lane)
 	m.lane = nil
@@ -82,10 +82,10 @@ func (m *mover) end(err *error) {
 	}
 }
 
-// on gives a lane of a card.
-func (m *mover) on(card int32) (*lane, error) {
-	c := m.d.cards[card]
-	if m.lane != nil && m.lane.card == c {
+// on gives a lane of a GPU.
+func (m *mover) on(gpu int32) (*lane, error) {
+	c := m.d.gpus[gpu]
+	if m.lane != nil && m.lane.gpu == c {
 		return m.lane, nil
 	}
 	var err error
@@ -98,16 +98,16 @@ func (m *mover) on(card int32) (*lane, error) {
 	return m.lane, nil
 }
 
-// put gives a batch to the lane of a card; false if the host has to look at it.
-func (m *mover) put(card int32, segs *driver.Segments) (done bool, err error) {
-	l, err := m.on(card)
+// put gives a batch to the lane of a GPU; false if the host has to look at it.
+func (m *mover) put(gpu int32, segs *driver.Segments) (done bool, err error) {
+	l, err := m.on(gpu)
 	if err != nil {
 		return false, err
 	}
-	l.card.enter()
-	defer l.card.leave()
+	l.gpu.enter()
+	defer l.gpu.leave()
 	l.used = true
-	return l.card.putBatch(segs, l.stream, false), nil
+	return l.gpu.putBatch(segs, l.stream, false), nil
 }
 
 // ends finds both ends of a copy; of no bytes there are none.
@@ -135,7 +135,7 @@ func (m *mover) segment(dst, src uintptr, n uint64) error {
 // move copies n bytes between two ends that are there.
 func (m *mover) move(to, from side, n uint64) error {
 	switch {
-	case to.kind != onCard && from.kind != onCard:
+	case to.kind != onGPU && from.kind != onGPU:
 		return copyHost(to.addr, from.addr, n)
 	case to.kind == byHost || from.kind == byHost:
 		return m.haul(to, from, cursor{rows: rows{dst: to.addr, src: from.addr, n: n, height: 1}}, n)
@@ -150,21 +150,21 @@ func (m *mover) move(to, from side, n uint64) error {
 	return l.copy(to.addr, from.addr, n)
 }
 
-// between is a lane of the card that a copy goes to or, if it goes to none, comes from.
+// between is a lane of the GPU that a copy goes to or, if it goes to none, comes from.
 func (m *mover) between(to, from side) (*lane, error) {
-	if to.kind == onCard {
-		return m.on(to.card)
+	if to.kind == onGPU {
+		return m.on(to.gpu)
 	}
-	return m.on(from.card)
+	return m.on(from.gpu)
 }
 
-// haul moves the n bytes of c through the slots of lanes. One of the ends is on a card, the other out of its reach.
+// haul moves the n bytes of c through the slots of lanes. One of the ends is on a GPU, the other out of its reach.
 func (m *mover) haul(to, from side, c cursor, n uint64) error {
 	l, err := m.between(to, from)
 	if err != nil {
 		return err
 	}
-	return newHaul(l.card, to.kind == onCard, c, n).do(l)
+	return newHaul(l.gpu, to.kind == onGPU, c, n).do(l)
 }
 
 // rows does a 2-D copy: in one piece where CUDA can, else row by row.
@@ -176,16 +176,16 @@ func (m *mover) rows(op *driver.Op) error {
 	if err != nil {
 		return err
 	}
-	if to.kind == onCard && from.kind == byHost || to.kind == byHost && from.kind == onCard {
+	if to.kind == onGPU && from.kind == byHost || to.kind == byHost && from.kind == onGPU {
 		r := rows{to.addr, from.addr, op.N, op.Height, op.DstPitch, op.SrcPitch}
 		return m.haul(to, from, cursor{rows: r}, op.N*op.Height)
 	}
 	if c, ok := m.d.plan2D(op); ok {
-		card := to.card
-		if to.kind != onCard {
-			card = from.card
+		gpu := to.gpu
+		if to.kind != onGPU {
+			gpu = from.gpu
 		}
-		l, err := m.on(card)
+		l, err := m.on(gpu)
 		if err != nil {
 			return err
 		}
@@ -212,8 +212,8 @@ func (m *mover) fill(op *driver.Op) error {
 	switch {
 	case err != nil:
 		return err
-	case to.kind == onCard:
-		l, err := m.on(to.card)
+	case to.kind == onGPU:
+		l, err := m.on(to.gpu)
 		if err != nil {
 			return err
 		}

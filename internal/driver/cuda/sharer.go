@@ -141,7 +141,7 @@ func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
 		return e, nil
 	}
 	var handle [ipcBytes]byte
-	err := d.cards[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result { return lib.exportAlloc(s.Start, &handle) })
+	err := d.gpus[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result { return lib.exportAlloc(s.Start, &handle) })
 	if errors.Is(err, errCUDA) {
 		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
 	}
@@ -160,7 +160,7 @@ func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
 
 // Import implements driver.Sharer.
 func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
-	if s.Device < driver.OnHost || s.Device >= len(d.cards) || s.Size == 0 || s.Offset+s.Size < s.Size {
+	if s.Device < driver.OnHost || s.Device >= len(d.gpus) || s.Size == 0 || s.Offset+s.Size < s.Size {
 		return nil, fmt.Errorf("%w: no device %d here, or no bytes", driver.ErrFault, s.Device)
 	}
 	m := &memory{d: d, device: s.Device, page: s.Page}

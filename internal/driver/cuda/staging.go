@@ -12,12 +12,12 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// haul is a copy between memory of a card and host memory that GPUs do not reach. Several lanes work on it, each with a
+// haul is a copy between memory of a GPU and host memory that GPUs do not reach. Several lanes work on it, each with a
 // goroutine: it takes a load, moves it between host memory and one of its slots, and while that is on the link, it
 // turns to the next. Between them they keep the link busy, which one core cannot.
 type haul struct {
-	card   *card
-	up     bool      // to the card
+	gpu    *gpu
+	up     bool      // to the GPU
 	stream bool      // the host writes past its caches
 	lanes  uint64    // that work on it, at most
 	survey *portions // of the host memory: nothing is written before it is over; nil if it has been touched
@@ -40,7 +40,7 @@ const (
 
 	laneBytes = 2 << 20 // for less, another lane is not worth waking somebody
 	streamUp  = 1 << 20 // bytes of a haul from which on the host writes past its caches
-	// the same for a haul from the card: what is smaller may still be there when the program reads it
+	// the same for a haul from the GPU: what is smaller may still be there when the program reads it
 	streamDown = 64 << 20
 )
 
@@ -50,10 +50,10 @@ type slot struct {
 	busy  bool             // it is in use
 	last  bool             // no load comes after this one, and there is no event
 	load  []driver.Segment // host memory to and from
-	wire  []driver.Segment // the same bytes between the slot and the card
+	wire  []driver.Segment // the same bytes between the slot and the GPU
 }
 
-// runCopy carries out a copy to or from a card; false if it is none. Every page of ordinary memory is touched before
+// runCopy carries out a copy to or from a GPU; false if it is none. Every page of ordinary memory is touched before
 // anything is written: downwards while the first loads are on the link; upwards before that, but for a copy of one
 // load, which reads all of it anyway.
 func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
@@ -63,7 +63,7 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	m := mover{d: d, pageable: true}
 	defer m.end(&err)
 	to, from, err := m.ends(op.Dst, op.Src, op.N, op.N)
-	if err != nil || to.kind != onCard && from.kind != onCard {
+	if err != nil || to.kind != onGPU && from.kind != onGPU {
 		return false, err
 	}
 	if to.kind != byHost && from.kind != byHost {
@@ -73,7 +73,7 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	h := newHaul(l.card, to.kind == onCard, cursor{rows: rows{dst: to.addr, src: from.addr, n: op.N, height: 1}}, op.N)
+	h := newHaul(l.gpu, to.kind == onGPU, cursor{rows: rows{dst: to.addr, src: from.addr, n: op.N, height: 1}}, op.N)
 	if !h.up {
 		h.survey = newPortions(op.N, writing.prober(to.addr))
 	} else if op.N > loadFirst || l.stage == 0 { // less is one load
@@ -83,9 +83,9 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 }
 
 // newHaul is a haul of the n bytes of c.
-func newHaul(c *card, up bool, rest cursor, n uint64) *haul {
+func newHaul(c *gpu, up bool, rest cursor, n uint64) *haul {
 	return &haul{
-		card: c, up: up, rest: rest, left: n,
+		gpu: c, up: up, rest: rest, left: n,
 		stream: up && n >= streamUp || !up && n >= streamDown,
 		lanes:  min(uint64(maxHelpers()), n/laneBytes+1),
 	}
@@ -93,13 +93,13 @@ func newHaul(c *card, up bool, rest cursor, n uint64) *haul {
 
 // do carries it out, with l and as many other lanes as it is worth.
 func (h *haul) do(l *lane) error {
-	d := h.card.d
+	d := h.gpu.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
 	withHelpers(int(h.lanes)-1, func() { h.work(l) }, func() {
-		if l, err := h.card.takeLane(); err == nil { // without it the others do all
+		if l, err := h.gpu.takeLane(); err == nil { // without it the others do all
 			h.work(l)
-			h.card.giveLane(l)
+			h.gpu.giveLane(l)
 		}
 	})
 	return h.err // lockcheck: all others are done
@@ -142,7 +142,7 @@ func (h *haul) work(l *lane) {
 		h.collect(l, s)
 		s = next()
 	}
-	h.fail(l.card.check("copy", l.finish()))
+	h.fail(l.gpu.check("copy", l.finish()))
 }
 
 // take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that
@@ -186,7 +186,7 @@ func (h *haul) check() bool {
 	return h.err == nil
 }
 
-// collect waits for a slot, and passes on what has come from the card.
+// collect waits for a slot, and passes on what has come from the GPU.
 func (h *haul) collect(l *lane, s *slot) {
 	if !s.busy {
 		return
@@ -197,9 +197,9 @@ func (h *haul) collect(l *lane, s *slot) {
 	if s.last {
 		r = l.finish()
 	} else {
-		r = l.card.await(s.event, spinRunner)
+		r = l.gpu.await(s.event, spinRunner)
 	}
-	err := l.card.check("copy", r)
+	err := l.gpu.check("copy", r)
 	if good && err == nil && !h.up {
 		err = h.copyAll(s)
 	}
@@ -227,7 +227,7 @@ func (h *haul) copyAll(s *slot) (err error) {
 func (s *slot) lay(at uintptr, up bool) {
 	s.wire = s.wire[:0]
 	for _, p := range s.load {
-		far := p.Src // on the card
+		far := p.Src // on the GPU
 		if up {
 			far = p.Dst
 		}
@@ -246,18 +246,18 @@ func (l *lane) needStage() error {
 	if l.stage != 0 {
 		return nil
 	}
-	l.card.enter()
-	addr, r := l.card.allocInner(stageBytes)
-	l.card.leave()
+	l.gpu.enter()
+	addr, r := l.gpu.allocInner(stageBytes)
+	l.gpu.leave()
 	if r == success {
 		l.stage = addr
 	}
-	return l.card.check("cuMemHostAlloc", r)
+	return l.gpu.check("cuMemHostAlloc", r)
 }
 
 // send gives what is in a slot, or will be, to the stream, and puts the event of the slot behind it.
 func (l *lane) send(s *slot, up bool) error {
-	c := l.card
+	c := l.gpu
 	c.enter()
 	defer c.leave()
 	c.d.gone.RLock()
@@ -290,7 +290,7 @@ func (l *lane) send(s *slot, up bool) error {
 	return c.check("cuEventRecord", r)
 }
 
-// read copies len(b) bytes from the card and waits for them. Nothing else uses the lane.
+// read copies len(b) bytes from the GPU and waits for them. Nothing else uses the lane.
 func (l *lane) read(b []byte, src uintptr) error {
 	if err := l.needStage(); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (l *lane) read(b []byte, src uintptr) error {
 	if err := l.copy(l.stage, src, uint64(len(b))); err != nil {
 		return err
 	}
-	if err := l.card.check("copy", l.finish()); err != nil {
+	if err := l.gpu.check("copy", l.finish()); err != nil {
 		return err
 	}
 	copy(b, bytesAt(l.stage, uint64(len(b))))

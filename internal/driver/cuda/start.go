@@ -20,7 +20,7 @@ func (q *queue) start(op *driver.Op) bool {
 	if !q.enter() {
 		return false
 	}
-	defer q.v.card.leave()
+	defer q.v.gpu.leave()
 	m := mark{op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
 	if q.Observer != nil {
 		m.since = hostqueue.Now()
@@ -63,9 +63,9 @@ func (q *queue) start(op *driver.Op) bool {
 }
 
 // startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first
-// try is without entering the card, which would take half as long again. Mu is held, and the stream is not in use.
+// try is without entering the GPU, which would take half as long again. Mu is held, and the stream is not in use.
 func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
-	if q.stream != 0 && q.v.card.lost.Load() == nil {
+	if q.stream != 0 && q.v.gpu.lost.Load() == nil {
 		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
 			return r == success
 		}
@@ -73,13 +73,13 @@ func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
 	if !q.enter() {
 		return false
 	}
-	defer q.v.card.leave()
+	defer q.v.gpu.leave()
 	return q.moveCopy(dst, src, n) == success
 }
 
-// enter enters the card, with a stream for q, unless the card is lost. Mu is held.
+// enter enters the GPU, with a stream for q, unless the GPU is lost. Mu is held.
 func (q *queue) enter() bool {
-	c := q.v.card
+	c := q.v.gpu
 	if c.lost.Load() != nil || c.enter() != success {
 		return false
 	}
@@ -115,7 +115,7 @@ func (q *queue) moveList(segs *driver.Segments) bool {
 		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
 	}
 	q.load += segs.Bytes
-	return q.v.card.putBatch(segs, q.stream, true)
+	return q.v.gpu.putBatch(segs, q.stream, true)
 }
 
 // pair finds both ends of a copy that a stream can do.
@@ -129,7 +129,7 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from sid
 		return to, from, false
 	}
 	// CUDA makes the caller wait while it copies between host memory.
-	return to, from, to.kind == onCard || from.kind == onCard
+	return to, from, to.kind == onGPU || from.kind == onGPU
 }
 
 // moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held,

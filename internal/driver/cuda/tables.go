@@ -15,7 +15,7 @@ type table struct {
 	tag   kernels.Tag // of the entries that were written last, or are to be now; see kernels.GatherParams
 }
 
-// tables are those of a card. They are kept for later batches. A stream comes to its kernels in their order, so of
+// tables are those of a GPU. They are kept for later batches. A stream comes to its kernels in their order, so of
 // the tables in flight on one only the oldest is asked for.
 type tables struct {
 	idle   []*table             // that no kernel reads
@@ -74,8 +74,8 @@ func (s *tables) all() []*table {
 
 // takeTable takes a table that no kernel reads, with room for so many entries, for a batch on a stream. It makes one
 // if there is none, and where tables take too much memory already it waits: what is on streams ends without the host.
-// It returns nil if there is no memory, or the GPU is lost. The card is entered.
-func (c *card) takeTable(room int, stream uintptr) *table {
+// It returns nil if there is no memory, or the GPU is lost. The GPU is entered.
+func (c *gpu) takeTable(room int, stream uintptr) *table {
 	size := leastTable
 	for size < room {
 		size *= 2
@@ -95,7 +95,7 @@ func (c *card) takeTable(room int, stream uintptr) *table {
 
 // findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if one of so many
 // bytes may be made, which is counted then.
-func (c *card) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
+func (c *gpu) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.tables
@@ -129,7 +129,7 @@ func (c *card) findTable(room int, stream uintptr, bytes uint64) (t *table, olde
 }
 
 // newTable makes a table of so many entries, which are counted already.
-func (c *card) newTable(room int) *table {
+func (c *gpu) newTable(room int) *table {
 	t := &table{room: room}
 	var r result
 	if t.event, r = c.event(askedEvent); r == success {
@@ -147,15 +147,15 @@ func (c *card) newTable(room int) *table {
 	return t.next()
 }
 
-// freeTable frees a table that no kernel reads; its event is the card's. The card is entered, mu is held.
-func (c *card) freeTable(t *table) result {
+// freeTable frees a table that no kernel reads; its event is the GPU's. The GPU is entered, mu is held.
+func (c *gpu) freeTable(t *table) result {
 	c.tables.bytes -= t.bytes()
 	c.events[askedEvent] = append(c.events[askedEvent], t.event)
 	return c.freeInner(t.addr)
 }
 
 // giveTable gives a table back. A kernel on the stream reads it, unless that is 0.
-func (c *card) giveTable(t *table, stream uintptr) {
+func (c *gpu) giveTable(t *table, stream uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.tables

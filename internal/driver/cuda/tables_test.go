@@ -85,7 +85,7 @@ func TestTablesInFlight(t *testing.T) {
 	const batches = 300
 	b, n := newNervous(t, mostTables)
 	q := b.queue(0)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	bytes := func() uint64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func TestTablesBounded(t *testing.T) {
 	const most = 8 * small
 	b, _ := newNervous(t, most)
 	q := b.queue(0)
-	c := b.d.cards[0]
+	c := b.d.gpus[0]
 	letGo := b.holdUp(q)
 	var submitted atomic.Int32
 	done := make(chan struct{})
@@ -189,7 +189,7 @@ func TestPanicEndsKernel(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the kernel waits for ever")
 	}
-	if len(b.d.cards[0].tables.all()) != 1 {
+	if len(b.d.gpus[0].tables.all()) != 1 {
 		t.Error("the table is lost")
 	}
 }

@@ -51,7 +51,7 @@ func (q *queue) help(times int) bool {
 		q.pause() // the runner is to do the head of the list
 		return true
 	}
-	c, upto := q.v.card, q.Taken()
+	c, upto := q.v.gpu, q.Taken()
 	stream, f, passed := q.stream, q.fence, false
 	fenced := f != nil && q.fencedTo == upto
 	number := uint32(0)
@@ -97,9 +97,9 @@ func (q *queue) putFence(upto uint64) {
 		return
 	}
 	if q.fence == nil {
-		q.fence = q.v.card.fenceOf(q.stream)
+		q.fence = q.v.gpu.fenceOf(q.stream)
 	}
-	if q.fence.put(q.v.card, q.stream) {
+	if q.fence.put(q.v.gpu, q.stream) {
 		q.fencedTo = upto
 	}
 }

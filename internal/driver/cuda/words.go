@@ -13,7 +13,7 @@ import (
 // holds them up no more than any two copies hold each other up. The copy engines move aligned words of 8 bytes as a
 // whole.
 
-var _ driver.Words = (*Driver)(nil)
+var _ driver.WordAccess = (*Driver)(nil)
 
 // word finds the word at addr.
 func (d *Driver) word(addr uintptr) (side, error) {
@@ -23,7 +23,7 @@ func (d *Driver) word(addr uintptr) (side, error) {
 	return d.resolve(addr, 8, false)
 }
 
-// Load implements driver.Words.
+// Load implements driver.WordAccess.
 func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 	host := func(at uintptr) { value = wideAt(at).Load() }
 	err = d.atWord(addr, host, func(l *lane, at uintptr) error {
@@ -37,7 +37,7 @@ func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 	return value, err
 }
 
-// Store implements driver.Words.
+// Store implements driver.WordAccess.
 func (d *Driver) Store(addr uintptr, value uint64) error {
 	host := func(at uintptr) { wideAt(at).Store(value) }
 	return d.atWord(addr, host, func(l *lane, at uintptr) error {
@@ -50,21 +50,21 @@ func (d *Driver) Store(addr uintptr, value uint64) error {
 }
 
 // atWord calls one of the two for the word at addr, by where it is. What is on the lane then is waited for.
-func (d *Driver) atWord(addr uintptr, host func(at uintptr), card func(l *lane, at uintptr) error) (err error) {
+func (d *Driver) atWord(addr uintptr, host func(at uintptr), gpu func(l *lane, at uintptr) error) (err error) {
 	s, err := d.word(addr)
 	if err != nil {
 		return err
 	}
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	if s.kind != onCard {
+	if s.kind != onGPU {
 		host(s.addr)
 		return nil
 	}
 	m := mover{d: d}
 	defer m.end(&err)
-	l, err := m.on(s.card)
+	l, err := m.on(s.gpu)
 	if err != nil {
 		return err
 	}
-	return card(l, s.addr)
+	return gpu(l, s.addr)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // sizes are those at which engines change their ways: nothing, less than a word, around 64 KiB and 512 KiB, large.
-var sizes = []int{0, 1, 2, 3, 4, 63, 255, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1, 5 << 20}
+var sizes = []int{0, 1, 2, 3, 4, 63, 255, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1,
+	5 << 20}
 
 // places returns a range of n bytes of every kind that a queue can reach.
 func (e *env) places(n int) map[string]memory {
@@ -62,7 +63,8 @@ func testCopy(e *env) {
 		for toName, dst := range to {
 			for i, n := range sizes {
 				for j, way := range ways {
-					if n > 1<<20 && (fromName == "mapped" || toName == "mapped" || testing.Short() && way.name != "queued") {
+					if n > 1<<20 && (fromName == "mapped" || toName == "mapped" || testing.Short() &&
+						way.name != "queued") {
 						continue // as others, but slow to look at
 					}
 					s, d := src.addr+uintptr(i+j), dst.addr+margin-uintptr(3*i+j)
@@ -91,7 +93,8 @@ func testCopyOverlap(e *env) {
 					for _, up := range []bool{false, true} {
 						e.write(m.addr+3, all)
 						want := append([]byte(nil), all...)
-						op := driver.Op{Kind: driver.OpCopy, Dst: m.addr + 3, Src: m.addr + 3 + uintptr(shift), N: uint64(n)}
+						op := driver.Op{Kind: driver.OpCopy, Dst: m.addr + 3, Src: m.addr + 3 + uintptr(shift),
+							N: uint64(n)}
 						if up {
 							op.Dst, op.Src = op.Src, op.Dst
 							copy(want[shift:], all[:n])
@@ -99,7 +102,8 @@ func testCopyOverlap(e *env) {
 							copy(want[:n], all[shift:])
 						}
 						way.do(q, op)
-						e.holds(fmt.Sprintf("%s: %d bytes moved by %d, up %v, %s", name, n, shift, up, way.name), m.addr+3, want)
+						e.holds(fmt.Sprintf("%s: %d bytes moved by %d, up %v, %s", name, n, shift, up, way.name),
+							m.addr+3, want)
 					}
 				}
 			}
@@ -107,8 +111,8 @@ func testCopyOverlap(e *env) {
 	}
 }
 
-// testCopyHuge copies more than 4 GiB: no size has 32 bits on the way. Where the host has to find the pages, which takes long, they
-// are moved up a little, else copied elsewhere.
+// testCopyHuge copies more than 4 GiB: no size has 32 bits on the way. Where the host has to find the pages, which
+// takes long, they are moved up a little, else copied elsewhere.
 func testCopyHuge(e *env) {
 	const n = 4<<30 + 12345
 	up := uintptr(n)
@@ -161,11 +165,13 @@ func testCopy2D(e *env) {
 	const room = 9 << 20
 	places := e.places(room)
 	q := e.queue()
-	for _, kind := range [][2]string{{"device", "pinned"}, {"pinned", "device"}, {"device", "device"}, {"registered", "device"}, {"pinned", "mapped"}} {
+	for _, kind := range [][2]string{{"device", "pinned"}, {"pinned", "device"}, {"device", "device"},
+		{"registered", "device"}, {"pinned", "mapped"}} {
 		src, dst := places[kind[0]], places[kind[1]]
 		for i, s := range []struct{ width, height, dstPitch, srcPitch int }{
 			{0, 5, 10, 10}, {7, 0, 10, 10}, {1, 1, 1, 1}, {5, 3, 5, 5}, {5, 3, 7, 11}, {100, 33, 101, 257},
-			{1000, 65, 1001, 1003}, {1024, 700, 1111, 1024}, {3, 200_000, 7, 5}, {700_001, 3, 700_003, 700_001}, {4096, 200, 4096, 4099},
+			{1000, 65, 1001, 1003}, {1024, 700, 1111, 1024}, {3, 200_000, 7, 5}, {700_001, 3, 700_003, 700_001}, {4096,
+				200, 4096, 4099},
 		} {
 			if s.height > 100_000 && kind[0] != "registered" {
 				continue // slow to work out
@@ -184,7 +190,8 @@ func testCopy2D(e *env) {
 					copy(want[y*s.dstPitch:][:s.width], from[y*s.srcPitch:])
 				}
 				way.do(q, driver.Op{
-					Kind: driver.OpCopy2D, Dst: dst.addr + uintptr(dstAt), Src: src.addr + uintptr(srcAt), N: uint64(s.width),
+					Kind: driver.OpCopy2D, Dst: dst.addr + uintptr(dstAt), Src: src.addr +
+						uintptr(srcAt), N: uint64(s.width),
 					Height: uint64(s.height), DstPitch: uint64(s.dstPitch), SrcPitch: uint64(s.srcPitch), Tag: tag(i),
 				})
 				e.holds(fmt.Sprintf("%+v %v %s", s, kind, way.name), dst.addr+uintptr(dstAt), want)
@@ -196,7 +203,8 @@ func testCopy2D(e *env) {
 func testBatch(e *env) {
 	q := e.queue()
 	for i, s := range []struct{ count, most int }{
-		{0, 1}, {1, 0}, {1, 100}, {2, 100_000}, {5, 64}, {7, 1 << 20}, {255, 300}, {256, 300}, {257, 300}, {512, 1}, {513, 4096}, {1000, 2000}, {5000, 700},
+		{0, 1}, {1, 0}, {1, 100}, {2, 100_000}, {5, 64}, {7, 1 << 20}, {255, 300}, {256, 300}, {257, 300}, {512,
+			1}, {513, 4096}, {1000, 2000}, {5000, 700},
 	} {
 		rnd := rand.New(rand.NewPCG(uint64(i), 1))
 		lens := make([]int, s.count)
@@ -230,7 +238,8 @@ func testBatch(e *env) {
 					to += lens[j] + 3
 				}
 				way.do(q, driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: tag(i)})
-				e.holds(fmt.Sprintf("%d segments of up to %d, to device %v, %s", s.count, s.most, down, way.name), dst.addr, want)
+				e.holds(fmt.Sprintf("%d segments of up to %d, to device %v, %s", s.count, s.most, down, way.name),
+					dst.addr, want)
 			}
 		}
 		if err := e.d.FreeHost(host.addr); err != nil {
@@ -258,7 +267,8 @@ func testFill(e *env) {
 
 				e.write(at-16, painted(n+32, canary))
 				// Only the low byte of a value counts when elements have one.
-				way.do(q, driver.Op{Kind: driver.OpFill, Dst: at + 1, N: uint64(n), Width: 1, Value: 0xABCD00 | uint32(value)})
+				way.do(q, driver.Op{Kind: driver.OpFill, Dst: at + 1, N: uint64(n), Width: 1,
+					Value: 0xABCD00 | uint32(value)})
 				e.holds(what, at+1, painted(n, value))
 				e.holds(what+", before", at-16, painted(17, canary))
 				e.holds(what+", after", at+1+uintptr(n), painted(15, canary))
@@ -269,7 +279,8 @@ func testFill(e *env) {
 				for k := range words {
 					binary.LittleEndian.PutUint32(want[16+4*k:], 0x01020304*uint32(j+1))
 				}
-				way.do(q, driver.Op{Kind: driver.OpFill, Dst: at, N: uint64(words), Width: 4, Value: 0x01020304 * uint32(j+1)})
+				way.do(q, driver.Op{Kind: driver.OpFill, Dst: at, N: uint64(words), Width: 4,
+					Value: 0x01020304 * uint32(j+1)})
 				e.holds(what+" in words", at-16, want)
 			}
 		}
@@ -341,7 +352,8 @@ func testOffset(e *env) {
 		fresh := e.pinned(16)
 		from := noise(uint64(n), n+100)
 		e.write(src.addr, from)
-		op := driver.Op{Kind: driver.OpOffset, Dst: cells.addr, Src: cells.addr + 8, N: uint64(n), DstPitch: 7, SrcPitch: 33, Tag: tag(n)}
+		op := driver.Op{Kind: driver.OpOffset, Dst: cells.addr, Src: cells.addr + 8, N: uint64(n), DstPitch: 7,
+			SrcPitch: 33, Tag: tag(n)}
 		want := append(append(painted(7, canary), from[33:33+n]...), painted(93, canary)...)
 
 		e.write(dst.addr, painted(n+100, canary))
@@ -376,7 +388,8 @@ func testIndirectFaults(e *env) {
 	copy(pinned.host, noise(2, 4096))
 	q := e.queue()
 	bad := map[string]uintptr{
-		"nil": 0, "small": 8, "top": ^uintptr(0) - 100, "not canonical": 1 << 63, "freed": freed.addr, "pinned": pinned.addr,
+		"nil": 0, "small": 8, "top": ^uintptr(0) - 100, "not canonical": 1 << 63, "freed": freed.addr,
+		"pinned":   pinned.addr,
 		"pageable": e.mapped(4096).addr, "too short": good.addr + 4000,
 	}
 	if e.d.Devices() > 1 {
@@ -436,7 +449,7 @@ func testEveryKindInOrder(e *env) {
 		want := append([]byte(nil), in.host...)
 		var order []int
 		post := func(i int) {
-			q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { order = append(order, i) }})
+			q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { order = append(order, i) }})
 		}
 		f := e.d.NewFlag()
 		release := func() {}
@@ -450,14 +463,15 @@ func testEveryKindInOrder(e *env) {
 			binary.LittleEndian.PutUint32(want[10+4*i:], 0xDEADBEEF)
 		}
 		post(1)
-		q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: b.addr, Src: a.addr, N: 250, Height: n / 250, DstPitch: 250, SrcPitch: 250})
+		q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: b.addr, Src: a.addr, N: 250, Height: n / 250, DstPitch: 250,
+			SrcPitch: 250})
 		q.Copy(meta.addr, ctl.addr, 256, tag(2))
 		q.Submit(driver.Op{Kind: driver.OpDesc, Src: meta.addr, N: 32, Layout: driver.Desc32})
 		q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 		q.Submit(driver.Op{Kind: driver.OpClear, Flag: f})
 		q.Submit(driver.Op{Kind: driver.OpOffset, Dst: meta.addr + 64, Src: meta.addr + 72, N: n})
-		q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { order = append(order, 2) }})
+		q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { order = append(order, 2) }})
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: d.addr + n - 3, N: 3, Width: 1, Value: 7})
 		copy(want[n-3:], []byte{7, 7, 7})
 		segs := driver.NewSegments()

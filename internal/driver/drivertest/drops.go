@@ -17,7 +17,8 @@ func testDrop(e *env) {
 	for round := range 3 {
 		q.block()
 		for i := range 500 {
-			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i), Done: func() { dones.Add(1) }})
+			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i),
+				Done: func() { dones.Add(1) }})
 			q.Copy(m.addr, m.addr+1, 1, tag(i))
 		}
 		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
@@ -40,7 +41,7 @@ func testDrop(e *env) {
 	}
 	// What comes after Drop runs, even if what was dropped is not gone yet.
 	in, out := make(chan struct{}), make(chan struct{})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { close(in); <-out }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { close(in); <-out }})
 	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
 	<-in
 	q.Drop()
@@ -55,8 +56,8 @@ func testDrop(e *env) {
 	}
 	// A call that has not begun is never made.
 	q.block()
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { e.Error("a dropped call was made") }})
-	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.Error("a dropped post was made") }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { e.Error("a dropped call was made") }})
+	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { e.Error("a dropped post was made") }})
 	q.Drop()
 	q.finish()
 	// A wait with a time limit is dropped without a word.
@@ -136,13 +137,14 @@ func testReentrant(e *env) {
 		var again func()
 		again = func() {
 			if left--; left > 0 {
-				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: uint32(left), Done: again})
+				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: uint32(left),
+					Done: again})
 			} else {
 				q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 			}
 		}
 		f = e.d.NewFlag()
-		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {}, Done: again})
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}, Done: again})
 		f.Wait(0, nil)
 		q.Wait(0, nil)
 		if m.host[1] != 1 {
@@ -151,14 +153,15 @@ func testReentrant(e *env) {
 	}
 }
 
-// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again once it
-// is open.
+// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again
+// once it is open.
 func testShut(e *env) {
 	q := e.queue()
 	m := e.pinned(2)
 	var dones atomic.Int32
 	fill := func(value uint32) {
-		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: value, Done: func() { dones.Add(1) }})
+		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: value,
+			Done: func() { dones.Add(1) }})
 	}
 	never := e.d.NewFlag()
 	await := func() {
@@ -205,7 +208,7 @@ func testClose(e *env) {
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	var ran atomic.Bool
 	q.Submit(fill)
-	q.Submit(driver.Op{Kind: driver.OpCall, Done: done, Fn: func() {
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Done: done, Fn: func() {
 		close(inside)
 		<-goOn
 		ran.Store(true)

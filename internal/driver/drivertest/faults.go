@@ -31,7 +31,8 @@ func testRunFaults(e *env) {
 	}
 	ordinary := e.mapped(n)
 	if err := e.d.Run(driver.Op{Kind: driver.OpCopy, Dst: ordinary.addr, Src: dev.addr, N: n}); err != nil {
-		e.Fatal(err) // once it is done, the driver has what memory it needs itself: it must not come to lie where some goes
+		// once it is done, the driver has what memory it needs itself: it must not come to lie where some goes
+		e.Fatal(err)
 	}
 	gone := e.mapped(n)
 	if err := unmap(gone); err != nil {
@@ -51,14 +52,17 @@ func testRunFaults(e *env) {
 	for _, n := range []uint64{1, 8192, 64<<10 + 1, n} {
 		all = append(all,
 			bad{"nil", 0, false, n}, bad{"near nil", 8, false, n}, bad{"end of the first page", 4095, false, n},
-			bad{"top of memory", ^uintptr(0) - uintptr(n) - 16, false, n}, bad{"past the top of memory", ^uintptr(0) - uintptr(n)/2, false, n},
+			bad{"top of memory", ^uintptr(0) - uintptr(n) - 16, false, n}, bad{"past the top of memory",
+				^uintptr(0) - uintptr(n)/2, false, n},
 			bad{"not canonical", 1 << 63, false, n}, bad{"kernel", 0xffff_8000_0000_0000, false, n},
 			bad{"unmapped", gone.addr, false, n}, bad{"freed", freed.addr, false, n},
 			bad{"past the end of device memory", dev.end() - uintptr(n) + 1, false, n},
 			bad{"past the end of pinned memory", good.end() - uintptr(n) + 1, false, n})
 	}
-	all = append(all, bad{"page missing", torn.addr, false, n}, bad{"page missing at the end", torn.addr, false, 128*4096 + 1},
-		bad{"page missing at the start", torn.addr + 129*4096 - 1, false, 4096}, bad{"read only", readonly.addr, true, n},
+	all = append(all, bad{"page missing", torn.addr, false, n},
+		bad{"page missing at the end", torn.addr, false, 128*4096 + 1},
+		bad{"page missing at the start", torn.addr + 129*4096 - 1, false, 4096}, bad{"read only", readonly.addr, true,
+			n},
 		bad{"far past the end", dev.addr, false, 1 << 60})
 
 	for _, b := range all {
@@ -68,8 +72,10 @@ func testRunFaults(e *env) {
 			"fill":      {Kind: driver.OpFill, Dst: b.addr, N: b.n, Width: 1},
 		}
 		if b.n >= 4 && b.n <= n {
-			ops["2-D to"] = driver.Op{Kind: driver.OpCopy2D, Dst: b.addr, Src: dev.addr, N: b.n / 4, Height: 4, DstPitch: b.n / 4, SrcPitch: b.n / 4}
-			ops["2-D from"] = driver.Op{Kind: driver.OpCopy2D, Dst: dev.addr, Src: b.addr, N: b.n / 4, Height: 4, DstPitch: b.n / 4, SrcPitch: b.n / 4}
+			ops["2-D to"] = driver.Op{Kind: driver.OpCopy2D, Dst: b.addr, Src: dev.addr, N: b.n / 4, Height: 4,
+				DstPitch: b.n / 4, SrcPitch: b.n / 4}
+			ops["2-D from"] = driver.Op{Kind: driver.OpCopy2D, Dst: dev.addr, Src: b.addr, N: b.n / 4, Height: 4,
+				DstPitch: b.n / 4, SrcPitch: b.n / 4}
 			if b.n%4 != 0 {
 				delete(ops, "2-D to")
 				delete(ops, "2-D from")
@@ -110,7 +116,8 @@ func testRunFaults(e *env) {
 	e.write(side.addr, was)
 	pitch := uint64(side.addr-dev.addr) / 4
 	if side.addr > dev.addr && pitch < 16<<20 {
-		op := driver.Op{Kind: driver.OpCopy2D, Dst: dev.addr, Src: good.addr, N: 1000, Height: 5, DstPitch: pitch, SrcPitch: 1000}
+		op := driver.Op{Kind: driver.OpCopy2D, Dst: dev.addr, Src: good.addr, N: 1000, Height: 5, DstPitch: pitch,
+			SrcPitch: 1000}
 		copy(good.host, noise(2, n))
 		if err := e.d.Run(op); err != nil {
 			e.refused("2-D copy over several allocations", err, driver.ErrFault)
@@ -209,7 +216,8 @@ func testMemoryGone(e *env) {
 					{Kind: driver.OpCopy, Dst: at, Src: good.addr, N: uint64(n)},
 					{Kind: driver.OpCopy, Dst: good.addr, Src: at, N: uint64(n)},
 					{Kind: driver.OpFill, Dst: at, N: uint64(n), Width: 1},
-					{Kind: driver.OpCopy2D, Dst: at, Src: good.addr, N: half, Height: 2, DstPitch: half, SrcPitch: half},
+					{Kind: driver.OpCopy2D, Dst: at, Src: good.addr, N: half, Height: 2, DstPitch: half,
+						SrcPitch: half},
 					{Kind: driver.OpBatch, Segs: segs},
 				}
 				release := q.block()

@@ -46,7 +46,7 @@ func testFlagFromQueue(e *env) {
 	}
 	release := q.block()
 	q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { time.Sleep(2 * time.Millisecond) }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { time.Sleep(2 * time.Millisecond) }})
 	q.Submit(driver.Op{Kind: driver.OpSet, Flag: g})
 	if f.Wait(brief, nil) {
 		e.Fatal("set before its turn")
@@ -140,7 +140,7 @@ func testAwait(e *env) {
 	for i := range queues {
 		queues[i] = e.queue()
 		queues[i].Submit(driver.Op{Kind: driver.OpAwait, Flag: g})
-		queues[i].Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }})
+		queues[i].Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Add(1) }})
 	}
 	time.Sleep(time.Millisecond)
 	if ran.Load() != 0 {

@@ -61,7 +61,7 @@ func testGate(e *env) {
 	var mu sync.Mutex
 	var order []int
 	note := func(i int) driver.Op {
-		return driver.Op{Kind: driver.OpPost, Fn: func() {
+		return driver.Op{Kind: driver.OpFunc, Fn: func() {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, i)
@@ -70,7 +70,7 @@ func testGate(e *env) {
 	g := new(door)
 	q := e.queue()
 	q.Submit(note(1))
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g, Tag: tag(1)})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Tag: tag(1)})
 	q.Submit(note(3))
 	if q.Wait(20*time.Millisecond, nil) || q.Idle() {
 		e.Fatal("a queue passed a gate that is shut")
@@ -85,12 +85,12 @@ func testGate(e *env) {
 	}
 	// Open before it comes; and one at a time, on several queues.
 	g.let(1)
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	q.finish()
 	others := []*queue{e.queue(), e.queue(), e.queue()}
 	for _, o := range others {
-		o.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
-		o.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { g.let(1) }})
+		o.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
+		o.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { g.let(1) }})
 	}
 	g.let(1)
 	for _, o := range others {
@@ -101,7 +101,7 @@ func testGate(e *env) {
 	}
 	// Being woken for nothing does no harm.
 	g = new(door)
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	for range 50 {
 		g.let(0)
 	}
@@ -112,14 +112,14 @@ func testGate(e *env) {
 func testGateTimeout(e *env) {
 	q, g := e.queue(), new(door)
 	ran := false
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g, Timeout: time.Millisecond, Tag: tag(1)})
-	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran = true }})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Timeout: time.Millisecond, Tag: tag(1)})
+	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran = true }})
 	q.fails("a gate that stays shut", tag(1), driver.ErrTimeout)
 	if passed, left, _ := g.counts(); passed != 0 || left != 1 || !ran {
 		e.Fatalf("%d passed, %d left, what is behind ran: %v", passed, left, ran)
 	}
 	g.let(1)
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g, Timeout: time.Hour})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Timeout: time.Hour})
 	q.finish()
 	if passed, left, _ := g.counts(); passed != 1 || left != 1 {
 		e.Fatalf("%d passed, %d left", passed, left)
@@ -130,7 +130,7 @@ func testGateDrop(e *env) {
 	q, g := e.queue(), new(door)
 	done := make(chan struct{}, 2)
 	for range 2 { // one that waits, one that never had its turn
-		q.Submit(driver.Op{Kind: driver.OpGate, Gate: g, Done: func() { done <- struct{}{} }})
+		q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Done: func() { done <- struct{}{} }})
 	}
 	for { // until it has been asked: only then is there something to leave
 		if _, _, asked := g.counts(); asked > 0 {
@@ -146,7 +146,7 @@ func testGateDrop(e *env) {
 		e.Fatalf("%d passed", passed)
 	}
 	g.let(1) // wakes a queue that has gone on
-	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	q.finish()
 }
 
@@ -156,7 +156,7 @@ func testWork(e *env) {
 	var log []int
 	bad := errors.New("bad work")
 	for i := range 10 {
-		q.Submit(driver.Op{Kind: driver.OpWork, Tag: tag(i), N: uint64(i) << 20, Work: func() error {
+		q.Submit(driver.Op{Kind: driver.OpCompute, Tag: tag(i), N: uint64(i) << 20, Work: func() error {
 			log = append(log, i)
 			if i == 5 {
 				return bad
@@ -168,12 +168,12 @@ func testWork(e *env) {
 	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(log, want) {
 		e.Fatalf("in the order %v", log)
 	}
-	// What comes before is done, what comes behind is not.
-	if v, ok := driver.As[driver.Viewer](e.d); ok {
+	// What comes before is done, what comes after is not.
+	if v, ok := driver.As[driver.HostViewer](e.d); ok {
 		dev, src := e.device(4096), e.pinned(4096)
 		copy(src.host, noise(1, 4096))
 		q.Copy(dev.addr, src.addr, 4096, tag(1))
-		q.Submit(driver.Op{Kind: driver.OpWork, Dst: dev.addr, N: 4096, Work: func() error {
+		q.Submit(driver.Op{Kind: driver.OpCompute, Dst: dev.addr, N: 4096, Work: func() error {
 			b, err := v.View(dev.addr, 4096)
 			for i := range b {
 				b[i]++
@@ -190,7 +190,7 @@ func testWork(e *env) {
 	}
 	release := q.block()
 	ran := false
-	q.Submit(driver.Op{Kind: driver.OpWork, Work: func() error { ran = true; return nil }})
+	q.Submit(driver.Op{Kind: driver.OpCompute, Work: func() error { ran = true; return nil }})
 	q.Drop()
 	release()
 	q.finish()

@@ -42,7 +42,8 @@ func (e *env) create(m driver.Mapper, device, n int) driver.Memory {
 		e.Fatal(err)
 	}
 	if mem.Size() != uint64(n) || mem.Device() != device || mem.Page() != driver.PageHugeFirst {
-		e.Fatalf("memory of %d bytes on %d with pages %d, want %d on %d", mem.Size(), mem.Device(), mem.Page(), n, device)
+		e.Fatalf("memory of %d bytes on %d with pages %d, want %d on %d", mem.Size(), mem.Device(), mem.Page(), n,
+			device)
 	}
 	return mem
 }
@@ -122,7 +123,8 @@ func testMapping(e *env) {
 	e.holds("written through the second address", at.addr, want)
 
 	for what, addr := range map[string]uintptr{
-		"before the reservation": r.addr - uintptr(g), "over its end": r.end() - uintptr(g), "the heap": addressOf(want) &^ uintptr(g-1),
+		"before the reservation": r.addr - uintptr(g), "over its end": r.end() - uintptr(g),
+		"the heap": addressOf(want) &^ uintptr(g-1),
 	} {
 		e.refused("map "+what, m.Map(addr, mem), driver.ErrFault)
 	}
@@ -152,7 +154,7 @@ func testMapping(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testGrowth: mappings that touch are one range, whatever comes behind or goes from the middle of it.
+// testGrowth: mappings that touch are one range, whatever comes after or goes from the middle of it.
 func testGrowth(e *env) {
 	m := as[driver.Mapper](e)
 	g := grain(m)
@@ -199,7 +201,8 @@ func testGrowth(e *env) {
 	q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
 	q.finish()
 	e.holds("a batch over a border", flat.addr, want[2*g-35_000:2*g+35_000])
-	q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: flat.addr, Src: border - 50_000, N: 1000, Height: 100, DstPitch: 1000, SrcPitch: 1000})
+	q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: flat.addr, Src: border - 50_000, N: 1000, Height: 100,
+		DstPitch: 1000, SrcPitch: 1000})
 	q.finish()
 	e.holds("rows over a border", flat.addr, want[2*g-50_000:2*g+50_000])
 
@@ -217,7 +220,8 @@ func testGrowth(e *env) {
 	q.fails("a copy into the hole", tag(7), driver.ErrFault)
 	q.Copy(middle+8, flat.addr, 2<<20-8, tag(8))
 	q.fails("a large copy into the hole", tag(8), driver.ErrFault)
-	e.refused("Run into the hole", e.d.Run(driver.Op{Kind: driver.OpCopy, Dst: middle, Src: flat.addr, N: 10}), driver.ErrFault)
+	e.refused("Run into the hole", e.d.Run(driver.Op{Kind: driver.OpCopy, Dst: middle, Src: flat.addr, N: 10}),
+		driver.ErrFault)
 	e.ok("map", m.Map(middle, held[2]))
 	e.inside("closed again", all, driver.OnDevice)
 	e.holds("closed again", all.addr, want)

@@ -34,8 +34,8 @@ func (o *observed) Ran(tag driver.Tag, began, ended int64, err error) {
 	o.order = append(o.order, tag.Task)
 }
 
-// testObserver: each operation is told once, in the order of the queue, with times that fit: those that ran, that failed and
-// that were dropped.
+// testObserver: each operation is told once, in the order of the queue, with times that fit: those that ran, that
+// failed and that were dropped.
 func testObserver(e *env) {
 	o := new(observed)
 	q := e.dev.NewQueue(driver.QueueOptions{Sink: &queue{}, Observer: o})
@@ -56,8 +56,8 @@ func testObserver(e *env) {
 	segs.Add(dev.addr, host.addr, 100)
 	submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
 	submit(driver.Op{Kind: driver.OpSet, Flag: e.d.NewFlag()})
-	submit(driver.Op{Kind: driver.OpPost, Fn: func() {}})
-	submit(driver.Op{Kind: driver.OpCall, Fn: func() {}})
+	submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}})
+	submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}})
 	submit(driver.Op{Kind: driver.OpFail, Err: gone})
 	failed := number
 	submit(driver.Op{Kind: driver.OpAwait, Flag: flag})

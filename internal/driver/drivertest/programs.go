@@ -44,12 +44,13 @@ func (s *site) tasks(r *rand.Rand, count, most, room int, ran *atomic.Int32) []g
 			op = driver.Op{Kind: driver.OpFill, Width: 1, Value: uint32(r.IntN(256)), N: uint64(n), Tag: tag(i)}
 		case 1:
 			w := 1 + r.IntN(min(most, room/40))
-			op.Kind, op.N, op.Height, op.DstPitch, op.SrcPitch = driver.OpCopy2D, uint64(w), uint64(1+r.IntN(12)), uint64(w+r.IntN(20)), uint64(w+r.IntN(20))
+			op.Kind, op.N, op.Height, op.DstPitch, op.SrcPitch = driver.OpCopy2D, uint64(w), uint64(1+r.IntN(12)),
+				uint64(w+r.IntN(20)), uint64(w+r.IntN(20))
 			n = 12 * (w + 20)
 		case 2:
-			op = driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }, Tag: tag(i)}
+			op = driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Add(1) }, Tag: tag(i)}
 		case 3:
-			op = driver.Op{Kind: driver.OpWork, Work: func() error { ran.Add(1); return nil }, Tag: tag(i)}
+			op = driver.Op{Kind: driver.OpCompute, Work: func() error { ran.Add(1); return nil }, Tag: tag(i)}
 		}
 		if op.Kind <= driver.OpFill {
 			op.Dst, op.Src = at(n), at(n)
@@ -64,7 +65,8 @@ func testProgram(e *env) {
 	one, other := e.site(), e.site()
 	sole := soleOf(e.d)
 	for i, shape := range []struct{ count, most, room int }{
-		{0, 1, 100}, {1, 100, 1000}, {2, 64, 200}, {40, 100, 4000}, {300, 200, 20_000}, {1000, 60, regionBytes}, {30, 200_000, regionBytes}, {400, 5000, regionBytes},
+		{0, 1, 100}, {1, 100, 1000}, {2, 64, 200}, {40, 100, 4000}, {300, 200, 20_000}, {1000, 60, regionBytes}, {30,
+			200_000, regionBytes}, {400, 5000, regionBytes},
 	} {
 		if testing.Short() && shape.count > 500 {
 			continue
@@ -90,11 +92,13 @@ func testProgram(e *env) {
 			}
 			p.finish()
 			if done.Load() != 1 || ran[0].Load() != ran[1].Load() {
-				e.Fatalf("%d tasks: done %d times; %d functions ran, and %d of the tasks", shape.count, done.Load(), ran[1].Load(), ran[0].Load())
+				e.Fatalf("%d tasks: done %d times; %d functions ran, and %d of the tasks", shape.count, done.Load(),
+					ran[1].Load(), ran[0].Load())
 			}
 			for k := range one.regions {
 				want := e.read(one.regions[k].addr, regionBytes)
-				e.holds(fmt.Sprintf("%d tasks of up to %d bytes, run %d, region %d", shape.count, shape.most, round, k), other.regions[k].addr, want)
+				e.holds(fmt.Sprintf("%d tasks of up to %d bytes, run %d, region %d", shape.count, shape.most, round, k),
+					other.regions[k].addr, want)
 			}
 		}
 		q.Close()
@@ -168,16 +172,21 @@ func testProgramAllocs(e *env) {
 	for _, n := range []uint64{64, 4096} {
 		var tasks []graph.Task
 		for i := range uintptr(128) {
-			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + 128*64 + i*4096, Src: host.addr + i*4096, N: n}})
+			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + 128*64 + i*4096,
+				Src: host.addr + i*4096, N: n}})
 		}
 		for i := range uintptr(16) { // and a chain
-			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + (i+1)*64, Src: dev.addr + i*64, N: 64}})
+			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + (i+1)*64,
+				Src: dev.addr + i*64, N: 64}})
 		}
 		g := graph.New(tasks, nil)
 		q := e.queue()
 		q.Submit(driver.Op{Kind: driver.OpProgram, Program: g.Program()})
 		q.finish()
-		if got := testing.AllocsPerRun(50, func() { q.Submit(driver.Op{Kind: driver.OpProgram, Program: g.Program()}) }); got > 0 {
+		if got := testing.AllocsPerRun(50, func() {
+			q.Submit(driver.Op{Kind: driver.OpProgram,
+				Program: g.Program()})
+		}); got > 0 {
 			e.Errorf("running a program of %d bytes a copy allocates %v times", n, got)
 		}
 		q.finish()

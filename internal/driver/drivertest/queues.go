@@ -19,7 +19,7 @@ func testCall(e *env) {
 	m := e.pinned(2)
 	in, out := make(chan struct{}), make(chan struct{})
 	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {
 		if m.host[0] != 1 {
 			e.Error("called before its turn")
 		}
@@ -34,7 +34,7 @@ func testCall(e *env) {
 	// Other queues do.
 	other := e.queue()
 	for range 100 {
-		other.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {}})
+		other.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 	}
 	other.finish()
 	close(out)
@@ -47,7 +47,7 @@ func testCall(e *env) {
 	var blocked []*queue
 	for range 100 {
 		b := e.queue()
-		b.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { <-out }})
+		b.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { <-out }})
 		blocked = append(blocked, b)
 	}
 	a, b := e.device(1<<20), e.device(1<<20)
@@ -59,8 +59,8 @@ func testCall(e *env) {
 	}
 	// A call may use its own queue, as long as it does not wait for it.
 	var ran atomic.Bool
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {
-		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran.Store(true) }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Store(true) }})
 		if q.Wait(time.Millisecond, nil) {
 			e.Error("the queue is done while a call runs")
 		}
@@ -79,7 +79,10 @@ func testPost(e *env) {
 	release := q.block()
 	for i := range 1000 {
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 2, Width: 4, Value: uint32(i)})
-		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { order = append(order, i, int(m.host[0])|int(m.host[1])<<8) }})
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+			order = append(order, i,
+				int(m.host[0])|int(m.host[1])<<8)
+		}})
 	}
 	release()
 	q.finish()
@@ -106,10 +109,11 @@ func (e *env) everyOp() map[string]driver.Op {
 		return segs
 	}
 	return map[string]driver.Op{
-		"copy":        {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 100},
-		"large copy":  {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 2 << 20},
-		"2-D":         {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 10, Height: 10, DstPitch: 10, SrcPitch: 20},
-		"large 2-D":   {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 1000, Height: 1000, DstPitch: 1000, SrcPitch: 1001},
+		"copy":       {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 100},
+		"large copy": {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 2 << 20},
+		"2-D":        {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 10, Height: 10, DstPitch: 10, SrcPitch: 20},
+		"large 2-D": {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 1000, Height: 1000, DstPitch: 1000,
+			SrcPitch: 1001},
 		"batch":       {Kind: driver.OpBatch, Segs: batch(5, 10)},
 		"large batch": {Kind: driver.OpBatch, Segs: batch(4000, 500)},
 		"fill":        {Kind: driver.OpFill, Dst: a.addr, N: 100, Width: 4},
@@ -120,8 +124,8 @@ func (e *env) everyOp() map[string]driver.Op {
 		"clear":       {Kind: driver.OpClear, Flag: e.d.NewFlag()},
 		"await":       {Kind: driver.OpAwait, Flag: set},
 		"await late":  {Kind: driver.OpAwait, Flag: e.d.NewFlag(), Timeout: 5 * time.Millisecond},
-		"post":        {Kind: driver.OpPost, Fn: func() {}},
-		"call":        {Kind: driver.OpCall, Fn: func() {}},
+		"post":        {Kind: driver.OpFunc, Fn: func() {}},
+		"call":        {Kind: driver.OpHostFunc, Fn: func() {}},
 		"fail":        {Kind: driver.OpFail, Err: errDropped},
 		"bad desc":    {Kind: driver.OpDesc, Src: desc.addr + 128, N: 64, Layout: driver.Desc64},
 		"bad offset":  {Kind: driver.OpOffset, Dst: desc.addr + 64, Src: desc.addr + 72, N: 100, DstPitch: 1 << 50},
@@ -217,7 +221,7 @@ func testWait(e *env) {
 	q.finish()
 	// Wait is for what was submitted before it, not for what comes after.
 	out := make(chan struct{})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { <-out }})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { <-out }})
 	waited := make(chan bool)
 	go func() { waited <- q.Wait(0, nil) }()
 	time.Sleep(brief / 2)
@@ -288,7 +292,8 @@ func testFailures(e *env) {
 					fault(driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: tag(i)})
 				}
 			default:
-				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + uintptr(i), N: 1, Width: 1, Value: 1, Tag: tag(i)})
+				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + uintptr(i), N: 1, Width: 1, Value: 1,
+					Tag: tag(i)})
 			}
 		}
 		if queued {
@@ -316,7 +321,7 @@ func testFailures(e *env) {
 	// The Sink is told before later tasks run.
 	for i := range 50 {
 		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped, Tag: tag(i)})
-		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {
+		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			if len(q.failed) != i+1 {
@@ -413,7 +418,7 @@ func testNoLeak(t *testing.T, open func(t *testing.T) driver.Driver) {
 	for i := range 20 {
 		q := e.queue()
 		q.Copy(a.addr, b.addr, 8<<20, tag(i))
-		q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {}})
+		q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}})
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: d.NewFlag(), Timeout: time.Millisecond})
 		q.Copy(a.addr, host.addr, 4096, tag(i))
 		if i%2 == 0 {

@@ -27,7 +27,8 @@ func (e *env) imported(s sharing, sh *driver.Shared) (at memory, end func()) {
 		e.ok("close", sh.File.Close()) // it stays the caller's
 	}
 	if mem.Size() < sh.Offset+sh.Size || mem.Device() != sh.Device {
-		e.Fatalf("imported %d bytes of device %d, shared were %d at %d of device %d", mem.Size(), mem.Device(), sh.Size, sh.Offset, sh.Device)
+		e.Fatalf("imported %d bytes of device %d, shared were %d at %d of device %d", mem.Size(), mem.Device(), sh.Size,
+			sh.Offset, sh.Device)
 	}
 	r := e.reserve(s, (int(mem.Size())+2<<20-1)&^(2<<20-1))
 	e.ok("map", s.Map(r.addr, mem))
@@ -247,14 +248,14 @@ func testShareFreed(e *env) {
 	}
 }
 
-// testShareRunning: no byte is lost that is written while memory moves, by queues, by Run or by Store, and queues that wait for
-// something do not hold it up. Every writer writes each of its slots once: what is lost stays 0.
+// testShareRunning: no byte is lost that is written while memory moves, by queues, by Run or by Store, and queues
+// that wait for something do not hold it up. Every writer writes each of its slots once: what is lost stays 0.
 func testShareRunning(e *env) {
 	s := e.sharing()
 	const part, rounds = 8 << 20, 3
 	src := e.pinned(part)
 	copy(src.host, painted(part, canary))
-	words, _ := driver.As[driver.Words](e.d)
+	words, _ := driver.As[driver.WordAccess](e.d)
 	stuck := e.queue()
 	release := stuck.block()
 	stuck.Copy(e.device(64).addr, src.addr, 64, tag(1))

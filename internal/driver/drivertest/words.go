@@ -9,7 +9,7 @@ import (
 
 // testManaged: one address for the host and the device.
 func testManaged(e *env) {
-	m := as[driver.Manager](e)
+	m := as[driver.ManagedAllocator](e)
 	const n = 4 << 20
 	addr, err := m.AllocManaged(n, 0)
 	e.ok("alloc", err)
@@ -56,7 +56,7 @@ func testManaged(e *env) {
 
 // testWords: single words of device memory.
 func testWords(e *env) {
-	w := as[driver.Words](e)
+	w := as[driver.WordAccess](e)
 	dev := e.device(4096)
 	cells := []uintptr{dev.addr, dev.addr + 8, dev.addr + 4088}
 	if m, ok := driver.As[driver.Mapper](e.d); ok {
@@ -119,7 +119,7 @@ func testWords(e *env) {
 
 // testView: the host computes on memory of the device.
 func testView(e *env) {
-	v := as[driver.Viewer](e)
+	v := as[driver.HostViewer](e)
 	dev, pin := e.device(1<<20), e.pinned(4096)
 	e.write(dev.addr, noise(1, 1<<20))
 	b, err := v.View(dev.addr+100, 1<<20-100)

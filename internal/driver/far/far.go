@@ -25,7 +25,7 @@ type Driver struct {
 	driver.Driver
 	mapper driver.Mapper // of the driver below
 	sharer driver.Sharer // likewise
-	viewer driver.Viewer // likewise
+	viewer driver.HostViewer // likewise
 	node   *pod.Node
 
 	mounts atomic.Int32       // how many mappings there are; where it is 0, nothing here is asked
@@ -70,7 +70,7 @@ func New(d driver.Driver, node *pod.Node) (*Driver, error) {
 	var ok [3]bool
 	f.mapper, ok[0] = driver.As[driver.Mapper](d)
 	f.sharer, ok[1] = driver.As[driver.Sharer](d)
-	f.viewer, ok[2] = driver.As[driver.Viewer](d)
+	f.viewer, ok[2] = driver.As[driver.HostViewer](d)
 	if ok != [3]bool{true, true, true} {
 		return nil, fmt.Errorf("%w: the driver %s cannot have memory of other servers", driver.ErrUnsupported, d.Name())
 	}

@@ -27,7 +27,7 @@ func (v *device) Close() error {
 // NewQueue implements driver.Device.
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	q := v.Device.NewQueue(o)
-	if p, ok := q.(driver.Prompt); ok {
+	if p, ok := q.(driver.InlineCopier); ok {
 		return &promptQueue{queue{q, v.d}, p}
 	}
 	return &queue{q, v.d}
@@ -70,16 +70,16 @@ func (q *queue) gate(op driver.Op) {
 		}
 	}
 	op.Done = nil
-	q.Queue.Submit(driver.Op{Kind: driver.OpGate, Gate: &flight{d: q.d, op: op}, Tag: op.Tag, Done: end})
+	q.Queue.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: &flight{d: q.d, op: op}, Tag: op.Tag, Done: end})
 }
 
 // promptQueue is a queue that runs small copies in their submitter.
 type promptQueue struct {
 	queue
-	p driver.Prompt
+	p driver.InlineCopier
 }
 
-// CopyNow implements driver.Prompt.
+// CopyNow implements driver.InlineCopier.
 func (q *promptQueue) CopyNow(dst, src uintptr, n uint64) bool {
 	if q.d.mounts.Load() != 0 && (q.d.spans.Find(dst) != nil || q.d.spans.Find(src) != nil) {
 		return false

@@ -109,7 +109,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// A task fails in its turn, with its tag; only copies and fills do, and what they hold is given back.
+// A task fails in its turn, with its tag; only copies and fills do, and what they hold is freed.
 func TestFailTask(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)
@@ -122,7 +122,7 @@ func TestFailTask(t *testing.T) {
 	d.Fail(Task, 2, errInjected)
 	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 	q.Copy(pinned, pinned+100, 10, driver.Tag{Task: 1})
-	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {}}) // does not count
+	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}}) // does not count
 	var done atomic.Int32
 	segs := driver.NewSegments()
 	segs.Add(pinned, pinned+100, 10)

@@ -20,7 +20,7 @@ type rig struct {
 	ran    int // and how often one has left it
 	ops    []*probe
 	wrong  []string
-	failed int // tasks that the Sink was told of
+	failed int // tasks that the Sink received
 }
 
 // probe is an operation that was submitted.
@@ -33,7 +33,7 @@ func (p *probe) ends() {
 	p.done++
 }
 
-// over tells whether the operation has ended. Its order with that is explored, too.
+// over reports whether the operation has ended. Its order with that is explored, too.
 func (p *probe) over() bool {
 	step(p, nil)
 	return p.done == 1
@@ -93,7 +93,7 @@ func (r *rig) submit(op driver.Op) *probe {
 	p := new(probe)
 	r.ops = append(r.ops, p)
 	fn := op.Fn
-	if op.Kind == driver.OpPost || op.Kind == driver.OpCall {
+	if op.Kind == driver.OpFunc || op.Kind == driver.OpHostFunc {
 		op.Fn = func() {
 			step(p, nil)
 			p.ran++
@@ -103,7 +103,7 @@ func (r *rig) submit(op driver.Op) *probe {
 		}
 	}
 	op.Done = p.ends
-	if op.Kind == driver.OpPost || op.Kind == driver.OpSet || op.Kind == driver.OpGate {
+	if op.Kind == driver.OpFunc || op.Kind == driver.OpSet || op.Kind == driver.OpWaitCond {
 		if r.now(&op) {
 			return p
 		}
@@ -116,7 +116,7 @@ func (r *rig) now(op *driver.Op) bool {
 	if !r.TryInline() {
 		return false
 	}
-	ready := op.Kind != driver.OpGate || op.Gate.Pass(r.Unpark)
+	ready := op.Kind != driver.OpWaitCond || op.Gate.Pass(r.Unpark)
 	if ready {
 		r.Finish(op, 0, r.Exec(op))
 	}
@@ -124,7 +124,7 @@ func (r *rig) now(op *driver.Op) bool {
 	return ready
 }
 
-func (r *rig) post() *probe { return r.submit(driver.Op{Kind: driver.OpPost}) }
+func (r *rig) post() *probe { return r.submit(driver.Op{Kind: driver.OpFunc}) }
 
 // wait is Queue.Wait of the software device, without the lingering.
 func (r *rig) wait(l Limit) bool {
@@ -180,7 +180,7 @@ func (r *rig) allRan() {
 // limited is a wait that may give up at any time.
 var limited = LimitOf(time.Hour, nil)
 
-// gate opens when it is told to.
+// gate opens when the test says so.
 type gate struct {
 	mu   Mutex
 	open bool
@@ -223,7 +223,10 @@ var programs = []struct {
 		r := newRig(x, 1)
 		x.Start("submitter", false, func() {
 			p := r.post()
-			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over(), "the second task ran before the first") }})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(p.over(),
+					"the second task ran before the first")
+			}})
 		})
 		x.Start("submitter", false, func() { r.post() })
 		return func() error { r.allRan(); return r.end(0) }
@@ -246,8 +249,8 @@ var programs = []struct {
 	{"two workers", func(x *Explorer) func() error {
 		r := newRig(x, 2)
 		x.Start("submitter", false, func() {
-			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
-			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+			r.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() {}})
+			r.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 		})
 		return func() error { return r.end(0) }
 	}},
@@ -257,7 +260,7 @@ var programs = []struct {
 			for range 3 {
 				p := new(probe)
 				r.ops = append(r.ops, p)
-				r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() { p.ran++ }, Done: p.ends})
+				r.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() { p.ran++ }, Done: p.ends})
 			}
 			r.waitFor(limited)
 		})
@@ -268,7 +271,7 @@ var programs = []struct {
 		for range 2 {
 			x.Start("submitter", false, func() {
 				for range 2 {
-					r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+					r.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 				}
 			})
 		}
@@ -303,7 +306,10 @@ var programs = []struct {
 		r, f := newRig(x, 1), new(testFlag)
 		x.Start("submitter", false, func() {
 			p := r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
-			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(f.IsSet() && p.over(), "passed a flag that is not set") }})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(f.IsSet() && p.over(),
+					"passed a flag that is not set")
+			}})
 		})
 		x.Start("setter", false, f.Set)
 		return func() error { r.wants(r.ops[1].ran == 1, "not run"); return r.end(0) }
@@ -325,8 +331,8 @@ var programs = []struct {
 	{"a condition", func(x *Explorer) func() error {
 		r, g := newRig(x, 1), new(gate)
 		x.Start("submitter", false, func() {
-			r.submit(driver.Op{Kind: driver.OpGate, Gate: g})
-			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(g.open, "passed a gate that is not open") }})
+			r.submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(g.open, "passed a gate that is not open") }})
 		})
 		x.Start("opener", false, g.opens)
 		return func() error {
@@ -337,15 +343,18 @@ var programs = []struct {
 	{"a host function", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		x.Start("submitter", false, func() {
-			p := r.submit(driver.Op{Kind: driver.OpCall})
-			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over() && p.ran == 1, "ran before the function had returned") }})
+			p := r.submit(driver.Op{Kind: driver.OpHostFunc})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				r.wants(p.over() && p.ran == 1,
+					"ran before the function had returned")
+			}})
 			r.waitFor(limited)
 		})
 		return func() error { r.allRan(); return r.end(0) }
 	}},
 	{"a host function is dropped", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpCall}) })
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpHostFunc}) })
 		x.Start("dropper", false, r.Drop)
 		return func() error { return r.end(0) }
 	}},
@@ -394,8 +403,8 @@ var programs = []struct {
 	}},
 	{"pause between two tasks", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
-		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+		r.list.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() {}})
+		r.list.Push(&driver.Op{Kind: driver.OpFunc, Fn: func() {}})
 		r.submitted, r.ready = 2, 1
 		r.become(Ready)
 		x.Start("pauser", false, func() { pauseAndLook(r) })
@@ -459,7 +468,8 @@ func TestExplore(t *testing.T) {
 			if err := x.Explore(tt.p, most); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.Runs, x.Pruned, x.Steps, x.Deepest, time.Since(began))
+			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.Runs, x.Pruned, x.Steps,
+				x.Deepest, time.Since(began))
 		})
 	}
 }

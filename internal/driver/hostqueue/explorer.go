@@ -83,7 +83,7 @@ func (x *Explorer) id(object any) int {
 	return x.objects[object]
 }
 
-// dependent tells whether the order of the next steps of two threads matters.
+// dependent reports whether the order of the next steps of two threads matters.
 func dependent(a, b *thread) bool { return a.object != nil && a.object == b.object }
 
 func (t *thread) enabled() bool { return !t.over && (t.can == nil || t.can()) }

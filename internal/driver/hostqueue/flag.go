@@ -18,7 +18,7 @@ type Parkable interface {
 	Unpark()
 }
 
-// Flag is what drivers' flags have in common. Queues parked at it and goroutines waiting for it are told when it is
+// Flag is what drivers' flags have in common. Queues parked at it and goroutines waiting for it are woken when it is
 // set.
 type Flag struct {
 	at  atomic.Int64          // when it was set; 0 while it is not
@@ -45,7 +45,7 @@ func (f *Flag) Err() error {
 	return nil
 }
 
-// Decided tells whether there is nothing to wait for: it is set, or never will be.
+// Decided reports whether there is nothing to wait for: it is set, or never will be.
 func (f *Flag) Decided() bool { return f.IsSet() || f.err.Load() != nil }
 
 // SetTo sets the flag at a time.

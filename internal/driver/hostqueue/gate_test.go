@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// testGate is a gate that opens when it is told to.
+// testGate is a gate that opens when the test says so.
 type testGate struct {
 	open         bool
 	wake         func()
@@ -35,9 +35,10 @@ func (g *failingGate) Err() error { return g.err }
 
 // TestHeadGate proves how a gate is passed, and that it is left exactly if it was not.
 func TestHeadGate(t *testing.T) {
-	for _, how := range []string{"open", "opened", "woken in vain", "expired", "expired and opened", "dropped", "dropped at once"} {
+	for _, how := range []string{"open", "opened", "woken in vain", "expired", "expired and opened", "dropped",
+		"dropped at once"} {
 		p, g := newParkable(), &testGate{open: how == "open"}
-		op := &driver.Op{Kind: driver.OpGate, Gate: g}
+		op := &driver.Op{Kind: driver.OpWaitCond, Gate: g}
 		if how == "expired" || how == "expired and opened" {
 			op.Timeout = 1
 		}
@@ -81,7 +82,8 @@ func TestHeadGate(t *testing.T) {
 	}
 	// The time of a gate is not that of the one behind it.
 	p := newParkable()
-	first, second := &driver.Op{Kind: driver.OpGate, Gate: &testGate{}, Timeout: time.Hour}, &driver.Op{Kind: driver.OpGate, Gate: &testGate{}}
+	first, second := &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{},
+		Timeout: time.Hour}, &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{}}
 	p.ready(first, false)
 	turn := p.head.turn
 	p.leave(first)
@@ -96,7 +98,7 @@ func TestHeadGate(t *testing.T) {
 func TestGateFails(t *testing.T) {
 	gone := errors.New("gone")
 	for _, want := range []error{nil, gone} {
-		if err := Do(&driver.Op{Kind: driver.OpGate, Gate: &failingGate{err: want}}); err != want {
+		if err := Do(&driver.Op{Kind: driver.OpWaitCond, Gate: &failingGate{err: want}}); err != want {
 			t.Errorf("%v, not %v", err, want)
 		}
 	}

@@ -23,7 +23,7 @@ type awaited interface {
 	Forget(q Parkable)
 }
 
-// Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
+// Ready reports whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
 // that op is to be discarded. mu is the lock of q, and held.
 func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	switch op.Kind {
@@ -37,7 +37,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 		}
 		h.limit(op.Timeout, mu, q)
 		return false
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if !drop && op.Gate.Pass(q.Unpark) {
 			h.passed, h.expired = true, false // as above
 		}
@@ -46,7 +46,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 		}
 		h.limit(op.Timeout, mu, q)
 		return false
-	case driver.OpCall:
+	case driver.OpHostFunc:
 		if drop && !h.called {
 			return true
 		}
@@ -59,12 +59,13 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	return true
 }
 
-// Leave ends what Ready has arranged for op, which is taken, and tells whether its time was up. The lock of q is held.
+// Leave ends what Ready has arranged for op, which is taken, and reports whether its time was up. The lock of q is
+// held.
 func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	if h.sets != 0 {
 		op.Flag.(awaited).Forget(q)
 	}
-	if op.Kind == driver.OpGate && !h.passed {
+	if op.Kind == driver.OpWaitCond && !h.passed {
 		op.Gate.Leave()
 	}
 	if h.timer != nil {
@@ -114,11 +115,11 @@ func Do(op *driver.Op) error {
 		op.Flag.(interface{ Clear() }).Clear()
 	case driver.OpAwait:
 		return op.Flag.Err()
-	case driver.OpPost:
+	case driver.OpFunc:
 		op.Fn()
-	case driver.OpWork:
+	case driver.OpCompute:
 		return op.Work()
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		if g, ok := op.Gate.(interface{ Err() error }); ok {
 			return g.Err()
 		}

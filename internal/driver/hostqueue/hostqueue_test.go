@@ -73,7 +73,8 @@ func TestWaiters(t *testing.T) {
 	}
 	all[0].Target = 4
 	list.Notify(2)
-	if told := []bool{all[0].Told(), all[1].Told(), all[2].Told(), all[3].Told()}; !slices.Equal(told, []bool{false, true, true, false}) {
+	if told := []bool{all[0].Woken(), all[1].Woken(), all[2].Woken(), all[3].Woken()}; !slices.Equal(told,
+		[]bool{false, true, true, false}) {
 		t.Fatalf("told: %v", told)
 	}
 	if len(list) != 2 {
@@ -89,7 +90,7 @@ func TestWaiters(t *testing.T) {
 	}
 	w := all[0]
 	list.Notify(4)
-	if !w.Sleep(LimitOf(0, over), &mu, &list) && w.Told() {
+	if !w.Sleep(LimitOf(0, over), &mu, &list) && w.Woken() {
 		t.Error("back in the pool with news for somebody else")
 	}
 }
@@ -136,7 +137,8 @@ func TestHeadWait(t *testing.T) {
 	}
 	// The time of one head is not that of the next.
 	p := newParkable()
-	first, second := &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag), Timeout: time.Hour}, &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag)}
+	first, second := &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag),
+		Timeout: time.Hour}, &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag)}
 	p.ready(first, false)
 	turn := p.head.turn
 	p.leave(first)
@@ -150,7 +152,7 @@ func TestHeadWait(t *testing.T) {
 // TestHeadCall proves that a function is called once, and not at all if it is dropped before.
 func TestHeadCall(t *testing.T) {
 	p, calls := newParkable(), 0
-	op := &driver.Op{Kind: driver.OpCall, Fn: func() { calls++ }}
+	op := &driver.Op{Kind: driver.OpHostFunc, Fn: func() { calls++ }}
 	if !p.ready(op, true) || p.ready(op, false) || p.ready(op, false) && calls == 0 {
 		t.Error("dropped before it began, or over before it began")
 	}
@@ -169,7 +171,8 @@ func TestEachCopy(t *testing.T) {
 		want []driver.Segment
 	}{
 		{driver.Op{Kind: driver.OpCopy, Dst: 1, Src: 2, N: 3}, []driver.Segment{{Dst: 1, Src: 2, N: 3}}},
-		{driver.Op{Kind: driver.OpCopy2D, Dst: 1, Src: 2, N: 3, Height: 2, DstPitch: 10, SrcPitch: 20}, []driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 11, Src: 22, N: 3}}},
+		{driver.Op{Kind: driver.OpCopy2D, Dst: 1, Src: 2, N: 3, Height: 2, DstPitch: 10, SrcPitch: 20},
+			[]driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 11, Src: 22, N: 3}}},
 		{driver.Op{Kind: driver.OpBatch, Segs: segs}, segs.List},
 		{driver.Op{Kind: driver.OpFill, Dst: 1, N: 3}, nil},
 	} {
@@ -200,7 +203,8 @@ func TestTransitions(t *testing.T) {
 		byName[s.String()] = s
 	}
 	var got [stateCount]uint32
-	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \| (\w+) \| .* \| .* \|$`).FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \| (\w+) \| .* \| .* \|$`).FindAllStringSubmatch(string(page),
+		-1) {
 		from, ok := byName[m[1]]
 		if to, there := byName[m[2]]; ok && there {
 			got[from] |= 1 << to

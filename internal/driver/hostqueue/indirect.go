@@ -33,7 +33,8 @@ func Indirect(op *driver.Op, d driver.Driver, peek func(addr uintptr, n uint64) 
 	}
 	for _, addr := range [...]uintptr{c.Src, c.Dst} {
 		if l := d.Locate(addr); l.Place != driver.OnDevice || l.Device != op.Device {
-			return c, fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr, op.Device)
+			return c, fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr,
+				op.Device)
 		}
 	}
 	return c, nil

@@ -30,7 +30,7 @@ func EachStep(op *driver.Op, f func(op driver.Op)) {
 		f(next)
 	}
 	if len(steps) == 0 {
-		put(driver.Op{Kind: driver.OpPost, Fn: func() {}}, true)
+		put(driver.Op{Kind: driver.OpFunc, Fn: func() {}}, true)
 	}
 	for i := range steps {
 		s := &steps[i]

@@ -296,12 +296,12 @@ func (q *Queue) Enlist() *Waiter {
 	return w
 }
 
-// Sleep waits for w, which Enlist has made, within a limit, and tells whether everything it waits for is over.
+// Sleep waits for w, which Enlist has made, within a limit, and reports whether everything it waits for is over.
 func (q *Queue) Sleep(w *Waiter, l Limit) bool {
 	return w.Sleep(l, &q.Mu, &q.waiters) // lockcheck: it takes Mu
 }
 
-// Pause keeps everything from being run, inline or not, until Resume. What runs goes on; Uses tells when it is over.
+// Pause keeps everything from being run, inline or not, until Resume. What runs goes on; Uses reports when it is over.
 func (q *Queue) Pause() {
 	q.Mu.Lock()
 	q.word.Or(paused)

@@ -12,7 +12,7 @@ type Ring[T any] struct {
 // Len is how many items there are.
 func (r *Ring[T]) Len() int { return r.n }
 
-// Full tells whether submitters have to wait.
+// Full reports whether submitters have to wait.
 func (r *Ring[T]) Full() bool { return r.n >= MaxDepth }
 
 // Push puts an item at the end.

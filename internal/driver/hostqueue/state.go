@@ -74,7 +74,7 @@ func (q *Queue) legal(from, to State) {
 	}
 }
 
-// Activate makes q Ready if it is in Rest, and tells whether it did: the back end is to be asked for a goroutine. A
+// Activate makes q Ready if it is in Rest, and reports whether it did: the back end is to be asked for a goroutine. A
 // submitter that runs its own operation does that when it ends. Mu is held.
 func (q *Queue) Activate() bool {
 	for {

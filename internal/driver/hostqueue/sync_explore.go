@@ -66,7 +66,7 @@ func (m *Mutex) Lock() {
 	m.locked = true
 }
 
-// Unlock is no step: the next one of this thread tells others soon enough.
+// Unlock is no step: others see it with the next one of this thread, soon enough.
 func (m *Mutex) Unlock() {
 	if !m.locked && !enough {
 		panic("BUG: unlock of a mutex that is not locked")
@@ -108,7 +108,7 @@ func (w *word) And(bits uint32) (old uint32) {
 	return old
 }
 
-// timer may fire at any time, whatever it was told.
+// timer may fire at any time, whatever its duration.
 type timer struct{ stopped bool }
 
 // Stop keeps it from firing, if it has not.

@@ -22,10 +22,10 @@ func LimitOf(timeout time.Duration, cancel <-chan struct{}) Limit {
 	return l
 }
 
-// None tells whether there is no limit.
+// None reports whether there is no limit.
 func (l Limit) None() bool { return l.until.IsZero() && l.cancel == nil }
 
-// Reached tells whether the limit is reached.
+// Reached reports whether the limit is reached.
 func (l Limit) Reached() bool {
 	if l.None() {
 		return false
@@ -49,8 +49,8 @@ type Waiter struct {
 
 var waiterPool = sync.Pool{New: func() any { return &Waiter{ch: newSignal()} }}
 
-// Told tells whether w need wait no longer. Sleep must follow all the same.
-func (w *Waiter) Told() bool { return w.ch.up() }
+// Woken reports whether w need wait no longer. Sleep must follow all the same.
+func (w *Waiter) Woken() bool { return w.ch.up() }
 
 // Waiters are the goroutines that wait for the same thing. The lock of that thing guards them.
 type Waiters []*Waiter
@@ -101,7 +101,7 @@ func (l Waiters) Wake() {
 	}
 }
 
-// Sleep waits until w, which is in list, is told, and returns true, or until the limit is reached, and returns false.
+// Sleep waits until w, which is in list, is woken, and returns true, or until the limit is reached, and returns false.
 // mu guards the list and is not held. Afterwards w belongs to somebody else.
 func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	if w.wait(limit) {
@@ -114,7 +114,7 @@ func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 		*list = slices.Delete(*list, i, i+1)
 	}
 	mu.Unlock()
-	if i < 0 { // told in the meantime
+	if i < 0 { // woken in the meantime
 		w.hear()
 	}
 	waiterPool.Put(w)

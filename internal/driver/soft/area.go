@@ -24,7 +24,8 @@ type area struct {
 // newArea is an area with nothing in it.
 func newArea(start uintptr, size uint64, delta uintptr) area {
 	words := (size/extent + 31) / 32
-	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words), bare: make([]atomic.Uint32, words)}
+	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words),
+		bare: make([]atomic.Uint32, words)}
 }
 
 // mark says of n bytes at addr that they are not ready, and whether they are bare.
@@ -76,9 +77,9 @@ func (r *area) prepareExtent(x uint64, bit uint32, end uintptr) error {
 	return nil
 }
 
-// allReady tells whether every extent of a tract is ready. It may say no for a very large one: looking would take too
-// long.
-func (t *tract) allReady(s *ranges.Span[*tract]) bool {
+// allReady reports whether every extent of a mappedRange is ready. It may say no for a very large one: looking would
+// take too long.
+func (t *mappedRange) allReady(s *ranges.Span[*mappedRange]) bool {
 	const tooLarge = 4 << 30
 	if s.Size > tooLarge {
 		return false
@@ -96,10 +97,10 @@ func (t *tract) allReady(s *ranges.Span[*tract]) bool {
 	return true
 }
 
-// prepareIn is prepare for n bytes at addr, in a tract.
-func prepareIn(s *ranges.Span[*tract], addr uintptr, n uint64) error {
+// prepareIn is prepare for n bytes at addr, in a mappedRange.
+func prepareIn(s *ranges.Span[*mappedRange], addr uintptr, n uint64) error {
 	return s.Of.prepare(addr, n, s.Start+uintptr(s.Size))
 }
 
-// roomIn is how many bytes there are from addr to the end of the tract it is in.
-func roomIn(s *ranges.Span[*tract], addr uintptr) uint64 { return s.Size - uint64(addr-s.Start) }
+// roomIn is how many bytes there are from addr to the end of the mappedRange it is in.
+func roomIn(s *ranges.Span[*mappedRange], addr uintptr) uint64 { return s.Size - uint64(addr-s.Start) }

@@ -34,7 +34,8 @@ func TestAreaModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for i := range n {
-					if r.ready[i/32].Load()>>(i%32)&1 == 1 != ready[i] || r.bare[i/32].Load()>>(i%32)&1 == 1 != bare[i] {
+					if r.ready[i/32].Load()>>(i%32)&1 == 1 != ready[i] ||
+						r.bare[i/32].Load()>>(i%32)&1 == 1 != bare[i] {
 						t.Fatalf("extent %d: want ready %v, bare %v", i, ready[i], bare[i])
 					}
 				}
@@ -44,8 +45,9 @@ func TestAreaModel(t *testing.T) {
 				for _, ok := range ready[x : x+k] {
 					all = all && ok
 				}
-				tr := &tract{area: &r}
-				if got := tr.allReady(&ranges.Span[*tract]{Start: start + uintptr(x*extent), Size: uint64(k) * extent, Of: tr}); got != all {
+				tr := &mappedRange{area: &r}
+				if got := tr.allReady(&ranges.Span[*mappedRange]{Start: start + uintptr(x*extent),
+					Size: uint64(k) * extent, Of: tr}); got != all {
 					t.Fatalf("%d extents from %d: ready %v, want %v", k, x, got, all)
 				}
 			},

@@ -19,7 +19,8 @@ func TestDivide(t *testing.T) {
 		var j job
 		j.divide(first, end, rapid.IntRange(1, 256).Draw(t, "cores"))
 		if j.cuts[0] != int32(first) || j.cuts[len(j.cuts)-1] != int32(end) || j.chunks != int64(len(j.cuts)-1) {
-			t.Fatalf("%d chunks from %d to %d, not from %d to %d", j.chunks, j.cuts[0], j.cuts[len(j.cuts)-1], first, end)
+			t.Fatalf("%d chunks from %d to %d, not from %d to %d", j.chunks, j.cuts[0], j.cuts[len(j.cuts)-1], first,
+				end)
 		}
 		for i := range j.cuts[1:] {
 			if n := j.cuts[i+1] - j.cuts[i]; n < 1 || n > groupSegments {
@@ -31,7 +32,8 @@ func TestDivide(t *testing.T) {
 
 // TestShareFrom proves that the more cores there are, the less work is shared, down to a limit.
 func TestShareFrom(t *testing.T) {
-	for cores, want := range map[int]time.Duration{1: pairShared, 2: pairShared, 4: pairShared / 3, 16: leastShared, 256: leastShared} {
+	for cores, want := range map[int]time.Duration{1: pairShared, 2: pairShared, 4: pairShared / 3, 16: leastShared,
+		256: leastShared} {
 		if got := shareFrom(cores); got != want {
 			t.Errorf("%d cores share from %v on, not from %v", cores, got, want)
 		}
@@ -40,7 +42,7 @@ func TestShareFrom(t *testing.T) {
 
 // TestBatchShared proves when a batch that runs in its submitter asks for help: if what is left after the first
 // segments takes longer than that is worth, if there are enough segments to share, and not otherwise. It is whole in
-// any case, and what fails in a part of it is told.
+// any case, and what fails in a part of it is reported.
 func TestBatchShared(t *testing.T) {
 	const size, most = 256, 4096
 	for _, tt := range []struct {
@@ -69,7 +71,7 @@ func TestBatchShared(t *testing.T) {
 			must(t, err)
 			src, err := dev.Alloc(most*size, driver.PageNormal)
 			must(t, err)
-			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // by pieces, for which nobody helps
+			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // by fragments, for which nobody helps
 				must(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: src + at, N: parallelBytes / 2, Width: 1, Value: 7}))
 			}
 			sink := &log{make(chan error, 1)}

@@ -33,7 +33,7 @@ func BenchmarkQueue(b *testing.B) {
 		}},
 		{"16 host functions", func() {
 			for range 16 {
-				q.Submit(driver.Op{Kind: driver.OpCall, Fn: nothing})
+				q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: nothing})
 			}
 			q.Wait(0, nil)
 		}},

@@ -161,8 +161,9 @@ func BenchmarkShare(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		d.Run(driver.Op{Kind: driver.OpFill, Dst: p, N: n, Width: 1, Value: 1}) //nolint:errcheck // so that it has pages
-		d.Run(driver.Op{Kind: driver.OpFill, Dst: other, N: n, Width: 1})       //nolint:errcheck // and the other
+		d.Run(driver.Op{Kind: driver.OpFill, Dst: p, N: n, Width: 1,
+			Value: 1}) //nolint:errcheck // so that it has pages
+		d.Run(driver.Op{Kind: driver.OpFill, Dst: other, N: n, Width: 1}) //nolint:errcheck // and the other
 		begin := time.Now()
 		d.Run(driver.Op{Kind: driver.OpCopy, Dst: other, Src: p, N: n}) //nolint:errcheck // measured only
 		copied += time.Since(begin)

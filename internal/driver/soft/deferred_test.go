@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// lent is addresses that were used, and how they are given back.
+// lent is addresses that were used, and how they are freed.
 type lent struct {
 	name string
 	take func(d *Driver) (uintptr, error)
@@ -33,7 +33,7 @@ var lents = []lent{
 	{"managed memory", func(d *Driver) (uintptr, error) { return d.AllocManaged(extent, 0) }, (*Driver).FreeManaged},
 }
 
-// isTaken tells whether somebody has the addresses.
+// isTaken reports whether somebody has the addresses.
 func isTaken(at uintptr) bool {
 	if arena.ReserveAt(at, extent) != nil {
 		return true
@@ -42,7 +42,7 @@ func isTaken(at uintptr) bool {
 	return false
 }
 
-// deferrals is how many wait to be given back.
+// deferrals is how many wait to be freed.
 func (d *Driver) deferrals() int {
 	d.quiesce.mu.Lock()
 	defer d.quiesce.mu.Unlock()
@@ -67,9 +67,9 @@ func TestUnreserve(t *testing.T) {
 				var ran <-chan struct{}
 				switch where {
 				case "in the submitter":
-					ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpWork, Work: work}) })
+					ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpCompute, Work: work}) })
 				case "in a worker":
-					q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
+					q.Submit(driver.Op{Kind: driver.OpCompute, Work: work, N: 1 << 30})
 					ran = inBackground(func() { q.Wait(0, nil) })
 				case "in Run":
 					in := d.quiesce.enter()
@@ -87,7 +87,7 @@ func TestUnreserve(t *testing.T) {
 				}
 				// Others go on meanwhile, and what they do does not bring the addresses back.
 				for range 3 {
-					if !other.(driver.Prompt).CopyNow(dst, src, 64) || !other.Wait(0, nil) {
+					if !other.(driver.InlineCopier).CopyNow(dst, src, 64) || !other.Wait(0, nil) {
 						t.Error("another queue is stopped")
 					}
 					if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: 64}); err != nil {
@@ -125,7 +125,7 @@ func TestUnreserveInside(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.Submit(driver.Op{Kind: driver.OpWork, N: size, Work: func() error { return l.give(d, at) }})
+			q.Submit(driver.Op{Kind: driver.OpCompute, N: size, Work: func() error { return l.give(d, at) }})
 			q.Wait(0, nil)
 			if len(sink.failed) > 0 {
 				t.Error(<-sink.failed)

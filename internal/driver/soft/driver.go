@@ -32,11 +32,11 @@ type Options struct {
 	OwnPages bool   // every pinned allocation has pages of its own
 	Guard    bool   // made for the checker: see guard.go; implies OwnPages
 
-	// Shade is told which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
+	// Shade receives which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
 	// called with no lock held. nil: nobody wants to know.
 	Shade func(lo, hi uintptr, forbidden bool)
 
-	Warn func(text string) // told what the user should know, one line each; may be nil
+	Warn func(text string) // receives what the user should know, one line each; may be nil
 }
 
 const (
@@ -72,7 +72,7 @@ type Driver struct {
 	epoch   atomic.Uint64 // see driver.Driver
 	quiesce quiescer
 	kernels kernels
-	shaded  atomic.Uintptr // the end of what shade was told of
+	shaded  atomic.Uintptr // the end of what shade has received
 	// memory of an arena was shared: this process may have imported it, too, and found it another address
 	shares atomic.Bool
 
@@ -141,7 +141,8 @@ func New(o Options) (*Driver, error) {
 	}
 	if d.memory < want && asked {
 		d.warned = true
-		d.warn(fmt.Sprintf("each device has %d MiB of memory, not %d MiB: the machine or its limits (ulimit -v?) allow no more", d.memory>>20, want>>20))
+		d.warn(fmt.Sprintf("each device has %d MiB of memory, not %d MiB: "+
+			"the machine or its limits (ulimit -v?) allow no more", d.memory>>20, want>>20))
 	}
 	if d.guard { // the span of pinned memory is asked for before there is any
 		if _, err := d.hostArena(); err != nil {
@@ -264,7 +265,7 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 		}
 		return driver.Location{Place: driver.Nowhere}
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil {
+	if s := d.virtual.mapped.Find(addr); s != nil {
 		return driver.Location{Place: s.Of.place, Device: s.Of.device, Room: roomIn(s, addr)}
 	}
 	if d.virtual.reserved.Find(addr) != nil {
@@ -286,7 +287,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 		if r, ok := a.Find(addr); ok {
 			al.Start, al.Size, al.PageSize, al.ID = r.Start, r.Size, r.PageSize, r.ID
 		}
-	} else if s := d.virtual.tracts.Find(addr); s != nil {
+	} else if s := d.virtual.mapped.Find(addr); s != nil {
 		al.Start, al.Size, al.PageSize, al.ID = s.Start, s.Size, s.Of.page, s.Of.id
 	} else if r, ok := d.hosts.find(addr); ok && al.Place != driver.Nowhere {
 		al.Start, al.Size, al.ID = r.start, r.size, r.id

@@ -19,7 +19,7 @@ func (d *Driver) back(addr uintptr, n uint64) error {
 	if a := d.arenaOf(addr); a != nil {
 		return outOfMemory(a.Prepare(addr, n))
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil {
+	if s := d.virtual.mapped.Find(addr); s != nil {
 		return prepareIn(s, addr, min(n, roomIn(s, addr)))
 	}
 	return nil
@@ -51,7 +51,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	if d.isWindow(addr) {
 		return 0, fmt.Errorf("%w: %#x belongs to a device that is not open", driver.ErrFault, addr)
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil {
+	if s := d.virtual.mapped.Find(addr); s != nil {
 		if roomIn(s, addr) < n {
 			return 0, fmt.Errorf("%w: %d bytes at %#x go past what is mapped there", driver.ErrFault, n, addr)
 		}
@@ -70,7 +70,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	}
 	if r, ok := d.hosts.find(addr); ok {
 		if r.room(addr) >= n {
-			if r.second != nil && !mapped(r.host(addr), n) {
+			if r.shadow != nil && !mapped(r.host(addr), n) {
 				return 0, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n,
 					addr)
 			}
@@ -88,12 +88,14 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 
 // copyNow copies in the calling goroutine, which belongs to the program. The core has looked at the addresses a moment
 // ago, so arena memory needs no second look: what is freed meanwhile stays mapped.
-func (d *Driver) copyNow(dst, src uintptr, n uint64) error {
+func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
 	to, from := d.arenaOf(dst), d.arenaOf(src)
 	if to == nil || from == nil || n >= backBytes {
 		return d.moveNow(dst, src, n)
 	}
-	return tryCopy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
+	memcopy.Copy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+	return nil
 }
 
 // moveNow is apart from copyNow, whose frame it would make large.
@@ -115,7 +117,7 @@ func (d *Driver) quickly(addr uintptr, n uint64) (uintptr, bool) {
 	if a := d.arenaOf(addr); a != nil {
 		return addr + a.Delta(), true
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil && roomIn(s, addr) >= n {
+	if s := d.virtual.mapped.Find(addr); s != nil && roomIn(s, addr) >= n {
 		return addr + s.Of.delta, true
 	}
 	return 0, false
@@ -147,7 +149,7 @@ func (d *Driver) exec(op *driver.Op, q *queue) error {
 func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
-		if done, err := d.inPieces(op, pageable, q); done {
+		if done, err := d.inFragments(op, pageable, q); done {
 			return err
 		}
 	}
@@ -237,23 +239,23 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 // streamBatch is from how many bytes on a batch is written past the cache.
 const streamBatch = 4 << 20
 
-// lens resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and comparing
-// with its bounds is cheaper than looking it up.
-type lens struct {
+// resolver resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and
+// comparing with its bounds is cheaper than looking it up.
+type resolver struct {
 	d        *Driver
 	pageable bool
 	frame    memcopy.Frame // addresses known to lie in one live arena allocation that has its pages
 }
 
 // resolve is where the engine finds n bytes at addr, and remembers the allocation they are in.
-func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
+func (l *resolver) resolve(addr uintptr, n uint64) (uintptr, error) {
 	at, err := l.d.resolve(addr, n, l.pageable)
 	if err != nil {
 		return 0, err
 	}
 	a := l.d.arenaOf(addr)
 	if a == nil {
-		if s := l.d.virtual.tracts.Find(addr); s != nil && s.Of.allReady(s) {
+		if s := l.d.virtual.mapped.Find(addr); s != nil && s.Of.allReady(s) {
 			l.frame = memcopy.Frame{Lo: s.Start, Size: uintptr(s.Size), Delta: s.Of.delta}
 		}
 		return at, nil
@@ -278,7 +280,7 @@ func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
 // segments copies a run of a batch of total bytes, until stop (which may be nil) says otherwise.
 func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) error {
 	const turn = 256 // segments between two looks at stop
-	to, from := lens{d: d, pageable: pageable}, lens{d: d, pageable: pageable}
+	to, from := resolver{d: d, pageable: pageable}, resolver{d: d, pageable: pageable}
 	stream := total >= streamBatch
 	for len(list) > 0 && (stop == nil || !stop.Load()) {
 		// What lies in known allocations is copied in one go; what does not is looked up, and is then known.
@@ -368,7 +370,7 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 
 // vouches reports whether memory that resolve has found at addr is there without a look.
 func (d *Driver) vouches(addr uintptr) bool {
-	return d.arenaOf(addr) != nil || d.virtual.tracts.Find(addr) != nil
+	return d.arenaOf(addr) != nil || d.virtual.mapped.Find(addr) != nil
 }
 
 // probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.

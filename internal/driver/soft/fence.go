@@ -12,7 +12,7 @@ import (
 // pages, where its alignment leaves less than 64 bytes. What is left on the first and the last page holds a pattern,
 // for the checker.
 
-// fenced tells whether pinned memory is kept apart.
+// fenced reports whether pinned memory is kept apart.
 func (d *Driver) fenced() bool { return d.guard || d.shade != nil }
 
 // untouched is what the bytes around an allocation hold; programs rarely write just that.

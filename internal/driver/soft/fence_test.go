@@ -40,7 +40,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestShade proves that Shade is told of every byte around pinned memory, and of the memory itself when
+// TestShade proves that Shade receives every byte around pinned memory, and of the memory itself when
 // it goes and comes back; and that nothing is forbidden any more when the driver is closed.
 func TestShade(t *testing.T) {
 	forbidden := map[uintptr]bool{} // by address, every eighth

@@ -16,10 +16,12 @@ import (
 // differs from others in this:
 //
 //   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
-//     of the window has been, so that a stale address is known as such. The windows are larger than the memory, for that.
+//     of the window has been, so that a stale address is known as such. The windows are larger than the memory,
+//     for that.
 //   - Freed pinned memory is closed to the program.
-//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see fence.go).
-//   - Registered memory gets a second view, so that it can be closed too (see second).
+//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see
+//     fence.go).
+//   - Registered memory gets a shadow, so that it can be closed too (see shadow).
 //
 // Memory that is mapped into reservations, imported or managed cannot be closed: Closable finds nothing there.
 
@@ -80,12 +82,12 @@ func (d *Driver) Closable(addr uintptr, n uint64) (lo, hi uintptr) {
 		return addr, addr
 	}
 	r, ok := d.hosts.find(addr)
-	if !ok || r.second == nil {
+	if !ok || r.shadow == nil {
 		return addr, addr
 	}
 	host := r.host(addr)
 	end := host + uintptr(min(n, r.room(addr)))
-	p := r.second.next(host)
+	p := r.shadow.next(host)
 	if p == nil || p.lo >= end {
 		return addr, addr
 	}
@@ -109,12 +111,12 @@ func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
 		return a.Protect(lo, hi, readWrite&mask)
 	}
 	s := d.hosts.byHost.Find(lo)
-	if s == nil || s.Of.second == nil || lo%pageSize != 0 || hi%pageSize != 0 {
+	if s == nil || s.Of.shadow == nil || lo%pageSize != 0 || hi%pageSize != 0 {
 		return fmt.Errorf("%w: %#x to %#x cannot be closed", driver.ErrNotRegister, lo, hi)
 	}
-	p := s.Of.second.next(lo)
+	p := s.Of.shadow.next(lo)
 	if p == nil || lo < p.lo || hi > p.hi {
-		return fmt.Errorf("%w: %#x to %#x have no second view", driver.ErrNotRegister, lo, hi)
+		return fmt.Errorf("%w: %#x to %#x have no shadow", driver.ErrNotRegister, lo, hi)
 	}
 	return protect(lo, hi, p.prot&mask)
 }
@@ -131,7 +133,7 @@ func (d *Driver) EngineView(addr uintptr) (uintptr, bool) {
 	if a := d.arenaOf(addr); a != nil {
 		return addr + a.Delta(), true
 	}
-	if s := d.virtual.tracts.Find(addr); s != nil {
+	if s := d.virtual.mapped.Find(addr); s != nil {
 		return addr + s.Of.delta, s.Of.delta != 0
 	}
 	if r, ok := d.hosts.find(addr); ok {

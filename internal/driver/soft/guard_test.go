@@ -46,7 +46,7 @@ func mmap(t testing.TB, fd, n, prot, flags int) []byte {
 	return b
 }
 
-// faults tells whether the program's reading, or writing, of a byte faults. It does not change the byte.
+// faults reports whether the program's reading, or writing, of a byte faults. It does not change the byte.
 func faults(addr uintptr, write bool) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { yes = recover() != nil }()
@@ -87,7 +87,8 @@ func TestGuardPinned(t *testing.T) {
 		off    uintptr
 		n      uint64
 		lo, hi uintptr
-	}{{0, n, 0, 12288}, {0, 1, 0, 4096}, {4095, 2, 0, 8192}, {5000, 100, 4096, 8192}, {9999, 1, 8192, 12288}, {9999, 99, 8192, 12288}} {
+	}{{0, n, 0, 12288}, {0, 1, 0, 4096}, {4095, 2, 0, 8192}, {5000, 100, 4096, 8192}, {9999, 1, 8192, 12288}, {9999, 99,
+		8192, 12288}} {
 		if lo, hi := d.Closable(p+tt.off, tt.n); lo != p+tt.lo || hi != p+tt.hi {
 			t.Errorf("closable of %d bytes at %d: %d to %d", tt.n, tt.off, lo-p, hi-p)
 		}

@@ -146,7 +146,7 @@ func TestHammerSubmitAndWait(t *testing.T) {
 				failed.n.Add(-1)
 			}
 			if rnd.IntN(20) == 0 {
-				q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { inside.Add(1); inside.Add(-1) }})
+				q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { inside.Add(1); inside.Add(-1) }})
 			}
 			dawdle(rnd)
 			switch rnd.IntN(5) {
@@ -192,7 +192,7 @@ func TestHammerOrder(t *testing.T) {
 				last[i] = n + 1
 			})
 			if rnd.IntN(10) == 0 {
-				op.Kind = driver.OpCall
+				op.Kind = driver.OpHostFunc
 			}
 			q.Submit(op)
 			dawdle(rnd)
@@ -249,10 +249,11 @@ func TestHammerDrop(t *testing.T) {
 					dawdle(rnd)
 					f.Set()
 				case 1:
-					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
+					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f,
+						Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
 				case 2:
 					seed := rnd.Uint64()
-					submit(q, driver.Op{Kind: driver.OpCall, Fn: func() { dawdle(rand.New(rand.NewPCG(2, seed))) }})
+					submit(q, driver.Op{Kind: driver.OpHostFunc, Fn: func() { dawdle(rand.New(rand.NewPCG(2, seed))) }})
 				case 3:
 					submit(q, driver.Op{Kind: driver.OpCopy, Dst: a, Src: b, N: 4 << 20})
 				case 4: // set here or abandoned, waited for there

@@ -16,7 +16,7 @@ type registration struct {
 	alias  uintptr // device address, 0 if not mapped
 	device int32   // whose address alias is
 	id     uint64
-	second *second // what the engine sees elsewhere; nil without Guard or if there is nothing
+	shadow *shadow // what the engine sees elsewhere; nil without Guard or if there is nothing
 }
 
 // host is the program's address of addr, a host or a device address of the range.
@@ -38,8 +38,8 @@ func (r *registration) room(addr uintptr) uint64 {
 // engine is where the engine finds addr, a host or a device address of the range.
 func (r *registration) engine(addr uintptr) uintptr {
 	addr = r.host(addr)
-	if r.second != nil {
-		return r.second.engine(addr)
+	if r.shadow != nil {
+		return r.shadow.engine(addr)
 	}
 	return addr
 }
@@ -85,7 +85,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 		r.alias = alias
 	}
 	if d.guard && !d.vouches(addr) {
-		r.second = double(addr, addr+uintptr(n))
+		r.shadow = newShadow(addr, addr+uintptr(n))
 	}
 	if mapped {
 		h.byAlias.Insert(&ranges.Span[*registration]{Start: r.alias, Size: n, Of: r})

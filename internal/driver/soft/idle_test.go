@@ -43,7 +43,8 @@ func TestIdleUsesNoCPU(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	busy, blocked := dev.NewQueue(driver.QueueOptions{Sink: noSink{t}}), dev.NewQueue(driver.QueueOptions{Sink: noSink{t}})
+	busy, blocked := dev.NewQueue(driver.QueueOptions{Sink: noSink{t}}),
+		dev.NewQueue(driver.QueueOptions{Sink: noSink{t}})
 	for range 20 {
 		busy.Copy(p[0], p[1], n, driver.Tag{})
 	}

@@ -87,7 +87,8 @@ func TestJobHammer(t *testing.T) {
 			for i := range rounds {
 				v := byte(i*7 + g)
 				size := n - uint64(rnd.IntN(400_000))
-				if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: src, N: size, Width: 1, Value: uint32(v)}); err != nil {
+				if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: src, N: size, Width: 1,
+					Value: uint32(v)}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -95,7 +96,8 @@ func TestJobHammer(t *testing.T) {
 				case 0:
 					q.Copy(dst, src, size, driver.Tag{})
 				case 1:
-					q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: dst, Src: src, N: 1000, Height: size / 1000, DstPitch: 1000, SrcPitch: 1000})
+					q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: dst, Src: src, N: 1000, Height: size / 1000,
+						DstPitch: 1000, SrcPitch: 1000})
 					size = size / 1000 * 1000
 				case 2:
 					segs := driver.NewSegments()
@@ -106,7 +108,8 @@ func TestJobHammer(t *testing.T) {
 				}
 				for !q.Wait(time.Duration(rnd.IntN(3))*50*time.Microsecond, nil) {
 				}
-				if got := bytesAt(dst, size); got[0] != v || got[size-1] != v || bytes.Count(got, []byte{v}) != int(size) {
+				if got := bytesAt(dst, size); got[0] != v || got[size-1] != v || bytes.Count(got,
+					[]byte{v}) != int(size) {
 					t.Errorf("goroutine %d, round %d: not whole", g, i)
 					return
 				}
@@ -170,7 +173,7 @@ func TestHelperFault(t *testing.T) {
 }
 
 // TestCutSplitsLargeSegments: no chunk is left with more than one claim's worth of bytes, and every byte is in one
-// piece.
+// fragment.
 func TestCutSplitsLargeSegments(t *testing.T) {
 	s := driver.NewSegments()
 	s.Add(1<<40, 1<<41, 3*chunkBytes+5)
@@ -185,7 +188,7 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 			t.Errorf("a segment of %d bytes was left", g.N)
 		}
 		if g.Src-1<<41 != g.Dst-1<<40 && g.Dst < 1<<42 {
-			t.Errorf("a piece lost its other end: %#x from %#x", g.Dst, g.Src)
+			t.Errorf("a fragment lost its other end: %#x from %#x", g.Dst, g.Src)
 		}
 		if covered[g.Dst] != 0 {
 			t.Errorf("%#x is there twice", g.Dst)
@@ -194,7 +197,7 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 		total += g.N
 	}
 	if total != s.Bytes || covered[1<<40+3*chunkBytes] != 5 || covered[1<<42] != 7 {
-		t.Errorf("the pieces are not the whole: %v", covered)
+		t.Errorf("the fragments are not the whole: %v", covered)
 	}
 	if got := int(j.cuts[len(j.cuts)-1]); got != len(s.List) {
 		t.Errorf("chunks end at segment %d of %d", got, len(s.List))

@@ -19,7 +19,7 @@ import (
 // windows of all devices are opened when the first binary is loaded, and what is mapped into reservations is mapped
 // there for the program, too. Guarded memory is open only while a kernel runs, and only what is allocated.
 //
-// A launch is a job whose chunks are not pieces but hands: each makes calls until none is left. Workers do that, and
+// A launch is a job whose chunks are not fragments but hands: each makes calls until none is left. Workers do that, and
 // no thread that waits: a kernel may not end.
 
 var _ driver.Launcher = (*Driver)(nil)
@@ -42,7 +42,7 @@ type module struct {
 	device int
 	object kernel.SharedObject
 	// guarded by kernels.mu; its variables that were asked for; nil: it was unloaded
-	tracts map[string]*ranges.Span[*tract]
+	mapped map[string]*ranges.Span[*mappedRange]
 }
 
 // Runs implements driver.Launcher.
@@ -61,7 +61,7 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 	if err != nil {
 		return nil, err
 	}
-	m := &module{d: d, cpu: cpu, device: device, object: o, tracts: map[string]*ranges.Span[*tract]{}}
+	m := &module{d: d, cpu: cpu, device: device, object: o, mapped: map[string]*ranges.Span[*mappedRange]{}}
 	k := &d.kernels
 	k.mu.Lock()
 	if k.modules == nil {
@@ -149,27 +149,27 @@ func (m *module) Global(symbol string, size uint64) (uintptr, error) {
 	k := &m.d.kernels
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m.tracts == nil {
+	if m.mapped == nil {
 		return 0, fmt.Errorf("%w: the binary was unloaded", driver.ErrClosed)
 	}
-	if m.tracts[symbol] != nil || size == 0 {
+	if m.mapped[symbol] != nil || size == 0 {
 		return addr, nil
 	}
 	v := &m.d.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.tracts.Overlap(addr, size) != nil { // another name of the same variable
+	if v.mapped.Overlap(addr, size) != nil { // another name of the same variable
 		return addr, nil
 	}
 	all := newArea(addr, (size+extent-1)/extent*extent, 0)
 	for i := range all.ready {
 		all.ready[i].Store(^uint32(0))
 	}
-	s := &ranges.Span[*tract]{Start: addr, Size: size, Of: &tract{
+	s := &ranges.Span[*mappedRange]{Start: addr, Size: size, Of: &mappedRange{
 		area: &all, place: driver.OnDevice, device: int32(m.device), page: pageSize, id: v.newID(),
 	}}
-	v.tracts.Insert(s)
-	m.tracts[symbol] = s
+	v.mapped.Insert(s)
+	m.mapped[symbol] = s
 	return addr, nil
 }
 
@@ -186,19 +186,19 @@ func (m *module) Unload() {
 
 // unload is Unload. kernels.mu is held.
 func (m *module) unload() {
-	if m.tracts == nil {
+	if m.mapped == nil {
 		return
 	}
 	delete(m.d.kernels.modules, m)
 	v := &m.d.virtual
 	v.mu.Lock()
 	m.d.epoch.Add(1) // see device.Free
-	for _, s := range m.tracts {
-		v.tracts.Remove(s)
+	for _, s := range m.mapped {
+		v.mapped.Remove(s)
 	}
 	m.d.epoch.Add(1)
 	v.mu.Unlock()
-	m.tracts = nil
+	m.mapped = nil
 	m.object.Close()
 }
 
@@ -246,7 +246,8 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	}
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
-		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args, Size: o.Size,
+		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
+		Size: o.Size,
 	}
 	if err := d.reachArgs(l); err != nil {
 		return err

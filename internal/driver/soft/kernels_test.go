@@ -26,7 +26,11 @@ void follow(uint32_t **p) { **p += 1; }
 void endless(void) { for (;;) ; }
 void wild(volatile int *p) { *p = 1; }
 void trap(void) { __builtin_trap(); }
-void meet(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST); ropeway_block_barrier(); if (*p != ropeway_block_num()) __builtin_trap(); }
+void meet(uint32_t *p) {
+	__atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
+	ropeway_block_barrier();
+	if (*p != ropeway_block_num()) __builtin_trap();
+}
 void nothing(void) {}
 `
 

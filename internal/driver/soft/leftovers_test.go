@@ -20,7 +20,8 @@ func leftovers(t testing.TB) (l left) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "ropeway") || strings.Contains(line, "---p 00000000 00:00 0") && strings.HasPrefix(line, "90") {
+		if strings.Contains(line, "ropeway") || strings.Contains(line, "---p 00000000 00:00 0") &&
+			strings.HasPrefix(line, "90") {
 			l.mappings++
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/ranges"
 )
 
-var _ driver.Manager = (*Driver)(nil)
+var _ driver.ManagedAllocator = (*Driver)(nil)
 
 // Where managed memory lies, if nobody else has the addresses.
 const (
@@ -25,7 +25,7 @@ type managed struct {
 
 func (m *managed) end() error { return errors.Join(arena.Unreserve(m.start, m.size), m.file.Close()) }
 
-// AllocManaged implements driver.Manager.
+// AllocManaged implements driver.ManagedAllocator.
 func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if n == 0 || n%extent != 0 || n > managedBytes {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory", driver.ErrNoMemory, n)
@@ -56,8 +56,8 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 		v.managed = map[uintptr]*managed{}
 	}
 	v.managed[addr] = m
-	t := &tract{area: &m.area, place: driver.Managed, device: int32(device), page: extent, id: v.newID()}
-	v.tracts.Insert(&ranges.Span[*tract]{Start: addr, Size: n, Of: t})
+	t := &mappedRange{area: &m.area, place: driver.Managed, device: int32(device), page: extent, id: v.newID()}
+	v.mapped.Insert(&ranges.Span[*mappedRange]{Start: addr, Size: n, Of: t})
 	return addr, nil
 }
 
@@ -66,7 +66,7 @@ func (v *virtual) managedPlace(n uint64) (uintptr, error) {
 	const tries = 16 // where others have the addresses: a sanitizer, the program
 	at := uintptr(managedAt)
 	for range tries {
-		for s := v.tracts.Overlap(at, n); s != nil; s = v.tracts.Overlap(at, n) {
+		for s := v.mapped.Overlap(at, n); s != nil; s = v.mapped.Overlap(at, n) {
 			at = s.Start + uintptr(s.Size)
 		}
 		if at+uintptr(n) > managedAt+managedBytes {
@@ -80,7 +80,7 @@ func (v *virtual) managedPlace(n uint64) (uintptr, error) {
 	return arena.Reserve(n)
 }
 
-// FreeManaged implements driver.Manager.
+// FreeManaged implements driver.ManagedAllocator.
 func (d *Driver) FreeManaged(addr uintptr) error {
 	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
@@ -100,10 +100,10 @@ func (v *virtual) takeManaged(addr uintptr) (*managed, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: no managed memory starts at %#x", driver.ErrNotAllocated, addr)
 	}
-	s := v.tracts.Find(addr)
-	v.tracts.Remove(s)
+	s := v.mapped.Find(addr)
+	v.mapped.Remove(s)
 	if err := v.slack.vacate(m.start, m.size); err != nil {
-		v.tracts.Insert(s)
+		v.mapped.Insert(s)
 		return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
 	}
 	delete(v.managed, addr)

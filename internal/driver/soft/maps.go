@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a line of /proc/self/maps.
-type mapping struct {
+// mapsLine is a line of /proc/self/maps.
+type mapsLine struct {
 	lo, hi uintptr
 	prot   int
 	shared bool
@@ -18,20 +18,22 @@ type mapping struct {
 	path   string
 }
 
-// sharable tells whether the memory can be mapped a second time.
-func (m *mapping) sharable() bool {
-	device := strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/dev/shm/") && !strings.HasPrefix(m.path, "/dev/zero")
+// sharable reports whether the memory can be mapped a second time.
+func (m *mapsLine) sharable() bool {
+	device := strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/dev/shm/") &&
+		!strings.HasPrefix(m.path, "/dev/zero")
 	return m.shared && m.prot&unix.PROT_READ != 0 && !device
 }
 
-// movable tells whether the memory is the program's alone, and of no file.
-func (m *mapping) movable() bool {
-	own := m.path == "" || m.path == "[heap]" || strings.HasPrefix(m.path, "[anon:") && !strings.HasPrefix(m.path, "[anon: Go")
+// movable reports whether the memory is the program's alone, and of no file.
+func (m *mapsLine) movable() bool {
+	own := m.path == "" || m.path == "[heap]" || strings.HasPrefix(m.path, "[anon:") && !strings.HasPrefix(m.path,
+		"[anon: Go")
 	return !m.shared && m.prot&unix.PROT_READ != 0 && m.inode == 0 && own
 }
 
-// gapless tells whether the list covers all from lo to hi.
-func gapless(list []mapping, lo, hi uintptr) bool {
+// gapless reports whether the list covers all from lo to hi.
+func gapless(list []mapsLine, lo, hi uintptr) bool {
 	for _, m := range list {
 		if m.lo > lo {
 			return false
@@ -42,12 +44,12 @@ func gapless(list []mapping, lo, hi uintptr) bool {
 }
 
 // mappings returns what is mapped between lo and hi.
-func mappings(lo, hi uintptr) ([]mapping, error) {
+func mappings(lo, hi uintptr) ([]mapsLine, error) {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return nil, err
 	}
-	var list []mapping
+	var list []mapsLine
 	for line := range strings.Lines(string(text)) {
 		from, rest, _ := strings.Cut(line, "-")
 		to, rest, _ := strings.Cut(rest, " ")
@@ -63,7 +65,7 @@ func mappings(lo, hi uintptr) ([]mapping, error) {
 		if err1 != nil || err2 != nil || len(f) < 4 || len(f[0]) < 4 {
 			return nil, fmt.Errorf("maps: %q is not understood", line)
 		}
-		m := mapping{lo: uintptr(first), hi: uintptr(end), shared: f[0][3] == 's'}
+		m := mapsLine{lo: uintptr(first), hi: uintptr(end), shared: f[0][3] == 's'}
 		for i, bit := range []int{unix.PROT_READ, unix.PROT_WRITE, unix.PROT_EXEC} {
 			if f[0][i] != '-' {
 				m.prot |= bit

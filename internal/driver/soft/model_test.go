@@ -109,7 +109,8 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		q := rapid.IntRange(0, modelQueues-1).Draw(t, "queue")
 		w := &p.want[q]
-		size := rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 300), rapid.IntRange(64<<10-2, 64<<10+2), rapid.IntRange(500<<10, 600<<10))
+		size := rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 300), rapid.IntRange(64<<10-2, 64<<10+2),
+			rapid.IntRange(500<<10, 600<<10))
 		n := size.Draw(t, "n")
 		at := func(name string, n int) int { return rapid.IntRange(0, ownBytes-n-1).Draw(t, name) }
 		id++
@@ -118,19 +119,22 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			op.Tag = tag
 			p.steps = append(p.steps, step{queue: q, op: op})
 		}
-		switch kind := rapid.SampledFrom([]string{"copy", "copy", "fill", "batch", "2-D", "descriptor", "offset", "send", "send", "send",
+		switch kind := rapid.SampledFrom([]string{"copy", "copy", "fill", "batch", "2-D", "descriptor", "offset",
+			"send", "send", "send",
 			"flag", "fail", "bad copy", "post", "call", "late", "wait", "wait a little"}).Draw(t, "kind"); kind {
 		case "copy":
 			dst, src := at("dst", n), at("src", n)
 			copy(w.mem[dst:dst+n], w.mem[src:src+n])
-			add(q, driver.Op{Kind: driver.OpCopy, Dst: m.own[q] + uintptr(dst), Src: m.own[q] + uintptr(src), N: uint64(n)})
+			add(q, driver.Op{Kind: driver.OpCopy, Dst: m.own[q] + uintptr(dst), Src: m.own[q] + uintptr(src),
+				N: uint64(n)})
 		case "fill":
 			dst := at("dst", n)
 			if v := uint32(id) * 0x9E3779B1; rapid.Bool().Draw(t, "words") {
 				for i := range n / 4 {
 					binary.LittleEndian.PutUint32(w.mem[dst+4*i:], v)
 				}
-				add(q, driver.Op{Kind: driver.OpFill, Dst: m.own[q] + uintptr(dst), N: uint64(n / 4), Width: 4, Value: v})
+				add(q, driver.Op{Kind: driver.OpFill, Dst: m.own[q] + uintptr(dst), N: uint64(n / 4), Width: 4,
+					Value: v})
 			} else {
 				for i := range n {
 					w.mem[dst+i] = byte(v)
@@ -169,7 +173,8 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			if kind == "offset" {
 				binary.LittleEndian.PutUint64(cell, to-5)
 				binary.LittleEndian.PutUint64(cell[8:], from-9)
-				op = driver.Op{Kind: driver.OpOffset, Dst: m.meta[q], Src: m.meta[q] + 8, N: uint64(n), DstPitch: 5, SrcPitch: 9}
+				op = driver.Op{Kind: driver.OpOffset, Dst: m.meta[q], Src: m.meta[q] + 8, N: uint64(n), DstPitch: 5,
+					SrcPitch: 9}
 			} else {
 				binary.LittleEndian.PutUint32(cell[driver.Desc64.Length:], uint32(n))
 				binary.LittleEndian.PutUint64(cell[driver.Desc64.Src:], from)
@@ -191,7 +196,8 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			p.flags = append(p.flags, modelFlag{f, true})
 			add(q, driver.Op{Kind: driver.OpCopy, Dst: slot, Src: m.own[q] + uintptr(src), N: uint64(n)})
 			add(q, driver.Op{Kind: driver.OpSet, Flag: f})
-			add(to, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "limit")) * time.Hour})
+			add(to, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t,
+				"limit")) * time.Hour})
 			add(to, driver.Op{Kind: driver.OpCopy, Dst: m.own[to] + uintptr(dst), Src: slot, N: uint64(n)})
 			copy(p.want[to].mem[dst:dst+n], slices.Clone(w.mem[src:src+n]))
 		case "flag":
@@ -221,9 +227,9 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			w.failed = append(w.failed, failure(tag, driver.ErrTimeout))
 		case "post", "call":
 			w.log = append(w.log, id)
-			op := driver.Op{Kind: driver.OpPost}
+			op := driver.Op{Kind: driver.OpFunc}
 			if kind == "call" {
-				op.Kind = driver.OpCall
+				op.Kind = driver.OpHostFunc
 			}
 			add(q, op)
 		case "wait":
@@ -270,7 +276,7 @@ func (m *machine) run(t *rapid.T, dev driver.Device, p *program) {
 			return
 		}
 		op := s.op
-		if op.Kind == driver.OpPost || op.Kind == driver.OpCall {
+		if op.Kind == driver.OpFunc || op.Kind == driver.OpHostFunc {
 			op.Fn = func() { logs[s.queue] = append(logs[s.queue], int(op.Tag.Task)) }
 		}
 		if op.Kind == driver.OpCopy && op.N%2 == 0 {

@@ -62,7 +62,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	q.EndInline()
 }
 
-// CopyNow implements driver.Prompt. A copy that fails is made again by Copy, which reports it.
+// CopyNow implements driver.InlineCopier. A copy that fails is made again by Copy, which reports it.
 func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	if n > inlineBytes || !q.TryInline() {
 		return false
@@ -102,7 +102,7 @@ func (q *queue) now(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpAwait:
 		ready = op.Flag.IsSet()
-	case driver.OpGate:
+	case driver.OpWaitCond:
 		ready = op.Gate.Pass(q.Unpark)
 	}
 	if ready {
@@ -125,11 +125,11 @@ func small(op *driver.Op) bool {
 		return op.Segs.Bytes <= inlineBatch
 	case driver.OpAwait:
 		return op.Flag.IsSet()
-	case driver.OpWork:
+	case driver.OpCompute:
 		return op.N <= inlineBytes
 	case driver.OpProgram:
 		return op.Program.Bytes <= inlineBatch && !op.Program.Long
-	case driver.OpCall, driver.OpDesc, driver.OpOffset, driver.OpLaunch:
+	case driver.OpHostFunc, driver.OpDesc, driver.OpOffset, driver.OpLaunch:
 		return false
 	}
 	return true
@@ -160,7 +160,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	if w == nil {
 		return true
 	}
-	for i := 0; i < lingers && !w.Told(); i++ {
+	for i := 0; i < lingers && !w.Woken(); i++ {
 		if q.assist(l, w.Target) {
 			i = 0
 		}

@@ -74,7 +74,7 @@ func (b *bench) failures() (all []error) {
 // push puts op into the list of q, where Submit might run it at once.
 func push(q *queue, op driver.Op) { q.Push(&op) }
 
-func post(fn func()) driver.Op { return driver.Op{Kind: driver.OpPost, Fn: fn} }
+func post(fn func()) driver.Op { return driver.Op{Kind: driver.OpFunc, Fn: fn} }
 
 func await(f driver.Flag) driver.Op { return driver.Op{Kind: driver.OpAwait, Flag: f} }
 
@@ -133,7 +133,7 @@ func TestQueueStates(t *testing.T) {
 	b.is(q, "wait for a flag that is set", hostqueue.Rest, false)
 }
 
-// Waiters during a direct operation are told when it ends, with and without tasks behind it.
+// Waiters during a direct operation are woken when it ends, with and without tasks behind it.
 func TestQueueDirectWait(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b := newBench(t)
@@ -378,7 +378,7 @@ func TestQueueFull(t *testing.T) {
 	for range submitters {
 		go func() {
 			for range each {
-				q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }, Done: func() { dones.Add(1) }})
+				q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Add(1) }, Done: func() { dones.Add(1) }})
 			}
 			done <- struct{}{}
 		}()
@@ -424,7 +424,7 @@ func TestCallGoexit(t *testing.T) {
 	b.d.pool.max = 2
 	q := b.queue()
 	ran := false
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: runtime.Goexit})
+	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: runtime.Goexit})
 	q.Submit(post(func() { ran = true }))
 	q.Wait(0, nil)
 	if !ran {

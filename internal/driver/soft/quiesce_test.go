@@ -32,7 +32,7 @@ func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	return d, dev, dst, src
 }
 
-// over tells whether c is closed within a moment.
+// over reports whether c is closed within a moment.
 func over(c <-chan struct{}, moment time.Duration) bool {
 	select {
 	case <-c:
@@ -72,9 +72,9 @@ func TestQuiesceWaits(t *testing.T) {
 			var ran <-chan struct{}
 			switch where {
 			case "in the submitter":
-				ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpWork, Work: work}) })
+				ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpCompute, Work: work}) })
 			case "in a worker":
-				q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
+				q.Submit(driver.Op{Kind: driver.OpCompute, Work: work, N: 1 << 30})
 				ran = inBackground(func() { q.Wait(0, nil) })
 			case "in Run":
 				in := d.quiesce.enter()
@@ -105,10 +105,10 @@ func TestQuiesceHolds(t *testing.T) {
 	f := d.NewFlag()
 	waiting.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 	var ran atomic.Int32
-	count := driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }}
+	count := driver.Op{Kind: driver.OpFunc, Fn: func() { ran.Add(1) }}
 	waiting.Submit(count)
 	blocked := make(chan struct{})
-	full.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { <-blocked }})
+	full.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { <-blocked }})
 	full.Submit(count)
 
 	resume := d.quiesce.pauseEngine()
@@ -119,7 +119,7 @@ func TestQuiesceHolds(t *testing.T) {
 	for _, q := range []driver.Queue{q, fresh} {
 		q.Submit(count)
 		q.Copy(dst, src, 64, driver.Tag{})
-		if q.(driver.Prompt).CopyNow(dst, src, 64) {
+		if q.(driver.InlineCopier).CopyNow(dst, src, 64) {
 			t.Error("CopyNow copied during a standstill")
 		}
 		if q.Wait(time.Millisecond, nil) || q.Idle() {
@@ -165,7 +165,7 @@ func TestQuiesceHolds(t *testing.T) {
 	if n := ran.Load(); n != 4 {
 		t.Errorf("%d tasks ran, want 4", n)
 	}
-	if !q.(driver.Prompt).CopyNow(dst, src, 64) {
+	if !q.(driver.InlineCopier).CopyNow(dst, src, 64) {
 		t.Error("the direct path is gone")
 	}
 	q.Shut()
@@ -196,7 +196,7 @@ func TestQuiesceHammer(t *testing.T) {
 			for !stop.Load() {
 				q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
 				for k := range 50 {
-					q.Submit(driver.Op{Kind: driver.OpWork, Work: touch, N: uint64(k%2) << 30})
+					q.Submit(driver.Op{Kind: driver.OpCompute, Work: touch, N: uint64(k%2) << 30})
 					if k%10 == i {
 						q.Wait(0, nil)
 					}
@@ -260,7 +260,8 @@ func TestQuiesceForgets(t *testing.T) {
 	if n := known(); n != len(open) {
 		t.Errorf("%d queues are known, %d are open", n, len(open))
 	}
-	if all := d.quiesce.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue), open[0].(*queue)}) {
+	if all := d.quiesce.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue),
+		open[0].(*queue)}) {
 		t.Errorf("%d queues were paused", len(all))
 	}
 	d.quiesce.pauseAll(false)
@@ -283,7 +284,7 @@ func TestCloseWaits(t *testing.T) {
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	ran := inBackground(func() {
-		q.Submit(driver.Op{Kind: driver.OpWork, Work: func() error { close(inside); <-goOn; return nil }})
+		q.Submit(driver.Op{Kind: driver.OpCompute, Work: func() error { close(inside); <-goOn; return nil }})
 	})
 	<-inside
 	closed := inBackground(q.Close)

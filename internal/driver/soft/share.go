@@ -116,7 +116,7 @@ func (m *memory) follow(fd int, off uint64) error {
 	return nil
 }
 
-// shared is what another process is told about memory in f.
+// shared describes memory in f to another process.
 func shared(f *arena.File, l driver.Shared) (*driver.Shared, error) {
 	fd, err := f.Duplicate()
 	if errors.Is(err, arena.ErrClosed) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestUnmapAtLimit proves that at the kernel's limit of mappings, where nothing can be mapped any more, memory can
-// still be given back, also where that needs more mappings than before.
+// still be freed, also where that needs more mappings than before.
 func TestUnmapAtLimit(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if err != nil {

@@ -116,7 +116,7 @@ func TestLens(t *testing.T) {
 	if a := d.arenaOf(addr[1]); a == nil || a == d.arenaOf(addr[0]) {
 		t.Skip("the windows do not touch")
 	}
-	l := lens{d: d}
+	l := resolver{d: d}
 	for _, s := range []struct {
 		addr uintptr
 		n    uint64

@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a twin of it a
-// constant distance away, through which the engine works. Mapping memory puts the file it is in into the twin; memory
+// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a shadow of it a
+// constant distance away, through which the engine works. Mapping memory puts the file it is in into the shadow; memory
 // on the host goes into the window, too. No byte is copied.
 //
 // Memory of a device is a block of its arena. Memory on the host, managed memory and what was imported are files of
@@ -30,7 +30,7 @@ const (
 
 // virtual is what is reserved and mapped. Lookups take no lock.
 type virtual struct {
-	tracts   ranges.Set[*tract]       // where memory is
+	mapped   ranges.Set[*mappedRange] // where memory is
 	reserved ranges.Set[*reservation] // where memory may be
 
 	mu       sync.Mutex           // held by writers of the sets
@@ -40,9 +40,10 @@ type virtual struct {
 	slack    slack                // guarded by mu
 }
 
-// tract is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of
-// one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes its place.
-type tract struct {
+// mappedRange is memory at addresses that follow each other: mappings of one reservation that touch, are on one
+// device and of one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes
+// its place.
+type mappedRange struct {
 	*area
 	place  driver.Place
 	device int32
@@ -53,13 +54,13 @@ type tract struct {
 // reservation is what Reserve gave.
 type reservation struct {
 	area
-	mappings map[uintptr]*mount // guarded by virtual.mu; by address
-	lost     int                // guarded by virtual.mu; how many of them are gone
-	used     bool               // guarded by virtual.mu; something was mapped here once
+	mappings map[uintptr]*mapping // guarded by virtual.mu; by address
+	lost     int                  // guarded by virtual.mu; how many of them are gone
+	used     bool                 // guarded by virtual.mu; something was mapped here once
 }
 
-// mount is one mapping.
-type mount struct {
+// mapping is one mapping.
+type mapping struct {
 	in    *reservation // immutable
 	start uintptr      // immutable
 	of    *memory      // immutable
@@ -75,10 +76,10 @@ type memory struct {
 	block  *arena.Block
 	file   *arena.File
 
-	at     []*mount // guarded by virtual.mu; where it is mapped
-	backed bool     // guarded by virtual.mu; it has its pages
-	freed  bool     // guarded by virtual.mu
-	gone   bool     // guarded by virtual.mu; its device was closed
+	at     []*mapping // guarded by virtual.mu; where it is mapped
+	backed bool       // guarded by virtual.mu; it has its pages
+	freed  bool       // guarded by virtual.mu
+	gone   bool       // guarded by virtual.mu; its device was closed
 }
 
 func (m *memory) Size() uint64      { return m.size }
@@ -115,7 +116,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 		return 0, fmt.Errorf("%w: %d bytes at %#x are not multiples of 2 MiB", driver.ErrFault, n, at)
 	}
 	d.reclaim()
-	twin, err := arena.Reserve(n)
+	shadow, err := arena.Reserve(n)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
 	}
@@ -130,9 +131,9 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 		if at != 0 {
 			kind = driver.ErrFault
 		}
-		return 0, errors.Join(fmt.Errorf("%w: %v", kind, err), arena.Unreserve(twin, n))
+		return 0, errors.Join(fmt.Errorf("%w: %v", kind, err), arena.Unreserve(shadow, n))
 	}
-	r := &reservation{area: newArea(addr, n, twin-addr), mappings: map[uintptr]*mount{}}
+	r := &reservation{area: newArea(addr, n, shadow-addr), mappings: map[uintptr]*mapping{}}
 	v := &d.virtual
 	v.mu.Lock()
 	v.slack.fill()
@@ -257,14 +258,14 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 	case s == nil || m.size > s.Size-uint64(addr-s.Start) || addr%extent != 0:
 		return fmt.Errorf("%w: %d bytes at %#x are not inside one reservation", driver.ErrFault, m.size, addr)
 	}
-	if busy := v.tracts.Overlap(addr, m.size); busy != nil {
+	if busy := v.mapped.Overlap(addr, m.size); busy != nil {
 		return fmt.Errorf("%w: %d bytes are mapped at %#x", driver.ErrBusy, busy.Size, busy.Start)
 	}
 	r := s.Of
 	if r.lost > 0 {
 		r.forget(addr, m.size)
 	}
-	to := &mount{in: r, start: addr, of: m}
+	to := &mapping{in: r, start: addr, of: m}
 	if err := to.show(); err != nil {
 		return errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), to.hide())
 	}
@@ -290,7 +291,7 @@ func (m *memory) opens() bool {
 }
 
 // show maps the memory where m says. virtual.mu is held.
-func (m *mount) show() error {
+func (m *mapping) show() error {
 	fd, off := m.of.where()
 	if err := arena.MapFile(m.start+m.in.delta, m.of.size, readWrite, fd, off); err != nil {
 		return err
@@ -309,7 +310,7 @@ func (m *mount) show() error {
 }
 
 // hide undoes show, also where it failed half way. virtual.mu is held.
-func (m *mount) hide() error {
+func (m *mapping) hide() error {
 	slack := &m.of.d.virtual.slack
 	err := slack.vacate(m.start+m.in.delta, m.of.size)
 	if m.of.opens() {
@@ -327,12 +328,12 @@ func (d *Driver) Unmap(addr uintptr) error {
 	return errors.Join(err, last.end())
 }
 
-// unmap takes the mapping away that starts at addr, and returns its memory if that is to be given back now.
+// unmap takes the mapping away that starts at addr, and returns its memory if that is to be freed now.
 func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := v.reserved.Find(addr)
-	var m *mount
+	var m *mapping
 	if s != nil {
 		m = s.Of.mappings[addr]
 	}
@@ -367,8 +368,8 @@ func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err e
 }
 
 // appear puts a mapping into the set, joined with what touches it. mu is held.
-func (v *virtual) appear(m *mount) {
-	t := tract{area: &m.in.area, place: driver.OnDevice, device: int32(m.of.device), page: extent}
+func (v *virtual) appear(m *mapping) {
+	t := mappedRange{area: &m.in.area, place: driver.OnDevice, device: int32(m.of.device), page: extent}
 	if m.of.device == driver.OnHost {
 		t.place, t.device = driver.Host, 0
 	}
@@ -376,39 +377,39 @@ func (v *virtual) appear(m *mount) {
 		t.page = pageSize
 	}
 	lo, hi := m.start, m.start+uintptr(m.of.size)
-	var out []*ranges.Span[*tract]
-	like := func(s *ranges.Span[*tract]) bool {
+	var out []*ranges.Span[*mappedRange]
+	like := func(s *ranges.Span[*mappedRange]) bool {
 		ok := s != nil && s.Of.area == t.area && s.Of.place == t.place && s.Of.device == t.device
 		if ok {
 			out = append(out, s)
 		}
 		return ok
 	}
-	if s := v.tracts.Find(lo - 1); like(s) {
+	if s := v.mapped.Find(lo - 1); like(s) {
 		lo, t.id, t.page = s.Start, s.Of.id, s.Of.page
 	}
-	if s := v.tracts.Find(hi); like(s) {
+	if s := v.mapped.Find(hi); like(s) {
 		hi = s.Start + uintptr(s.Size)
 	}
 	if t.id == 0 {
 		t.id = v.newID()
 	}
-	v.tracts.Replace(out, []*ranges.Span[*tract]{{Start: lo, Size: uint64(hi - lo), Of: &t}})
+	v.mapped.Replace(out, []*ranges.Span[*mappedRange]{{Start: lo, Size: uint64(hi - lo), Of: &t}})
 }
 
 // disappear takes a mapping out of the set. mu is held.
-func (v *virtual) disappear(m *mount) {
-	s := v.tracts.Find(m.start)
-	var in []*ranges.Span[*tract]
+func (v *virtual) disappear(m *mapping) {
+	s := v.mapped.Find(m.start)
+	var in []*ranges.Span[*mappedRange]
 	if s.Start < m.start {
-		in = append(in, &ranges.Span[*tract]{Start: s.Start, Size: uint64(m.start - s.Start), Of: s.Of})
+		in = append(in, &ranges.Span[*mappedRange]{Start: s.Start, Size: uint64(m.start - s.Start), Of: s.Of})
 	}
 	if end, hi := m.start+uintptr(m.of.size), s.Start+uintptr(s.Size); end < hi {
 		t := *s.Of
 		t.id = v.newID()
-		in = append(in, &ranges.Span[*tract]{Start: end, Size: uint64(hi - end), Of: &t})
+		in = append(in, &ranges.Span[*mappedRange]{Start: end, Size: uint64(hi - end), Of: &t})
 	}
-	v.tracts.Replace([]*ranges.Span[*tract]{s}, in)
+	v.mapped.Replace([]*ranges.Span[*mappedRange]{s}, in)
 }
 
 // newID is a number for a mapping. mu is held.
@@ -417,7 +418,7 @@ func (v *virtual) newID() uint64 {
 	return mappedID | v.lastID
 }
 
-// lose gives back the memory of a device that is being closed: where it was mapped there is nothing any more.
+// lose frees the memory of a device that is being closed: where it was mapped there is nothing any more.
 func (v *virtual) lose(device int32) error {
 	v.mu.Lock()
 	var errs []error
@@ -446,7 +447,7 @@ func (v *virtual) lose(device int32) error {
 	return errors.Join(errs...)
 }
 
-// close gives back everything. Nobody uses it any more.
+// close frees everything. Nobody uses it any more.
 func (v *virtual) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -466,7 +467,7 @@ func (v *virtual) close() error {
 		m.gone = true
 	}
 	v.reserved.Clear()
-	v.tracts.Clear()
+	v.mapped.Clear()
 	v.managed, v.memories = nil, nil
 	errs = append(errs, v.slack.close())
 	return errors.Join(errs...)

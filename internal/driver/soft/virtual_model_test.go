@@ -48,8 +48,8 @@ type virtualModel struct {
 
 const stageSize = 512 << 10
 
-// tract is how many bytes there are from addr on in one piece, and whose they are.
-func (m *virtualModel) tract(addr uintptr) (room uint64, device int) {
+// mappedRange is how many bytes there are from addr on in one fragment, and whose they are.
+func (m *virtualModel) mappedRange(addr uintptr) (room uint64, device int) {
 	a := m.area(addr)
 	if a == nil {
 		return 0, 0
@@ -99,7 +99,7 @@ func (m *virtualModel) write(addr uintptr, b []byte) {
 	m.each(addr, uint64(len(b)), func(to []byte) { b = b[copy(to, b):] })
 }
 
-// meet tells whether two ranges have a byte in common, under whatever addresses.
+// meet reports whether two ranges have a byte in common, under whatever addresses.
 func (m *virtualModel) meet(x, y uintptr, n uint64) bool {
 	seen := map[*byte]bool{}
 	const grain = 4096
@@ -126,7 +126,8 @@ func (m *virtualModel) address() uintptr {
 			break
 		}
 	}
-	off := rapid.OneOf(rapid.SampledFrom([]int{0, 1, extent - 1, extent - 100}), rapid.IntRange(0, extent-1)).Draw(m.T, "offset")
+	off := rapid.OneOf(rapid.SampledFrom([]int{0, 1, extent - 1, extent - 100}), rapid.IntRange(0, extent-1)).Draw(m.T,
+		"offset")
 	return a.addr + uintptr(x*extent+off)
 }
 
@@ -187,7 +188,8 @@ func (m *virtualModel) create(t *rapid.T) {
 	r, err := m.d.Reserve(uint64(n)*extent, 0)
 	m.want("reserve", err, nil)
 	m.want("map", m.d.Map(r, mem), nil)
-	m.want("fill", m.d.Run(driver.Op{Kind: driver.OpFill, Dst: r, N: uint64(n) * extent, Width: 1, Value: uint32(v)}), nil)
+	m.want("fill", m.d.Run(driver.Op{Kind: driver.OpFill, Dst: r, N: uint64(n) * extent, Width: 1, Value: uint32(v)}),
+		nil)
 	m.want("unmap", m.d.Unmap(r), nil)
 	m.want("release", m.d.Release(r), nil)
 }
@@ -295,7 +297,7 @@ func (m *virtualModel) fill(t *rapid.T) {
 	addr := m.address()
 	n := rapid.Uint64Range(1, 3*extent/2).Draw(t, "n")
 	v := byte(rapid.IntRange(1, 255).Draw(t, "value"))
-	room, _ := m.tract(addr)
+	room, _ := m.mappedRange(addr)
 	m.do(t, driver.Op{Kind: driver.OpFill, Dst: addr, N: n, Width: 1, Value: uint32(v)}, n <= room)
 	if n <= room {
 		m.write(addr, bytes.Repeat([]byte{v}, int(n)))
@@ -305,8 +307,8 @@ func (m *virtualModel) fill(t *rapid.T) {
 func (m *virtualModel) copy(t *rapid.T) {
 	dst, src := m.address(), m.address()
 	n := rapid.OneOf(rapid.Uint64Range(1, 5000), rapid.Uint64Range(1, 3*extent)).Draw(t, "n")
-	to, _ := m.tract(dst)
-	from, _ := m.tract(src)
+	to, _ := m.mappedRange(dst)
+	from, _ := m.mappedRange(src)
 	ok := n <= to && n <= from
 	if ok && m.meet(dst, src, n) {
 		return // which byte comes first is not promised under two addresses
@@ -393,7 +395,7 @@ func (m *virtualModel) check() {
 	}
 	for range 2 {
 		addr := m.address()
-		room, device := m.tract(addr)
+		room, device := m.mappedRange(addr)
 		want := driver.Location{Place: driver.Nowhere}
 		switch {
 		case room > 0 && device == driver.OnHost:

@@ -276,7 +276,8 @@ func TestManagedPlace(t *testing.T) {
 	}
 	// The program has mapped something where the next would be.
 	next := c + extent
-	_, _, e := unix.Syscall6(unix.SYS_MMAP, next, extent, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	_, _, e := unix.Syscall6(unix.SYS_MMAP, next, extent, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 	if e != 0 {
 		t.Skip(e)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	_ driver.Words  = (*Driver)(nil)
-	_ driver.Viewer = (*Driver)(nil)
+	_ driver.WordAccess = (*Driver)(nil)
+	_ driver.HostViewer = (*Driver)(nil)
 )
 
 // word is where the engine finds the word at addr.
@@ -21,7 +21,7 @@ func (d *Driver) word(addr uintptr) (uintptr, error) {
 	return d.resolve(addr, 8, false)
 }
 
-// Load implements driver.Words.
+// Load implements driver.WordAccess.
 func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 	defer d.quiesce.look().Add(-1)
 	at, err := d.word(addr)
@@ -35,7 +35,7 @@ func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 	return loadWord(at), nil
 }
 
-// Store implements driver.Words.
+// Store implements driver.WordAccess.
 func (d *Driver) Store(addr uintptr, value uint64) (err error) {
 	defer d.quiesce.enter().Add(-1)
 	at, err := d.word(addr)
@@ -47,7 +47,7 @@ func (d *Driver) Store(addr uintptr, value uint64) (err error) {
 	return nil
 }
 
-// View implements driver.Viewer.
+// View implements driver.HostViewer.
 func (d *Driver) View(addr uintptr, n uint64) ([]byte, error) {
 	at, err := d.resolve(addr, n, false)
 	if err == nil {

@@ -37,8 +37,8 @@ func Build(t testing.TB) string {
 	return library
 }
 
-// Rerun runs this test binary again on the imitation, with flags like "-test.run=TestX" and variables added to the environment.
-// It fails the test if one of those fails, or none runs.
+// Rerun runs this test binary again on the imitation, with flags like "-test.run=TestX" and variables added to the
+// environment. It fails the test if one of those fails, or none runs.
 func Rerun(t *testing.T, env []string, flags ...string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -1,15 +1,16 @@
 // Package kernels holds the copies that run on the GPU itself, as PTX, and says how to launch them.
 //
-// The copy engines take several microseconds a copy, whatever its size. A batch of small segments is therefore carried out by
-// one kernel that moves the bytes with ordinary loads and stores, over the link too. A few segments are parameters of the launch;
-// more stand in a table of pieces, which the kernel reads in pinned host memory, and which may be written after the launch. Copies whose addresses stand in device memory are carried out by two: one reads
-// and judges them, one moves. copy.cu is the source, ptx.sh makes copy.ptx from it.
+// The copy engines take several microseconds a copy, whatever its size. A batch of small segments is therefore
+// carried out by one kernel that moves the bytes with ordinary loads and stores, over the link too. A few segments
+// are parameters of the launch; more stand in a table of pieces, which the kernel reads in pinned host memory, and
+// which may be written after the launch. Copies whose addresses stand in device memory are carried out by two: one
+// reads and judges them, one moves. copy.cu is the source, ptx.sh makes copy.ptx from it.
 package kernels
 
 import _ "embed"
 
-// PTX is the text of the kernels, for cuModuleLoadData. It needs a GPU of compute capability 7.0 and a driver of CUDA 11.0, or
-// later ones.
+// PTX is the text of the kernels, for cuModuleLoadData. It needs a GPU of compute capability 7.0 and a driver of CUDA
+// 11.0, or later ones.
 //
 //go:embed copy.ptx
 var PTX string
@@ -31,9 +32,9 @@ const (
 
 // The parameters of the kernels, laid out as a launch takes them in one buffer. Addresses are those the device uses.
 
-// GatherParams are for Gather, which copies Count entries of a table. Entries run in any order; overlap between them is not
-// defined. The table belongs to the kernel until it has run. Entries may be written later than the launch, but have to be: the kernel waits
-// for each until it has the tag. What the table held before must not have it.
+// GatherParams are for Gather, which copies Count entries of a table. Entries run in any order; overlap between them
+// is not defined. The table belongs to the kernel until it has run. Entries may be written later than the launch, but
+// have to be: the kernel waits for each until it has the tag. What the table held before must not have it.
 type GatherParams struct {
 	Table           uint64 // of Entry; a multiple of 16
 	Count, Run, Tag uint32
@@ -42,8 +43,8 @@ type GatherParams struct {
 // MostFew is how many segments FewParams hold.
 const MostFew = 160
 
-// FewParams are for Few: Count segments, each of less than 4 GiB. They are cut into parts of Size bytes; Begin counts the parts that
-// come before each segment, and all of them at the end.
+// FewParams are for Few: Count segments, each of less than 4 GiB. They are cut into parts of Size bytes; Begin counts
+// the parts that come before each segment, and all of them at the end.
 type FewParams struct {
 	Count, Size uint32
 	Dst, Src    [MostFew]uint64
@@ -70,8 +71,9 @@ type OffsetParams struct {
 	Current, Found, Report uint64 // as in DescriptorParams
 }
 
-// MoveParams are for Move, which carries out what was found, or nothing if it was not good. Overlapping ranges end as memmove
-// leaves them; one block does those, at a few GB/s. A copy onto its own descriptor is no problem: it has been read by then.
+// MoveParams are for Move, which carries out what was found, or nothing if it was not good. Overlapping ranges end as
+// memmove leaves them; one block does those, at a few GB/s. A copy onto its own descriptor is no problem: it has been
+// read by then.
 type MoveParams struct {
 	Found uint64
 }
@@ -92,9 +94,10 @@ const (
 	BadDestination        // likewise
 )
 
-// Range is device memory that is there: Start to before End. A Live table is the number of ranges, as 64 bits, and the ranges,
-// sorted, in pinned or device memory. A table that a kernel may be reading must not change: write a new one, then its address
-// to the word that Current points to, and keep the old one until what was launched before is over.
+// Range is device memory that is there: Start to before End. A Live table is the number of ranges, as 64 bits, and
+// the ranges, sorted, in pinned or device memory. A table that a kernel may be reading must not change: write a new
+// one, then its address to the word that Current points to, and keep the old one until what was launched before is
+// over.
 type Range struct{ Start, End uint64 }
 
 // Entry is a piece of a batch in the table: in each word 48 bits of an address, 10 of the length, and 6 of the tag.
@@ -128,5 +131,5 @@ func (e Entry) Unpack() (dst, src uintptr, n uint64) {
 	return uintptr(e.To & low), uintptr(e.From & low), e.To>>48&length | e.From>>48&length<<10
 }
 
-// Has tells whether the entry has the tag.
+// Has reports whether the entry has the tag.
 func (e Entry) Has(t Tag) bool { return e.To>>58 == uint64(t)>>58 && e.From>>58 == uint64(t)>>58 }

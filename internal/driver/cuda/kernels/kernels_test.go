@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The structs have the parameters that the PTX declares, at the offsets a launch expects: each at a multiple of its size.
+// The structs have the parameters that the PTX declares, at the offsets a launch expects: each at a multiple of its
+// size.
 func TestParameters(t *testing.T) {
 	entry := regexp.MustCompile(`(?s)\.visible \.entry (\w+)\((.*?)\)`)
 	param := regexp.MustCompile(`\.param (?:\.align 8 \.b8 \w+\[(\d+)\]|\.[us](32|64))`)
@@ -74,8 +75,8 @@ func TestPTXIsForOldDrivers(t *testing.T) {
 	}
 }
 
-// copy.ptx is what nvcc makes of copy.cu. Few machines have nvcc, those that build for CI do not, so this one may skip in CI. Another
-// release of nvcc makes other PTX of the same source; only the one that made copy.ptx can tell.
+// copy.ptx is what nvcc makes of copy.cu. Few machines have nvcc, those that build for CI do not, so this one may
+// skip in CI. Another release of nvcc makes other PTX of the same source; only the one that made copy.ptx can tell.
 func TestPTXIsUpToDate(t *testing.T) {
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 const (
 	warps = Threads / 32 // of a block
 
-	// linkBlocks is how many blocks keep the link busy: 16 do for aligned segments, 32 for odd ones; more gain little. They
-	// take a quarter of an H200's multiprocessors, and none of them whole.
+	// linkBlocks is how many blocks keep the link busy: 16 do for aligned segments, 32 for odd ones; more gain
+	// little. They take a quarter of an H200's multiprocessors, and none of them whole.
 	linkBlocks = 32
 
 	// deviceBlocks are for each multiprocessor: memory bandwidth wants them all. As many as fit would gain nothing.
@@ -38,8 +38,8 @@ type Plan struct {
 	Tag    Tag    // of the entries
 }
 
-// New plans a batch of so many bytes on a GPU with sms multiprocessors. limit is how many blocks the kernel may have; 0 leaves
-// that to the direction. A batch that takes the link for a while leaves most of the GPU to others.
+// New plans a batch of so many bytes on a GPU with sms multiprocessors. limit is how many blocks the kernel may have;
+// 0 leaves that to the direction. A batch that takes the link for a while leaves most of the GPU to others.
 func New(d Direction, bytes uint64, sms, limit int) Plan {
 	p := Plan{Blocks: deviceBlocks * sms, Piece: leastPiece}
 	longest := uint64(longestOnDevice)
@@ -66,20 +66,20 @@ type Window struct {
 	Delta uintptr
 }
 
-// Has tells whether the n bytes at addr are in the window.
+// Has reports whether the n bytes at addr are in the window.
 func (w *Window) Has(addr uintptr, n uint64) bool {
 	off := uint64(addr - w.Lo)
 	return off <= w.Size && n <= w.Size-off
 }
 
-// Reachable tells whether entries can name the device's addresses of the window. Linux hands out higher ones only to who asks for
-// them; copy engines do those.
+// Reachable reports whether entries can name the device's addresses of the window. Linux hands out higher ones only
+// on request; copy engines do those.
 func (w *Window) Reachable() bool {
 	const top = 1 << 48
 	return w.Size <= top && uint64(w.Lo+w.Delta) <= top-w.Size
 }
 
-// apart tells whether w and o share no memory, as the device sees them.
+// apart reports whether w and o share no memory, as the device sees them.
 func (w *Window) apart(o *Window) bool {
 	a, b := uint64(w.Lo+w.Delta), uint64(o.Lo+o.Delta)
 	return a+w.Size <= b || b+o.Size <= a
@@ -88,17 +88,18 @@ func (w *Window) apart(o *Window) bool {
 // Everywhere is a window for segments that were looked at before.
 var Everywhere = Window{Size: 1 << 48}
 
-// Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It stops before the first segment that
-// is not inside both windows, overlaps itself or has large bytes or more, and returns how many entries it has written and how many
-// segments it has dealt with. Empty segments have no entries. Flush comes after the last. This is most of what a batch costs the host; see
-// pack.
+// Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It
+// stops before the first segment that is not inside both windows, overlaps itself or has large bytes or more, and
+// returns how many entries it has written and how many segments it has dealt with. Empty segments have no entries.
+// Flush comes after the last. This is most of what a batch costs the host; see pack.
 func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large uint64) (entries, segments int) {
 	short := min(p.Piece, large-1, to.Size, from.Size)
 	plain := to.Delta == 0 && from.Delta == 0 && to.apart(&from)
 	n := 0
 	for i := 0; i < len(list); i++ {
 		if plain {
-			k := packStream(table[n:n+len(list)-i], list[i:], to.Lo, uintptr(to.Size-short), from.Lo, uintptr(from.Size-short), short, p.Tag)
+			k := packStream(table[n:n+len(list)-i], list[i:], to.Lo, uintptr(to.Size-short), from.Lo,
+				uintptr(from.Size-short), short, p.Tag)
 			n, i = n+k, i+k
 			if i == len(list) {
 				break
@@ -121,9 +122,9 @@ func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large 
 	return n, len(list)
 }
 
-// pack writes an entry for each segment, up to the first that does not have 1 to short bytes or begins more than toRoom behind to, or
-// fromRoom behind from, and returns how many. It is a function of its own so that all its variables are in
-// registers.
+// pack writes an entry for each segment, up to the first that does not have 1 to short bytes or begins more than
+// toRoom behind to, or fromRoom behind from, and returns how many. It is a function of its own so that all its
+// variables are in registers.
 //
 //go:noinline
 func (t Tag) pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRoom uintptr, short uint64) int {
@@ -138,7 +139,7 @@ func (t Tag) pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRo
 	return len(list)
 }
 
-// overlap tells whether the n bytes at a and at b share any.
+// overlap reports whether the n bytes at a and at b share any.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
 // Cut writes the entries of one segment and returns how many there are.
@@ -155,8 +156,8 @@ func (p Plan) Cut(table []Entry, s driver.Segment) int {
 	return n
 }
 
-// Launch is the grid for a table of so many entries, and how many entries a warp takes at a time: a power of two up to 32,
-// small enough for every warp to come round twice, so that reading the table costs no time of its own.
+// Launch is the grid for a table of so many entries, and how many entries a warp takes at a time: a power of two up
+// to 32, small enough for every warp to come round twice, so that reading the table costs no time of its own.
 func (p Plan) Launch(entries int) (blocks int, run uint32) {
 	run = 1
 	for run < 32 && int(2*run)*2*warps*p.Blocks <= entries {
@@ -166,8 +167,8 @@ func (p Plan) Launch(entries int) (blocks int, run uint32) {
 	return max(1, min(p.Blocks, (entries+taken-1)/taken)), run
 }
 
-// Set makes the parameters of Few for a list of at most MostFew segments, none of them empty, and returns the grid. All addresses
-// are the device's.
+// Set makes the parameters of Few for a list of at most MostFew segments, none of them empty, and returns the grid.
+// All addresses are the device's.
 func (f *FewParams) Set(p Plan, list []driver.Segment) (blocks int) {
 	f.Count, f.Size = uint32(len(list)), uint32(p.Piece)
 	parts := uint32(0)

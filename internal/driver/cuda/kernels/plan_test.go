@@ -92,7 +92,8 @@ func TestFewCoversSegments(t *testing.T) {
 		list := make([]driver.Segment, 1+random.IntN(MostFew))
 		var bytes uint64
 		for i := range list {
-			list[i] = driver.Segment{Dst: uintptr(random.Uint64N(1 << 46)), Src: uintptr(random.Uint64N(1 << 46)), N: 1 + random.Uint64N(1<<random.IntN(24))}
+			list[i] = driver.Segment{Dst: uintptr(random.Uint64N(1 << 46)), Src: uintptr(random.Uint64N(1 << 46)),
+				N: 1 + random.Uint64N(1<<random.IntN(24))}
 			bytes += list[i].N
 		}
 		p := New(Direction(random.IntN(3)), bytes, h200, random.IntN(3)*7)
@@ -179,20 +180,22 @@ func TestPlan(t *testing.T) {
 func TestLaunchIsPossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 10_000 {
-		p := New(Direction(random.IntN(3)), random.Uint64N(1<<random.IntN(40)), random.IntN(200), random.IntN(2)*random.IntN(2000))
+		p := New(Direction(random.IntN(3)), random.Uint64N(1<<random.IntN(40)), random.IntN(200),
+			random.IntN(2)*random.IntN(2000))
 		entries := random.IntN(1 << random.IntN(22))
 		blocks, run := p.Launch(entries)
 		if blocks < 1 || blocks > p.Blocks || run > 32 || bits.OnesCount32(run) != 1 {
 			t.Fatalf("%d entries, plan %+v: %d blocks, run %d", entries, p, blocks, run)
 		}
 		if (blocks-1)*int(run)*warps >= max(entries, 1) {
-			t.Fatalf("%d entries, plan %+v: the last of %d blocks has nothing to do with run %d", entries, p, blocks, run)
+			t.Fatalf("%d entries, plan %+v: the last of %d blocks has nothing to do with run %d", entries, p, blocks,
+				run)
 		}
 	}
 }
 
-// Fill stops where somebody has to look: outside the windows, at what overlaps itself, at what is large; and it writes the
-// addresses that the device uses.
+// Fill stops where somebody has to look: outside the windows, at what overlaps itself, at what is large; and it
+// writes the addresses that the device uses.
 func TestFillStops(t *testing.T) {
 	to, from := Window{Lo: 1000, Size: 5000, Delta: 1 << 30}, Window{Lo: 1 << 20, Size: 1 << 20}
 	p := New(ToDevice, 100, h200, 0)
@@ -217,13 +220,15 @@ func TestFillStops(t *testing.T) {
 		if want := map[bool]int{false: 3, true: 1}[tt.stop]; k != want {
 			t.Errorf("%s: %d segments, want %d", tt.name, k, want)
 		}
-		if table[0] != p.Tag.Pack(2000+1<<30, 1<<20+5, 7) || !tt.stop && table[n-1] != p.Tag.Pack(3000+1<<30, 1<<20+6, 8) {
+		if table[0] != p.Tag.Pack(2000+1<<30, 1<<20+5, 7) || !tt.stop && table[n-1] != p.Tag.Pack(3000+1<<30, 1<<20+6,
+			8) {
 			t.Errorf("%s: %v", tt.name, table[:n])
 		}
 	}
 	same := Window{Size: 1 << 20}
 	for at, stop := range map[uintptr]bool{90: false, 91: true, 100: true, 109: true, 110: false} {
-		if _, k := p.Fill(make([]Entry, 10), []driver.Segment{{Dst: 100, Src: at, N: 10}}, same, same, 1<<20); (k == 0) != stop {
+		if _, k := p.Fill(make([]Entry, 10), []driver.Segment{{Dst: 100, Src: at, N: 10}}, same, same,
+			1<<20); (k == 0) != stop {
 			t.Errorf("10 bytes from %d to 100: overlap is %v", at, k == 0)
 		}
 	}
@@ -264,11 +269,13 @@ func TestBest(t *testing.T) {
 	} {
 		s := Share{tt.segments, uint64(tt.segments) * tt.each}
 		if got := Best(tt.d, s, false, tt.kernel, tt.batched); got != tt.want {
-			t.Errorf("direction %d, %d x %d bytes, kernel %v, batch call %v: way %d, want %d", tt.d, tt.segments, tt.each, tt.kernel,
+			t.Errorf("direction %d, %d x %d bytes, kernel %v, batch call %v: way %d, want %d", tt.d, tt.segments,
+				tt.each, tt.kernel,
 				tt.batched, got, tt.want)
 		}
 	}
-	if Best(ToDevice, Share{1, 1 << 20}, true, true, true) != ByKernel || Best(ToDevice, Share{4, 64 << 20}, true, true, true) != ByBatch {
+	if Best(ToDevice, Share{1, 1 << 20}, true, true, true) != ByKernel || Best(ToDevice, Share{4, 64 << 20}, true, true,
+		true) != ByBatch {
 		t.Error("beside a launch a few large segments should go along, and many megabytes to the engines")
 	}
 }
@@ -292,7 +299,8 @@ func TestPackStream(t *testing.T) {
 		list := make([]driver.Segment, random.IntN(100))
 		odd := 1 + random.IntN(200) // one in so many is not as it should be
 		for i := range list {
-			list[i] = driver.Segment{Dst: uintptr(1000 + random.IntN(1001)), Src: uintptr(5000 + random.IntN(1001)), N: 1 + random.Uint64N(1<<random.IntN(20))}
+			list[i] = driver.Segment{Dst: uintptr(1000 + random.IntN(1001)), Src: uintptr(5000 + random.IntN(1001)),
+				N: 1 + random.Uint64N(1<<random.IntN(20))}
 			if i > 0 && odd%2 == 0 && random.IntN(8) > 0 {
 				list[i].N = list[i-1].N
 			}
@@ -310,7 +318,8 @@ func TestPackStream(t *testing.T) {
 		got, want := make([]Entry, len(list)), make([]Entry, len(list))
 		tag := Tag(1+random.Uint64N(lastTag)) << 58
 		short := 1<<20 - 1 - random.Uint64N(2)*random.Uint64N(1<<20-2)
-		k, n := packStream(got, list, 1000, 1000, 5000, 1000, short, tag), tag.pack(want, list, 1000, 1000, 5000, 1000, short)
+		k, n := packStream(got, list, 1000, 1000, 5000, 1000, short, tag), tag.pack(want, list, 1000, 1000, 5000, 1000,
+			short)
 		Flush()
 		if k != n || !slices.Equal(got, want) {
 			t.Fatalf("%d entries, %v; want %d, %v", k, got, n, want)

@@ -18,8 +18,8 @@ type Share struct {
 	Bytes    uint64
 }
 
-// Large is from how many bytes on a segment of a batch of more than MostFew may be better off with a copy engine. Best decides, for all
-// that are; and for the whole of a batch of fewer.
+// Large is from how many bytes on a segment of a batch of more than MostFew may be better off with a copy engine.
+// Best decides, for all that are; and for the whole of a batch of fewer.
 func Large(d Direction) uint64 {
 	if d == OnDevice {
 		return 4 << 20
@@ -35,17 +35,18 @@ func (p price) of(s Share) float64 {
 	return p.start + max(n*p.least, n*p.segment+float64(s.Bytes)/(1<<20)*p.mib)
 }
 
-// prices are from an H200 (docs/record/gpu.md has the tables). A copy engine moves a MiB a little sooner than the kernel, over the link
-// as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by less if it gets them in one call. On
-// the device the call gains nothing.
+// prices are from an H200 (docs/record/gpu.md has the tables). A copy engine moves a MiB a little sooner than the
+// kernel, over the link as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by
+// less if it gets them in one call. On the device the call gains nothing.
 var prices = [...][3]price{
 	ByKernel: {ToDevice: {12200, 0, 0, 20520}, FromDevice: {12000, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
 	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 6000, 524}},
-	ByBatch:  {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930}, OnDevice: {7000, 2900, 6000, 524}},
+	ByBatch: {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930},
+		OnDevice: {7000, 2900, 6000, 524}},
 }
 
-// Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is not there, the kernel or
-// cuMemcpyBatchAsync, is not chosen.
+// Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is
+// not there, the kernel or cuMemcpyBatchAsync, is not chosen.
 func Best(d Direction, s Share, beside, kernel, batched bool) Way {
 	best, least := ByLoop, math.Inf(1)
 	for way, p := range prices {

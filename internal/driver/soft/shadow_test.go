@@ -105,7 +105,7 @@ func TestGuardRegistered(t *testing.T) {
 					t.Errorf("closable: %#x to %#x", lo, hi)
 				}
 				if err := d.Protect(first, last, driver.NoAccess); err == nil {
-					t.Error("closed without a second view")
+					t.Error("closed without a shadow")
 				}
 				must(t, d.Unregister(start))
 				return
@@ -152,7 +152,8 @@ func TestGuardRegistered(t *testing.T) {
 			after, err := mappings(base, base+n)
 			must(t, err)
 			for _, m := range after {
-				if m.shared != before[0].shared || m.prot != before[0].prot || m.inode != before[0].inode || m.path != before[0].path {
+				if m.shared != before[0].shared || m.prot != before[0].prot || m.inode != before[0].inode ||
+					m.path != before[0].path {
 					t.Errorf("%+v, was %+v", m, before[0])
 				}
 			}
@@ -202,14 +203,16 @@ func TestGuardUnmappedMeanwhile(t *testing.T) {
 	if _, _, e := unix.Syscall(unix.SYS_MUNMAP, hole, 256<<10, 0); e != 0 {
 		t.Fatal(e)
 	}
-	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: start, N: 1 << 20, Width: 1}); !errors.Is(err, driver.ErrFault) {
+	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: start, N: 1 << 20, Width: 1}); !errors.Is(err,
+		driver.ErrFault) {
 		t.Errorf("filled what is not all there: %v", err)
 	}
 	if d.Accessible(hole, false) || !d.Accessible(start, true) {
 		t.Error("what is mapped is not known")
 	}
 	// Something else, at half of it.
-	_, _, e := unix.Syscall6(unix.SYS_MMAP, hole, 128<<10, readWrite, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	_, _, e := unix.Syscall6(unix.SYS_MMAP, hole, 128<<10, readWrite,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 	if e != 0 {
 		t.Fatal(e)
 	}
@@ -298,7 +301,8 @@ func TestGuardGivesBack(t *testing.T) {
 	must(t, d.Close())
 	for _, k := range mem {
 		access(t, k.name, addressOf(k.mem), true, true)
-		if list, err := mappings(addressOf(k.mem), addressOf(k.mem)+1); err != nil || list[0].path == "/memfd:ropeway-registered (deleted)" {
+		if list, err := mappings(addressOf(k.mem), addressOf(k.mem)+1); err != nil ||
+			list[0].path == "/memfd:ropeway-registered (deleted)" {
 			t.Errorf("%s: %+v, %v", k.name, list, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// A second is a second view of registered memory: the engine works through it while the program's own is closed. Only
-// whole pages have one; what lies on the first and last page beside the range is not the device's business.
+// A shadow is a second mapping of registered memory: the engine works through it while the program's own is closed.
+// Only whole pages have one; what lies on the first and last page beside the range is not the device's business.
 //
 // Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes
 // their place at the same address, and moves back when the range is unregistered. Other threads may use the memory
@@ -28,14 +28,14 @@ import (
 // Everything else (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) is used where it is and cannot
 // be closed. So is a range that is not mapped from end to end: the program is wrong about it, and what else lies there
 // must not be moved.
-type second struct {
-	lo, hi uintptr // whole pages of the range
-	view   uintptr // where the engine sees lo
-	pieces []piece // what it really sees there, in address order
+type shadow struct {
+	lo, hi    uintptr    // whole pages of the range
+	view      uintptr    // where the engine sees lo
+	fragments []fragment // what it really sees there, in address order
 }
 
-// piece is a part of one mapping of the program.
-type piece struct {
+// fragment is a part of one mapping of the program.
+type fragment struct {
 	lo, hi uintptr
 	prot   int    // the program's
 	inode  uint64 // of the file that is there while it is registered
@@ -44,27 +44,27 @@ type piece struct {
 
 const moveStep = 1 << 20
 
-// next is the first piece that ends after addr, or nil.
-func (s *second) next(addr uintptr) *piece {
-	for i := range s.pieces {
-		if addr < s.pieces[i].hi {
-			return &s.pieces[i]
+// next is the first fragment that ends after addr, or nil.
+func (s *shadow) next(addr uintptr) *fragment {
+	for i := range s.fragments {
+		if addr < s.fragments[i].hi {
+			return &s.fragments[i]
 		}
 	}
 	return nil
 }
 
 // engine is where the engine finds addr, an address of the program.
-func (s *second) engine(addr uintptr) uintptr {
+func (s *shadow) engine(addr uintptr) uintptr {
 	if p := s.next(addr); p != nil && addr >= p.lo {
 		return addr - s.lo + s.view
 	}
 	return addr
 }
 
-// double makes a second view of what can have one between start and end; nil if nothing can.
-func double(start, end uintptr) *second {
-	s := &second{lo: ceil(start), hi: floor(end)}
+// newShadow makes a shadow of what can have one between start and end; nil if nothing can.
+func newShadow(start, end uintptr) *shadow {
+	s := &shadow{lo: ceil(start), hi: floor(end)}
 	if s.lo >= s.hi {
 		return nil
 	}
@@ -79,20 +79,20 @@ func double(start, end uintptr) *second {
 	var file memfile
 	defer file.close()
 	for _, m := range list {
-		p := piece{lo: max(m.lo, s.lo), hi: min(m.hi, s.hi), prot: m.prot, inode: m.inode}
+		p := fragment{lo: max(m.lo, s.lo), hi: min(m.hi, s.hi), prot: m.prot, inode: m.inode}
 		switch {
 		case m.sharable():
 			if s.share(p) == nil {
-				s.pieces = append(s.pieces, p)
+				s.fragments = append(s.fragments, p)
 			}
 		case m.movable() && (heap < m.lo || heap >= m.hi):
 			p.hi = s.move(p, &file)
 			if p.moved, p.inode = true, file.inode; p.hi > p.lo {
-				s.pieces = append(s.pieces, p)
+				s.fragments = append(s.fragments, p)
 			}
 		}
 	}
-	if len(s.pieces) == 0 {
+	if len(s.fragments) == 0 {
 		arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))) //nolint:errcheck // address space, and nothing in it
 		return nil
 	}
@@ -100,7 +100,7 @@ func double(start, end uintptr) *second {
 }
 
 // share maps memory that is shared already.
-func (s *second) share(p piece) error {
+func (s *shadow) share(p fragment) error {
 	// Huge pages of hugetlbfs cannot be closed one small page at a time; the kernel says so here.
 	if err := protect(p.lo, p.lo+pageSize, p.prot); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (s *second) share(p piece) error {
 	return remap(p.lo, 0, p.lo-s.lo+s.view, uint64(p.hi-p.lo))
 }
 
-// move puts private memory into the file and tells up to where that was possible.
-func (s *second) move(p piece, file *memfile) uintptr {
+// move puts private memory into the file and returns up to where that was possible.
+func (s *shadow) move(p fragment, file *memfile) uintptr {
 	if file.open(uint64(s.hi-s.lo)) != nil {
 		return p.lo
 	}
@@ -132,7 +132,7 @@ func (s *second) move(p piece, file *memfile) uintptr {
 }
 
 // step moves n bytes at addr.
-func (s *second) step(p piece, addr, n uintptr, file *memfile) error {
+func (s *shadow) step(p fragment, addr, n uintptr, file *memfile) error {
 	err := protect(addr, addr+n, p.prot&^unix.PROT_WRITE)
 	if err == nil {
 		err = copyPages(addr-s.lo+s.view, addr, n)
@@ -146,14 +146,14 @@ func (s *second) step(p piece, addr, n uintptr, file *memfile) error {
 	return nil
 }
 
-// giveBack ends the second view, if there is one, and makes the program's what it was.
+// giveBack ends the shadow, if there is one, and makes the program's what it was.
 func (r *registration) giveBack() error {
-	s := r.second
+	s := r.shadow
 	if s == nil {
 		return nil
 	}
 	list, err := mappings(s.lo, s.hi)
-	for _, p := range s.pieces {
+	for _, p := range s.fragments {
 		for _, m := range join(list, p) {
 			if p.moved {
 				err = errors.Join(err, s.moveBack(p, m))
@@ -167,7 +167,7 @@ func (r *registration) giveBack() error {
 
 // join returns the parts of p where its file still is, as few as possible: the program may have unmapped some of it
 // and have other memory there now.
-func join(list []mapping, p piece) (still []mapping) {
+func join(list []mapsLine, p fragment) (still []mapsLine) {
 	for _, m := range list {
 		m.lo, m.hi = max(m.lo, p.lo), min(m.hi, p.hi)
 		if m.lo >= m.hi || m.inode != p.inode {
@@ -183,7 +183,7 @@ func join(list []mapping, p piece) (still []mapping) {
 }
 
 // moveBack makes memory private again: a private copy takes its place, step by step.
-func (s *second) moveBack(p piece, m mapping) error {
+func (s *shadow) moveBack(p fragment, m mapsLine) error {
 	size := uint64(m.hi - m.lo)
 	stage, err := arena.Reserve(size)
 	if err != nil {
@@ -259,7 +259,8 @@ func (f *memfile) close() {
 
 // mapAt maps n bytes of the file from off on at addr, in place of what is there.
 func (f *memfile) mapAt(addr uintptr, n uint64, prot int, off uintptr) error {
-	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED, uintptr(f.fd), off)
+	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED,
+		uintptr(f.fd), off)
 	if e != 0 {
 		return fmt.Errorf("map %d bytes at %#x: %w", n, addr, e)
 	}
@@ -276,7 +277,7 @@ func remap(from, old, to uintptr, n uint64) error {
 	return nil
 }
 
-// mapped tells whether the program still has memory at all of the n bytes at addr: the second view alone would not show
+// mapped reports whether the program still has memory at all of the n bytes at addr: the shadow alone would not show
 // that it has gone.
 func mapped(addr uintptr, n uint64) bool {
 	lo := floor(addr)

@@ -9,18 +9,18 @@ import (
 // With Guard, what is one range to the program may be several to the engine: parts of registered memory have a second
 // view. The functions here cut work at those borders; without Guard none of them is called.
 
-// stretch is how many of the n bytes at addr the engine finds in one piece.
-func (d *Driver) stretch(addr uintptr, n uint64) uint64 {
+// contiguous is how many of the n bytes at addr the engine finds in one fragment.
+func (d *Driver) contiguous(addr uintptr, n uint64) uint64 {
 	if d.vouches(addr) || d.isWindow(addr) {
 		return n
 	}
 	if r, ok := d.hosts.find(addr); ok {
 		n = min(n, r.room(addr))
-		if r.second == nil {
+		if r.shadow == nil {
 			return n
 		}
 		host := r.host(addr)
-		p := r.second.next(host)
+		p := r.shadow.next(host)
 		switch {
 		case p == nil:
 			return n
@@ -35,10 +35,10 @@ func (d *Driver) stretch(addr uintptr, n uint64) uint64 {
 	return n
 }
 
-// each calls f for the pieces of n bytes at addr, with where the engine finds them. Ordinary memory is allowed.
+// each calls f for the fragments of n bytes at addr, with where the engine finds them. Ordinary memory is allowed.
 func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error) error {
 	for n > 0 {
-		part := d.stretch(addr, n)
+		part := d.contiguous(addr, n)
 		at, err := d.resolve(addr, part, true)
 		if err != nil {
 			return err
@@ -52,18 +52,19 @@ func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error
 	return nil
 }
 
-// inPieces carries out op if its memory is not one piece, and reports whether it did. A batch loses the segments that
-// were carried out, and is still to be done.
-func (d *Driver) inPieces(op *driver.Op, pageable bool, q *queue) (done bool, err error) {
-	one := func(addr uintptr, n uint64) bool { return d.stretch(addr, n) == n }
+// inFragments carries out op if its memory is not one fragment, and reports whether it did. A batch loses the
+// segments that were carried out, and is still to be done.
+func (d *Driver) inFragments(op *driver.Op, pageable bool, q *queue) (done bool, err error) {
+	one := func(addr uintptr, n uint64) bool { return d.contiguous(addr, n) == n }
 	switch op.Kind {
 	case driver.OpCopy:
 		if one(op.Dst, op.N) && one(op.Src, op.N) {
 			return false, nil
 		}
-		return true, d.copyPieces(op, pageable, q)
+		return true, d.copyFragments(op, pageable, q)
 	case driver.OpCopy2D:
-		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src, (op.Height-1)*op.SrcPitch+op.N) {
+		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src,
+			(op.Height-1)*op.SrcPitch+op.N) {
 			return false, nil
 		}
 		if err := d.whole(op, pageable); err != nil {
@@ -71,7 +72,7 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, q *queue) (done bool, er
 		}
 		for i := range op.Height {
 			row := driver.Op{Dst: op.Dst + uintptr(i*op.DstPitch), Src: op.Src + uintptr(i*op.SrcPitch), N: op.N}
-			if err := d.copyPieces(&row, pageable, q); err != nil {
+			if err := d.copyFragments(&row, pageable, q); err != nil {
 				return true, err
 			}
 		}
@@ -82,7 +83,7 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, q *queue) (done bool, er
 			if one(s.Dst, s.N) && one(s.Src, s.N) {
 				continue
 			}
-			if err := d.copyPieces(&driver.Op{Dst: s.Dst, Src: s.Src, N: s.N}, pageable, q); err != nil {
+			if err := d.copyFragments(&driver.Op{Dst: s.Dst, Src: s.Src, N: s.N}, pageable, q); err != nil {
 				return true, err
 			}
 			op.Segs.Bytes -= s.N
@@ -94,14 +95,14 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, q *queue) (done bool, er
 			if _, err := d.resolve(op.Dst, n, pageable); err != nil {
 				return true, err
 			}
-			return true, d.fillPieces(op)
+			return true, d.fillFragments(op)
 		}
 	}
 	return false, nil
 }
 
-// copyPieces copies op.N bytes, piece by piece.
-func (d *Driver) copyPieces(op *driver.Op, pageable bool, q *queue) error {
+// copyFragments copies op.N bytes, fragment by fragment.
+func (d *Driver) copyFragments(op *driver.Op, pageable bool, q *queue) error {
 	if _, err := d.resolve(op.Dst, op.N, pageable); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (d *Driver) copyPieces(op *driver.Op, pageable bool, q *queue) error {
 	}
 	for done := uint64(0); done < op.N; {
 		part := driver.Op{Kind: driver.OpCopy, Dst: op.Dst + uintptr(done), Src: op.Src + uintptr(done)}
-		part.N = min(d.stretch(part.Dst, op.N-done), d.stretch(part.Src, op.N-done))
+		part.N = min(d.contiguous(part.Dst, op.N-done), d.contiguous(part.Src, op.N-done))
 		if err := d.copy(&part, pageable, q); err != nil {
 			return err
 		}
@@ -152,12 +153,12 @@ func (d *Driver) hostOf(addr uintptr) uintptr {
 	return addr
 }
 
-// fillPieces fills piece by piece. An element that lies on a border is written by itself.
-func (d *Driver) fillPieces(op *driver.Op) error {
+// fillFragments fills fragment by fragment. An element that lies on a border is written by itself.
+func (d *Driver) fillFragments(op *driver.Op) error {
 	width := uint64(op.Width)
 	element := binary.LittleEndian.AppendUint32(nil, op.Value)[:width]
 	for addr, n := op.Dst, op.N; n > 0; {
-		part := d.stretch(addr, n*width) / width
+		part := d.contiguous(addr, n*width) / width
 		if part == 0 {
 			if err := d.write(addr, element); err != nil {
 				return err

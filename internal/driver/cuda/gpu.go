@@ -16,12 +16,12 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// card is what a device has of its GPU: the context, and what is kept there for reuse. Cards that are one GPU share
+// gpu is what a device has of its GPU: the context, and what is kept there for reuse. GPUs that are one GPU share
 // the context alone.
-type card struct {
+type gpu struct {
 	d       *Driver // immutable
 	number  int     // immutable; of the device
-	gpu     int     // immutable; CUDA's number
+	ordinal int     // immutable; CUDA's number
 	sharers int     // immutable; devices that are this GPU
 
 	device  atomic.Pointer[device] // while it is open
@@ -38,17 +38,17 @@ type card struct {
 
 	inner inner
 
-	mu         sync.Mutex
-	events     [eventKinds][]uintptr               // guarded by mu; not in use
-	streams    [priorities][]uintptr               // guarded by mu; not in use
-	tables     tables                              // guarded by mu
-	program    *program                            // guarded by mu; nil until needed
-	noProgram  bool                                // guarded by mu; there is none, or it is there
-	lanes      []*lane                             // guarded by mu; not in use
-	made       struct{ events, streams []uintptr } // guarded by mu; all there are
-	stranded   []stranded                          // guarded by mu
-	fences     map[uintptr]*fence                  // guarded by mu; by stream
-	fenceWords []uintptr                           // guarded by mu; of fences to come
+	mu          sync.Mutex
+	events      [eventKinds][]uintptr               // guarded by mu; not in use
+	streams     [priorities][]uintptr               // guarded by mu; not in use
+	tables      tables                              // guarded by mu
+	program     *program                            // guarded by mu; nil until needed
+	noProgram   bool                                // guarded by mu; there is none, or it is there
+	lanes       []*lane                             // guarded by mu; not in use
+	made        struct{ events, streams []uintptr } // guarded by mu; all there are
+	quarantined []quarantined                       // guarded by mu
+	fences      map[uintptr]*fence                  // guarded by mu; by stream
+	fenceWords  []uintptr                           // guarded by mu; of fences to come
 
 	// For copies that the device judges, see indirect.go. All guarded by mu.
 	reads                    *readers            // nil until needed
@@ -65,17 +65,17 @@ type card struct {
 const priorities = 8
 
 // start makes the context. Driver.mu need not be held.
-func (c *card) start() error {
+func (c *gpu) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.context.Load() != 0 {
 		return nil
 	}
-	context, r := c.d.lib.retain(c.gpu)
+	context, r := c.d.lib.retain(c.ordinal)
 	if err := failed(c.d.lib, "cuDevicePrimaryCtxRetain", r); err != nil {
-		return fmt.Errorf("GPU %d: %w", c.gpu, err)
+		return fmt.Errorf("GPU %d: %w", c.ordinal, err)
 	}
-	if c.sms, r = c.d.lib.multiprocessors(c.gpu); r != success {
+	if c.sms, r = c.d.lib.multiprocessors(c.ordinal); r != success {
 		c.sms = 0
 	}
 	c.context.Store(context)
@@ -85,7 +85,7 @@ func (c *card) start() error {
 
 // limit is how many blocks a kernel may have that copies that way; 0 leaves it to the planner. It is the share of the
 // multiprocessors that the user allows: blocks go to different ones as long as there are any.
-func (c *card) limit(way kernels.Direction) int {
+func (c *gpu) limit(way kernels.Direction) int {
 	percent := c.d.percent
 	if percent == 0 || percent == 100 && way == kernels.OnDevice {
 		return 0
@@ -93,8 +93,8 @@ func (c *card) limit(way kernels.Direction) int {
 	return max(1, c.sms*percent/100)
 }
 
-// stop gives back all that the card has. Nothing uses it any more.
-func (c *card) stop() error {
+// stop gives back all that the GPU has. Nothing uses it any more.
+func (c *gpu) stop() error {
 	c.clock.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *card) stop() error {
 	}
 	c.d.lib.setContext(0)
 	c.leave()
-	note("cuDevicePrimaryCtxRelease", c.d.lib.release(c.gpu))
+	note("cuDevicePrimaryCtxRelease", c.d.lib.release(c.ordinal))
 	c.forgetAll()
 	if c.lost.Load() != nil {
 		return nil // what is broken cannot be tidied up
@@ -135,23 +135,23 @@ func (c *card) stop() error {
 	return errors.Join(errs...)
 }
 
-// stranded is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing
+// quarantined is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing
 // else may come to lie there.
-type stranded struct {
+type quarantined struct {
 	addr  uintptr
 	bytes uint64 // as arena.Reserve took them
 }
 
-// strand keeps host memory until the context of c, which is lost, is gone.
-func (c *card) strand(addr uintptr, bytes uint64) error {
+// quarantine keeps host memory until the context of c, which is lost, is gone.
+func (c *gpu) quarantine(addr uintptr, bytes uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stranded = append(c.stranded, stranded{addr, bytes})
+	c.quarantined = append(c.quarantined, quarantined{addr, bytes})
 	return arena.ProtectPages(addr, bytes, unix.PROT_NONE)
 }
 
 // forgetAll forgets the context and all that was in it but the clock, which was stopped. mu is held.
-func (c *card) forgetAll() {
+func (c *gpu) forgetAll() {
 	c.context.Store(0)
 	c.life.Add(1)
 	c.tables, c.lanes, c.program, c.noProgram = tables{}, nil, nil, false
@@ -163,31 +163,31 @@ func (c *card) forgetAll() {
 	c.made.events, c.made.streams = nil, nil
 	c.reads, c.noReads, c.live, c.spareLives, c.words = nil, false, nil, nil, nil
 	c.founds, c.spareFounds, c.hostBlocks, c.deviceBlocks = nil, nil, nil, nil
-	for _, s := range c.stranded {
+	for _, s := range c.quarantined {
 		if err := arena.Unreserve(s.addr, s.bytes); err != nil {
 			c.d.warn(fmt.Sprintf("%d bytes of addresses are lost: %v", s.bytes, err))
 		}
 	}
-	c.stranded = nil
+	c.quarantined = nil
 }
 
-// enter makes the card's context the calling thread's, which the goroutine keeps until leave.
-func (c *card) enter() result {
+// enter makes the GPU's context the calling thread's, which the goroutine keeps until leave.
+func (c *gpu) enter() result {
 	runtime.LockOSThread()
 	return c.d.lib.setContext(c.context.Load())
 }
 
-func (c *card) leave() { runtime.UnlockOSThread() }
+func (c *gpu) leave() { runtime.UnlockOSThread() }
 
-// befriend lets c reach memory of other. Where the hardware cannot, copies go through the host, which CUDA sees to.
-func (c *card) befriend(other *card) {
+// enablePeer lets c reach memory of other. Where the hardware cannot, copies go through the host, which CUDA sees to.
+func (c *gpu) enablePeer(other *gpu) {
 	c.enter()
 	defer c.leave()
 	c.d.lib.enablePeer(other.context.Load())
 }
 
-// event takes an event that is not in use. The card is entered.
-func (c *card) event(kind eventKind) (uintptr, result) {
+// event takes an event that is not in use. The GPU is entered.
+func (c *gpu) event(kind eventKind) (uintptr, result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	free := &c.events[kind]
@@ -203,14 +203,14 @@ func (c *card) event(kind eventKind) (uintptr, result) {
 	return e, r
 }
 
-func (c *card) giveEvent(e uintptr, kind eventKind) {
+func (c *gpu) giveEvent(e uintptr, kind eventKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events[kind] = append(c.events[kind], e)
 }
 
-// stream takes a stream that is not in use. The card is entered.
-func (c *card) stream(priority int) (uintptr, result) {
+// stream takes a stream that is not in use. The GPU is entered.
+func (c *gpu) stream(priority int) (uintptr, result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	free := &c.streams[priority]
@@ -228,9 +228,9 @@ func (c *card) stream(priority int) (uintptr, result) {
 
 // ownStream is a stream that belongs to a queue, until that is closed or collected.
 type ownStream struct {
-	c        *card
+	c        *gpu
 	stream   uintptr
-	life     uint64 // of the card
+	life     uint64 // of the GPU
 	priority int
 }
 
@@ -243,7 +243,7 @@ func (o ownStream) giveBack() {
 	}
 }
 
-func (c *card) giveStream(s uintptr, priority int) {
+func (c *gpu) giveStream(s uintptr, priority int) {
 	ownStream{c, s, c.life.Load(), priority}.giveBack()
 }
 
@@ -289,16 +289,16 @@ func (s *spin) on() bool {
 }
 
 // query tells whether event has happened. CUDA answers whichever context the thread has, if it has one.
-func (c *card) query(event uintptr) result {
+func (c *gpu) query(event uintptr) result {
 	return c.look(event, c.d.lib.queryEvent)
 }
 
 // ended tells whether a stream has done all there was.
-func (c *card) ended(stream uintptr) result {
+func (c *gpu) ended(stream uintptr) result {
 	return c.look(stream, c.d.lib.queryStream)
 }
 
-func (c *card) look(at uintptr, query func(uintptr) result) result {
+func (c *gpu) look(at uintptr, query func(uintptr) result) result {
 	if r := query(at); r != invalidContext && r != contextDestroyed {
 		return r
 	}
@@ -308,7 +308,7 @@ func (c *card) look(at uintptr, query func(uintptr) result) result {
 }
 
 // await waits until event has happened.
-func (c *card) await(event uintptr, long time.Duration) result {
+func (c *gpu) await(event uintptr, long time.Duration) result {
 	for s := c.d.spinning(long); s.on(); {
 		if r := c.query(event); r != notReady {
 			return r
@@ -320,31 +320,31 @@ func (c *card) await(event uintptr, long time.Duration) result {
 }
 
 // healthy is nil, or why the GPU is lost.
-func (c *card) healthy() error {
+func (c *gpu) healthy() error {
 	if e := c.lost.Load(); e != nil {
 		return *e
 	}
 	return nil
 }
 
-// check is the error for a call that a task has made on this card. After some results nothing works there any more: the
+// check is the error for a call that a task has made on this GPU. After some results nothing works there any more: the
 // task that meets one first has a fault, everything later finds the device lost.
-func (c *card) check(call string, r result) error {
+func (c *gpu) check(call string, r result) error {
 	err := c.note(call, r)
 	if r.sticky() && r != contextDestroyed && !c.told.Swap(true) {
 		name, text := c.d.lib.describe(r)
-		return fmt.Errorf("%w: GPU %d: %s: %s: %s", driver.ErrFault, c.gpu, call, name, text)
+		return fmt.Errorf("%w: GPU %d: %s: %s: %s", driver.ErrFault, c.ordinal, call, name, text)
 	}
 	return err
 }
 
 // note is check for a call that no task has made: the fault is left to one.
-func (c *card) note(call string, r result) error {
+func (c *gpu) note(call string, r result) error {
 	err := failed(c.d.lib, call, r)
 	if !r.sticky() {
 		return err
 	}
-	lost := fmt.Errorf("GPU %d: %w", c.gpu, err)
+	lost := fmt.Errorf("GPU %d: %w", c.ordinal, err)
 	c.lost.CompareAndSwap(nil, &lost)
 	return c.healthy()
 }

@@ -11,9 +11,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestPiecesModel does random work on host memory of which parts are registered and closed, and the same on plain
+// TestFragmentsModel does random work on host memory of which parts are registered and closed, and the same on plain
 // bytes. Wherever the borders between views lie, the bytes end alike.
-func TestPiecesModel(t *testing.T) {
+func TestFragmentsModel(t *testing.T) {
 	const size = 64 << 10
 	mem := mmap(t, -1, size, readWrite, unix.MAP_PRIVATE)
 	base := addressOf(mem)
@@ -47,7 +47,8 @@ func TestPiecesModel(t *testing.T) {
 			if onDevice {
 				return far + uintptr(off), b
 			}
-			if r := d.hosts.byHost.Find(base + start); off >= uint64(start) && off+n <= uint64(start)+r.Size && rapid.Bool().Draw(t, "alias") {
+			if r := d.hosts.byHost.Find(base + start); off >= uint64(start) && off+n <= uint64(start)+r.Size &&
+				rapid.Bool().Draw(t, "alias") {
 				return alias + uintptr(off) - start, b
 			}
 			return base + uintptr(off), b
@@ -62,7 +63,8 @@ func TestPiecesModel(t *testing.T) {
 				copy(to, from)
 			},
 			"rows": func(t *rapid.T) {
-				op := driver.Op{Kind: driver.OpCopy2D, N: rapid.Uint64Range(1, 3000).Draw(t, "n"), Height: rapid.Uint64Range(1, 5).Draw(t, "rows")}
+				op := driver.Op{Kind: driver.OpCopy2D, N: rapid.Uint64Range(1, 3000).Draw(t, "n"),
+					Height: rapid.Uint64Range(1, 5).Draw(t, "rows")}
 				op.DstPitch = op.N + rapid.Uint64Range(0, 3000).Draw(t, "dst gap")
 				op.SrcPitch = op.N + rapid.Uint64Range(0, 3000).Draw(t, "src gap")
 				var to, from []byte
@@ -87,7 +89,8 @@ func TestPiecesModel(t *testing.T) {
 				must(t, d.Run(driver.Op{Kind: driver.OpBatch, Segs: segs}))
 			},
 			"fill": func(t *rapid.T) {
-				op := driver.Op{Kind: driver.OpFill, Width: rapid.SampledFrom([]uint8{1, 4}).Draw(t, "width"), Value: rapid.Uint32().Draw(t, "value")}
+				op := driver.Op{Kind: driver.OpFill, Width: rapid.SampledFrom([]uint8{1, 4}).Draw(t, "width"),
+					Value: rapid.Uint32().Draw(t, "value")}
 				op.N = rapid.Uint64Range(0, 12<<10).Draw(t, "n") / uint64(op.Width)
 				var to []byte
 				op.Dst, to = place(t, op.N*uint64(op.Width))
@@ -120,7 +123,7 @@ func TestPiecesModel(t *testing.T) {
 }
 
 // Large copies over several views, with helpers, on a queue.
-func TestPiecesLarge(t *testing.T) {
+func TestFragmentsLarge(t *testing.T) {
 	const size = 4 << 20
 	d := guardian(t)
 	dev, err := d.Open(0)
@@ -163,7 +166,7 @@ func TestPiecesLarge(t *testing.T) {
 }
 
 // A descriptor may lie on the border of two views.
-func TestPiecesDescriptor(t *testing.T) {
+func TestFragmentsDescriptor(t *testing.T) {
 	d := guardian(t)
 	dev, err := d.Open(0)
 	must(t, err)
