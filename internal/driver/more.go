@@ -76,8 +76,8 @@ type Memory interface {
 // Small allocations may have to be shared together with what lies beside them in the same page, as on hardware; what
 // is allocated later is never seen by who imported.
 //
-// Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation they are
-// at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn, Done, Sink,
+// Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation
+// they are at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn, Done, Sink,
 // Gate), nor with a lock held that it takes.
 type Sharer interface {
 	// Share makes memory, and ShareAt the allocation that starts at addr, something that Import of another process
@@ -146,8 +146,8 @@ type ManagedAllocator interface {
 	FreeManaged(addr uintptr) error
 }
 
-// WordAccess is a driver that reads and writes single aligned words of device memory, atomically. ErrFault for an address
-// that is not aligned, or no memory of the device. Both may be called from anywhere.
+// WordAccess is a driver that reads and writes single aligned words of device memory, atomically. ErrFault for an
+// address that is not aligned, or no memory of the device. Both may be called from anywhere.
 type WordAccess interface {
 	Load(addr uintptr) (uint64, error)
 	Store(addr uintptr, value uint64) error
@@ -162,8 +162,8 @@ type HostViewer interface {
 	View(addr uintptr, n uint64) ([]byte, error)
 }
 
-// Gate holds a queue up: OpWaitCond. Methods are called by who runs the queue, one at a time, possibly with a lock of it
-// held: they must not wait, and must not call the queue. One that has Err() error too is asked for it once it has
+// Gate holds a queue up: OpWaitCond. Methods are called by who runs the queue, one at a time, possibly with a lock of
+// it held: they must not wait, and must not call the queue. One that has Err() error too is asked for it once it has
 // passed: that is how the operation ends. One that has Foreign() bool too says whether another process may have let
 // it pass: who judges orders cannot know then what came before.
 type Gate interface {

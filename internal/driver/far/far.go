@@ -23,8 +23,8 @@ import (
 // Driver is a driver.Driver whose memory may be on other servers.
 type Driver struct {
 	driver.Driver
-	mapper driver.Mapper // of the driver below
-	sharer driver.Sharer // likewise
+	mapper driver.Mapper     // of the driver below
+	sharer driver.Sharer     // likewise
 	viewer driver.HostViewer // likewise
 	node   *pod.Node
 
