@@ -119,7 +119,9 @@ func (n *Node) newEngine() (*engine, error) {
 // options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
 // left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
 // descriptors and most of the time that making a worker takes. The cache of registered memory is off: nothing is
-// registered, and the context would keep 2 MiB of each worker that has gone.
+// registered, and the context would keep 2 MiB of each worker that has gone. TCP copies what it sends (no vectors, so
+// no zero copy), in larger pieces than it would by itself: a zero-copy send that fails is reported twice, and ends the
+// process (RATIONALE.md).
 func (c *Config) options() ([]ucx.Option, error) {
 	devices := c.Devices
 	if devices == "" {
@@ -134,6 +136,8 @@ func (c *Config) options() ([]ucx.Option, error) {
 		{Name: "NET_DEVICES", Value: devices},
 		{Name: "TLS", Value: "^sm,self"},
 		{Name: "RCACHE_ENABLE", Value: "n"},
+		{Transport: "TCP", Name: "MAX_IOV", Value: "0"},
+		{Transport: "TCP", Name: "TX_SEG_SIZE", Value: "64k"},
 	}, nil
 }
 

@@ -103,7 +103,10 @@ func quiet(s *dl.Library) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range []Option{{"HANDLE_ERRORS", "none"}, {"LOG_LEVEL", "fatal"}, {"WARN_UNUSED_ENV_VARS", "n"}} {
+	for _, o := range []Option{
+		{Name: "HANDLE_ERRORS", Value: "none"}, {Name: "LOG_LEVEL", Value: "fatal"},
+		{Name: "WARN_UNUSED_ENV_VARS", Value: "n"},
+	} {
 		if o.asked() {
 			continue
 		}

@@ -12,11 +12,23 @@ import (
 )
 
 // Option is one of UCX, by its name without "UCX_". One that the environment has is left as it is there.
-type Option struct{ Name, Value string }
+type Option struct {
+	Name, Value string
+	Transport   string // that it is for, as its name in the environment begins; "": for UCX as a whole
+}
 
 func (o Option) asked() bool {
-	_, ok := os.LookupEnv("UCX_" + o.Name)
+	_, ok := os.LookupEnv("UCX_" + o.names()[0])
 	return ok
+}
+
+// names are what ucp_config_modify may know it by: 1.13 wants the name of a transport's option without the
+// transport, later versions with it. A name that no transport has is not an error, and has no effect.
+func (o Option) names() []string {
+	if o.Transport == "" {
+		return []string{o.Name}
+	}
+	return []string{o.Transport + "_" + o.Name, o.Name}
 }
 
 // messageID is the number of all our active messages.
@@ -124,8 +136,10 @@ func Open(options []Option) (*Context, error) {
 		if o.asked() {
 			continue
 		}
-		if err := check("ucp_config_modify "+o.Name, callText(lib.ConfigModify, o.Name, o.Value, config)); err != nil {
-			return nil, err
+		for _, name := range o.names() {
+			if err := check("ucp_config_modify "+name, callText(lib.ConfigModify, name, o.Value, config)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s.params = params{mask: paramFeatures | paramShared, features: featureAM | featureWakeup, mtWorkersShared: 1}

@@ -13,7 +13,7 @@ import (
 )
 
 // loopback is TCP inside this machine.
-var loopback = []Option{{"TLS", "tcp"}, {"NET_DEVICES", "lo"}}
+var loopback = []Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "lo"}}
 
 // end is a worker that remembers what it was called with.
 type end struct {
@@ -100,7 +100,7 @@ func TestMessages(t *testing.T) {
 // TestNoDevice proves that a worker that cannot be made is an error.
 func TestNoDevice(t *testing.T) {
 	need(t)
-	c, err := Open([]Option{{"TLS", "tcp"}, {"NET_DEVICES", "no-such-device"}})
+	c, err := Open([]Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}})
 	if err != nil {
 		return
 	}
@@ -256,5 +256,18 @@ func TestSignalsStayOurs(t *testing.T) {
 	}
 	if page[0] == 1 {
 		t.Error("a closed page was read")
+	}
+}
+
+// TestTransportOption proves that an option of a transport takes effect, under the name that this version of UCX knows
+// it by, unless the environment has it.
+func TestTransportOption(t *testing.T) {
+	small := append([]Option{{Transport: "TCP", Name: "TX_SEG_SIZE", Value: "2k"}}, loopback...)
+	if plain, set := newEnd(t, loopback).MaxHeader(), newEnd(t, small).MaxHeader(); set >= plain || set > 2048 {
+		t.Errorf("headers may have %d bytes in pieces of 2 KiB, %d by default", set, plain)
+	}
+	t.Setenv("UCX_TCP_TX_SEG_SIZE", "4k")
+	if n := newEnd(t, small).MaxHeader(); n <= 2048 {
+		t.Errorf("the environment is overruled: %d bytes", n)
 	}
 }
