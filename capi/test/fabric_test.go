@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,10 +16,11 @@ func needUCX(t *testing.T) {
 	testenv.Need(t, "ucx_info")
 }
 
-// servers runs a scene of fabric.c on two servers.
-func servers(t *testing.T, program, scene string) result {
+// servers runs a scene of fabric.c on two servers, in networks of their own or in one.
+func servers(t *testing.T, apart bool, program, scene string) result {
 	t.Helper()
-	return run(t, nil, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene, t.TempDir())
+	return run(t, nil, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2",
+		fmt.Sprintf("--namespaces=%v", apart), program, scene, t.TempDir())
 }
 
 // TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it,
@@ -28,13 +30,15 @@ func TestFabric(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
 	program := compile(t, []string{"fabric.c"})
-	for _, scene := range []string{"forms", "names", "orders"} {
-		if r := servers(t, program, scene); r.code != 0 {
-			t.Errorf("%s: exit code %d\n%s%s", scene, r.code, r.stdout, r.stderr)
+	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
+		for _, scene := range []string{"forms", "names", "orders"} {
+			if r := servers(t, apart, program, scene); r.code != 0 {
+				t.Errorf("%s, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
+			}
 		}
-	}
-	if r := servers(t, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
-		t.Errorf("killed: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+		if r := servers(t, apart, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
+			t.Errorf("killed, apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
+		}
 	}
 }
 
