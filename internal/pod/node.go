@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,9 +120,9 @@ func (n *Node) newEngine() (*engine, error) {
 // options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
 // left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
 // descriptors and most of the time that making a worker takes. The cache of registered memory is off: nothing is
-// registered, and the context would keep 2 MiB of each worker that has gone. TCP copies what it sends (no vectors, so
-// no zero copy), in larger pieces than it would by itself: a zero-copy send that fails is reported twice, and ends the
-// process (RATIONALE.md).
+// registered, and the context would keep 2 MiB of each worker that has gone. Over TCP it
+// copies what it sends, in larger pieces than it would by itself: a zero-copy send that fails is reported twice by that
+// transport, and ends the process (RATIONALE.md). Devices of RDMA, which have a port in their name, are none of it.
 func (c *Config) options() ([]ucx.Option, error) {
 	devices := c.Devices
 	if devices == "" {
@@ -132,13 +133,16 @@ func (c *Config) options() ([]ucx.Option, error) {
 		}
 		devices = d
 	}
-	return []ucx.Option{
+	options := []ucx.Option{
 		{Name: "NET_DEVICES", Value: devices},
 		{Name: "TLS", Value: "^sm,self"},
 		{Name: "RCACHE_ENABLE", Value: "n"},
-		{Transport: "TCP", Name: "MAX_IOV", Value: "0"},
 		{Transport: "TCP", Name: "TX_SEG_SIZE", Value: "64k"},
-	}, nil
+	}
+	if !strings.Contains(devices, ":") {
+		options = append(options, ucx.Option{Name: "ZCOPY_THRESH", Value: "inf"})
+	}
+	return options, nil
 }
 
 // Close ends everything: exports, imports and copies in flight. It waits.

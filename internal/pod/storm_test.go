@@ -48,6 +48,10 @@ func TestStorm(t *testing.T) {
 	for round := range rounds {
 		for _, u := range users {
 			u.again("import " + h)
+			u.ok("write %d", round%200)
+			owner.ok("has %d", round%200)
+		}
+		for _, u := range users {
 			fmt.Fprintln(u.in, "loop")
 			if l := u.line(); l != "looping" {
 				t.Fatalf("round %d: %s", round, l)
