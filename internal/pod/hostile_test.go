@@ -26,7 +26,8 @@ func well(t *testing.T, b *Node, h Handle) {
 		t.Fatalf("somebody who may import is refused: %v", err)
 	}
 	defer r.Close()
-	one := []byte{77}
+	one := heap(t, 1)
+	one[0] = 77
 	if err := wait(t, r.Write, Segment{addressOf(one), 5, 1}); err != nil {
 		t.Fatalf("somebody who may write cannot: %v", err)
 	}
@@ -253,10 +254,11 @@ func (i *insider) asks(t *testing.T, h header, data []byte, share uint64) *heade
 		h.token = i.to
 		var b [headerSize]byte
 		h.put(&b)
-		if _, err := i.w.Send(b[:], addressOf(append(data, 0)), uint64(len(data)), 1); err != nil {
+		own := append(bytes.Clone(data), 0)
+		sent = append(sent, b[:], own) // kept for UCX
+		if _, err := i.w.Send(b[:], addressOf(own), uint64(len(data)), 1); err != nil {
 			t.Fatal(err)
 		}
-		sent = append(sent, b[:], data) // kept for UCX
 	}
 	h.op = 7
 	send(h, data)

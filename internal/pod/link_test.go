@@ -43,7 +43,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 		t.Error("the importer does not notice that the old link has ended")
 	}
 	l.fail(ErrClosed)
-	one := []byte{1}
+	one := heap(t, 1)
 	for _, r := range []*Remote{r, other} { // the first on a link that it makes, the second on one that went on
 		if err := wait(t, r.Write, Segment{addressOf(one), 0, 1}); err != nil {
 			t.Error(err)

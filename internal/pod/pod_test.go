@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -24,6 +25,13 @@ func need(t testing.TB) {
 		}
 		t.Skip(err) // one that is too old
 	}
+}
+
+// heap is n bytes that stay where they are as long as the test runs: a copy has an address alone.
+func heap(t testing.TB, n int) []byte {
+	b := make([]byte, n)
+	t.Cleanup(func() { runtime.KeepAlive(b) })
+	return b
 }
 
 // podFile writes a pod of n servers on loopback addresses, and its key.
@@ -114,7 +122,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("imported %+v", r.About)
 	}
 	rnd := testenv.Rand(t)(0)
-	mine := make([]byte, size)
+	mine := heap(t, size)
 	for i := range mine {
 		mine[i] = byte(rnd.Uint32())
 	}
@@ -129,7 +137,7 @@ func TestCopies(t *testing.T) {
 			"\x00"))+len(bytes.Trim(theirs[off+n:], "\x00")) > 0 {
 			t.Errorf("%d bytes were written wrongly", n)
 		}
-		back := make([]byte, n+2)
+		back := heap(t, n+2)
 		if err := wait(t, r.Read, Segment{addressOf(back) + 1, uint64(off), uint64(n)}); err != nil {
 			t.Fatal(n, err)
 		}
@@ -158,7 +166,7 @@ func TestCopies(t *testing.T) {
 	if !bytes.Equal(theirs, mine) {
 		t.Error("a list was written wrongly")
 	}
-	back := make([]byte, size)
+	back := heap(t, size)
 	for i := range segs {
 		segs[i].Local = addressOf(back) + uintptr(segs[i].Offset)
 	}
@@ -187,7 +195,7 @@ func TestLife(t *testing.T) {
 	}
 	x.Withdraw()
 	theirs[7] = 42
-	got := make([]byte, 8)
+	got := heap(t, 8)
 	if err := wait(t, r.Read, Segment{addressOf(got), 0, 8}); err != nil || got[7] != 42 {
 		t.Errorf("after the owner has withdrawn it: %v %v", got, err)
 	}
@@ -251,7 +259,7 @@ func TestAfterSleep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, one, end := r.link.e, []byte{1}, make(chan error, 1)
+	e, one, end := r.link.e, heap(t, 1), make(chan error, 1)
 	c := &transfer{end: e.end, share: r.share, write: true, segs: []Segment{{addressOf(one), 0, 1}},
 		done: func(err error) { end <- err }}
 	e.mu.Lock()
@@ -290,7 +298,7 @@ func TestFault(t *testing.T) {
 			t.Error("a large copy with no memory has succeeded")
 		}
 	}
-	one := []byte{1}
+	one := heap(t, 1)
 	if err := wait(t, r.Write, Segment{addressOf(one), 0, 1}); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}

@@ -2,7 +2,6 @@ package pod
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -44,6 +43,20 @@ func pattern(b []byte, seed int) {
 	}
 }
 
+// differ is where two slices of one length differ first, and in how many places.
+func differ(a, b []byte) (at, n int) {
+	for i := range a {
+		if a[i] == b[i] {
+			continue
+		}
+		if n == 0 {
+			at = i
+		}
+		n++
+	}
+	return at, n
+}
+
 // work is a server: it does what lines say, and answers each with one.
 func work(file, id string, in io.Reader, out io.Writer) error {
 	c, err := Read(file, id)
@@ -64,7 +77,9 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 			f = r.Write
 		}
 		f([]Segment{{addressOf(b), 0, uint64(len(b))}}, func(err error) { end <- err })
-		return <-end
+		err := <-end
+		runtime.KeepAlive(b) // the copy has its address alone
+		return err
 	}
 	do := func(words []string) (string, error) {
 		number := 0
@@ -115,8 +130,8 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 			}
 			want := make([]byte, len(b))
 			pattern(want, number)
-			if !bytes.Equal(b, want) {
-				return "", errors.New("other bytes")
+			if at, n := differ(b, want); n > 0 {
+				return "", fmt.Errorf("%d other bytes, the first at %#x: %d, not %d", n, at, b[at], want[at])
 			}
 			return "", nil
 		case "fill":

@@ -45,11 +45,14 @@ func TestStorm(t *testing.T) {
 	users := []*server{start(1), start(2)}
 	h := owner.ok("export %d", 8<<20)
 	var done [4]int
+	last := -1
 	for round := range rounds {
-		for _, u := range users {
+		for i, u := range users {
 			u.again("import " + h)
 			u.ok("write %d", round%200)
-			owner.ok("has %d", round%200)
+			if a := owner.tell("has %d", round%200); a != "ok" {
+				t.Fatalf("round %d, user %d: %s; done: %v, last %d", round, i, a, done, last)
+			}
 		}
 		for _, u := range users {
 			fmt.Fprintln(u.in, "loop")
@@ -63,6 +66,7 @@ func TestStorm(t *testing.T) {
 			what = 2
 		}
 		done[what]++
+		last = what
 		switch what {
 		case 0: // the owner is killed, and another one takes its place
 			owner.kill()
