@@ -49,7 +49,7 @@ func TestStorm(t *testing.T) {
 	for round := range rounds {
 		for i, u := range users {
 			u.again("import " + h)
-			u.ok("write %d", round%200)
+			u.again(fmt.Sprint("write ", round%200))
 			if a := owner.tell("has %d", round%200); a != "ok" {
 				t.Fatalf("round %d, user %d: %s; done: %v, last %d", round, i, a, done, last)
 			}
