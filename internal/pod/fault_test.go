@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -131,24 +132,42 @@ type network struct {
 	names, devices, addresses [2]string
 }
 
+// joined is a network; the test is skipped where there cannot be one.
 func joined(t testing.TB) *network {
 	t.Helper()
 	testenv.Need(t, "ip")
+	n, err := tryJoin(t)
+	if err != nil {
+		t.Skipf("no network namespaces here: %v", err)
+	}
+	return n
+}
+
+// tryJoin is joined with an error where the kernel lacks something, or refuses it to this user or this container.
+func tryJoin(t testing.TB) (*network, error) {
+	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can make network namespaces")
+		return nil, errors.New("only root can make them")
 	}
 	n := &network{}
 	for i := range 2 {
 		n.names[i] = fmt.Sprintf("ropeway-%d-%d", os.Getpid(), i)
 		n.devices[i] = fmt.Sprintf("rw%d-%d", os.Getpid()%100000, i)
 		n.addresses[i] = fmt.Sprintf("10.77.9.%d", i+1)
-		try(t, "netns", "add", n.names[i])
+		if _, err := runIP("netns", "add", n.names[i]); err != nil {
+			return nil, err
+		}
 		t.Cleanup(func() { ip(t, "netns", "delete", n.names[i]) })
-		try(t, "netns", "exec", n.names[i], "true") // it mounts, which a container may not be allowed to
+		// It mounts, which a container may not be allowed to.
+		if _, err := runIP("netns", "exec", n.names[i], "true"); err != nil {
+			return nil, err
+		}
 	}
-	try(t, "link", "add", n.devices[0], "mtu", "9000", "netns", n.names[0], "type", "veth",
+	if _, err := runIP("link", "add", n.devices[0], "mtu", "9000", "netns", n.names[0], "type", "veth",
 		"peer", "name", n.devices[1],
-		"mtu", "9000", "netns", n.names[1])
+		"mtu", "9000", "netns", n.names[1]); err != nil {
+		return nil, err
+	}
 	for i := range 2 {
 		ip(t, "-n", n.names[i], "addr", "add", n.addresses[i]+"/24", "dev", n.devices[i])
 		ip(t, "-n", n.names[i], "link", "set", "lo", "up")
@@ -165,7 +184,7 @@ func joined(t testing.TB) *network {
 			}
 		}
 	}
-	return n
+	return n, nil
 }
 
 // runIP runs the program ip, a minute at most.
@@ -183,14 +202,6 @@ func ip(t testing.TB, args ...string) {
 	t.Helper()
 	if _, err := runIP(args...); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// try is ip for what a kernel may lack or refuse to root in a container: the test is skipped then.
-func try(t testing.TB, args ...string) {
-	t.Helper()
-	if _, err := runIP(args...); err != nil {
-		t.Skipf("no network namespaces here: %v", err)
 	}
 }
 

@@ -32,11 +32,12 @@ func stormRounds(t *testing.T) int {
 func TestStorm(t *testing.T) {
 	rounds := stormRounds(t)
 	t.Setenv("UCX_TLS", "tcp")
-	var net *network
 	file := podFile(t, 3, "timeout: 300ms\n")
 	start := func(i int) *server { return launch(t, file, i) }
-	if os.Getuid() == 0 {
-		net = joined(t)
+	net, err := tryJoin(t)
+	if err != nil {
+		t.Logf("no namespaces, so no link is cut: %v", err)
+	} else {
 		file = podOn(t, net, "timeout: 300ms\n")
 		start = func(i int) *server { return net.in(t, file, min(i, 1)) } // users are on the same server
 	}
