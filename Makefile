@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release site soak soak-ipc vulnerabilities clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release site soak soak-ipc storm vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -211,6 +211,9 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
 
+bench-pod: ## compare copies between two servers with ucx_perftest, as ratios in one run (POD_ROUNDS=3; root: also between namespaces)
+	$(GO) test -run '^$$' -bench '^BenchmarkAgainstUCX$$' -benchtime 1x -v ./internal/pod
+
 bench-cores: ## compare batches on 1 to 16 cores with those of another commit, as ratios in one run (BASE=commit)
 	$(needgo)
 	$(needgcc)
@@ -280,6 +283,10 @@ soak: ## run the soak tests, each for SOAK=10m
 soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (IPC_ROUNDS)
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
+
+storm: ## kill and stop servers of a pod and cut the links between them, in 1,000 rounds (POD_ROUNDS; root: in namespaces)
+	$(needgo)
+	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} POD_ROUNDS=$${POD_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestStorm$$' ./internal/pod
 
 vulnerabilities: ## ask the databases of Go and npm about everything that is linked, bundled or used to build
 	$(needgo)

@@ -22,6 +22,7 @@ import (
 	"ropeway/internal/setup"
 	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK
 	_ "ropeway/internal/setup/cudadriver" // ROPEWAY_DRIVER=cuda
+	_ "ropeway/internal/setup/podservers" // ROPEWAY_POD
 	"ropeway/internal/symbol"
 )
 

@@ -33,8 +33,13 @@ func catchSignals() chan os.Signal {
 func runChild(l *launch, more []variable, signals <-chan os.Signal) (checkrun.Ending, error) {
 	child := &exec.Cmd{Path: l.file, Args: l.args, Env: environment(l.environment(), more), Stdin: os.Stdin,
 		Stdout: os.Stdout, Stderr: os.Stderr}
+	return follow(l.file, child, signals)
+}
+
+// follow runs a command until it ends, and passes signals on to it.
+func follow(file string, child *exec.Cmd, signals <-chan os.Signal) (checkrun.Ending, error) {
 	if err := child.Start(); err != nil {
-		return checkrun.Ending{}, becomeError(l.file, err)
+		return checkrun.Ending{}, becomeError(file, err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- child.Wait() }()

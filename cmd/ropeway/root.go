@@ -46,7 +46,7 @@ how fast it was.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("ropeway {{.Version}}\n")
-	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.check(), a.trace(), a.explain(), a.bench())
+	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.check(), a.trace(), a.explain(), a.bench(), a.pod())
 	root.SetHelpCommand(a.help(root))
 	root.CompletionOptions.DisableDefaultCmd = true // ours refuses shells that it does not know
 	root.AddCommand(a.completion(root), a.exitCodes())

@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"ropeway/internal/core"
+	"ropeway/internal/pod"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
-	_ "ropeway/internal/setup/checker" // ROPEWAY_CHECK is read here, too
+	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK is read here, too
+	_ "ropeway/internal/setup/podservers" // and ROPEWAY_POD
 )
 
 // variable is one of the environment.
@@ -39,6 +41,8 @@ var runFlags = []struct {
 
 func (a *app) run() *cobra.Command {
 	var printEnv bool
+	var servers int
+	var apart bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARGS]",
 		Short: "Run a program with this library in front of any other",
@@ -48,11 +52,20 @@ libascendcl.so, whatever else is installed.
 The program replaces this process, so its exit code, signals, terminal and
 process id are its own. If it cannot be run, the exit code is 127 (not found) or
 126 (found, and something is in the way). Flags end at PROGRAM; what no flag
-sets stays as the environment has it: see ropeway info.`,
+sets stays as the environment has it: see ropeway info.
+
+With --pod N the program runs N times, as N servers of a pod on this machine:
+see docs/pod.md. Lines of its output begin with the number of the server. Each
+copy has that number in ROPEWAY_POD_SERVER and RANK, and N in WORLD_SIZE; the
+product is A3 if nothing else is said. Only server 0 has standard input. The
+exit code is 0, or that of the first server that failed. With --namespaces each
+server has a network of its own, with an address in ROPEWAY_POD_ADDRESSES (root
+only; for others they share this machine's), and nothing else is reached.`,
 		Example: `  ropeway run ./my_program --its-own-flag
   ropeway run --product 310P --devices 2 -- ./my_program
   ropeway run --blocking python3 train.py
   ropeway run --device-memory 8GiB --visible 0,2 ctest
+  ropeway run --pod 2 ./share_memory
   eval "$(ropeway run --print-env)"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := a.wantedVariables(cmd)
@@ -61,6 +74,13 @@ sets stays as the environment has it: see ropeway info.`,
 			}
 			if len(args) == 0 && !printEnv {
 				return &usageError{errors.New("run needs a program"), "for example: " + a.name + " run ./my_program"}
+			}
+			if cmd.Flags().Changed("pod") && (servers < 1 || servers > pod.MaxServer+1 || printEnv) {
+				why := fmt.Errorf("--pod=%d is refused: it takes 1 to %d, and a program", servers, pod.MaxServer+1)
+				return &usageError{why, fmt.Sprintf("see %s run --help", a.name)}
+			}
+			if apart && !cmd.Flags().Changed("pod") {
+				return &usageError{errors.New("--namespaces needs --pod"), fmt.Sprintf("see %s run --help", a.name)}
 			}
 			kit, err := a.toolkit()
 			if err != nil {
@@ -74,10 +94,15 @@ sets stays as the environment has it: see ropeway info.`,
 				p.print(a.stdout)
 				return nil
 			}
+			if cmd.Flags().Changed("pod") {
+				return a.servers(p, servers, apart)
+			}
 			return becomeError(p.file, syscall.Exec(p.file, args, p.environment()))
 		},
 	}
 	addRunFlags(cmd)
+	cmd.Flags().IntVar(&servers, "pod", 0, "run it as `N` servers that share device memory")
+	cmd.Flags().BoolVar(&apart, "namespaces", false, "with --pod: each server in its own network")
 	cmd.Flags().BoolVar(&printEnv, "print-env", false, "write the variables for a shell, run nothing")
 	return cmd
 }

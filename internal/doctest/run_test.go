@@ -221,6 +221,9 @@ func runPage(t *testing.T, dir, home string, steps []step, environment ...string
 	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
 		testenv.Need(t, m[1])
 	}
+	if strings.Contains(script, "--pod") {
+		testenv.Need(t, "ucx_info") // servers talk by UCX
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	shell := []string{"sh", "-c", script}

@@ -26,6 +26,7 @@ var (
 	ErrOverlap      = errors.New("host range already registered")
 	ErrNotRegister  = errors.New("host range not registered")
 	ErrBusy         = errors.New("range is in use")
+	ErrNotAllowed   = errors.New("not allowed")
 )
 
 // Driver is one kind of device and the host memory it can reach. Methods may be called concurrently.
@@ -43,8 +44,8 @@ type Driver interface {
 	Locate(addr uintptr) Location
 
 	// Epoch is a number that has changed by the time a call returns that made memory go (Free, FreeHost, Unregister,
-	// closing a device). As long as it is the same, what Locate said of live memory holds. Only the driver writes it; it
-	// is always the same variable, because it is read on the path of every copy.
+	// closing a device). As long as it is the same, what Locate said of live memory holds. Only the driver writes it;
+	// it is always the same variable, because it is read on the path of every copy.
 	Epoch() *atomic.Uint64
 
 	// Describe is Locate with what a person may want to know; it may be slow.
@@ -151,11 +152,11 @@ type Queue interface {
 	// Submit puts op on the queue; the queue owns what op points to from here on. It blocks while the queue is full.
 	Submit(op Op)
 
-	// Idle tells whether everything submitted has run or been dropped.
+	// Idle reports whether everything submitted has run or been dropped.
 	Idle() bool
 
-	// Stalled tells whether the queue cannot go on by itself: what is next waits for a flag, a time or a host function.
-	// A driver that cannot tell says false.
+	// Stalled reports whether the queue cannot go on by itself: what is next waits for a flag, a time or a host
+	// function. A driver that cannot tell says false.
 	Stalled() bool
 
 	// Wait returns true once everything submitted before the call has run or been dropped, false when the time was
@@ -187,8 +188,8 @@ type QueueOptions struct {
 
 // InlineCopier is a queue that runs small copies in their submitter. Queues need not be one.
 type InlineCopier interface {
-	// CopyNow makes a plain copy before it returns, if everything before it is over and it takes no longer than to queue it; the
-	// Observer is not told. Where it returns false nothing was promised: Copy is to follow.
+	// CopyNow makes a plain copy before it returns, if everything before it is over and it takes no longer than to
+	// queue it; the Observer is not told. Where it returns false nothing was promised: Copy is to follow.
 	CopyNow(dst, src uintptr, n uint64) bool
 }
 
@@ -197,9 +198,9 @@ type Observer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's.
 	Now() int64
 
-	// Ran tells that an operation has run, or failed with err, between two times; began is 0 if it ran at once, in its
-	// submitter. One that was dropped is told with ErrAborted. It is called before Sink and Done are, with no driver lock
-	// held, and must not wait.
+	// Ran reports that an operation has run, or failed with err, between two times; began is 0 if it ran at once, in
+	// its submitter. One that was dropped is told with ErrAborted. It is called before Sink and Done are, with no
+	// driver lock held, and must not wait.
 	Ran(tag Tag, began, ended int64, err error)
 }
 
@@ -208,14 +209,14 @@ type Sink interface {
 	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held. It
 	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
 	//
-	// Copies that are behind a descriptor or offset copy may have run by the time its failure is told, where a device reads
-	// addresses by itself; unless the Sink is FailFast.
+	// Copies that are behind a descriptor or offset copy may have run by the time its failure is told, where a device
+	// reads addresses by itself; unless the Sink is FailFast.
 	TaskFailed(tag Tag, err error)
 }
 
 // FailFast is a Sink that may want nothing to run behind a failure. Sinks need not be one.
 type FailFast interface {
-	// StopsOnFailure tells whether it does at the moment. It takes no lock.
+	// StopsOnFailure reports whether it does at the moment. It takes no lock.
 	StopsOnFailure() bool
 }
 
@@ -223,7 +224,7 @@ type FailFast interface {
 type Flag interface {
 	// Set sets it from the host, as an OpSet would.
 	Set()
-	// IsSet tells whether it is set, without waiting.
+	// IsSet reports whether it is set, without waiting.
 	IsSet() bool
 	// SetAt is the time it was last set, in nanoseconds of a clock that only moves forward; 0 if it is not set.
 	SetAt() int64

@@ -84,10 +84,20 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 		return nil, fmt.Errorf("%w: %s", driver.ErrUnsupported, notLinked("the driver "+s.Driver, "driver/"+s.Driver))
 	}
 	d, err := open(&s, say)
-	if err == nil && s.Devices == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if s.Pod != nil {
+		f, err := s.Pod.Open(d)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d = f
+	}
+	if s.Devices == 0 {
 		d = noDevices{d}
 	}
-	return d, err
+	return d, nil
 }
 
 func openSoft(s *Settings, say func(string)) (driver.Driver, error) {

@@ -31,6 +31,8 @@ const (
 	EnvTrace        = "ROPEWAY_TRACE"
 	EnvCUDAShare    = "ROPEWAY_CUDA_SHARE"
 	EnvStrict       = "ROPEWAY_STRICT"
+	EnvPod          = "ROPEWAY_POD"
+	EnvPodServer    = "ROPEWAY_POD_SERVER"
 	EnvKernels      = "ROPEWAY_KERNELS"
 )
 
@@ -57,6 +59,7 @@ type Settings struct {
 	Home         string  // ASCEND_HOME_PATH: where package versions are read
 	Check        Checker // nil: the program is not checked
 	Trace        string  // directory for what is recorded; "": nothing is
+	Pod          Pod     // other servers; nil: there are none
 	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
@@ -105,6 +108,7 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Home:         r.value(EnvHome),
 		Check:        r.check(),
 		Trace:        r.value(EnvTrace),
+		Pod:          r.pod(),
 		Kernels:      r.value(EnvKernels),
 	}
 	if list, set := lookup(EnvVisible); set {
@@ -113,6 +117,11 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	if s.Check != nil && s.Driver == CUDADriver {
 		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the "+
 			"driver soft")
+	}
+	if s.Pod != nil && s.Product != nil && s.Product.Name != "A3" {
+		r.notes = append(r.notes, fmt.Sprintf("%s: %s has no links to other servers, so the pod is not used; %s=A3 has",
+			EnvPod, s.Product.Name, EnvProduct))
+		s.Pod = nil
 	}
 	s.Notes = r.notes
 	if r.err != nil {
@@ -216,6 +225,24 @@ func (r *reader) cudaShare() int {
 		r.refuse(abi.ErrInvalidParam, EnvCUDAShare, v, "it takes a percentage from 1 to 100, without the sign")
 	}
 	return int(n)
+}
+
+func (r *reader) pod() Pod {
+	file := r.value(EnvPod)
+	if file == "" {
+		return nil
+	}
+	if readPod == nil {
+		r.refuse(abi.ErrRTFeatureNotSupport, EnvPod, file,
+			"this program was built without other servers; C and Python programs have them")
+		return nil
+	}
+	p, err := readPod(file, r.value(EnvPodServer))
+	if err != nil {
+		r.refuse(abi.ErrInvalidParam, EnvPod, file, err.Error())
+		return nil
+	}
+	return p
 }
 
 // onOff are the values of a switch.

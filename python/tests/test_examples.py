@@ -1,9 +1,12 @@
 """The programs of examples/python: what they print, and that they notice when bytes do not arrive."""
 
+import ctypes.util
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 import unittest
 
 import acl
@@ -85,7 +88,33 @@ class TestExamples(unittest.TestCase):
 
     def test_all_are_tested(self):
         programs = {name[:-3] for name in os.listdir(EXAMPLES) if name.endswith(".py")}
-        self.assertEqual(programs, {*PRINTED, "check"})
+        self.assertEqual(programs, {*PRINTED, "check", "two_servers"})
+
+    def test_two_servers(self):
+        """Two servers of a pod, with and without the extension."""
+        if ctypes.util.find_library("ucp") is None:
+            raise unittest.SkipTest("there is no UCX: apt-get install libucx0")
+        for environment in ({}, {"ROPEWAY_PYTHON": "ctypes"}):
+            with self.subTest(**environment), tempfile.TemporaryDirectory() as folder:
+                key, pod = os.path.join(folder, "key"), os.path.join(folder, "pod.yaml")
+                with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                    f.write("k" * 32)
+                with open(pod, "w") as f:
+                    f.write("key: key\nservers:\n- {id: 0, address: 127.0.0.1}\n- {id: 1, address: 127.0.0.1}\n")
+                common = {"ROPEWAY_POD": pod, "ROPEWAY_PRODUCT": "A3", **environment}
+                done = [None, None]
+
+                def server(i):
+                    done[i] = run(example("two_servers"), os.path.join(folder, "handle"), ROPEWAY_POD_SERVER=str(i), **common)
+
+                threads = [threading.Thread(target=server, args=(i,)) for i in range(2)]
+                for t in threads:
+                    t.start()
+                for t in threads:
+                    t.join()
+                lines = ["It changed every byte, and server 0 sees the change.", "Server 1 read the 4194304 bytes of server 0."]
+                for d, line in zip(done, lines):
+                    self.assertEqual((0, "", [line]), (d.returncode, d.stderr, d.stdout.splitlines()))
 
     def test_the_document_on_every_product(self):
         for product in ("A2", "A3", "950", "310B", "310P", "310", "910"):

@@ -208,8 +208,12 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 			return core.Unsupported(api, "", "the driver %s cannot share memory between processes",
 				t.Runtime.Driver.Name()).NotRecorded()
 		}
+		phys, here := t.Runtime.OfSuperPodID(s.Sdid)
 		switch {
-		case int64(s.Sdid) >= int64(t.Runtime.Driver.Devices()):
+		case !here:
+			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
+				"device %#x is on another server, and keys do not reach it; use a fabric handle", s.Sdid).At(int(i))
+		case int64(phys) >= int64(t.Runtime.Driver.Devices()):
 			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
 				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).
 				At(int(i))

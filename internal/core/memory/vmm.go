@@ -342,7 +342,7 @@ func UnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 		}
 		v.mappings.Remove(x.span)
 		x.memory.maps--
-		x.memory.settle()
+		x.memory.settle()                                //nolint:errcheck // its device may have been closed, or its server does not answer
 		memoryOf(t.Runtime).ipc.freed(t.Runtime, virPtr) // keys of what was mapped here
 		return nil
 	})

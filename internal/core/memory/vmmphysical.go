@@ -21,13 +21,14 @@ type Physical struct {
 	size   uint64          // immutable; bytes there are
 	others bool            // immutable; another process's, imported
 
-	handle   core.Handle     // guarded by vmm.mu; 0: there is none, only mappings
-	refs     int             // guarded by vmm.mu; how often the handle is to be freed
-	maps     int             // guarded by vmm.mu; mappings
-	exported bool            // guarded by vmm.mu
-	key      share.Key       // guarded by vmm.mu; if exported
-	list     WhiteList       // guarded by vmm.mu; if exported
-	link     abi.MemLinkType // guarded by vmm.mu; advice that changes nothing here
+	handle   core.Handle      // guarded by vmm.mu; 0: there is none, only mappings
+	refs     int              // guarded by vmm.mu; how often the handle is to be freed
+	maps     int              // guarded by vmm.mu; mappings
+	exported bool             // guarded by vmm.mu
+	key      share.Key        // guarded by vmm.mu; if exported
+	list     WhiteList        // guarded by vmm.mu; if exported
+	far      driver.FarExport // guarded by vmm.mu; if exported to other servers, else nil
+	link     abi.MemLinkType  // guarded by vmm.mu; advice that changes nothing here
 }
 
 // memAttrs are the attributes of physical memory that are known.
@@ -215,7 +216,7 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 	var h core.Handle
 	core.Locked(&memoryOf(t.Runtime).vmm.mu, func() {
 		if h = p.retain(); h == 0 {
-			p.settle()
+			p.settle() //nolint:errcheck // its device may have been closed
 		}
 	})
 	if h == 0 {
@@ -245,12 +246,12 @@ func (p *Physical) retain() core.Handle {
 }
 
 // settle gives the memory back if nobody has it any more. vmm.mu is held.
-func (p *Physical) settle() {
+func (p *Physical) settle() error {
 	if p.refs > 0 || p.maps > 0 {
-		return
+		return nil
 	}
 	p.withdraw()
-	p.memory.Free() //nolint:errcheck // its device may have been closed
+	return p.memory.Free()
 }
 
 // physical finds the memory a handle names. vmm.mu is held.
@@ -312,7 +313,7 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 		if p.refs == 0 && p.handle == handle { // else it was retained meanwhile
 			v.memories.Remove(handle)
 			p.handle = 0
-			p.settle()
+			return farLost(api, p.settle())
 		}
 		return nil
 	})

@@ -23,8 +23,7 @@ func MemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType a
 	return err
 }
 
-// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the
-// kind of handle.
+// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. Without a pod there is one server, this machine.
 func MemExportToShareableHandleV2(t *core.Thread, handle core.Handle, flags uint64, shareType abi.MemSharedHandleType,
 	shareableHandle core.Addr) *core.Error {
 	const api = "aclrtMemExportToShareableHandleV2"
@@ -49,7 +48,9 @@ func MemExportToShareableHandleV2(t *core.Thread, handle core.Handle, flags uint
 	case err != nil:
 		return err
 	case fabric:
-		k.Block(core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:])
+		data := core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:]
+		k.Block(data)
+		return exportFar(t, api, handle, data)
 	default:
 		*core.Pointer[uint64](shareableHandle) = k.Number()
 	}
@@ -130,6 +131,10 @@ func (p *Physical) withdraw() {
 		return
 	}
 	p.exported = false
+	if p.far != nil {
+		p.far.Withdraw()
+		p.far = nil
+	}
 	delete(memoryOf(p.rt).vmm.exports, p.key)
 	p.rt.Broker.Withdraw(p.key)
 }
@@ -207,7 +212,11 @@ func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Erro
 		if p = v.exports[k]; p == nil {
 			return nil
 		}
-		return p.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostNamed)
+		err := p.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostNamed)
+		if err == nil && p.far != nil {
+			p.far.Allow(core.Array(pids, n))
+		}
+		return err
 	}()
 	if p != nil {
 		return named
@@ -249,6 +258,12 @@ func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, s
 	}
 	if err := noFabric(t, api, shareType); err != nil {
 		return err
+	}
+	if shareType == abi.MemShareHandleTypeFabric {
+		data := core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:]
+		if f, far := farther(t, data); far {
+			return importFar(t, api, f, data, c.Device, handle)
+		}
 	}
 	k, err := shareableKey(api, shareableHandle, shareType)
 	if err != nil {

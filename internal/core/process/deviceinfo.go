@@ -113,9 +113,15 @@ func attribute(d *core.Device, api string, attr abi.DevAttr) (int64, *core.Error
 	case abi.DevAttrPhyChipId:
 		v = int64(d.Phys)
 	case abi.DevAttrSuperPodDeviceId:
-		v, lacking = int64(d.Phys), p.Name != "A3" && p.Name != "950"
+		v, lacking = int64(d.Runtime.SuperPodID(d.Phys)), p.Name != "A3" && p.Name != "950"
 	case abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId:
 		lacking = p.Name != "A3" && p.Name != "950"
+		if f, ok := driver.As[driver.Fabric](d.Runtime.Driver); ok {
+			server, pod := f.Server()
+			if v = int64(server); attr == abi.DevAttrSuperPodId {
+				v = int64(pod)
+			}
+		}
 	case abi.DevAttrCustOpPrivilege: // 0: operators may not make system calls
 		lacking = p.Name == "950"
 	case abi.DevAttrHdConnectType: // 0: PCIe

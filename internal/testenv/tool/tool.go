@@ -15,12 +15,15 @@ var packages = map[string]string{
 	"env":                   "coreutils",
 	"gcc":                   "gcc libc6-dev",
 	"groff":                 "groff-base",
+	"ip":                    "iproute2",
 	"node":                  "nodejs",
 	"objcopy":               "binutils",
 	"promtool":              "prometheus",
 	"qemu-aarch64":          "qemu-user",
 	"setarch":               "util-linux",
 	"sh":                    "dash",
+	"ucx_info":              "ucx-utils libucx0 libucx-dev",
+	"ucx_perftest":          "ucx-utils",
 }
 
 // Missing says that a tool is missing and what to install.

@@ -1,0 +1,78 @@
+package capitest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ropeway/internal/testenv"
+)
+
+// needUCX skips a test where there is no UCX; in CI there is one.
+func needUCX(t *testing.T) {
+	t.Helper()
+	testenv.Need(t, "ucx_info")
+}
+
+// servers runs a scene of fabric.c on two servers, in networks of their own or in one.
+func servers(t *testing.T, apart bool, program, scene string) result {
+	t.Helper()
+	return run(t, nil, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2",
+		fmt.Sprintf("--namespaces=%v", apart), program, scene, t.TempDir())
+}
+
+// TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it,
+// white lists and codes are as documented, it is released in any order, and copies with an owner that is killed end
+// with a code while other streams go on.
+func TestFabric(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"fabric.c"})
+	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
+		for _, scene := range []string{"forms", "names", "orders"} {
+			if r := servers(t, apart, program, scene); r.code != 0 {
+				t.Errorf("%s, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
+			}
+		}
+		if r := servers(t, apart, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
+			t.Errorf("killed, apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestTwoServers proves that the example does what it says, that it does nothing wrong, and that check and trace put
+// the servers together.
+func TestTwoServers(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	kit := toolkit(t)
+	dir := copyTree(t, "examples/c")
+	command(t, dir, []string{"ASCEND_HOME_PATH=" + kit}, "make", "two_servers")
+	ropeway, example := filepath.Join(kit, "bin", "ropeway"), filepath.Join(dir, "two_servers")
+	want := []string{"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.",
+		"[1] Server 1 read the 4194304 bytes of server 0."}
+	prints := func(stdout string) bool { // in any order: they are two processes
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		slices.Sort(lines)
+		return slices.Equal(lines, want)
+	}
+	if got := passes(t, nil, ropeway, "run", "--pod", "2", example, filepath.Join(dir, "handle")); !prints(got) {
+		t.Errorf("it prints\n%swant\n%q", got, want)
+	}
+	r := run(t, nil, ropeway, "check", ropeway, "run", "--pod", "2", example, filepath.Join(dir, "handle"))
+	if r.code != 0 || !prints(r.stdout) || !strings.Contains(r.stderr, "no findings") || !strings.Contains(r.stderr,
+		"2 processes") {
+		t.Errorf("checked: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	r = run(t, nil, ropeway, "trace", "-o", filepath.Join(dir, "trace.json"), ropeway, "run", "--pod", "2", example,
+		filepath.Join(dir, "handle"))
+	if r.code != 0 || !prints(r.stdout) || !strings.Contains(r.stderr, "by 2 processes") {
+		t.Errorf("traced: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r = run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, example, "handle"); r.code != 1 ||
+		!strings.Contains(r.stderr, "ropeway run --pod 2") {
+		t.Errorf("alone: exit code %d\n%s", r.code, r.stderr)
+	}
+}

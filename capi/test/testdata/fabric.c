@@ -1,0 +1,336 @@
+/*
+ * Two servers of a pod, and memory of one mapped by the other: every form of copy in both directions (forms), white lists and codes (names), an
+ * owner that is killed (killed), release in other orders (orders). Started once for each server with ROPEWAY_POD_SERVER; they meet by files in
+ * the directory argv[2].
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <acl/acl.h>
+
+enum { MIB = 1024 * 1024, SIZE = 4 * MIB };
+
+#define FAIL(...) (fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
+#define WANT(call, want) \
+	do { \
+		aclError got_ = (call); \
+		if (got_ != (want)) { \
+			const char *why_ = aclGetRecentErrMsg(); \
+			FAIL("%s returns %d, want %d: %s", #call, got_, (int)(want), why_ ? why_ : ""); \
+		} \
+	} while (0)
+#define OK(call) WANT(call, ACL_SUCCESS)
+
+static const char *dir;
+static aclrtStream stream;
+static unsigned char *host;
+
+/* Files by which the two meet: one is there when it is complete. */
+static const char *path(const char *name)
+{
+	static char text[2][4096];
+	static int turn;
+	char *t = text[turn ^= 1];
+	snprintf(t, sizeof(text[0]), "%s/%s", dir, name);
+	return t;
+}
+
+static void put(const char *name, const void *data, size_t n)
+{
+	FILE *f = fopen(path("part"), "w");
+	if (f == NULL || fwrite(data, 1, n, f) != n || fclose(f) != 0 || rename(path("part"), path(name)) != 0)
+		FAIL("%s cannot be written", name);
+}
+
+static void get(const char *name, void *data, size_t n)
+{
+	FILE *f;
+	while ((f = fopen(path(name), "r")) == NULL)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	if (fread(data, 1, n, f) != n)
+		FAIL("%s is too short", name);
+	fclose(f);
+}
+
+static void say(const char *name) { put(name, name, 1); }
+static void hear(const char *name) { char c; get(name, &c, 1); }
+
+static void *map(aclrtDrvMemHandle h)
+{
+	void *p;
+	OK(aclrtReserveMemAddress(&p, SIZE, 0, NULL, 0));
+	OK(aclrtMapMem(p, SIZE, 0, h, 0));
+	aclrtMemAccessDesc a = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE, .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+	OK(aclrtMemSetAccess(p, SIZE, &a, 1));
+	return p;
+}
+
+static aclrtDrvMemHandle make(void)
+{
+	aclrtPhysicalMemProp prop = {
+		.handleType = ACL_MEM_HANDLE_TYPE_NONE, .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED, .memAttr = ACL_HBM_MEM_HUGE,
+		.location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
+	};
+	aclrtDrvMemHandle h;
+	OK(aclrtMallocPhysical(&h, SIZE, &prop, 0));
+	return h;
+}
+
+static void export(aclrtDrvMemHandle h, uint64_t flags, aclrtMemFabricHandle *f)
+{
+	OK(aclrtMemExportToShareableHandleV2(h, flags, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, f));
+}
+
+static aclError import(aclrtMemFabricHandle *f, aclrtDrvMemHandle *h)
+{
+	return aclrtMemImportFromShareableHandleV2(f, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, h);
+}
+
+static void pattern(int seed)
+{
+	for (int i = 0; i < SIZE; i++)
+		host[i] = (unsigned char)(i * 7 + (i >> 8) + seed);
+}
+
+static void same(int seed, size_t n, const char *what)
+{
+	for (size_t i = 0; i < n; i++)
+		if (host[i] != (unsigned char)(i * 7 + (i >> 8) + seed))
+			FAIL("%s: byte %zu is %d", what, i, host[i]);
+	memset(host, 0, SIZE);
+}
+
+/* Writes a pattern to the far memory in one way and reads it back in another. */
+static void forms(void *far, void *local)
+{
+	const aclrtMemcpyKind up = ACL_MEMCPY_HOST_TO_DEVICE, down = ACL_MEMCPY_DEVICE_TO_HOST, in = ACL_MEMCPY_DEVICE_TO_DEVICE;
+	pattern(1);
+	OK(aclrtMemcpyAsync(far, SIZE, host, SIZE, up, stream));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	OK(aclrtMemcpyAsync(host, SIZE, far, SIZE, down, stream));
+	OK(aclrtSynchronizeStream(stream));
+	same(1, SIZE, "asynchronous");
+
+	pattern(2);
+	OK(aclrtMemcpyAsync(local, SIZE, host, SIZE, up, stream));
+	OK(aclrtMemcpyAsync(far, SIZE, local, SIZE, in, stream));
+	OK(aclrtMemsetAsync(local, SIZE, 0, SIZE, stream));
+	OK(aclrtMemcpyAsync(local, SIZE, far, SIZE, in, stream));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	OK(aclrtMemcpyAsync(host, SIZE, local, SIZE, down, stream));
+	OK(aclrtSynchronizeStream(stream));
+	same(2, SIZE, "inside the device");
+
+	unsigned char *plain = malloc(SIZE);
+	pattern(3);
+	memcpy(plain, host, SIZE);
+	OK(aclrtMemcpy(far, SIZE, plain, SIZE, up));
+	memset(plain, 0, SIZE);
+	OK(aclrtMemcpy(plain, SIZE, far, SIZE, down));
+	memcpy(host, plain, SIZE);
+	free(plain);
+	same(3, SIZE, "synchronous");
+
+	pattern(4); /* 1024 rows of 2048 bytes, every other one */
+	OK(aclrtMemcpy2dAsync(far, 4096, host, 4096, 2048, 1024, up, stream));
+	OK(aclrtMemcpy2dAsync((char *)far + 2048, 4096, host + 2048, 4096, 2048, 1024, up, stream));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	OK(aclrtMemcpy2dAsync(host, 4096, far, 4096, 4096, 1024, down, stream));
+	OK(aclrtSynchronizeStream(stream));
+	same(4, SIZE, "2-D");
+
+	enum { PIECES = 1024, PIECE = SIZE / PIECES };
+	static void *dst[PIECES], *src[PIECES];
+	static size_t sizes[PIECES];
+	aclrtMemcpyBatchAttr attr = {.dstLoc = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}, .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST}};
+	size_t first = 0, failed = 0;
+	pattern(5);
+	for (int i = 0; i < PIECES; i++) {
+		dst[i] = (char *)far + (PIECES - 1 - i) * PIECE;
+		src[i] = host + (PIECES - 1 - i) * PIECE;
+		sizes[i] = PIECE;
+	}
+	OK(aclrtMemcpyBatchAsync(dst, sizes, src, sizes, PIECES, &attr, &first, 1, &failed, stream));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	attr = (aclrtMemcpyBatchAttr){.srcLoc = attr.dstLoc, .dstLoc = attr.srcLoc};
+	OK(aclrtMemcpyBatchAsync(src, sizes, dst, sizes, PIECES, &attr, &first, 1, &failed, stream));
+	OK(aclrtSynchronizeStream(stream));
+	same(5, SIZE, "batch");
+
+	size_t n;
+	void *desc;
+	OK(aclrtGetMemcpyDescSize(ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, &n));
+	OK(aclrtMalloc(&desc, n, ACL_MEM_MALLOC_HUGE_FIRST));
+	pattern(6);
+	OK(aclrtMemcpyAsync(local, SIZE, host, SIZE, up, stream));
+	OK(aclrtSynchronizeStream(stream));
+	OK(aclrtSetMemcpyDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, local, far, SIZE, NULL));
+	OK(aclrtMemcpyAsyncWithDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	OK(aclrtMemcpyAsync(host, SIZE, far, SIZE, down, stream));
+	OK(aclrtSynchronizeStream(stream));
+	same(6, SIZE, "descriptor");
+	OK(aclrtFree(desc));
+
+	OK(aclrtMemset(far, SIZE, 0x5a, SIZE / 2));
+	OK(aclrtMemsetAsync((char *)far + SIZE / 2, SIZE / 2, 0xa5, SIZE / 2, stream));
+	OK(aclrtMemcpyAsync(host, SIZE, far, SIZE, down, stream));
+	OK(aclrtSynchronizeStream(stream));
+	for (int i = 0; i < SIZE; i++)
+		if (host[i] != (i < SIZE / 2 ? 0x5a : 0xa5))
+			FAIL("fill: byte %d is %d", i, host[i]);
+	pattern(7);
+	OK(aclrtMemcpyAsync(far, SIZE, host, SIZE, up, stream));
+	OK(aclrtSynchronizeStream(stream));
+}
+
+static void owner(const char *scene)
+{
+	aclrtDrvMemHandle h = make();
+	void *p = map(h);
+	aclrtMemFabricHandle f;
+	int64_t v;
+	OK(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, &v));
+	if (v != 1)
+		FAIL("device 1 of server 0 has number %lld", (long long)v);
+	if (strcmp(scene, "names") == 0) {
+		int32_t pid;
+		export(h, 0, &f);
+		put("handle", &f, sizeof(f));
+		get("pid", &pid, sizeof(pid));
+		OK(aclrtMemSetPidToShareableHandleV2(&f, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &pid, 1));
+		say("named");
+		hear("done");
+	} else if (strcmp(scene, "orders") == 0) {
+		export(h, 1, &f);
+		put("handle", &f, sizeof(f));
+		hear("imported");
+		pattern(8);
+		OK(aclrtMemcpy(p, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+		OK(aclrtUnmapMem(p)); /* the owner gives it up first: it stays with who has it */
+		OK(aclrtReleaseMemAddress(p));
+		OK(aclrtFreePhysical(h));
+		say("freed");
+		hear("done");
+		return;
+	} else {
+		export(h, 1, &f);
+		put("handle", &f, sizeof(f));
+		int32_t pid = getpid();
+		put("owner", &pid, sizeof(pid));
+		hear("done"); /* killed: it does not come */
+		OK(aclrtMemcpy(host, SIZE, p, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+		same(7, SIZE, "what the owner has");
+	}
+	OK(aclrtUnmapMem(p));
+	OK(aclrtReleaseMemAddress(p));
+	OK(aclrtFreePhysical(h));
+}
+
+static void killed(aclrtMemFabricHandle *f, void *far, aclrtDrvMemHandle h, void *local)
+{
+	int32_t pid;
+	get("owner", &pid, sizeof(pid));
+	aclrtStream other;
+	OK(aclrtCreateStream(&other));
+	pattern(1);
+	for (int i = 0; i < 8; i++)
+		OK(aclrtMemcpyAsync(far, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	kill(pid, SIGKILL);
+	OK(aclrtMemcpyAsync(local, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, other)); /* goes on */
+	OK(aclrtSynchronizeStream(other));
+	while (aclrtMemcpyAsync(far, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream) == ACL_SUCCESS)
+		if (aclrtSynchronizeStream(stream) == ACL_ERROR_RT_LOST_HEARTBEAT)
+			break;
+	WANT(aclrtMemcpy(far, 100, host, 100, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_LOST_HEARTBEAT);
+	aclrtDrvMemHandle again;
+	WANT(import(f, &again), ACL_ERROR_RT_INVALID_HANDLE);
+	OK(aclrtUnmapMem(far));
+	OK(aclrtReleaseMemAddress(far));
+	WANT(aclrtFreePhysical(h), ACL_ERROR_RT_INVALID_HANDLE);
+	WANT(aclrtFreePhysical(h), ACL_ERROR_RT_PARAM_INVALID);
+	OK(aclrtDestroyStream(other));
+}
+
+static void user(const char *scene)
+{
+	aclrtMemFabricHandle f, zero = {0};
+	aclrtDrvMemHandle h;
+	int64_t v;
+	OK(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, &v));
+	if (v != (1 << 22 | 1))
+		FAIL("device 1 of server 1 has number %#llx", (long long)v);
+	OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_SUPER_POD_SERVER_ID, &v));
+	if (v != 1)
+		FAIL("server 1 has number %lld", (long long)v);
+	get("handle", &f, sizeof(f));
+	if (strcmp(scene, "names") == 0) {
+		int32_t pid = getpid();
+		WANT(import(&zero, &h), ACL_ERROR_RT_PARAM_INVALID);
+		WANT(import(&f, &h), ACL_ERROR_RT_INVALID_HANDLE); /* not named */
+		put("pid", &pid, sizeof(pid));
+		hear("named");
+		OK(import(&f, &h));
+		aclrtMemFabricHandle g;
+		WANT(aclrtMemExportToShareableHandleV2(h, 1, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &g), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+		OK(aclrtFreePhysical(h));
+		say("done");
+		return;
+	}
+	OK(import(&f, &h));
+	void *far = map(h), *local;
+	OK(aclrtMalloc(&local, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+	if (strcmp(scene, "killed") == 0) {
+		killed(&f, far, h, local);
+		OK(aclrtFree(local));
+		return;
+	}
+	if (strcmp(scene, "orders") == 0) {
+		say("imported");
+		hear("freed");
+		aclrtDrvMemHandle twice;
+		OK(import(&f, &twice)); /* it can be imported as long as somebody has it */
+		OK(aclrtFreePhysical(twice));
+		OK(aclrtFreePhysical(h)); /* mapped, so it stays */
+		OK(aclrtMemcpy(host, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+		same(8, SIZE, "after its owner has freed it");
+		OK(aclrtUnmapMem(far));
+		while (import(&f, &twice) == ACL_SUCCESS) /* the owner gets to know in the background */
+			OK(aclrtFreePhysical(twice));
+	} else {
+		forms(far, local);
+		OK(aclrtUnmapMem(far));
+		OK(aclrtFreePhysical(h));
+	}
+	OK(aclrtReleaseMemAddress(far));
+	OK(aclrtFree(local));
+	say("done");
+}
+
+int main(int argc, char **argv)
+{
+	const char *server = getenv("ROPEWAY_POD_SERVER");
+	if (argc != 3 || server == NULL)
+		FAIL("no scene, directory or server");
+	dir = argv[2];
+	OK(aclInit(NULL));
+	OK(aclrtSetDevice(0));
+	OK(aclrtCreateStream(&stream));
+	OK(aclrtMallocHost((void **)&host, SIZE));
+	(strcmp(server, "0") == 0 ? owner : user)(argv[1]);
+	OK(aclrtFreeHost(host));
+	OK(aclrtDestroyStream(stream));
+	OK(aclrtResetDevice(0));
+	OK(aclFinalize());
+	return 0;
+}

@@ -1,0 +1,89 @@
+package memory
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// Fabric handles reach other servers where there is a pod (driver.Fabric). Such a handle has two parts: a key for
+// processes of this server, as without a pod, and farAt bytes into it what other servers need.
+
+const farAt = 64
+
+// exportFar offers memory that was exported to other servers, too, and writes what they need into its handle.
+func exportFar(t *core.Thread, api string, handle core.Handle, data []byte) *core.Error {
+	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
+	if !ok {
+		return nil
+	}
+	v := &memoryOf(t.Runtime).vmm
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p, err := physical(t, api, handle)
+	if err != nil {
+		return err
+	}
+	x, failed := f.ExportFar(p.memory, p.list.open)
+	if failed != nil {
+		p.withdraw()
+		e := core.FromDriver(api, "handle", failed)
+		e.Text = "cannot be offered to other servers"
+		return e
+	}
+	p.far = x
+	h := x.Handle()
+	copy(data[farAt:], h[:])
+	return nil
+}
+
+// farther reports whether a fabric handle was made on another server, and how to get there.
+func farther(t *core.Thread, data []byte) (driver.Fabric, bool) {
+	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
+	if !ok {
+		return nil, false
+	}
+	owner, ok := f.OwnerFar(data[farAt:])
+	server, _ := f.Server()
+	return f, ok && owner != server
+}
+
+// importFar opens memory of another server for device d. Whatever the other server refuses, the code is the same.
+func importFar(t *core.Thread, api string, f driver.Fabric, data []byte, d *core.Device,
+	handle *core.Handle) *core.Error {
+	m, failed := f.ImportFar(data[farAt:], int(d.Phys))
+	if failed != nil {
+		e := core.FromDriver(api, "shareableHandle", failed)
+		e.Code = abi.ErrRTInvalidHandle
+		if errors.Is(failed, driver.ErrNotAllowed) {
+			e.Text = "name this process there with aclrtMemSetPidToShareableHandleV2, or export with flags 1"
+		}
+		return e
+	}
+	p := &Physical{rt: t.Runtime, memory: m, asked: m.Size(), size: m.Size(), others: true}
+	p.kind.Type = abi.MemLocationTypeDevice
+	if h, ok := m.(interface{ Host() bool }); ok && h.Host() {
+		if m.Page() == driver.PageNormal {
+			m.Free() //nolint:errcheck // it is refused anyway
+			return core.Unsupported(api, "shareableHandle",
+				"is host memory in normal pages, which a device cannot have; allocate it with huge pages")
+		}
+		p.kind.Type = abi.MemLocationTypeHost
+	}
+	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal,
+		abi.MemAttrMemHuge1G}[m.Page()]
+	p.attr = readBack(t.Runtime, p.kind.Type, attr)
+	return handOut(t, api, handle, p)
+}
+
+// farLost is the error of giving up memory of a server that does not answer.
+func farLost(api string, failed error) *core.Error {
+	if !errors.Is(failed, driver.ErrLost) {
+		return nil // its device may have been closed
+	}
+	e := core.FromDriver(api, "handle", failed)
+	e.Code, e.Text = abi.ErrRTInvalidHandle, "it is given up here, but the server that has it does not answer"
+	return e
+}

@@ -1,0 +1,367 @@
+package far
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/pod"
+)
+
+// flight is a copy, a fill or a descriptor copy that may touch memory of other servers. It is a driver.Gate: the
+// queue stops at it until all of it has ended.
+type flight struct {
+	d        *Driver   // immutable
+	op       driver.Op // immutable; its segments are the queue's once the gate was left
+	pageable bool      // immutable; the local side may be ordinary host memory
+
+	mu    sync.Mutex
+	state state  // guarded by mu
+	wake  func() // guarded by mu; nil: nobody waits
+	left  bool   // guarded by mu; the queue has gone on
+	parts int    // guarded by mu; that have not ended
+	err   error  // guarded by mu; of the first that failed
+}
+
+type state uint8
+
+const (
+	atRest state = iota
+	waits        // for those that hold copies up
+	flying
+	over
+)
+
+// touches reports whether op may use memory of another server. What a descriptor says is not known before it runs.
+func (d *Driver) touches(op *driver.Op) bool {
+	switch op.Kind {
+	case driver.OpDesc, driver.OpOffset:
+		return true
+	case driver.OpFill:
+		return d.spans.Find(op.Dst) != nil
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch:
+		return hostqueue.EachCopy(op, func(dst, src uintptr, _ uint64) error {
+			if d.spans.Find(dst) != nil || d.spans.Find(src) != nil {
+				return errFar
+			}
+			return nil
+		}) != nil
+	}
+	return false
+}
+
+var errFar = errors.New("far")
+
+// Pass implements driver.Gate.
+func (x *flight) Pass(wake func()) bool {
+	x.mu.Lock()
+	begin := x.state == atRest
+	if begin {
+		x.state = waits
+	}
+	x.mu.Unlock()
+	if begin && x.d.depart(x) {
+		x.fly()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.wake = wake // not before: it must not be called in here
+	return x.state == over
+}
+
+// Leave implements driver.Gate. What is in flight goes on: its memory is used until it ends.
+func (x *flight) Leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.wake, x.left = nil, true
+}
+
+// Err is how the copy ended.
+func (x *flight) Err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
+}
+
+// retry begins a copy that was held up.
+func (x *flight) retry() {
+	if x.d.depart(x) {
+		x.fly()
+	}
+}
+
+// fly begins the copy. It does not wait.
+func (x *flight) fly() {
+	x.mu.Lock()
+	x.state, x.parts = flying, 1
+	left := x.left
+	x.mu.Unlock()
+	switch k := x.op.Kind; {
+	case left:
+		x.ended(nil)
+	case k == driver.OpDesc || k == driver.OpOffset:
+		go func() { x.ended(x.indirect()) }()
+	default:
+		x.ended(x.start(&x.op))
+	}
+}
+
+// more counts a part of the copy.
+func (x *flight) more() {
+	x.mu.Lock()
+	x.parts++
+	x.mu.Unlock()
+}
+
+// ended notes that a part of the copy is over. The last one wakes the queue.
+func (x *flight) ended(err error) {
+	x.mu.Lock()
+	if err != nil && x.err == nil {
+		x.err = err
+	}
+	x.parts--
+	last := x.parts == 0
+	var wake func()
+	if last {
+		x.state, wake = over, x.wake
+	}
+	x.mu.Unlock()
+	if last {
+		x.d.arrive()
+		if wake != nil {
+			wake()
+		}
+	}
+}
+
+// translate makes an error of a pod one of drivers.
+func translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pod.ErrFault), errors.Is(err, pod.ErrRange), errors.Is(err, pod.ErrUnknown):
+		return fmt.Errorf("%w: %w", driver.ErrFault, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrLost, err)
+}
+
+// trip is what a copy moves between here and one memory of another server.
+type trip struct {
+	of    *memory
+	write bool
+	segs  []pod.Segment
+}
+
+// plan is a copy, taken apart.
+type plan struct {
+	trips  []trip
+	local  *driver.Segments // between addresses of the driver below
+	across []crossing       // between other servers
+}
+
+// crossing is a part of a copy between two memories of other servers.
+type crossing struct {
+	dst, src       *memory
+	dstOff, srcOff uint64
+	n              uint64
+}
+
+// start begins what op says. Its parts end by themselves.
+func (x *flight) start(op *driver.Op) error {
+	var p plan
+	var err error
+	if op.Kind == driver.OpFill {
+		err = x.d.planFill(&p, op)
+	} else {
+		err = hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
+			return x.d.plan(&p, dst, src, n,
+				x.pageable)
+		})
+	}
+	if err != nil {
+		if p.local != nil {
+			p.local.Release()
+		}
+		return err
+	}
+	for _, t := range p.trips {
+		f := t.of.remote.Read
+		if t.write {
+			f = t.of.remote.Write
+		}
+		x.more()
+		f(t.segs, func(err error) { x.ended(translate(err)) })
+	}
+	if p.local != nil {
+		x.more()
+		go func() {
+			err := x.d.Driver.Run(driver.Op{Kind: driver.OpBatch, Segs: p.local})
+			p.local.Release()
+			x.ended(err)
+		}()
+	}
+	if len(p.across) > 0 {
+		x.more()
+		go func() { x.ended(cross(p.across)) }()
+	}
+	return nil
+}
+
+// plan takes a copy of n bytes apart where mappings of other servers begin and end.
+func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error {
+	for n > 0 {
+		to, toOff, toRoom := d.at(dst)
+		from, fromOff, fromRoom := d.at(src)
+		k := min(n, toRoom, fromRoom)
+		switch {
+		case to == nil && from == nil:
+			if p.local == nil {
+				p.local = driver.NewSegments()
+			}
+			p.local.Add(dst, src, k)
+		case to != nil && from != nil:
+			p.across = append(p.across, crossing{to, from, toOff, fromOff, k})
+		default:
+			here, m, off := src, to, toOff
+			if to == nil {
+				here, m, off = dst, from, fromOff
+			}
+			local, err := d.view(here, k, pageable)
+			if err != nil {
+				return err
+			}
+			p.add(m, to != nil, pod.Segment{Local: local, Offset: off, N: k})
+		}
+		dst, src, n = dst+uintptr(k), src+uintptr(k), n-k
+	}
+	return nil
+}
+
+// add puts a segment to those of its memory and direction.
+func (p *plan) add(m *memory, write bool, s pod.Segment) {
+	for i := range p.trips {
+		if t := &p.trips[i]; t.of == m && t.write == write {
+			t.segs = append(t.segs, s)
+			return
+		}
+	}
+	p.trips = append(p.trips, trip{m, write, []pod.Segment{s}})
+}
+
+// at is the memory of another server at an address, and how many bytes follow; nil, and how many follow until there
+// is some.
+func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
+	if s := d.spans.Find(addr); s != nil {
+		off = uint64(addr - s.Start)
+		return s.Of.of, off, s.Size - off
+	}
+	if s := d.spans.After(addr); s != nil {
+		return nil, 0, uint64(s.Start - addr)
+	}
+	return nil, 0, 1<<63 - 1
+}
+
+// view is where n bytes of the driver below are for this process.
+func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
+	if pageable && d.Driver.Locate(addr).Place == driver.Pageable {
+		return addr, nil
+	}
+	b, err := d.viewer.View(addr, n)
+	if err != nil {
+		return 0, err
+	}
+	return addressOf(b), nil
+}
+
+const fillBytes = 256 << 10
+
+// planFill makes writes of one pattern of a fill.
+func (d *Driver) planFill(p *plan, op *driver.Op) error {
+	total := op.N * uint64(op.Width)
+	pattern := make([]byte, min(total, fillBytes))
+	for i := range pattern {
+		pattern[i] = byte(op.Value >> (8 * (uint(i) % uint(op.Width))))
+	}
+	dst := op.Dst
+	for total > 0 {
+		m, off, room := d.at(dst)
+		if m == nil {
+			return fmt.Errorf("%w: a fill of %#x goes past what is mapped there", driver.ErrFault, op.Dst)
+		}
+		// Pieces begin where the pattern does: mappings begin and end at multiples of 2 MiB.
+		k := min(total, room, uint64(len(pattern)))
+		p.add(m, true, pod.Segment{Local: addressOf(pattern), Offset: off, N: k})
+		dst, total = dst+uintptr(k), total-k
+	}
+	return nil
+}
+
+// cross copies between other servers, through memory of this one.
+func cross(list []crossing) error {
+	const room = 4 << 20
+	buffer := make([]byte, room)
+	wait := make(chan error, 1)
+	done := func(err error) { wait <- err }
+	for _, c := range list {
+		for off := uint64(0); off < c.n; off += room {
+			n := min(room, c.n-off)
+			c.src.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: c.srcOff + off, N: n}}, done)
+			if err := <-wait; err != nil {
+				return translate(err)
+			}
+			c.dst.remote.Write([]pod.Segment{{Local: addressOf(buffer), Offset: c.dstOff + off, N: n}}, done)
+			if err := <-wait; err != nil {
+				return translate(err)
+			}
+		}
+	}
+	return nil
+}
+
+// indirect carries out the copy that a descriptor says.
+func (x *flight) indirect() error {
+	c, err := hostqueue.Indirect(&x.op, x.d, x.d.peek)
+	if err != nil {
+		return err
+	}
+	for _, addr := range [...]uintptr{c.Dst, c.Src} {
+		if x.d.Locate(addr).Room < c.N {
+			return fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, c.N, addr)
+		}
+	}
+	return x.start(&c)
+}
+
+// peek reads the bytes that a descriptor or a cell has now.
+func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
+	if m, off, room := d.at(addr); m != nil && room >= n {
+		wait := make(chan error, 1)
+		buffer := make([]byte, n)
+		m.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: off, N: n}}, func(err error) { wait <- err })
+		err = translate(<-wait)
+		copy(b[:], buffer)
+		return b, err
+	}
+	v, err := d.viewer.View(addr, n)
+	if err == nil {
+		copy(b[:], v)
+	}
+	return b, err
+}
+
+// Run implements driver.Driver.
+func (d *Driver) Run(op driver.Op) error {
+	if d.mounts.Load() == 0 || !d.touches(&op) {
+		return d.Driver.Run(op)
+	}
+	if op.Kind == driver.OpDesc || op.Kind == driver.OpOffset {
+		return fmt.Errorf("BUG: %w: a synchronous descriptor copy", driver.ErrUnsupported)
+	}
+	wait := make(chan struct{})
+	x := &flight{d: d, op: op, pageable: true, state: waits, wake: func() { close(wait) }}
+	x.retry()
+	<-wait
+	return x.Err()
+}

@@ -1,0 +1,436 @@
+// Package far is a driver in front of another one: it puts memory of other servers behind addresses of the driver
+// below.
+//
+// Such memory has no pages here. Addresses are reserved below and nothing is mapped there; far keeps what is behind
+// them, answers Locate for them, and turns copies and fills that touch them into copies of internal/pod. In a queue
+// these are gates: the queue stops at one until the other server has answered, and other queues go on. A copy that
+// touches nothing of another server goes to the driver below as it is.
+//
+// Lock order: Driver.mu, then what the driver below takes. flight.mu is a leaf. Neither is held while a queue is woken.
+package far
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/pod"
+	"ropeway/internal/ranges"
+)
+
+// Driver is a driver.Driver whose memory may be on other servers.
+type Driver struct {
+	driver.Driver
+	mapper driver.Mapper     // of the driver below
+	sharer driver.Sharer     // likewise
+	viewer driver.HostViewer // likewise
+	node   *pod.Node
+
+	mounts atomic.Int32       // how many mappings there are; where it is 0, nothing here is asked
+	spans  ranges.Set[*mount] // mappings; written with mu held
+
+	mu       sync.Mutex
+	reserved map[uintptr]uint64 // guarded by mu; sizes of reservations
+	lost     map[uintptr]bool   // guarded by mu; mappings that went with their device
+	flights  int                // guarded by mu; copies that use memory of the driver below
+	holders  int                // guarded by mu; those that wait until there are none, or change memory meanwhile
+	quiet    *sync.Cond         // of mu; flights is 0
+	held     []*flight          // guarded by mu; copies that wait for holders
+}
+
+var (
+	_ driver.Driver = (*Driver)(nil)
+	_ driver.Mapper = (*Driver)(nil)
+	_ driver.Sharer = (*Driver)(nil)
+	_ driver.Fabric = (*Driver)(nil)
+)
+
+// mount is one mapping of memory of another server.
+type mount struct{ of *memory }
+
+// memory is memory of another server.
+type memory struct {
+	d      *Driver
+	remote *pod.Remote
+	device int
+	page   driver.Page
+
+	mapped int  // guarded by Driver.mu; how often
+	freed  bool // guarded by Driver.mu
+	gone   bool // guarded by Driver.mu; its device was closed
+}
+
+// New puts the pod of a node in front of d, which must be able to map, share and show memory. Closing the driver
+// closes the node.
+func New(d driver.Driver, node *pod.Node) (*Driver, error) {
+	f := &Driver{Driver: d, node: node, reserved: map[uintptr]uint64{}, lost: map[uintptr]bool{}}
+	f.quiet = sync.NewCond(&f.mu)
+	var ok [3]bool
+	f.mapper, ok[0] = driver.As[driver.Mapper](d)
+	f.sharer, ok[1] = driver.As[driver.Sharer](d)
+	f.viewer, ok[2] = driver.As[driver.HostViewer](d)
+	if ok != [3]bool{true, true, true} {
+		return nil, fmt.Errorf("%w: the driver %s cannot have memory of other servers", driver.ErrUnsupported, d.Name())
+	}
+	return f, nil
+}
+
+// Unwrap is the driver below; see driver.As.
+func (d *Driver) Unwrap() driver.Driver { return d.Driver }
+
+// Close implements driver.Driver.
+func (d *Driver) Close() error {
+	d.node.Close()
+	return d.Driver.Close()
+}
+
+// Locate implements driver.Driver.
+func (d *Driver) Locate(addr uintptr) driver.Location {
+	l := d.Driver.Locate(addr)
+	if l.Place != driver.Nowhere || d.mounts.Load() == 0 {
+		return l
+	}
+	s := d.spans.Find(addr)
+	if s == nil {
+		return l
+	}
+	end := s.Start + uintptr(s.Size)
+	for { // neighbours on the same device are one range
+		next := d.spans.Find(end)
+		if next == nil || next.Of.of.device != s.Of.of.device {
+			break
+		}
+		end = next.Start + uintptr(next.Size)
+	}
+	return driver.Location{Place: driver.OnDevice, Device: int32(s.Of.of.device), Room: uint64(end - addr)}
+}
+
+// Describe implements driver.Driver.
+func (d *Driver) Describe(addr uintptr) driver.Allocation {
+	a := d.Driver.Describe(addr)
+	if s := d.find(addr); s != nil {
+		a.Location, a.Start, a.Size, a.PageSize = d.Locate(addr), s.Start, s.Size, 2<<20
+		a.ID = uint64(s.Start) | 1<<61
+	}
+	return a
+}
+
+// find is the mapping that addr is in, or nil.
+func (d *Driver) find(addr uintptr) *ranges.Span[*mount] {
+	if d.mounts.Load() == 0 {
+		return nil
+	}
+	return d.spans.Find(addr)
+}
+
+// Granularity implements driver.Mapper.
+func (d *Driver) Granularity(device int, page driver.Page) uint64 {
+	return d.mapper.Granularity(device, page)
+}
+
+// Create implements driver.Mapper.
+func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
+	return d.mapper.Create(device, n, page)
+}
+
+// Reserve implements driver.Mapper.
+func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
+	addr, err := d.mapper.Reserve(n, at)
+	if err == nil {
+		d.mu.Lock()
+		d.reserved[addr] = n
+		d.mu.Unlock()
+	}
+	return addr, err
+}
+
+// Release implements driver.Mapper.
+func (d *Driver) Release(addr uintptr) error {
+	d.mu.Lock()
+	n, known := d.reserved[addr]
+	if known {
+		if s := d.spans.Overlap(addr, n); s != nil {
+			d.mu.Unlock()
+			return fmt.Errorf("%w: something is mapped at %#x", driver.ErrBusy, s.Start)
+		}
+		delete(d.reserved, addr)
+		for at := range d.lost {
+			if at >= addr && at < addr+uintptr(n) {
+				delete(d.lost, at)
+			}
+		}
+	}
+	d.mu.Unlock()
+	err := d.mapper.Release(addr) // it may wait for work
+	if err != nil && known {
+		d.mu.Lock()
+		d.reserved[addr] = n
+		d.mu.Unlock()
+	}
+	return err
+}
+
+// Map implements driver.Mapper.
+func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
+	m, is := mem.(*memory)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if busy := d.spans.Overlap(addr, mem.Size()); busy != nil {
+		return fmt.Errorf("%w: %d bytes are mapped at %#x", driver.ErrBusy, busy.Size, busy.Start)
+	}
+	if !is {
+		err := d.mapper.Map(addr, mem)
+		if err == nil {
+			delete(d.lost, addr)
+		}
+		return err
+	}
+	switch {
+	case m.d != d:
+		return fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
+	case m.freed:
+		return fmt.Errorf("%w: memory that was freed", driver.ErrNotAllocated)
+	case m.gone:
+		return fmt.Errorf("%w: memory of a device that was closed", driver.ErrClosed)
+	}
+	step := d.Granularity(m.device, m.page)
+	if addr%uintptr(step) != 0 || !d.inReservation(addr, m.Size()) {
+		return fmt.Errorf("%w: %d bytes at %#x are not inside one reservation", driver.ErrFault, m.Size(), addr)
+	}
+	for off := uint64(0); off < m.Size(); off += step {
+		if d.Driver.Locate(addr+uintptr(off)).Place != driver.Nowhere {
+			return fmt.Errorf("%w: something is mapped at %#x", driver.ErrBusy, addr+uintptr(off))
+		}
+	}
+	delete(d.lost, addr)
+	m.mapped++
+	d.mounts.Add(1)
+	d.spans.Insert(&ranges.Span[*mount]{Start: addr, Size: m.Size(), Of: &mount{of: m}})
+	return nil
+}
+
+// inReservation reports whether n bytes at addr are in one reservation. mu is held.
+func (d *Driver) inReservation(addr uintptr, n uint64) bool {
+	for start, size := range d.reserved {
+		if addr >= start && uint64(addr-start) < size && n <= size-uint64(addr-start) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unmap implements driver.Mapper.
+func (d *Driver) Unmap(addr uintptr) error {
+	d.mu.Lock()
+	if d.lost[addr] {
+		delete(d.lost, addr)
+		d.mu.Unlock()
+		return nil
+	}
+	s := d.spans.Find(addr)
+	if s == nil || s.Start != addr {
+		d.mu.Unlock()
+		return d.still(func() error { return d.mapper.Unmap(addr) })
+	}
+	over := d.unmap(s)
+	d.mu.Unlock()
+	if over {
+		s.Of.of.close()
+	}
+	return nil
+}
+
+// unmap takes a mapping away, and reports whether its memory is to be closed. mu is held.
+func (d *Driver) unmap(s *ranges.Span[*mount]) (over bool) {
+	d.Epoch().Add(1)
+	d.spans.Remove(s)
+	d.mounts.Add(-1)
+	d.Epoch().Add(1)
+	m := s.Of.of
+	m.mapped--
+	return m.mapped == 0 && (m.freed || m.gone)
+}
+
+// Size implements driver.Memory.
+func (m *memory) Size() uint64 { return m.remote.Size }
+
+// Device implements driver.Memory.
+func (m *memory) Device() int { return m.device }
+
+// Page implements driver.Memory.
+func (m *memory) Page() driver.Page { return m.page }
+
+// Free implements driver.Memory. ErrLost if the other server is known not to answer; the memory is given up all the
+// same.
+func (m *memory) Free() error {
+	d := m.d
+	d.mu.Lock()
+	twice, over := m.freed, !m.freed && !m.gone && m.mapped == 0
+	m.freed = true
+	d.mu.Unlock()
+	switch {
+	case twice:
+		return fmt.Errorf("%w: memory that was freed before", driver.ErrNotAllocated)
+	case over:
+		m.close()
+	}
+	if err := m.remote.Err(); err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrLost, err)
+	}
+	return nil
+}
+
+// close gives the memory up. The other server gets to know in the background: it may take long to answer.
+func (m *memory) close() {
+	go m.remote.Close() //nolint:errcheck // it counts no more whether the other server heard it
+}
+
+// lose takes away what is on a device that is being closed.
+func (d *Driver) lose(device int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.spans.All() {
+		m := s.Of.of
+		if m.device != device {
+			continue
+		}
+		m.gone = true
+		if d.unmap(s) {
+			m.close()
+		}
+		d.lost[s.Start] = true
+	}
+}
+
+// still calls f while no copy uses memory of the driver below: what f does takes memory away, or moves it. It waits
+// until copies that are in flight have ended, which takes the pod's timeout at most.
+func (d *Driver) still(f func() error) error {
+	d.mu.Lock()
+	d.holders++
+	for d.flights > 0 {
+		d.quiet.Wait()
+	}
+	d.mu.Unlock()
+	err := f()
+	d.mu.Lock()
+	d.holders--
+	var held []*flight
+	if d.holders == 0 {
+		held, d.held = d.held, nil
+	}
+	d.mu.Unlock()
+	for _, x := range held {
+		x.retry()
+	}
+	return err
+}
+
+// depart counts a copy in; false if it has to wait: it is tried again.
+func (d *Driver) depart(x *flight) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.holders > 0 {
+		d.held = append(d.held, x)
+		return false
+	}
+	d.flights++
+	return true
+}
+
+func (d *Driver) arrive() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.flights--; d.flights == 0 {
+		d.quiet.Broadcast()
+	}
+}
+
+// Unregister implements driver.Driver.
+func (d *Driver) Unregister(addr uintptr) error {
+	return d.still(func() error { return d.Driver.Unregister(addr) })
+}
+
+// Share implements driver.Sharer.
+func (d *Driver) Share(m driver.Memory) (s *driver.Shared, err error) {
+	if _, far := m.(*memory); far {
+		return nil, fmt.Errorf("%w: memory of another server", driver.ErrUnsupported)
+	}
+	err = d.still(func() (err error) { s, err = d.sharer.Share(m); return err })
+	return s, err
+}
+
+// ShareAt implements driver.Sharer.
+func (d *Driver) ShareAt(addr uintptr) (s *driver.Shared, err error) {
+	if d.find(addr) != nil {
+		return nil, fmt.Errorf("%w: memory of another server", driver.ErrUnsupported)
+	}
+	err = d.still(func() (err error) { s, err = d.sharer.ShareAt(addr); return err })
+	return s, err
+}
+
+// Import implements driver.Sharer.
+func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) { return d.sharer.Import(s) }
+
+// Server implements driver.Fabric.
+func (d *Driver) Server() (server int, number uint32) {
+	c := d.node.Config()
+	return c.Me().ID, c.Pod
+}
+
+// ExportFar implements driver.Fabric.
+func (d *Driver) ExportFar(m driver.Memory, open bool) (driver.FarExport, error) {
+	s, err := d.Share(m)
+	if err != nil {
+		return nil, err
+	}
+	if s.File == nil {
+		return nil, fmt.Errorf("%w: memory that is in no file", driver.ErrUnsupported)
+	}
+	defer s.File.Close() //nolint:errcheck // it was only read
+	x, err := d.node.Export(s.File, s.Offset, pod.About{Size: s.Size, Device: s.Device, Page: int(s.Page)}, open)
+	if err != nil {
+		return nil, err
+	}
+	return export{x}, nil
+}
+
+type export struct{ *pod.Export }
+
+func (x export) Handle() (b [driver.FarHandle]byte) {
+	x.Export.Handle.Put(b[:])
+	return b
+}
+
+// OwnerFar implements driver.Fabric.
+func (d *Driver) OwnerFar(handle []byte) (server int, ok bool) {
+	h, ok := pod.ParseHandle(handle)
+	return int(h.Server), ok
+}
+
+// ImportFar implements driver.Fabric.
+func (d *Driver) ImportFar(handle []byte, device int) (driver.Memory, error) {
+	h, ok := pod.ParseHandle(handle)
+	if !ok {
+		return nil, fmt.Errorf("%w: these bytes are no handle", driver.ErrFault)
+	}
+	r, err := d.node.Import(h)
+	switch {
+	case errors.Is(err, pod.ErrNotAllowed):
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllowed, err)
+	case errors.Is(err, pod.ErrUnknown):
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllocated, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", driver.ErrLost, err)
+	}
+	if r.Size == 0 || r.Size%d.Granularity(device, driver.Page(r.Page)) != 0 || r.Page < 0 ||
+		r.Page > int(driver.Page1G) {
+		r.Close() //nolint:errcheck // it is of no use
+		return nil, fmt.Errorf("%w: %d bytes in pages of kind %d", driver.ErrFault, r.Size, r.Page)
+	}
+	return &memory{d: d, remote: r, device: device, page: driver.Page(r.Page)}, nil
+}
+
+// Host reports whether imported memory is memory of the other server's host.
+func (m *memory) Host() bool { return m.remote.About.Device == driver.OnHost }

@@ -1,0 +1,88 @@
+package far
+
+import "ropeway/internal/driver"
+
+// device is a device whose queues know memory of other servers.
+type device struct {
+	driver.Device
+	d      *Driver
+	number int
+}
+
+// Open implements driver.Driver.
+func (d *Driver) Open(i int) (driver.Device, error) {
+	v, err := d.Driver.Open(i)
+	if err != nil {
+		return nil, err
+	}
+	return &device{v, d, i}, nil
+}
+
+// Close implements driver.Device.
+func (v *device) Close() error {
+	v.d.lose(v.number)
+	return v.Device.Close()
+}
+
+// NewQueue implements driver.Device.
+func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
+	q := v.Device.NewQueue(o)
+	if p, ok := q.(driver.InlineCopier); ok {
+		return &promptQueue{queue{q, v.d}, p}
+	}
+	return &queue{q, v.d}
+}
+
+// queue is a queue of the driver below.
+type queue struct {
+	driver.Queue
+	d *Driver
+}
+
+// Copy implements driver.Queue.
+func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
+	if q.d.mounts.Load() == 0 || q.d.spans.Find(dst) == nil && q.d.spans.Find(src) == nil {
+		q.Queue.Copy(dst, src, n, tag)
+		return
+	}
+	q.gate(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+}
+
+// Submit implements driver.Queue.
+func (q *queue) Submit(op driver.Op) {
+	if q.d.mounts.Load() == 0 || !q.d.touches(&op) {
+		q.Queue.Submit(op)
+		return
+	}
+	q.gate(op)
+}
+
+// gate submits op as a gate.
+func (q *queue) gate(op driver.Op) {
+	segs, done := op.Segs, op.Done
+	end := done
+	if segs != nil { // the queue does not know them
+		end = func() {
+			segs.Release()
+			if done != nil {
+				done()
+			}
+		}
+	}
+	op.Done = nil
+	q.Queue.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: &flight{d: q.d, op: op}, Tag: op.Tag, Done: end})
+}
+
+// promptQueue is a queue that runs small copies in their submitter.
+type promptQueue struct {
+	queue
+	p driver.InlineCopier
+}
+
+// CopyNow implements driver.InlineCopier.
+func (q *promptQueue) CopyNow(dst, src uintptr, n uint64) bool {
+	if q.d.mounts.Load() != 0 && (q.d.spans.Find(dst) != nil || q.d.spans.Find(src) != nil) {
+		return false
+	}
+	return q.p.CopyNow(dst, src, n)
+}

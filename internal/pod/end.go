@@ -1,0 +1,360 @@
+package pod
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"ropeway/internal/ucx"
+)
+
+// end is this process's end of a link. It is the engine's.
+type end struct {
+	e            *engine
+	mine, theirs token
+	failed       func(error)
+
+	waiting  []*transfer // of which not all requests are sent
+	turn     int         // which of them is next
+	requests int         // in flight
+	answers  int         // in flight, to what the other side asked for
+	isBusy   bool
+	progress time.Time // when something came or went, or work began
+
+	shares map[uint64]*Export // what the other side has opened here
+}
+
+// transfer is a copy between memory of this process and memory of another.
+type transfer struct {
+	end   *end
+	share uint64
+	write bool
+	segs  []Segment   // none is empty
+	done  func(error) // called by the engine, once
+
+	next     int    // the segment that is to be sent
+	at       uint64 // and how much of it was
+	inFlight int
+	err      error
+}
+
+// Segment is a part of a copy: bytes of this process, and where they are in the memory of the other.
+type Segment struct {
+	Local  uintptr
+	Offset uint64
+	N      uint64
+}
+
+// What a slot waits for.
+const (
+	waitSent   = 1 << iota // UCX has sent the message
+	waitAnswer             // the other side has answered
+)
+
+const slotMask = 1<<32 - 1
+
+// slot is a message in flight: a request of ours, or an answer to one of the other side.
+type slot struct {
+	e      *engine
+	index  uint64
+	turn   uint32 // how often it was used: answers to an earlier request are not taken
+	header [headerSize]byte
+	data   []byte // dataMost bytes, made when they are first needed
+
+	end    *end
+	of     *transfer // of a request
+	waits  uint8
+	err    error
+	segs   []Segment // of a request: what it is about
+	from   uint64    // where it begins in the first of them
+	upto   uint64    // and ends in the last
+	export *Export   // of an answer: memory that it uses
+}
+
+// newSlot takes a slot.
+func (e *engine) newSlot(x *end) *slot {
+	if n := len(e.free); n > 0 {
+		s := e.free[n-1]
+		e.free = e.free[:n-1]
+		s.end = x
+		return s
+	}
+	s := &slot{e: e, index: uint64(len(e.slots)), end: x}
+	e.slots = append(e.slots, s)
+	return s
+}
+
+// room is the slot's own memory.
+func (s *slot) room() []byte {
+	if s.data == nil {
+		s.data = make([]byte, dataMost)
+	}
+	return s.data
+}
+
+// send sends the slot's message. It ends the slot where that fails.
+func (s *slot) send(h *header, data uintptr, n uint64) {
+	h.token = s.end.theirs
+	h.put(&s.header)
+	s.waits |= waitSent
+	done, err := s.e.w.Send(s.header[:], data, n, s.index)
+	switch {
+	case err != nil:
+		s.ended(waitSent, err)
+	case done:
+		s.ended(waitSent, nil)
+	}
+}
+
+// ended reports that something the slot waited for is over.
+func (s *slot) ended(what uint8, err error) {
+	x := s.end
+	if s.waits&what == 0 {
+		return
+	}
+	s.waits &^= what
+	x.moved()
+	if err != nil {
+		if s.err == nil {
+			s.err = err
+		}
+		s.waits &^= waitAnswer // it will not come
+	}
+	if s.waits != 0 {
+		return
+	}
+	t, failure := s.of, s.err
+	if s.export != nil {
+		s.export.release()
+	}
+	if t != nil {
+		x.requests--
+	} else {
+		x.answers--
+	}
+	s.turn++
+	s.end, s.of, s.err, s.segs, s.export = nil, nil, nil, nil, nil
+	s.e.free = append(s.e.free, s)
+	if t != nil {
+		t.inFlight--
+		if failure != nil && t.err == nil {
+			t.err = failure
+		}
+		if t.err != nil {
+			t.stop()
+		}
+		t.settle()
+	} else if failure != nil {
+		x.e.fail(failure) // an answer that cannot be sent
+	}
+	x.pump()
+	x.rest()
+}
+
+// stop sends no more requests of t.
+func (t *transfer) stop() {
+	t.next = len(t.segs)
+	t.end.drop(t)
+}
+
+func (x *end) drop(t *transfer) {
+	if i := slices.Index(x.waiting, t); i >= 0 {
+		x.waiting = slices.Delete(x.waiting, i, i+1)
+	}
+}
+
+// settle ends t if nothing of it is left to do.
+func (t *transfer) settle() {
+	if t.inFlight > 0 || t.next < len(t.segs) {
+		return
+	}
+	done := t.done
+	if t.done = nil; done == nil {
+		return
+	}
+	err := t.err
+	if err != nil && t.end.e.why != nil {
+		err = t.end.e.why
+	}
+	done(err)
+}
+
+// begin takes a copy.
+func (x *end) begin(t *transfer) {
+	if why := x.e.why; why != nil {
+		t.err, t.next = why, len(t.segs)
+	}
+	if t.next == len(t.segs) {
+		t.settle()
+		return
+	}
+	x.work()
+	x.waiting = append(x.waiting, t)
+	x.pump()
+}
+
+// work notes that the end has something to do.
+func (x *end) work() {
+	if !x.isBusy {
+		x.isBusy, x.progress = true, time.Now() // the engine may have slept for long
+	}
+}
+
+// moved notes that something came or went.
+func (x *end) moved() {
+	if x.e.now.After(x.progress) {
+		x.progress = x.e.now
+	}
+}
+
+// rest notes that it has nothing to do any more, if that is so.
+func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers > 0 }
+
+// pump sends requests as far as there is room, of the copies in turn.
+func (x *end) pump() {
+	for x.e.why == nil && len(x.waiting) > 0 && x.requests < window {
+		x.turn++
+		t := x.waiting[x.turn%len(x.waiting)]
+		x.request(t)
+		if t.next == len(t.segs) {
+			x.drop(t)
+		}
+	}
+}
+
+// request sends the next request of t: as many segments as fit, and a part of the last.
+func (x *end) request(t *transfer) {
+	s := x.e.newSlot(x)
+	x.requests++
+	t.inFlight++
+	s.of, s.waits = t, waitAnswer
+	first, total := t.next, uint64(0)
+	s.from = t.at
+	for t.next < len(t.segs) && t.next-first < placesMost && total < pieceMost {
+		n := min(t.segs[t.next].N-t.at, pieceMost-total)
+		total += n
+		t.at += n
+		s.upto = t.at
+		if t.at == t.segs[t.next].N {
+			t.next, t.at = t.next+1, 0
+		}
+	}
+	last := t.next
+	if t.at > 0 {
+		last++
+	}
+	s.segs = t.segs[first:last]
+	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
+	room := s.room()[:0]
+	if len(s.segs) == 1 {
+		h.offset, _, _ = s.place(0)
+	} else {
+		h.kind, h.count = kGather, uint32(len(s.segs))
+		for i := range s.segs {
+			offset, _, n := s.place(i)
+			room = putPlace(room, offset, n)
+		}
+	}
+	if t.write {
+		h.kind -= kRead - kWrite // kWrite, or kScatter for kGather
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			if err := load(room[len(room):len(room)+int(n)], local); err != nil {
+				s.waits = waitSent // nothing is sent
+				s.ended(waitSent, err)
+				return
+			}
+			room = room[:len(room)+int(n)]
+		}
+	}
+	s.send(&h, addressOf(s.data), uint64(len(room)))
+}
+
+// place is where segment i of the request is in the other's memory and in ours, and how many bytes of it the request
+// is about.
+func (s *slot) place(i int) (offset uint64, local uintptr, n uint64) {
+	g := &s.segs[i]
+	from, upto := uint64(0), g.N
+	if i == 0 {
+		from = s.from
+	}
+	if i == len(s.segs)-1 {
+		upto = s.upto
+	}
+	return g.Offset + from, g.Local + uintptr(from), upto - from
+}
+
+var errAnswer = errors.New("pod: the other server's answer is not to what was asked")
+
+// answer takes an answer to a request of ours.
+func (x *end) answer(h *header, m *ucx.Message) {
+	index := h.op & slotMask
+	if index >= uint64(len(x.e.slots)) {
+		return
+	}
+	s := x.e.slots[index]
+	if s.end != x || s.of == nil || s.turn != uint32(h.op>>32) || s.waits&waitAnswer == 0 {
+		return // of a request that has ended
+	}
+	if h.kind == kAck {
+		err := statusError(h.status)
+		if err == nil && !s.of.write {
+			err = errAnswer
+		}
+		s.ended(waitAnswer, err)
+		return
+	}
+	if s.of.write {
+		x.e.fail(errAnswer)
+		return
+	}
+	s.ended(waitAnswer, s.scatter(m.Data))
+}
+
+// scatter puts what came to where the request says.
+func (s *slot) scatter(data []byte) error {
+	for i := range s.segs {
+		_, local, n := s.place(i)
+		if n > uint64(len(data)) {
+			return errAnswer
+		}
+		if err := store(local, data[:n]); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	if len(data) > 0 {
+		return errAnswer
+	}
+	return nil
+}
+
+func statusError(status uint8) error {
+	switch status {
+	case statusDone:
+		return nil
+	case statusUnknown:
+		return ErrUnknown
+	case statusRange:
+		return ErrRange
+	}
+	return errAnswer
+}
+
+// fail ends what the link has to do. Messages that UCX has not sent keep their slots until it gives them up.
+func (x *end) fail(err error) {
+	x.failed(err)
+	for _, e := range x.shares {
+		e.release()
+	}
+	x.shares = nil
+	for len(x.waiting) > 0 {
+		t := x.waiting[0]
+		t.err = err
+		t.stop()
+		t.settle()
+	}
+	for _, s := range x.e.slots {
+		s.ended(s.waits&waitAnswer, err)
+	}
+}

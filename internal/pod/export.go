@@ -1,0 +1,180 @@
+package pod
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Export is memory that processes of other servers can open. It stays until it is withdrawn and nobody has it open.
+type Export struct {
+	n      *Node  // immutable
+	Handle Handle // immutable
+	about  About  // immutable
+	size   uint64 // immutable
+	bytes  []byte // immutable until nobody uses it
+
+	mu      sync.Mutex
+	users   int            // guarded by mu; the exporter, processes that have it open, messages in flight
+	open    bool           // guarded by mu; every process of the pod may open it
+	allowed map[int32]bool // guarded by mu; processes that may
+	done    bool           // guarded by mu; withdrawn
+}
+
+// Export offers memory, which is in a file at an offset, to processes of other servers: to all if open, else to those
+// that Allow names. The file stays the caller's. It starts to listen.
+func (n *Node) Export(f *os.File, offset uint64, about About, open bool) (*Export, error) {
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	b, err := mapFile(f, offset, about.Size)
+	if err != nil {
+		return nil, err
+	}
+	x := &Export{n: n, about: about, size: about.Size, bytes: b, users: 1, open: open}
+	me := n.config.Me()
+	x.Handle = Handle{Pod: n.config.Pod, Server: uint16(me.ID)}
+	rand.Read(x.Handle.Secret[:]) //nolint:errcheck // it never fails
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		unmap(b)
+		return nil, ErrClosed
+	}
+	x.Handle.Port = n.port
+	n.exports[x.Handle.Secret] = x
+	return x, nil
+}
+
+// Allow lets processes with these numbers open it, on any other server.
+func (x *Export) Allow(pids []int32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.allowed == nil {
+		x.allowed = map[int32]bool{}
+	}
+	for _, p := range pids {
+		x.allowed[p] = true
+	}
+}
+
+// Withdraw ends the export for those who have not opened it. The others keep it.
+func (x *Export) Withdraw() {
+	x.mu.Lock()
+	twice := x.done
+	x.done = true
+	last := !twice && x.users == 1
+	x.mu.Unlock()
+	if twice {
+		return
+	}
+	if last {
+		x.forget()
+	}
+	x.release()
+}
+
+// forget makes the export unknown.
+func (x *Export) forget() {
+	x.n.mu.Lock()
+	defer x.n.mu.Unlock()
+	delete(x.n.exports, x.Handle.Secret)
+}
+
+func (x *Export) retain() {
+	x.mu.Lock()
+	x.users++
+	x.mu.Unlock()
+}
+
+// release gives the memory back when it was the last use. It is called with no lock held.
+func (x *Export) release() {
+	x.mu.Lock()
+	x.users--
+	over := x.users == 0
+	x.mu.Unlock()
+	if over {
+		x.forget()
+		unmap(x.bytes)
+	}
+}
+
+// admit opens the export for a process; "" if it may.
+func (x *Export) admit(pid int32) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.users == 0:
+		return wordUnknown
+	case !x.open && !x.allowed[pid]:
+		return wordNotAllowed
+	}
+	x.users++
+	return ""
+}
+
+// listen starts to take links, once. Nothing listens before something is exported.
+func (n *Node) listen() error {
+	if err := n.open(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	if n.listener != nil {
+		return nil
+	}
+	me := n.config.Me()
+	ports := []uint16{0}
+	if me.Ports[0] != 0 {
+		ports = ports[:0]
+		for p := int(me.Ports[0]); p <= int(me.Ports[1]); p++ {
+			ports = append(ports, uint16(p))
+		}
+	}
+	var failed error
+	for _, p := range ports {
+		l, err := listenAt(me.Address, p)
+		if err != nil {
+			failed = err
+			continue
+		}
+		n.listener, n.port = l, portOf(l)
+		n.serving.Go(func() { n.accept(l) })
+		return nil
+	}
+	return fmt.Errorf("pod: server %d cannot listen at %s: %w", me.ID, me.Address, failed)
+}
+
+// find is an export by its secret.
+func (n *Node) find(secret []byte) *Export {
+	var key [24]byte
+	if len(secret) != len(key) {
+		return nil
+	}
+	copy(key[:], secret)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.exports[key]
+}
+
+// Exports is how many exports there are, of which some may be withdrawn and still in use; and Opened how often they
+// are open.
+func (n *Node) Exports() (exports, opened int) {
+	n.mu.Lock()
+	all := slices.Collect(mapsValues(n.exports))
+	n.mu.Unlock()
+	for _, x := range all {
+		x.mu.Lock()
+		opened += x.users
+		if !x.done {
+			opened--
+		}
+		x.mu.Unlock()
+	}
+	return len(all), opened
+}

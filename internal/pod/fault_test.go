@@ -1,0 +1,263 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ropeway/internal/testenv"
+)
+
+const quick = "timeout: 1s\n" // of pods whose copies are to end soon
+
+// ended checks that a loop of copies has ended within the limit of a pod with quick; a loaded machine gets more.
+func ended(t *testing.T, s *server) {
+	t.Helper()
+	text, ok := strings.CutPrefix(s.line(), "ok ")
+	var ms int
+	if _, err := fmt.Sscan(text, &ms); !ok || err != nil || ms > 30000 {
+		t.Errorf("the copies ended with %q", text)
+	}
+}
+
+// TestProcesses proves that two processes share memory, and that the owner needs to do nothing for it.
+func TestProcesses(t *testing.T) {
+	file := podFile(t, 2, "")
+	owner, user := launch(t, file, 0), launch(t, file, 1)
+	h := owner.ok("export %d", 5<<20)
+	user.ok("import %s", h)
+	user.ok("write 1")
+	owner.ok("has 1")
+	owner.ok("fill 2")
+	user.ok("read 2")
+	owner.ok("withdraw")
+	user.ok("read 2")
+	user.ok("close")
+	owner.soon("0 0", "exports")
+}
+
+// TestKilledOwner proves that copies end when the process at the other end is killed, and that another one on that
+// server can be imported from.
+func TestKilledOwner(t *testing.T) {
+	file := podFile(t, 2, quick)
+	user := launch(t, file, 1)
+	files := ""
+	for i := range 3 {
+		owner := launch(t, file, 0)
+		h := owner.ok("export %d", 16<<20)
+		user.ok("import %s", h)
+		user.ok("write 3")
+		fmt.Fprintln(user.in, "loop")
+		if user.line() != "looping" {
+			t.Fatal("no loop")
+		}
+		owner.kill()
+		ended(t, user)
+		if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+			t.Errorf("writing to the dead: %s", a)
+		}
+		user.tell("close")
+		if i == 0 {
+			files = user.ok("files")
+			continue
+		}
+		user.soon(files, "files")
+	}
+}
+
+// TestKilledUser proves that what a killed process had open is released, while others go on.
+func TestKilledUser(t *testing.T) {
+	file := podFile(t, 3, "timeout: 8s\n")
+	owner, other := launch(t, file, 0), launch(t, file, 2)
+	h := owner.ok("export %d", 16<<20)
+	other.ok("import %s", h)
+	files := ""
+	for i := range 3 {
+		user := launch(t, file, 1)
+		user.ok("import %s", h)
+		owner.soon("1 2", "exports")
+		fmt.Fprintln(user.in, "loop")
+		if user.line() != "looping" {
+			t.Fatal("no loop")
+		}
+		user.kill()
+		owner.soon("1 1", "exports")
+		other.ok("write 4")
+		owner.ok("has 4")
+		if i == 0 {
+			files = owner.ok("files")
+			continue
+		}
+		owner.soon(files, "files")
+	}
+}
+
+// TestStopped proves that copies with a process that is stopped end in time, and that it can be used again when it
+// goes on.
+func TestStopped(t *testing.T) {
+	file := podFile(t, 2, quick)
+	owner, user := launch(t, file, 0), launch(t, file, 1)
+	h := owner.ok("export %d", 16<<20)
+	user.ok("import %s", h)
+	fmt.Fprintln(user.in, "loop")
+	if user.line() != "looping" {
+		t.Fatal("no loop")
+	}
+	owner.signal(syscall.SIGSTOP)
+	ended(t, user)
+	if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+		t.Errorf("writing to the stopped: %s", a)
+	}
+	owner.signal(syscall.SIGCONT)
+	again := ""
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
+		if again = user.tell("write 9"); again == "ok" {
+			break
+		}
+	}
+	if again != "ok" {
+		t.Fatal(again)
+	}
+	owner.ok("has 9")
+}
+
+// network is two network namespaces that are joined, with addresses in them.
+type network struct {
+	names, devices, addresses [2]string
+}
+
+// joined is a network; the test is skipped where there cannot be one.
+func joined(t testing.TB) *network {
+	t.Helper()
+	testenv.Need(t, "ip")
+	n, err := tryJoin(t)
+	if err != nil {
+		t.Skipf("no network namespaces here: %v", err)
+	}
+	return n
+}
+
+// tryJoin is joined with an error where the kernel lacks something, or refuses it to this user or this container.
+func tryJoin(t testing.TB) (*network, error) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil, errors.New("only root can make them")
+	}
+	n := &network{}
+	for i := range 2 {
+		n.names[i] = fmt.Sprintf("ropeway-%d-%d", os.Getpid(), i)
+		n.devices[i] = fmt.Sprintf("rw%d-%d", os.Getpid()%100000, i)
+		n.addresses[i] = fmt.Sprintf("10.77.9.%d", i+1)
+		if _, err := runIP("netns", "add", n.names[i]); err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { ip(t, "netns", "delete", n.names[i]) })
+		// It mounts, which a container may not be allowed to.
+		if _, err := runIP("netns", "exec", n.names[i], "true"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := runIP("link", "add", n.devices[0], "mtu", "9000", "netns", n.names[0], "type", "veth",
+		"peer", "name", n.devices[1],
+		"mtu", "9000", "netns", n.names[1]); err != nil {
+		return nil, err
+	}
+	for i := range 2 {
+		ip(t, "-n", n.names[i], "addr", "add", n.addresses[i]+"/24", "dev", n.devices[i])
+		ip(t, "-n", n.names[i], "link", "set", "lo", "up")
+		ip(t, "-n", n.names[i], "link", "set", n.devices[i], "up")
+	}
+	for i := range 2 { // UCX uses no device that is not running
+		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+			out, err := runIP("-n", n.names[i], "-o", "link", "show", "dev", n.devices[i], "up")
+			if err == nil && strings.Contains(out, "state UP") {
+				break
+			}
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("%s does not come up: %s", n.devices[i], out)
+			}
+		}
+	}
+	return n, nil
+}
+
+// runIP runs the program ip, a minute at most.
+func runIP(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+func ip(t testing.TB, args ...string) {
+	t.Helper()
+	if _, err := runIP(args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podOn is the file of a pod with a server in each namespace.
+func podOn(t testing.TB, n *network, more string) string {
+	t.Helper()
+	file := podFile(t, 1, more)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := fmt.Sprintf("- {id: 0, address: %s}\n  - {id: 1, address: %s}\n", n.addresses[0], n.addresses[1])
+	text = []byte(strings.Replace(string(text), "- {id: 0, address: 127.0.0.1}\n", list, 1))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// in starts server i in its namespace.
+func (n *network) in(t testing.TB, file string, i int) *server {
+	return launch(t, file, i, "ip", "netns", "exec", n.names[i])
+}
+
+// TestNamespaces proves that memory is shared between two network namespaces, and that copies end when the link
+// between them is cut, and go on when it is back.
+func TestNamespaces(t *testing.T) {
+	n := joined(t)
+	t.Setenv("UCX_TLS", "tcp")
+	file := podOn(t, n, quick)
+	owner, user := n.in(t, file, 0), n.in(t, file, 1)
+	h := owner.ok("export %d", 16<<20)
+	user.ok("import %s", h)
+	user.ok("write 1")
+	owner.ok("has 1")
+	owner.ok("fill 2")
+	user.ok("read 2")
+	fmt.Fprintln(user.in, "loop")
+	if user.line() != "looping" {
+		t.Fatal("no loop")
+	}
+	ip(t, "-n", n.names[0], "link", "set", n.devices[0], "down")
+	ended(t, user)
+	if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+		t.Errorf("writing over a link that is cut: %s", a)
+	}
+	ip(t, "-n", n.names[0], "link", "set", n.devices[0], "up")
+	again := ""
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
+		if again = user.tell("write 9"); again == "ok" {
+			break
+		}
+	}
+	if again != "ok" {
+		t.Fatal(again)
+	}
+	owner.ok("has 9")
+	owner.soon("1 1", "exports")
+}

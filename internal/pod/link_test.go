@@ -1,0 +1,91 @@
+package pod
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestNewLinkEndsOld proves that nothing of an importer's old link is carried out any more once it has a new one:
+// writes that were given up, and are still on their way to an owner that was stopped, do not overwrite newer ones.
+func TestNewLinkEndsOld(t *testing.T) {
+	file := podFile(t, 3, "")
+	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
+	x, _ := export(t, a, 4096, true)
+	r, err := b.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := c.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := place{x.Handle.Server, x.Handle.Port}
+	a.mu.Lock()
+	old := a.served[b.importer(to)]
+	a.mu.Unlock()
+	if old == nil {
+		t.Fatal("the owner does not know the link")
+	}
+	l, err := b.dial(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-old.over:
+	default:
+		t.Error("the old link goes on while there is a new one")
+	}
+	select {
+	case <-r.link.failed:
+	case <-time.After(time.Minute):
+		t.Error("the importer does not notice that the old link has ended")
+	}
+	l.fail(ErrClosed)
+	one := heap(t, 1)
+	for _, r := range []*Remote{r, other} { // the first on a link that it makes, the second on one that went on
+		if err := wait(t, r.Write, Segment{addressOf(one), 0, 1}); err != nil {
+			t.Error(err)
+		}
+	}
+	if !other.link.alive() {
+		t.Error("the link of another node has ended")
+	}
+}
+
+// TestOneLink proves that imports at the same time share one link, and that one that cannot be made fails for all.
+func TestOneLink(t *testing.T) {
+	file := podFile(t, 2, "")
+	a, b := node(t, file, 0), node(t, file, 1)
+	x, _ := export(t, a, 4096, true)
+	gone := x.Handle
+	gone.Port = 1 // nobody listens
+	var wg sync.WaitGroup
+	var all [8]*Remote
+	for i := range all {
+		wg.Go(func() {
+			var err error
+			if all[i], err = b.Import(x.Handle); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := b.Import(gone); !errors.Is(err, ErrGone) {
+				t.Errorf("from nobody: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, r := range all {
+		if r == nil || r.link != all[0].link || !r.link.alive() {
+			t.Fatal("imports have several links, or one that has failed")
+		}
+	}
+	if all[0].link.users != len(all) {
+		t.Errorf("%d users of the link", all[0].link.users)
+	}
+	if len(b.dialing) != 0 {
+		t.Errorf("%d links are still being made", len(b.dialing))
+	}
+}

@@ -1,0 +1,55 @@
+package pod
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/memcopy"
+)
+
+// mapFile maps size bytes of a file, which others map too.
+func mapFile(f *os.File, offset, size uint64) ([]byte, error) {
+	b, err := unix.Mmap(int(f.Fd()), int64(offset), int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("pod: cannot map %d bytes: %w", size, err)
+	}
+	return b, nil
+}
+
+func unmap(b []byte) { unix.Munmap(b) } //nolint:errcheck // it is what mapFile returned
+
+// addressOf is where b is; it is neither on a stack nor freed while the address is used.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// load copies memory of the program to b, and store the other way. An error if the memory is not there.
+func load(b []byte, from uintptr) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	memcopy.Copy(addressOf(b), from, uintptr(len(b)))
+	return nil
+}
+
+func store(to uintptr, b []byte) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	memcopy.Copy(to, addressOf(b), uintptr(len(b)))
+	return nil
+}
+
+// guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
+func guarded(old bool, err *error) {
+	debug.SetPanicOnFault(old)
+	if r := recover(); r != nil {
+		f, ok := r.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if !ok {
+			panic(r)
+		}
+		*err = fmt.Errorf("%w at %#x", ErrFault, f.Addr())
+	}
+}

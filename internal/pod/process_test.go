@@ -1,0 +1,296 @@
+package pod
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// role says to a process of this binary that it is a server of a pod: its file, a blank and its number.
+const role = "ROPEWAY_POD_TEST"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(role); text != "" {
+		file, id, _ := strings.Cut(text, " ")
+		if err := work(file, id, os.Stdin, os.Stdout); err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// pattern fills b with bytes that depend on a number.
+func pattern(b []byte, seed int) {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + seed)
+	}
+}
+
+// differ is where two slices of one length differ first, and in how many places.
+func differ(a, b []byte) (at, n int) {
+	for i := range a {
+		if a[i] == b[i] {
+			continue
+		}
+		if n == 0 {
+			at = i
+		}
+		n++
+	}
+	return at, n
+}
+
+// work is a server: it does what lines say, and answers each with one.
+func work(file, id string, in io.Reader, out io.Writer) error {
+	c, err := Read(file, id)
+	if err != nil {
+		return err
+	}
+	n, err := New(c)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	var x *Export
+	var r *Remote
+	copyAll := func(write bool, b []byte) error {
+		end := make(chan error, 1)
+		f := r.Read
+		if write {
+			f = r.Write
+		}
+		f([]Segment{{addressOf(b), 0, uint64(len(b))}}, func(err error) { end <- err })
+		err := <-end
+		runtime.KeepAlive(b) // the copy has its address alone
+		return err
+	}
+	do := func(words []string) (string, error) {
+		number := 0
+		if len(words) > 1 {
+			number, _ = strconv.Atoi(words[1])
+		}
+		switch words[0] {
+		case "export":
+			fd, err := unix.MemfdCreate("pod-test", unix.MFD_CLOEXEC)
+			if err != nil {
+				return "", err
+			}
+			f := os.NewFile(uintptr(fd), "memory")
+			defer f.Close()
+			if err := f.Truncate(int64(number)); err != nil {
+				return "", err
+			}
+			if x, err = n.Export(f, 0, About{Size: uint64(number)}, true); err != nil {
+				return "", err
+			}
+			var b [HandleSize]byte
+			x.Handle.Put(b[:])
+			return hex.EncodeToString(b[:]), nil
+		case "import":
+			b, err := hex.DecodeString(words[1])
+			if err != nil {
+				return "", err
+			}
+			h, ok := ParseHandle(b)
+			if !ok {
+				return "", errors.New("no handle")
+			}
+			r, err = n.Import(h)
+			return "", err
+		case "write":
+			b := make([]byte, r.Size)
+			pattern(b, number)
+			return "", copyAll(true, b)
+		case "read", "has":
+			var b []byte
+			if words[0] == "has" {
+				b = x.bytes
+			} else {
+				b = make([]byte, r.Size)
+				if err := copyAll(false, b); err != nil {
+					return "", err
+				}
+			}
+			want := make([]byte, len(b))
+			pattern(want, number)
+			if at, n := differ(b, want); n > 0 {
+				return "", fmt.Errorf("%d other bytes, the first at %#x: %d, not %d", n, at, b[at], want[at])
+			}
+			return "", nil
+		case "fill":
+			pattern(x.bytes, number)
+			return "", nil
+		case "loop": // copies until one fails, and says how and when after the one before it
+			b := make([]byte, r.Size)
+			fmt.Fprintln(out, "looping")
+			for i := 0; ; i++ {
+				began := time.Now()
+				if err := copyAll(i%2 == 0, b); err != nil {
+					return fmt.Sprintf("%d %v", time.Since(began).Milliseconds(), err), nil
+				}
+			}
+		case "bench":
+			return measure(r, words[1:])
+		case "close":
+			if r == nil {
+				return "", nil
+			}
+			defer func() { r = nil }()
+			return "", r.Close()
+		case "withdraw":
+			x.Withdraw()
+			return "", nil
+		case "exports":
+			a, b := n.Exports()
+			return fmt.Sprint(a, " ", b), nil
+		case "held": // descriptors, goroutines and KiB of memory
+			list, err := os.ReadDir("/proc/self/fd")
+			debug.FreeOSMemory()
+			status, _ := os.ReadFile("/proc/self/status")
+			_, rss, _ := strings.Cut(string(status), "VmRSS:")
+			return fmt.Sprint(len(list), " ", runtime.NumGoroutine(), " ", strings.Fields(rss)[0]), err
+		case "files":
+			list, err := os.ReadDir("/proc/self/fd")
+			return fmt.Sprint(len(list)), err
+		}
+		return "", fmt.Errorf("no command %q", words[0])
+	}
+	for s := bufio.NewScanner(in); s.Scan(); {
+		if s.Text() == "" {
+			continue
+		}
+		text, err := do(strings.Fields(s.Text()))
+		if err != nil {
+			fmt.Fprintln(out, "error", strings.ReplaceAll(err.Error(), "\n", " "))
+			continue
+		}
+		fmt.Fprintln(out, strings.TrimSpace("ok "+text))
+	}
+	return nil
+}
+
+// server is another process.
+type server struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string
+	end   func()
+
+	rounds int    // how often settles was called
+	held   [3]int // what it had in the first of them
+}
+
+// launch starts server id of the pod in a file; words go before the command, such as ip netns exec.
+func launch(t testing.TB, file string, id int, words ...string) *server {
+	t.Helper()
+	need(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words = append(words, self)
+	s := &server{t: t, cmd: exec.Command(words[0], words[1:]...), lines: make(chan string, 16)}
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", role, file, id), "GORACE=atexit_sleep_ms=0")
+	s.cmd.Stderr = os.Stderr
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(s.lines)
+		for l := bufio.NewScanner(out); l.Scan(); {
+			s.lines <- l.Text()
+		}
+	})
+	s.end = sync.OnceFunc(func() {
+		s.in.Close()
+		for range s.lines { // until it has ended
+		}
+		reading.Wait()
+		s.cmd.Wait() //nolint:errcheck // killed ones fail
+	})
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) kill() {
+	s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	s.end()
+}
+
+func (s *server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// line is the next line of the server.
+func (s *server) line() string {
+	s.t.Helper()
+	select {
+	case l, ok := <-s.lines:
+		if !ok {
+			s.t.Fatal("the server has ended")
+		}
+		return l
+	case <-time.After(2 * time.Minute):
+		s.t.Fatal("the server says nothing")
+	}
+	return ""
+}
+
+// tell sends a command and returns the answer.
+func (s *server) tell(format string, args ...any) string {
+	s.t.Helper()
+	fmt.Fprintf(s.in, format+"\n", args...)
+	return s.line()
+}
+
+// ok is tell for a command that works; what it says is returned.
+func (s *server) ok(format string, args ...any) string {
+	s.t.Helper()
+	a := s.tell(format, args...)
+	rest, ok := strings.CutPrefix(a, "ok")
+	if !ok {
+		s.t.Fatalf("%s: %s", fmt.Sprintf(format, args...), a)
+	}
+	return strings.TrimSpace(rest)
+}
+
+// soon asks until the answer is what is wanted.
+func (s *server) soon(want, command string) {
+	s.t.Helper()
+	got := ""
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		if got = s.ok("%s", command); got == want {
+			return
+		}
+	}
+	s.t.Errorf("%s says %q, want %q", command, got, want)
+}

@@ -1,0 +1,34 @@
+// Package podservers makes memory of other servers available to programs that import it: ROPEWAY_POD then counts.
+package podservers
+
+import (
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/far"
+	"ropeway/internal/pod"
+	"ropeway/internal/setup"
+)
+
+func init() {
+	setup.RegisterPod(func(file, server string) (setup.Pod, error) {
+		c, err := pod.Read(file, server)
+		if err != nil {
+			return nil, err
+		}
+		return servers{c}, nil
+	})
+}
+
+type servers struct{ config *pod.Config }
+
+// Open implements setup.Pod.
+func (s servers) Open(d driver.Driver) (driver.Driver, error) {
+	n, err := pod.New(s.config)
+	if err != nil {
+		return nil, err
+	}
+	f, err := far.New(d, n)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
