@@ -125,6 +125,9 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	if e.IsEx() && !e.Is(abi.EventSync) {
 		return true, nil // nobody could wait for it
 	}
+	if !e.IsEx() {
+		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
+	}
 	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
@@ -133,21 +136,6 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	defer m.mu.Unlock()
 	if l.left {
 		return false, nil
-	}
-	if !e.IsEx() {
-		if !e.Hold() {
-			return true, core.NoEvent(api, "event", e.Handle)
-		}
-		l.add(
-			t,
-			&taskMore{
-				kind:  waitTask,
-				typ:   abi.ModelRiTaskEventRecord,
-				op:    driver.Op{Kind: driver.OpSet, Flag: e.State(), Done: e.Release},
-				event: e,
-			},
-		)
-		return true, nil
 	}
 	inner := &innerEvent{task: int32(len(m.tasks)), id: t.Runtime.NextEventID()}
 	l.add(t, &taskMore{kind: recordTask, typ: abi.ModelRiTaskEventRecord, record: inner})
@@ -158,8 +146,9 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	return true, nil
 }
 
-// Reset implements core.Lane.
-func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Error) {
+// addEvent makes a task of the model that sets, clears or awaits the state of an event.
+func (l *lane) addEvent(api string, t *core.Thread, e *core.Event, typ abi.MdlRITaskType,
+	kind driver.OpKind) (bool, *core.Error) {
 	if err := l.Admits(api, t, false); err != nil {
 		return true, err
 	}
@@ -172,16 +161,14 @@ func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Err
 	if !e.Hold() {
 		return true, core.NoEvent(api, "event", e.Handle)
 	}
-	l.add(
-		t,
-		&taskMore{
-			kind:  waitTask,
-			typ:   abi.ModelRiTaskEventReset,
-			op:    driver.Op{Kind: driver.OpClear, Flag: e.State(), Done: e.Release},
-			event: e,
-		},
-	)
+	l.add(t, &taskMore{kind: waitTask, typ: typ, event: e,
+		op: driver.Op{Kind: kind, Flag: e.State(), Done: e.Release}})
 	return true, nil
+}
+
+// Reset implements core.Lane.
+func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Error) {
+	return l.addEvent(api, t, e, abi.ModelRiTaskEventReset, driver.OpClear)
 }
 
 // Wait implements core.Lane: a wait for an event that is in no capture.
@@ -210,28 +197,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (b
 			s.ID,
 		)
 	}
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
-	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
-	}
-	if !e.Hold() {
-		return true, core.NoEvent(api, "event", e.Handle)
-	}
-	l.add(
-		t,
-		&taskMore{
-			kind:  waitTask,
-			typ:   abi.ModelRiTaskEventWait,
-			op:    driver.Op{Kind: driver.OpAwait, Flag: e.State(), Done: e.Release},
-			event: e,
-		},
-	)
-	return true, nil
+	return l.addEvent(api, t, e, abi.ModelRiTaskEventWait, driver.OpAwait)
 }
 
 // Join implements core.Joiner: a wait for an event of the capture is a task of it. A stream that is in no capture
