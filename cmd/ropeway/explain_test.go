@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 		{"aclrtMemcpyAsyncWithCondition", []string{"yes, and deprecated", "instead     aclrtMemcpyAsync"}},
 		{"aclopStopDumpArgs", []string{"  aclError aclopStopDumpArgs(uint32_t dumpType);", "not yet: it",
 			"returns 207000", "not offered by pyACL"}},
-		{"aclmdlRICaptureBegin", []string{"makes 4 of the checks below, up to", "   4  107000  mode is not"}},
+		{"aclrtSwitchStream", []string{"of the checks below, up to", "  107000  cond is not"}},
 		{"ACL_MEMCPY_HOST_TO_DEVICE", []string{"aclrtMemcpyKind", "enum, 4 bytes", "> ACL_MEMCPY_HOST_TO_DEVICE",
 			"  ACL_MEMCPY_DEVICE_TO_HOST", "USED BY", "aclrtMemcpy"}},
 		{"aclrtMemLocation", []string{"struct, 8 bytes", "OFFSET", "        4      4  aclrtMemLocationType type"}},

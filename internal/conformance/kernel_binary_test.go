@@ -44,7 +44,8 @@ func (e *env) file(name string, data []byte) string {
 func (e *env) fromFile(o *abi.BinaryLoadOptions) *core.Error {
 	e.Helper()
 	var h core.Handle
-	return launch.BinaryLoadFromFile(e.th, ctext(e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))), o, &h)
+	path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
+	return launch.BinaryLoadFromFile(e.th, ctext(path), o, &h)
 }
 
 func (e *env) fromData(image []byte, o *abi.BinaryLoadOptions) *core.Error {
@@ -189,7 +190,9 @@ func proveOldLoad() {
 		e.want(load(e, kerneltest.Compile(e.launches().T, badMeta)), abi.ErrRTParamInvalid)
 		return load(e, []byte("no object"))
 	})
-	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error { return load(e, kerneltest.Compile(e.launches().T, badMerge)) })
+	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error {
+		return load(e, kerneltest.Compile(e.launches().T, badMerge))
+	})
 	old := func(e *env) (h core.Handle) {
 		e.ok(launch.BinaryLoad(e.th, e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)), &h))
 		return h

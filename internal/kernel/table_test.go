@@ -92,7 +92,8 @@ void only_mix_aiv(void) {}
 // TestCubin: kernels of a cubin have their whole names and no halves, can be launched with threads, and get parameters
 // from whoever knows them; those of a fatbin cannot be read.
 func TestCubin(t *testing.T) {
-	image := slices.Clone(testenv.SharedObject(t, "void x_1_mix_aic(void) {} void x_1_mix_aiv(void) {} static void local(void) {} int v;"))
+	image := testenv.SharedObject(t,
+		"void x_1_mix_aic(void) {} void x_1_mix_aiv(void) {} static void local(void) {} int v;")
 	image[18], image[19] = machineCUDA, 0
 	table, err := Read(image, pairs)
 	if err != nil {

@@ -170,8 +170,8 @@ func TestForm(t *testing.T) {
 		{"thread", first("threads"), "id name process"},
 		{"stream", first("streams"), "default device id process"},
 		{"calls", run["calls"], "awaited blocked code end function site start stream thread"},
-		{"tasks", run["tasks"], "bytes call code device direction end failed kind memory number segments start " +
-			"stream submit thread"},
+		{"tasks", run["tasks"], "bytes call code device direction end failed kernel kind memory number segments " +
+			"start stream submit thread"},
 		{"edges", run["edges"], "from to"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},

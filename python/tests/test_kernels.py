@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -10,8 +11,16 @@ import threading
 import unittest
 
 import acl
+import session
 from acl import rt, util
 from support import D2H, H2D, HANG, DeviceCase, need_compiler, need_numpy, run_program
+
+# The C functions whose forms are tried here.
+MINE = re.compile("aclrt(.*Binary|Binary.*|Kernel.*|Launch.*Kernel.*|.*Func(tion.*|BySymbol)?$|GetHardwareSyncAddr|CheckArchCompatibility)")
+FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - {"acl.rt.launch_host_func"}
+
+# Forms that no program in Python can use, and why.
+NEVER = {"acl.rt.get_func_by_symbol": "compiled stubs register symbols"}
 
 HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "capi", "include")
 N = 1000
@@ -93,6 +102,16 @@ class KernelCase(DeviceCase):
         self.ok(rt.synchronize_stream(self.queue))
 
 
+class TestForms(unittest.TestCase):
+    def test_every_form_is_tried(self):
+        """A form that is new is to be called in this file."""
+        with open(__file__, encoding="utf-8") as file:
+            text = file.read()
+        self.assertGreater(len(FORMS), 30)
+        missing = [path for path in sorted(FORMS - set(NEVER)) if f"{path.removeprefix('acl.')}(" not in text]
+        self.assertEqual([], missing)
+
+
 class TestBinaries(KernelCase):
     def test_load(self):
         """From a file, from memory and in the older way; each is a binary of its own."""
@@ -143,6 +162,10 @@ class TestBinaries(KernelCase):
         self.assertTrue(address and size)
         self.assertEqual(1, self.ok(rt.check_arch_compatibility(acl.get_soc_name())))
         self.assertEqual((0, 107000), rt.register_cpu_func(self.binary, "add", "add"))
+        address = self.ok(rt.get_hardware_sync_addr())
+        self.assertTrue(address)
+        self.assertEqual(address, self.ok(rt.get_hardware_sync_addr()))
+        self.assertEqual(0, self.ok(rt.function_get_avail_dyn_ubuf_per_block(follow, 0)))  # no meta data says more
 
     def test_global(self):
         """A variable of the binary is device memory, which copies reach and kernels read."""

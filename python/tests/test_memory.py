@@ -13,6 +13,7 @@ import unittest
 
 import acl
 import session
+import test_kernels
 from acl import _library, _structs, rt, util
 from session import Session, same
 from support import HANG, DeviceCase, run_program
@@ -23,7 +24,7 @@ MINE = re.compile(
     "|ReserveMem|ReleaseMem|MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Value|Reduce|Random|Allocator"
     "|.*Group(Count|Info)?$|GetAllGroupInfo|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
 )
-FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)}
+FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - test_kernels.FORMS
 
 # Forms that never succeed, and why.
 NEVER = {"acl.rt.notify_set_import_pid_inter_server": "there is one server"}

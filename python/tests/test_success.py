@@ -1,6 +1,6 @@
 """Every form whose function is built succeeds once, in one program from initialisation to the end. It is the program, too.
 
-Those that not every driver has are in test_memory.
+Those that not every driver has are in test_memory, kernels in test_kernels.
 """
 
 import ctypes
@@ -13,12 +13,13 @@ import unittest
 
 import acl
 import session
+import test_kernels
 import test_memory
 from acl import rt, util
 from session import Session, same
 from support import run_program
 
-FORMS = {path for path in session.FORMS if not test_memory.MINE.match(session.FORMS[path].c)}
+FORMS = {path for path in session.FORMS if not test_memory.MINE.match(session.FORMS[path].c)} - test_kernels.FORMS
 
 SIZE = 4096
 H2D, D2H, D2D, INNER = 1, 2, 3, 6
