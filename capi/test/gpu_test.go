@@ -21,12 +21,15 @@ const (
 	needsGo  = "it makes the toolkit, which needs Go"
 	checker  = "the checker watches pages of the software device"
 	tools    = "sanitizers and valgrind know the memory of the C library, not that of a GPU's driver"
+	pod      = "a pod's memory is that of the software device"
 	limited  = "it limits the addresses that the software device takes"
 )
 
 // onlySoft are the tests, as patterns of -test.skip, that run on the software device only, and why.
 var onlySoft = map[string]string{
-	"^TestCheck":  checker,
+	"^TestCheck":   checker,
+	"^TestAction$": checker, "^TestGitLab$": checker, "^TestPreCommitHook$": checker, "^TestProblemMatcher$": checker,
+	"^TestFabric": pod, "^TestTwoServers$": pod,
 	"^TestHeader": noDevice, "^TestSetEnv": noDevice, "^TestSymbols$": noDevice, "^TestCoreMissing$": noDevice,
 	"^TestFake$":   noDevice,
 	"^TestPageCI$": noDevice, "^TestPageMissing$": noDevice, "^TestPkgConfig$": noDevice,

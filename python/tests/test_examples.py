@@ -101,7 +101,7 @@ class TestExamples(unittest.TestCase):
                     f.write("k" * 32)
                 with open(pod, "w") as f:
                     f.write("key: key\nservers:\n- {id: 0, address: 127.0.0.1}\n- {id: 1, address: 127.0.0.1}\n")
-                common = {"ROPEWAY_POD": pod, "ROPEWAY_PRODUCT": "A3", **environment}
+                common = {"ROPEWAY_POD": pod, "ROPEWAY_PRODUCT": "A3", "ROPEWAY_DRIVER": "soft", **environment}
                 done = [None, None]
 
                 def server(i):
