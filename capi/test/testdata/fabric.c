@@ -50,8 +50,11 @@ static void put(const char *name, const void *data, size_t n)
 static void get(const char *name, void *data, size_t n)
 {
 	FILE *f;
-	while ((f = fopen(path(name), "r")) == NULL)
+	for (int waited = 0; (f = fopen(path(name), "r")) == NULL; waited++) {
+		if (waited > 120000) /* ms, or more */
+			FAIL("the other server does not say %s", name);
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
 	if (fread(data, 1, n, f) != n)
 		FAIL("%s is too short", name);
 	fclose(f);

@@ -270,13 +270,14 @@ func (m *memory) Free() error {
 	twice, over := m.freed, !m.freed && !m.gone && m.mapped == 0
 	m.freed = true
 	d.mu.Unlock()
-	switch {
-	case twice:
+	if twice {
 		return fmt.Errorf("%w: memory that was freed before", driver.ErrNotAllocated)
-	case over:
+	}
+	err := m.remote.Err() // before close, which ends the link in the background
+	if over {
 		m.close()
 	}
-	if err := m.remote.Err(); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrLost, err)
 	}
 	return nil

@@ -288,6 +288,17 @@ func TestAcross(t *testing.T) {
 	b.ok(again.Free())
 }
 
+// TestFreeLast: freeing the last import of a server, which ends the link to it, succeeds.
+func TestFreeLast(t *testing.T) {
+	b := setUp(t)
+	b.ok(b.b.Unmap(b.at))
+	b.ok(b.far.Free())
+	h := b.x.Handle()
+	for range 50 {
+		b.ok(must[driver.Memory](t)(b.b.ImportFar(h[:], 1)).Free())
+	}
+}
+
 // TestLife proves what maps and releases in any order do.
 func TestLife(t *testing.T) {
 	b := setUp(t)
