@@ -12,6 +12,14 @@ type Program struct {
 	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
 }
 
+// Single is the only thing that the program does, if that is one copy.
+func (p *Program) Single() (Segment, bool) {
+	if len(p.Steps) != 1 || p.Steps[0].Op != nil || len(p.Steps[0].Segs.List) != 1 {
+		return Segment{}, false
+	}
+	return p.Steps[0].Segs.List[0], true
+}
+
 // Step is one step of a program: a list of copies, or another operation.
 type Step struct {
 	Segs    Segments // the copies; none overlaps itself

@@ -63,29 +63,29 @@ type end struct {
 // place finds out which ranges meet others that are written, and gives their ends places among each other. It returns
 // how many cells lie between those ends.
 //
-// Ranges that touch each other, directly or by way of others, are a group. In most models nearly all groups have one
-// range, or none that is written: those are of no further interest, so what is left of a model of scattered copies is
-// sorting their ends.
+// Ranges that overlap, directly or by way of others, are a group. In most models nearly all groups have one range, or
+// none that is written: those are of no further interest, so what is left of a model of scattered copies is sorting
+// where they begin.
 func place(all []access) (cells int32) {
-	ends := make([]end, 0, 2*len(all))
+	lows := make([]end, len(all), 2*len(all))
 	for i := range all {
-		ends = append(ends, end{uint64(all[i].lo), uint32(2 * i)}, end{uint64(all[i].hi), uint32(2*i + 1)})
+		lows[i] = end{uint64(all[i].lo), uint32(2 * i)}
 	}
-	ends = sortEnds(ends)
-	for i := 0; i < len(ends); {
-		// An upper end comes before a lower one at the same place, so the group is over when none is open.
-		open, ranges, writes, j := 0, 0, false, i
-		for ; j == i || open > 0; j++ {
-			if ends[j].of&1 == 1 {
-				open--
-				continue
-			}
-			open++
-			ranges++
-			writes = writes || all[ends[j].of/2].write
+	lows = sortEnds(lows, false)
+	var ends []end
+	for i := 0; i < len(lows); {
+		a := &all[lows[i].of/2]
+		hi, writes, j := uint64(a.hi), a.write, i+1
+		for ; j < len(lows) && lows[j].key < hi; j++ {
+			a := &all[lows[j].of/2]
+			hi, writes = max(hi, uint64(a.hi)), writes || a.write
 		}
-		if ranges > 1 && writes {
-			cells = number(all, ends[i:j], cells)
+		if j-i > 1 && writes {
+			ends = append(ends[:0], lows[i:j]...)
+			for _, e := range lows[i:j] {
+				ends = append(ends, end{uint64(all[e.of/2].hi), e.of + 1})
+			}
+			cells = number(all, sortEnds(ends, true), cells)
 		}
 		i = j
 	}
@@ -108,8 +108,8 @@ func number(all []access, ends []end, cell int32) int32 {
 	return cell + 1
 }
 
-// sortEnds sorts by place, and where that is the same, upper ends first.
-func sortEnds(ends []end) []end {
+// sortEnds sorts by place and, if there are upper ends among them, where that is the same, those first.
+func sortEnds(ends []end, uppers bool) []end {
 	if len(ends) < 128 {
 		slices.SortFunc(ends, func(a, b end) int {
 			switch {
@@ -130,20 +130,22 @@ func sortEnds(ends []end) []end {
 		differ |= ends[i].key ^ ends[0].key
 	}
 	from, to := ends, make([]end, len(ends))
-	upper := 0
-	for i := range from {
-		if from[i].of&1 == 1 {
-			to[upper] = from[i]
-			upper++
+	if uppers {
+		upper := 0
+		for i := range from {
+			if from[i].of&1 == 1 {
+				to[upper] = from[i]
+				upper++
+			}
 		}
-	}
-	for i := range from {
-		if from[i].of&1 == 0 {
-			to[upper] = from[i]
-			upper++
+		for i := range from {
+			if from[i].of&1 == 0 {
+				to[upper] = from[i]
+				upper++
+			}
 		}
+		from, to = to, from
 	}
-	from, to = to, from
 	for shift := 0; shift < bits.Len64(differ); shift += digit {
 		if differ>>shift&(1<<digit-1) == 0 {
 			continue

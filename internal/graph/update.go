@@ -155,7 +155,7 @@ func (g *Graph) newIndex() *index {
 	for i := range all {
 		ends[i] = end{uint64(all[i].lo), uint32(2 * i)}
 	}
-	ends = sortEnds(ends)
+	ends = sortEnds(ends, false)
 	x := &index{all: make([]access, len(all)), changed: make([]bool, len(g.nodes)), leaves: 1}
 	x.most = max(256, 8*int(math.Sqrt(float64(len(all)))))
 	if len(all) > 1 {

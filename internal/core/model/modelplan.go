@@ -104,55 +104,58 @@ func (m *Model) compileLanes(p *plan) {
 // findRegions collects the memory that tasks name. Each allocation is looked up once, and from then on until the driver
 // says that memory has gone, nothing is. mu is held.
 func (m *Model) findRegions(p *plan) {
-	type known struct{ at int }
-	starts := map[core.Addr]known{}
-	var last driver.Allocation
-	var lastAt int
+	starts := map[core.Addr]int{} // by the start of an allocation: its region
+	// Destinations mostly share an allocation, and sources another one.
+	type end struct {
+		last driver.Allocation
+		at   int
+	}
+	var dst, src end
 	p.epoch.Store(m.rt.Epoch.Load())
-	note := func(i int, addr core.Addr, n uint64) {
+	note := func(e *end, i int, addr core.Addr, n uint64) {
 		if addr == 0 || n == 0 {
 			return
 		}
-		if last.Size == 0 || addr < last.Start || addr-last.Start >= core.Addr(last.Size) {
-			last = m.rt.Driver.Describe(addr)
-			if last.Size == 0 { // it is gone already, and is found to be so at the first execution
-				p.regions = append(p.regions, region{addr, addr + core.Addr(n), last.Place, int32(i)})
+		if e.last.Size == 0 || addr < e.last.Start || addr-e.last.Start >= core.Addr(e.last.Size) {
+			e.last = m.rt.Driver.Describe(addr)
+			if e.last.Size == 0 { // it is gone already, and is found to be so at the first execution
+				p.regions = append(p.regions, region{addr, addr + core.Addr(n), e.last.Place, int32(i)})
 				p.epoch.Store(^uint64(0))
 				return
 			}
-			at, ok := starts[last.Start]
+			at, ok := starts[e.last.Start]
 			if !ok {
-				at = known{len(p.regions)}
-				starts[last.Start] = at
-				p.regions = append(p.regions, region{addr, addr + core.Addr(n), last.Place, int32(i)})
+				at = len(p.regions)
+				starts[e.last.Start] = at
+				p.regions = append(p.regions, region{addr, addr + core.Addr(n), e.last.Place, int32(i)})
 			}
-			lastAt = at.at
+			e.at = at
 		}
-		r := &p.regions[lastAt]
+		r := &p.regions[e.at]
 		r.lo, r.hi = min(r.lo, addr), max(r.hi, addr+core.Addr(n))
 	}
 	for i := range m.tasks {
 		v := &m.tasks[i]
 		if v.more == nil {
-			note(i, v.dst, v.n)
-			note(i, v.src, v.n)
+			note(&dst, i, v.dst, v.n)
+			note(&src, i, v.src, v.n)
 			continue
 		}
 		op := &v.more.op
 		switch op.Kind {
 		case driver.OpCopy, driver.OpCompute, driver.OpWaitCond:
-			note(i, op.Dst, op.N)
-			note(i, op.Src, op.N)
+			note(&dst, i, op.Dst, op.N)
+			note(&src, i, op.Src, op.N)
 		case driver.OpFill:
-			note(i, op.Dst, op.N*uint64(op.Width))
+			note(&dst, i, op.Dst, op.N*uint64(op.Width))
 		case driver.OpLaunch:
 			if !op.Launch.Copied {
-				note(i, op.Launch.Args, op.Launch.Size)
+				note(&dst, i, op.Launch.Args, op.Launch.Size)
 			}
 		case driver.OpCopy2D:
 			if op.Height > 0 {
-				note(i, op.Dst, (op.Height-1)*op.DstPitch+op.N)
-				note(i, op.Src, (op.Height-1)*op.SrcPitch+op.N)
+				note(&dst, i, op.Dst, (op.Height-1)*op.DstPitch+op.N)
+				note(&src, i, op.Src, (op.Height-1)*op.SrcPitch+op.N)
 			}
 		}
 	}
