@@ -55,7 +55,8 @@ struct order {
 	unsigned blocks[3], threads[3];
 };
 struct stream { struct stream *next; struct context *of; pthread_mutex_t lock; pthread_cond_t changed; pthread_t thread; struct order *first, **last; int busy, closed; };
-static struct stream *streams;
+static struct stream *streams;                               /* guarded by listed */
+static pthread_mutex_t listed = PTHREAD_MUTEX_INITIALIZER; /* held while streams are waited for, which may need all */
 
 /* Device memory: the host cannot reach an address there, only what is WINDOW above it. No address is given out twice. */
 #define WINDOW ((address)4 << 40)
@@ -125,9 +126,9 @@ static void settle(struct stream *s)
 /* drain waits for all streams, as freeing does. */
 static void drain(void)
 {
-	pthread_mutex_lock(&all);
+	pthread_mutex_lock(&listed);
 	for (struct stream *s = streams; s; s = s->next) settle(s);
-	pthread_mutex_unlock(&all);
+	pthread_mutex_unlock(&listed);
 }
 
 /* end is the end of the library in a process that exits: what was given to streams is done, nothing more is taken. */
@@ -314,10 +315,10 @@ EXPORT result cuStreamCreateWithPriority(struct stream **stream, unsigned flags,
 	s->last = &s->first;
 	s->of = current;
 	if (pthread_create(&s->thread, NULL, work, s)) return no_memory;
-	pthread_mutex_lock(&all);
+	pthread_mutex_lock(&listed);
 	s->next = streams;
 	streams = s;
-	pthread_mutex_unlock(&all);
+	pthread_mutex_unlock(&listed);
 	*stream = s;
 	return success;
 }
@@ -325,11 +326,11 @@ EXPORT result cuStreamCreateWithPriority(struct stream **stream, unsigned flags,
 EXPORT result cuStreamDestroy_v2(struct stream *stream)
 {
 	NEED_CONTEXT;
-	pthread_mutex_lock(&all);
+	pthread_mutex_lock(&listed);
 	struct stream **p = &streams;
 	while (*p != stream) p = &(*p)->next;
 	*p = stream->next;
-	pthread_mutex_unlock(&all);
+	pthread_mutex_unlock(&listed);
 	pthread_mutex_lock(&stream->lock);
 	stream->closed = 1;
 	pthread_cond_broadcast(&stream->changed);
