@@ -41,11 +41,17 @@ func TestFunctions(t *testing.T) {
 	proven := map[string]bool{}
 	marked := part{"marked", []string{"ROPEWAY_TRACE=" + t.TempDir()}} // marks are on while the program is recorded
 	for _, p := range append(slices.Concat(parts, more), marked) {
+		if testDriver == "cuda" && (p.name == "kernels" || p.name == "RC") {
+			continue // its kernels are those of a CPU, and no GPU has the form RC; TestKernelsCUDA has the others
+		}
 		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {
 			if name, ok := strings.CutPrefix(line, "function "); ok {
 				proven[name] = true
 			}
 		}
+	}
+	if testDriver == "cuda" {
+		return // not all parts ran
 	}
 	wanted := map[string]bool{}
 	for _, f := range loadTable(t).Functions {

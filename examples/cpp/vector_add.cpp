@@ -1,5 +1,6 @@
 // A kernel between copies: two vectors go up, the device adds them, and the sum comes down, all on one stream. The kernel is in
 // vector_add.so, beside the program, which make builds of vector_add_kernel.cpp.
+#include <cstdint>
 #include <iostream>
 #include <numeric>
 #include <string>

@@ -331,7 +331,8 @@ def end(call, dev, host, s):
     call("acl.rt.reset_float_overflow_status", s)
     call("acl.rt.get_float_overflow_status", dev, 64, s)
     call("acl.rt.npu_clear_float_over_flow_status", 0, s)
-    call("acl.rt.memcpy", dev + 64, 8, util.bytes_to_ptr(dev.to_bytes(8, "little")), 8, H2D)
+    where = dev.to_bytes(8, "little")  # kept while it is copied
+    call("acl.rt.memcpy", dev + 64, 8, util.bytes_to_ptr(where), 8, H2D)
     call("acl.rt.npu_get_float_over_flow_status", dev + 64, 64, 0, s)
     call("acl.rt.synchronize_stream", s)
     call("acl.rt.device_task_abort", 0, 1000)
