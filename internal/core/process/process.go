@@ -66,7 +66,7 @@ func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
 	return rt.Product.Modern
 }
 
-// DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels, which are not built; they are kept and read back.
+// DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels of an NPU; they are kept and read back.
 func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
 	const api = "aclrtDeviceSetLimit"
 	if err := knownLimit(api, limit); err != nil {
