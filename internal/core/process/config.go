@@ -40,7 +40,8 @@ func processParam(t *core.Thread, api string, opt abi.SysParamOpt) *core.Error {
 }
 
 // Core limits: how many cube or vector cores kernels may use. A stream's own limit counts in threads that use the
-// stream's, then the device's, then what the hardware has. Kernels of a CPU do not look at them; limits are kept and read back.
+// stream's, then the device's, then what the hardware has. Kernels of a CPU do not look at
+// them; limits are kept and read back.
 
 // cores is how many cores of a type the hardware has.
 func cores(rt *core.Runtime, kind abi.DevResLimitType) uint32 {
