@@ -80,6 +80,7 @@ func (n *Node) open() error {
 	return n.openLocked()
 }
 
+// openLocked is open; mu is held.
 func (n *Node) openLocked() error {
 	if n.closed {
 		return ErrClosed

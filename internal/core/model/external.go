@@ -65,7 +65,7 @@ func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
 
 // publish makes the records of an execution, which is queued, the newest ones of their events.
 func (m *Model) publish(b bound) {
-	for i, x := range m.externals {
+	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
 		if x.record {
 			x.event.Queued(b.records[i])
 		}

@@ -93,7 +93,7 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	tag := s.NextTag(t, nil)
 	r.bound = m.bind(s, tag)
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
-	for i, x := range m.externals {
+	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
 		if x.record {
 			s.Part(tag, r.bound.ops[i]) // if the execution did not get there
 		}
