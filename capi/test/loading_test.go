@@ -136,8 +136,8 @@ func TestSymbols(t *testing.T) {
 			exported[s.Name] = elf.ST_BIND(s.Info)
 		}
 	}
-	if len(api.Functions) != 511 {
-		t.Errorf("the table has %d functions, want 511", len(api.Functions))
+	if len(api.Functions) < 511 {
+		t.Errorf("the table has %d functions, want 511 or more", len(api.Functions))
 	}
 	for _, f := range api.Functions {
 		want := elf.STB_GLOBAL

@@ -22,8 +22,8 @@ func TestLoad(t *testing.T) {
 			rules += len(f.Rules)
 		}
 	}
-	if len(tab.Functions) != 511 || core == 0 || rules == 0 {
-		t.Errorf("%d functions, %d core, %d rules; want 511 and some", len(tab.Functions), core, rules)
+	if len(tab.Functions) < 511 || core == 0 || rules == 0 {
+		t.Errorf("%d functions, %d core, %d rules; want 511 or more, and some", len(tab.Functions), core, rules)
 	}
 	if c, ok := tab.CodeByName("ACL_ERROR_RT_PARAM_INVALID"); !ok || c.Number != 107000 {
 		t.Errorf("ACL_ERROR_RT_PARAM_INVALID: %+v, %v", c, ok)
