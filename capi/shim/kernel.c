@@ -287,8 +287,10 @@ EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *b
 	core *before = self;
 	int result = 1;
 	self = &c;
+	ropeway_take_over();
 	if (!_setjmp(c.out)) /* a barrier leaves it */
 		result = f->call(block, f->data);
+	ropeway_publish();
 	self = before;
 	*touched = run.touched;
 	return result;

@@ -1,11 +1,18 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"ropeway/internal/driver"
+)
 
 // Quiet returns when what the streams had to do has been done, except where a stream cannot go on by itself. It gives
 // up after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and
 // what other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
+	if d, ok := driver.As[driver.Ender](rt.Driver); ok {
+		defer d.End()
+	}
 	if rt.quiesced() {
 		return
 	}

@@ -194,3 +194,10 @@ type FailingGate interface {
 	// Err is called once, after Pass has returned true: the operation fails with what it returns, unless that is nil.
 	Err() error
 }
+
+// Ender is a driver that has something to end before a process does, which closes no driver: threads of another
+// library, for example.
+type Ender interface {
+	// End is called when the process is about to end. It may wait for a moment; what is called later may fail.
+	End()
+}

@@ -160,6 +160,7 @@ static void meeting(void)
 	}
 	FUNCTION("aclrtStreamWaitEventWithTimeout") {
 		OK(aclrtResetEvent(e, s));
+		OK(aclrtSynchronizeStream(s)); /* nothing else orders the reset before the record */
 		OK(aclrtStreamWaitEventWithTimeout(s, e, 600));
 		EFFECT(waits(s));
 	}
@@ -171,6 +172,7 @@ static void meeting(void)
 	}
 	FUNCTION("aclrtStreamWaitEventWithFlag") {
 		OK(aclrtResetEvent(e, s));
+		OK(aclrtSynchronizeStream(s));
 		OK(aclrtStreamWaitEventWithFlag(s, e, 600, ACL_EVENT_WAIT_DEFAULT));
 		EFFECT(waits(s));
 		OK(aclrtRecordEvent(e, scene.stream));

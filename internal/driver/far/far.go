@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/pod"
@@ -84,6 +85,22 @@ func (d *Driver) Unwrap() driver.Driver { return d.Driver }
 func (d *Driver) Close() error {
 	d.node.Close()
 	return d.Driver.Close()
+}
+
+// endWithin is how long End waits at most.
+const endWithin = 2 * time.Second
+
+// End implements driver.Ender: no thread is in UCX when its library ends with the process.
+func (d *Driver) End() {
+	over := make(chan struct{})
+	go func() {
+		d.node.Close()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(endWithin):
+	}
 }
 
 // Locate implements driver.Driver.
