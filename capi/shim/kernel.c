@@ -285,7 +285,7 @@ EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *b
 			   .grid = {block->num, 1, 1}, .threads = {1, 1, 1}, .touches = (uintptr_t)touches, .most = most};
 	core c = {.run = &run, .block = block->idx, .sub = block->sub, .cell = {block->idx, 0, 0}};
 	core *before = self;
-	int result = 1;
+	volatile int result = 1; /* a barrier jumps past the assignment */
 	self = &c;
 	ropeway_take_over();
 	if (!_setjmp(c.out)) /* a barrier leaves it */
