@@ -18,13 +18,13 @@ import (
 // while that one's parent has not asked for its end.
 func TestKilledNotReaped(t *testing.T) {
 	a, b := start(t), start(t)
-	event := strings.Split(a.does("offer"), ",")[3]
-	b.does("record %s", event)
-	if err := b.cmd.Process.Signal(syscall.SIGKILL); err != nil { // end asks for it
+	event := strings.Split(a.Does("offer"), ",")[3]
+	b.Does("record %s", event)
+	if err := b.Cmd.Process.Signal(syscall.SIGKILL); err != nil { // end asks for it
 		t.Fatal(err)
 	}
 	a.fails(107023, []string{"its process has ended"}, "await")
-	a.does("settle")
+	a.Does("settle")
 }
 
 // openEvent opens an event of another process.

@@ -72,27 +72,27 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 	var offers, keys []string
 	for i, w := range workers {
-		clean[i] = w.does("census")
-		offers = append(offers, w.does("offer"))
+		clean[i] = w.Does("census")
+		offers = append(offers, w.Does("offer"))
 		key, _, _ := strings.Cut(offers[i], ",")
 		keys = append(keys, key)
 	}
 	long := 10 + r.IntN(50) // milliseconds
 	for i, w := range workers {
-		w.send("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
+		w.Send("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
 	}
 	// One dies for sure, others perhaps, at any moment of the storm or just after it; one survives.
 	order := r.Perm(len(workers))
 	for _, i := range order[:1+r.IntN(len(workers)-1)] {
 		time.Sleep(time.Duration(r.IntN(long*1000)) * time.Microsecond)
-		workers[i].kill()
+		workers[i].Kill()
 		workers[i] = nil
 	}
 	for i, w := range workers {
 		if w == nil {
 			continue
 		}
-		s, ok := w.reply()
+		s, ok := w.Reply()
 		words := strings.Fields(s)
 		if !ok || len(words) != 1+kinds || words[0] != "ok" {
 			t.Fatalf("seed %d: process %d of %d: %q", seed, i, len(workers), s)
@@ -105,24 +105,24 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 		if w == nil {
 			continue
 		}
-		w.does("fill a 0 %d 9", buffer)
+		w.Does("fill a 0 %d 9", buffer)
 		for j, o := range workers { // survivors still reach each other
 			if o != nil {
-				o.does("import x%d %s 0", i, keys[i])
-				o.does("check x%d %d 10 9", i, j*lane)
-				o.does("close %s", keys[i])
+				o.Does("import x%d %s 0", i, keys[i])
+				o.Does("check x%d %d 10 9", i, j*lane)
+				o.Does("close %s", keys[i])
 			}
 		}
-		w.does("settle")
+		w.Does("settle")
 	}
 	for i, w := range workers {
 		if w == nil {
 			continue
 		}
-		if got := soon(clean[i], func() string { return w.does("census") }); got != clean[i] {
+		if got := soon(clean[i], func() string { return w.Does("census") }); got != clean[i] {
 			t.Errorf("seed %d: process %d has %s, had %s", seed, i, got, clean[i])
 		}
-		w.end()
+		w.End()
 	}
 	for _, key := range keys {
 		if listens(t, key) {

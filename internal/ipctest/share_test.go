@@ -23,38 +23,38 @@ const buffer = 4 * lane
 func exporter(t testing.TB, flags int, how ...func(*exec.Cmd)) (*worker, string) {
 	t.Helper()
 	w := start(t, how...)
-	w.does("malloc a %d", buffer)
-	return w, w.does("export a %d %d", buffer, flags)
+	w.Does("malloc a %d", buffer)
+	return w, w.Does("export a %d %d", buffer, flags)
 }
 
 // TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and
 // that each frees what it had.
 func TestShared(t *testing.T) {
 	a := start(t)
-	before := a.does("census")
-	a.does("malloc a %d", buffer)
-	a.does("fill a 0 %d 1", buffer)
-	key := a.does("export a %d 0", buffer)
+	before := a.Does("census")
+	a.Does("malloc a %d", buffer)
+	a.Does("fill a 0 %d 1", buffer)
+	key := a.Does("export a %d 0", buffer)
 	b := start(t)
-	none := b.does("census")
-	a.does("allow %s %d", key, b.pid())
-	b.does("import x %s 0", key)
-	b.does("check x 0 %d 1", buffer)
-	b.does("fill x 100 1000 2")
-	a.does("check a 100 1000 2")
-	a.does("fill a 0 100 3")
-	b.does("check x 0 100 3")
-	b.does("import y %s 0", key)
-	b.does("check y 100 1000 2")
-	b.does("close %s", key)
-	b.does("check y 100 1000 2")
-	b.does("close %s", key)
-	if after := soon(none, func() string { return b.does("census") }); after != none {
+	none := b.Does("census")
+	a.Does("allow %s %d", key, b.Pid())
+	b.Does("import x %s 0", key)
+	b.Does("check x 0 %d 1", buffer)
+	b.Does("fill x 100 1000 2")
+	a.Does("check a 100 1000 2")
+	a.Does("fill a 0 100 3")
+	b.Does("check x 0 100 3")
+	b.Does("import y %s 0", key)
+	b.Does("check y 100 1000 2")
+	b.Does("close %s", key)
+	b.Does("check y 100 1000 2")
+	b.Does("close %s", key)
+	if after := soon(none, func() string { return b.Does("census") }); after != none {
 		t.Errorf("the importer has %s, had %s", after, none)
 	}
-	a.does("close %s", key)
-	a.does("free a")
-	if after := soon(before, func() string { return a.does("census") }); after != before {
+	a.Does("close %s", key)
+	a.Does("free a")
+	if after := soon(before, func() string { return a.Does("census") }); after != before {
 		t.Errorf("the exporter has %s, had %s", after, before)
 	}
 }
@@ -63,13 +63,13 @@ func TestShared(t *testing.T) {
 func TestWhiteList(t *testing.T) {
 	a, key := exporter(t, 0)
 	b, c := start(t), start(t)
-	words := []string{fmt.Sprint("process ", a.pid(), " has not named process ", b.pid()), "aclrtIpcMemSetImportPid"}
+	words := []string{fmt.Sprint("process ", a.Pid(), " has not named process ", b.Pid()), "aclrtIpcMemSetImportPid"}
 	b.fails(507899, words, "import x %s 0", key)
-	a.does("allow %s %d", key, b.pid())
-	b.does("import x %s 0", key)
+	a.Does("allow %s %d", key, b.Pid())
+	b.Does("import x %s 0", key)
 	c.fails(507899, nil, "import x %s 0", key)
-	a.does("allow %s %d", key, 1<<22+1)                                       // no such process: without effect
-	b.fails(507899, []string{"does not export"}, "allow %s %d", key, c.pid()) // importers do not decide
+	a.Does("allow %s %d", key, 1<<22+1)                                       // no such process: without effect
+	b.fails(507899, []string{"does not export"}, "allow %s %d", key, c.Pid()) // importers do not decide
 	c.fails(507899, nil, "import x %s 0", key)
 }
 
@@ -77,56 +77,56 @@ func TestWhiteList(t *testing.T) {
 func TestReplayedKeys(t *testing.T) {
 	a, key := exporter(t, 1)
 	b := start(t)
-	b.does("import x %s 0", key)
-	b.does("close %s", key)
+	b.Does("import x %s 0", key)
+	b.Does("close %s", key)
 	guess := key[:56] + string("0123456789abcdef"[(int(key[56])+1)%16])
 	if guess == key {
 		guess = key[:56] + "x"
 	}
 	b.fails(507899, nil, "import x %s 0", guess)
-	second := a.does("export a %d 1", buffer)
-	a.does("close %s", key)
+	second := a.Does("export a %d 1", buffer)
+	a.Does("close %s", key)
 	b.fails(507899, []string{"no longer"}, "import x %s 0", key)
-	b.does("import x %s 0", second)
-	a.does("close %s", second)
+	b.Does("import x %s 0", second)
+	a.Does("close %s", second)
 	b.fails(507899, []string{"has closed the key"}, "import x %s 0", second)
-	third := a.does("export a %d 1", buffer)
-	a.kill()
+	third := a.Does("export a %d 1", buffer)
+	a.Kill()
 	b.fails(507899, []string{"has ended"}, "import x %s 0", third)
 	c, fresh := exporter(t, 1) // the exporter's next start
 	b.fails(507899, nil, "import x %s 0", third)
-	b.does("import y %s 0", fresh)
-	c.does("fill a 0 10 7")
-	b.does("check y 0 10 7")
-	b.does("check x 0 10 0") // what a killed process shared stays with its importers
-	b.does("close %s", second)
-	b.does("close %s", fresh)
+	b.Does("import y %s 0", fresh)
+	c.Does("fill a 0 10 7")
+	b.Does("check y 0 10 7")
+	b.Does("check x 0 10 0") // what a killed process shared stays with its importers
+	b.Does("close %s", second)
+	b.Does("close %s", fresh)
 }
 
 // TestStoppedExporter proves that an exporter that does not run holds an importer up for a while, not for ever.
 func TestStoppedExporter(t *testing.T) {
 	a, key := exporter(t, 1)
 	b := start(t)
-	b.does("import x %s 0", key)
+	b.Does("import x %s 0", key)
 	stop(t, a)
-	b.fails(507022, []string{fmt.Sprint("process ", a.pid()), "stopped"}, "import y %s 0", key)
-	b.does("fill x 0 10 1")
-	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	b.fails(507022, []string{fmt.Sprint("process ", a.Pid()), "stopped"}, "import y %s 0", key)
+	b.Does("fill x 0 10 1")
+	if err := a.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	b.does("import y %s 0", key)
-	a.does("check a 0 10 1")
+	b.Does("import y %s 0", key)
+	a.Does("check a 0 10 1")
 }
 
 // stop stops a worker, and returns when none of its threads runs.
 func stop(t *testing.T, w *worker) {
 	t.Helper()
-	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := w.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for running := true; running; time.Sleep(time.Millisecond) {
 		running = false
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", w.pid()))
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", w.Pid()))
 		if err != nil || len(threads) == 0 {
 			t.Fatalf("no threads: %v", err)
 		}
@@ -151,18 +151,18 @@ func TestOtherUser(t *testing.T) {
 	a, key := exporter(t, 1)
 	b := start(t, as(65534))
 	b.fails(507899, []string{"another user", "65534"}, "import x %s 0", key)
-	a.fails(207006, []string{"without a white list"}, "allow %s %d", key, b.pid())
-	listed := a.does("export a %d 0", buffer)
-	a.does("allow %s %d", listed, b.pid())
-	b.does("import x %s 0", listed)
-	b.does("fill x 0 10 4")
-	a.does("check a 0 10 4")
+	a.fails(207006, []string{"without a white list"}, "allow %s %d", key, b.Pid())
+	listed := a.Does("export a %d 0", buffer)
+	a.Does("allow %s %d", listed, b.Pid())
+	b.Does("import x %s 0", listed)
+	b.Does("fill x 0 10 4")
+	a.Does("check a 0 10 4")
 
 	c, theirs := exporter(t, 1, as(65534))
 	d := start(t, as(65533))
 	d.fails(507899, nil, "import x %s 0", theirs)
-	a.does("import x %s 0", theirs) // root may have what it likes
-	c.does("check a 0 10 0")
+	a.Does("import x %s 0", theirs) // root may have what it likes
+	c.Does("check a 0 10 0")
 }
 
 // TestFullShm proves that sharing does not care for /dev/shm, nor for room in the temporary directory.
@@ -175,15 +175,15 @@ func TestFullShm(t *testing.T) {
 	}
 	a, b := start(t, alone), start(t, alone)
 	for _, w := range []*worker{a, b} {
-		if s := w.ask("fullshm"); s != "ok " {
+		if s := w.Ask("fullshm"); s != "ok " {
 			t.Skipf("cannot fill /dev/shm here: %s", s)
 		}
 	}
-	a.does("malloc a %d", buffer)
-	key := a.does("export a %d 1", buffer)
-	b.does("import x %s 0", key)
-	b.does("fill x 0 %d 5", buffer)
-	a.does("check a 0 %d 5", buffer)
+	a.Does("malloc a %d", buffer)
+	key := a.Does("export a %d 1", buffer)
+	b.Does("import x %s 0", key)
+	b.Does("fill x 0 %d 5", buffer)
+	a.Does("check a 0 %d 5", buffer)
 }
 
 // fullShm gives this process, which is in a mount namespace of its own, a /dev/shm without room.

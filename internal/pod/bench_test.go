@@ -140,10 +140,10 @@ func compare(b *testing.B, place string, rounds int) {
 		owner, user = launch(b, file, 0), launch(b, file, 1)
 	}
 	const mega = 1 << 20
-	user.ok("import %s", owner.ok("export %d", 64*mega))
+	user.Does("import %s", owner.Does("export %d", 64*mega))
 	ours := func(direction, form string, size, count int) float64 {
 		var s float64
-		fmt.Sscan(user.ok("bench %s %s %d %d", direction, form, size, count), &s)
+		fmt.Sscan(user.Does("bench %s %s %d %d", direction, form, size, count), &s)
 		return s
 	}
 	type row struct {

@@ -19,7 +19,7 @@ const quick = "timeout: 1s\n" // of pods whose copies are to end soon
 // ended checks that a loop of copies has ended within the limit of a pod with quick; a loaded machine gets more.
 func ended(t *testing.T, s *server) {
 	t.Helper()
-	text, ok := strings.CutPrefix(s.line(), "ok ")
+	text, ok := strings.CutPrefix(s.Line(), "ok ")
 	var ms int
 	if _, err := fmt.Sscan(text, &ms); !ok || err != nil || ms > 30000 {
 		t.Errorf("the copies ended with %q", text)
@@ -30,15 +30,15 @@ func ended(t *testing.T, s *server) {
 func TestProcesses(t *testing.T) {
 	file := podFile(t, 2, "")
 	owner, user := launch(t, file, 0), launch(t, file, 1)
-	h := owner.ok("export %d", 5<<20)
-	user.ok("import %s", h)
-	user.ok("write 1")
-	owner.ok("has 1")
-	owner.ok("fill 2")
-	user.ok("read 2")
-	owner.ok("withdraw")
-	user.ok("read 2")
-	user.ok("close")
+	h := owner.Does("export %d", 5<<20)
+	user.Does("import %s", h)
+	user.Does("write 1")
+	owner.Does("has 1")
+	owner.Does("fill 2")
+	user.Does("read 2")
+	owner.Does("withdraw")
+	user.Does("read 2")
+	user.Does("close")
 	owner.soon("0 0", "exports")
 }
 
@@ -50,21 +50,21 @@ func TestKilledOwner(t *testing.T) {
 	files := ""
 	for i := range 3 {
 		owner := launch(t, file, 0)
-		h := owner.ok("export %d", 16<<20)
-		user.ok("import %s", h)
-		user.ok("write 3")
-		fmt.Fprintln(user.in, "loop")
-		if user.line() != "looping" {
+		h := owner.Does("export %d", 16<<20)
+		user.Does("import %s", h)
+		user.Does("write 3")
+		user.Send("loop")
+		if user.Line() != "looping" {
 			t.Fatal("no loop")
 		}
-		owner.kill()
+		owner.Kill()
 		ended(t, user)
-		if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+		if a := user.Ask("write 1"); !strings.HasPrefix(a, "error") {
 			t.Errorf("writing to the dead: %s", a)
 		}
-		user.tell("close")
+		user.Ask("close")
 		if i == 0 {
-			files = user.ok("files")
+			files = user.Does("files")
 			continue
 		}
 		user.soon(files, "files")
@@ -75,23 +75,23 @@ func TestKilledOwner(t *testing.T) {
 func TestKilledUser(t *testing.T) {
 	file := podFile(t, 3, "timeout: 8s\n")
 	owner, other := launch(t, file, 0), launch(t, file, 2)
-	h := owner.ok("export %d", 16<<20)
-	other.ok("import %s", h)
+	h := owner.Does("export %d", 16<<20)
+	other.Does("import %s", h)
 	files := ""
 	for i := range 3 {
 		user := launch(t, file, 1)
-		user.ok("import %s", h)
+		user.Does("import %s", h)
 		owner.soon("1 2", "exports")
-		fmt.Fprintln(user.in, "loop")
-		if user.line() != "looping" {
+		user.Send("loop")
+		if user.Line() != "looping" {
 			t.Fatal("no loop")
 		}
-		user.kill()
+		user.Kill()
 		owner.soon("1 1", "exports")
-		other.ok("write 4")
-		owner.ok("has 4")
+		other.Does("write 4")
+		owner.Does("has 4")
 		if i == 0 {
-			files = owner.ok("files")
+			files = owner.Does("files")
 			continue
 		}
 		owner.soon(files, "files")
@@ -103,28 +103,28 @@ func TestKilledUser(t *testing.T) {
 func TestStopped(t *testing.T) {
 	file := podFile(t, 2, quick)
 	owner, user := launch(t, file, 0), launch(t, file, 1)
-	h := owner.ok("export %d", 16<<20)
-	user.ok("import %s", h)
-	fmt.Fprintln(user.in, "loop")
-	if user.line() != "looping" {
+	h := owner.Does("export %d", 16<<20)
+	user.Does("import %s", h)
+	user.Send("loop")
+	if user.Line() != "looping" {
 		t.Fatal("no loop")
 	}
-	owner.signal(syscall.SIGSTOP)
+	owner.Signal(syscall.SIGSTOP)
 	ended(t, user)
-	if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+	if a := user.Ask("write 1"); !strings.HasPrefix(a, "error") {
 		t.Errorf("writing to the stopped: %s", a)
 	}
-	owner.signal(syscall.SIGCONT)
+	owner.Signal(syscall.SIGCONT)
 	again := ""
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		if again = user.tell("write 9"); again == "ok" {
+		if again = user.Ask("write 9"); again == "ok" {
 			break
 		}
 	}
 	if again != "ok" {
 		t.Fatal(again)
 	}
-	owner.ok("has 9")
+	owner.Does("has 9")
 }
 
 // network is two network namespaces that are joined, with addresses in them.
@@ -233,31 +233,31 @@ func TestNamespaces(t *testing.T) {
 	t.Setenv("UCX_TLS", "tcp")
 	file := podOn(t, n, quick)
 	owner, user := n.in(t, file, 0), n.in(t, file, 1)
-	h := owner.ok("export %d", 16<<20)
-	user.ok("import %s", h)
-	user.ok("write 1")
-	owner.ok("has 1")
-	owner.ok("fill 2")
-	user.ok("read 2")
-	fmt.Fprintln(user.in, "loop")
-	if user.line() != "looping" {
+	h := owner.Does("export %d", 16<<20)
+	user.Does("import %s", h)
+	user.Does("write 1")
+	owner.Does("has 1")
+	owner.Does("fill 2")
+	user.Does("read 2")
+	user.Send("loop")
+	if user.Line() != "looping" {
 		t.Fatal("no loop")
 	}
 	ip(t, "-n", n.names[0], "link", "set", n.devices[0], "down")
 	ended(t, user)
-	if a := user.tell("write 1"); !strings.HasPrefix(a, "error") {
+	if a := user.Ask("write 1"); !strings.HasPrefix(a, "error") {
 		t.Errorf("writing over a link that is cut: %s", a)
 	}
 	ip(t, "-n", n.names[0], "link", "set", n.devices[0], "up")
 	again := ""
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		if again = user.tell("write 9"); again == "ok" {
+		if again = user.Ask("write 9"); again == "ok" {
 			break
 		}
 	}
 	if again != "ok" {
 		t.Fatal(again)
 	}
-	owner.ok("has 9")
+	owner.Does("has 9")
 	owner.soon("1 1", "exports")
 }

@@ -12,13 +12,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // role says to a process of this binary that it is a server of a pod: its file, a blank and its number.
@@ -188,11 +188,7 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 
 // server is another process.
 type server struct {
-	t     testing.TB
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan string
-	end   func()
+	*testenv.Process
 
 	rounds int    // how often settles was called
 	held   [3]int // what it had in the first of them
@@ -207,90 +203,19 @@ func launch(t testing.TB, file string, id int, words ...string) *server {
 		t.Fatal(err)
 	}
 	words = append(words, self)
-	s := &server{t: t, cmd: exec.Command(words[0], words[1:]...), lines: make(chan string, 16)}
-	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", role, file, id), "GORACE=atexit_sleep_ms=0")
-	s.cmd.Stderr = os.Stderr
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		defer close(s.lines)
-		for l := bufio.NewScanner(out); l.Scan(); {
-			s.lines <- l.Text()
-		}
-	})
-	s.end = sync.OnceFunc(func() {
-		s.in.Close()
-		for range s.lines { // until it has ended
-		}
-		reading.Wait()
-		s.cmd.Wait() //nolint:errcheck // killed ones fail
-	})
-	t.Cleanup(s.kill)
-	return s
-}
-
-func (s *server) kill() {
-	s.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	s.end()
-}
-
-func (s *server) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// line is the next line of the server.
-func (s *server) line() string {
-	s.t.Helper()
-	select {
-	case l, ok := <-s.lines:
-		if !ok {
-			s.t.Fatal("the server has ended")
-		}
-		return l
-	case <-time.After(2 * time.Minute):
-		s.t.Fatal("the server says nothing")
-	}
-	return ""
-}
-
-// tell sends a command and returns the answer.
-func (s *server) tell(format string, args ...any) string {
-	s.t.Helper()
-	fmt.Fprintf(s.in, format+"\n", args...)
-	return s.line()
-}
-
-// ok is tell for a command that works; what it says is returned.
-func (s *server) ok(format string, args ...any) string {
-	s.t.Helper()
-	a := s.tell(format, args...)
-	rest, ok := strings.CutPrefix(a, "ok")
-	if !ok {
-		s.t.Fatalf("%s: %s", fmt.Sprintf(format, args...), a)
-	}
-	return strings.TrimSpace(rest)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = []string{fmt.Sprintf("%s=%s %d", role, file, id)}
+	return &server{Process: testenv.StartProcess(t, cmd)}
 }
 
 // soon asks until the answer is what is wanted.
 func (s *server) soon(want, command string) {
-	s.t.Helper()
+	s.T.Helper()
 	got := ""
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
-		if got = s.ok("%s", command); got == want {
+		if got = s.Does("%s", command); got == want {
 			return
 		}
 	}
-	s.t.Errorf("%s says %q, want %q", command, got, want)
+	s.T.Errorf("%s says %q, want %q", command, got, want)
 }

@@ -44,20 +44,20 @@ func TestStorm(t *testing.T) {
 	rnd := testenv.Rand(t)(0)
 	owner := start(0)
 	users := []*server{start(1), start(2)}
-	h := owner.ok("export %d", 8<<20)
+	h := owner.Does("export %d", 8<<20)
 	var done [4]int
 	last := -1
 	for round := range rounds {
 		for i, u := range users {
 			u.again("import " + h)
 			u.again(fmt.Sprint("write ", round%200))
-			if a := owner.tell("has %d", round%200); a != "ok" {
+			if a := owner.Ask("has %d", round%200); a != "ok" {
 				t.Fatalf("round %d, user %d: %s; done: %v, last %d", round, i, a, done, last)
 			}
 		}
 		for _, u := range users {
-			fmt.Fprintln(u.in, "loop")
-			if l := u.line(); l != "looping" {
+			u.Send("loop")
+			if l := u.Line(); l != "looping" {
 				t.Fatalf("round %d: %s", round, l)
 			}
 		}
@@ -70,17 +70,17 @@ func TestStorm(t *testing.T) {
 		last = what
 		switch what {
 		case 0: // the owner is killed, and another one takes its place
-			owner.kill()
+			owner.Kill()
 			owner = start(0)
-			h = owner.ok("export %d", 8<<20)
+			h = owner.Does("export %d", 8<<20)
 		case 1: // a user is killed
-			users[1].kill()
-			owner.signal(syscall.SIGSTOP) // ends the loop of the other one
+			users[1].Kill()
+			owner.Signal(syscall.SIGSTOP) // ends the loop of the other one
 			ended(t, users[0])
-			owner.signal(syscall.SIGCONT)
+			owner.Signal(syscall.SIGCONT)
 			users[1] = start(2)
 		case 2: // the owner is stopped
-			owner.signal(syscall.SIGSTOP)
+			owner.Signal(syscall.SIGSTOP)
 		case 3: // the link is cut
 			ip(t, "-n", net.names[0], "link", "set", net.devices[0], "down")
 		}
@@ -91,12 +91,12 @@ func TestStorm(t *testing.T) {
 		}
 		switch what {
 		case 2:
-			owner.signal(syscall.SIGCONT)
+			owner.Signal(syscall.SIGCONT)
 		case 3:
 			ip(t, "-n", net.names[0], "link", "set", net.devices[0], "up")
 		}
 		for _, u := range users {
-			if a := u.tell("close"); !strings.HasPrefix(a, "ok") && !strings.HasPrefix(a, "error") {
+			if a := u.Ask("close"); !strings.HasPrefix(a, "ok") && !strings.HasPrefix(a, "error") {
 				t.Fatalf("round %d: %s", round, a)
 			}
 		}
@@ -113,23 +113,23 @@ func TestStorm(t *testing.T) {
 
 // again gives a command until it works: a server may just have come back.
 func (s *server) again(command string) {
-	s.t.Helper()
+	s.T.Helper()
 	a := ""
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		if a = s.tell("%s", command); strings.HasPrefix(a, "ok") {
+		if a = s.Ask("%s", command); strings.HasPrefix(a, "ok") {
 			return
 		}
 	}
-	s.t.Fatalf("%s: %s", command, a)
+	s.T.Fatalf("%s: %s", command, a)
 }
 
 // settles fails if a server has more of something than after its first rounds, and a few: descriptors, goroutines, or
 // memory that it does not free.
 func (s *server) settles(round int) {
-	s.t.Helper()
+	s.T.Helper()
 	var now [3]int
 	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-		fmt.Sscan(s.ok("held"), &now[0], &now[1], &now[2])
+		fmt.Sscan(s.Does("held"), &now[0], &now[1], &now[2])
 		if s.rounds++; s.rounds <= 3 {
 			for i := range now {
 				s.held[i] = max(s.held[i], now[i])
@@ -140,6 +140,6 @@ func (s *server) settles(round int) {
 			return
 		}
 	}
-	s.t.Fatalf("round %d: %d descriptors, %d goroutines, %d KiB; before it had %v",
+	s.T.Fatalf("round %d: %d descriptors, %d goroutines, %d KiB; before it had %v",
 		round, now[0], now[1], now[2], s.held)
 }
