@@ -10,7 +10,8 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// beside is pinned memory that fills all that the driver sets aside for it, so that what is allocated next begins where it ends.
+// beside is pinned memory that fills all that the driver sets aside for it, so that what is allocated next begins
+// where it ends.
 const beside = 64 << 10
 
 // buffered queues a copy to the device that goes through a buffer of the runtime.
@@ -21,7 +22,8 @@ func (p *program) buffered(dst, src core.Addr, n uint64, s core.Handle) {
 
 // bufferedMistakes are about ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE.
 var bufferedMistakes = []mistake{
-	{rule: "out-of-bounds", name: "a source that is too short for a buffered copy", role: "called", memory: "pinned", from: 100, n: 28,
+	{rule: "out-of-bounds", name: "a source that is too short for a buffered copy", role: "called", memory: "pinned",
+		from: 100, n: 28,
 		run: func(p *program) {
 			s, host, dev, n := p.stream(), p.pinned(100), p.dev(4096), uint64(128)
 			if p.fixed {
@@ -31,7 +33,8 @@ var bufferedMistakes = []mistake{
 			p.buffered(dev, host, n, s)
 			p.ok(p.SynchronizeStream(s))
 		}},
-	{rule: "out-of-bounds", name: "a destination that is too short for a buffered copy", role: "submitted", memory: "device", from: 100, n: 28, task: true,
+	{rule: "out-of-bounds", name: "a destination that is too short for a buffered copy", role: "submitted",
+		memory: "device", from: 100, n: 28, task: true,
 		run: func(p *program) {
 			s, host, dev, n := p.stream(), p.pinned(beside), p.dev(100), uint64(128)
 			if p.fixed {
@@ -43,8 +46,8 @@ var bufferedMistakes = []mistake{
 		}},
 }
 
-// TestBufferOfTheRuntime proves that the runtime's own buffer, which may begin where memory of the program ends, is not judged as
-// the end of that.
+// TestBufferOfTheRuntime proves that the runtime's own buffer, which may begin where memory of the program ends, is
+// not judged as the end of that.
 func TestBufferOfTheRuntime(t *testing.T) {
 	for _, size := range []uint64{64, 4096, beside, 2 * beside, 16 * beside} {
 		p := begin(t)
@@ -59,7 +62,8 @@ func TestBufferOfTheRuntime(t *testing.T) {
 	}
 }
 
-// TestReducedDestinationIsWritten proves that the destination of a reduction counts as written: in words, and for who reads it next.
+// TestReducedDestinationIsWritten proves that the destination of a reduction counts as written: in words, and for who
+// reads it next.
 func TestReducedDestinationIsWritten(t *testing.T) {
 	reduce := func(p *program, dst, src core.Addr, s core.Handle) {
 		p.t.Helper()
@@ -100,12 +104,13 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 		{"the source is what another stream reads", "", "", func(p *program) {
 			copyOf(p, srcOf)
 		}},
-		{"nothing was there to add to", "uninitialised-read", "64 bytes of device memory are combined that were never written", func(p *program) {
-			s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
-			reduce(p, dst, src, s)
-			p.down(host, dst, 64, s) // which somebody has written by now
-			p.ok(p.SynchronizeStream(s))
-		}},
+		{"nothing was there to add to", "uninitialised-read",
+			"64 bytes of device memory are combined that were never written", func(p *program) {
+				s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
+				reduce(p, dst, src, s)
+				p.down(host, dst, 64, s) // which somebody has written by now
+				p.ok(p.SynchronizeStream(s))
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := begin(t)
@@ -122,7 +127,8 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 	}
 }
 
-// TestDescriptorInMappedMemory proves that a descriptor may lie in memory of which the checker does not know what was written.
+// TestDescriptorInMappedMemory proves that a descriptor may lie in memory of which the checker does not know what was
+// written.
 func TestDescriptorInMappedMemory(t *testing.T) {
 	p := begin(t)
 	desc, _ := p.placed()
@@ -198,7 +204,8 @@ var leakMistakes = []mistake{
 	}},
 }
 
-// TestRetainedLeakCounts proves that a leak of retained memory says how often it was retained and freed, however often that was.
+// TestRetainedLeakCounts proves that a leak of retained memory says how often it was retained and freed, however
+// often that was.
 func TestRetainedLeakCounts(t *testing.T) {
 	for _, tt := range []struct {
 		retains, frees int
@@ -226,7 +233,8 @@ func TestRetainedLeakCounts(t *testing.T) {
 			continue
 		}
 		f := p.only("leak")
-		if !strings.Contains(f.Summary, tt.want) || f.Offence.Role != tt.role || !strings.Contains(f.Advice, "aclrtMemRetainAllocationHandle") {
+		if !strings.Contains(f.Summary, tt.want) || f.Offence.Role != tt.role || !strings.Contains(f.Advice,
+			"aclrtMemRetainAllocationHandle") {
 			t.Errorf("%q, %s, are not in: %s", tt.want, tt.role, show(f))
 		}
 		if n := len(f.Others); n > 3*mostNamed {

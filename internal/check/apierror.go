@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Errors that no other rule is about are findings too: warnings where the program drops the code that a call returned, which its own
-// code shows, and notes where it has it, because most programs that have it look at it.
+// Errors that no other rule is about are findings too: warnings where the program drops the code that a call
+// returned, which its own code shows, and notes where it has it, because most programs that have it look at it.
 
 // failure is a call that failed.
 type failure struct {
@@ -53,12 +53,13 @@ func (c *Checker) blame(who origin) {
 	c.blamed[taskName{who.stream, who.task}] = struct{}{}
 }
 
-// failedOn is the last call that failed and should have written to an allocation, nil if there is none: destinations are first
-// arguments. mu is held.
+// failedOn is the last call that failed and should have written to an allocation, nil if there is none: destinations
+// are first arguments. mu is held.
 func (c *Checker) failedOn(a *allocation) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if s := f.who.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start && uintptr(s.arguments[0]) < a.end() {
+		if s := f.who.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start &&
+			uintptr(s.arguments[0]) < a.end() {
 			return f
 		}
 	}
@@ -86,19 +87,21 @@ func containsAny(name string, words ...string) bool {
 	return false
 }
 
-// ordinary are codes that a program may well expect: it initialises again what others have initialised, or waits for a time that it
-// chose, or has aborted its tasks itself.
+// ordinary are codes that a program may well expect: it initialises again what others have initialised, or waits for
+// a time that it chose, or has aborted its tasks itself.
 func ordinary(code abi.Code) bool {
 	switch code {
 	case abi.ErrRepeatInitialize, abi.ErrRepeatFinalize, abi.ErrRTDeviceTaskAbort, abi.ErrRTStreamAbort,
-		abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout, abi.ErrRTTimeout:
+		abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout,
+		abi.ErrRTTimeout:
 		return true
 	}
 	return false
 }
 
-// unminded tells whether programs drop the code of a function for good reasons. A thread that serves reports calls again and again,
-// before streams are subscribed and after they no longer are. Names for a recording fail where nothing records.
+// unminded tells whether programs drop the code of a function for good reasons. A thread that serves reports calls
+// again and again, before streams are subscribed and after they no longer are. Names for a recording fail where
+// nothing records.
 func unminded(api string) bool {
 	return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof")
 }
@@ -133,7 +136,8 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 		how = "the program does not look at the code"
 	}
 	if !dropped || harmless {
-		d.least, d.advice = finding.Notice, "Nothing, if the program goes on in another way after this; else correct the cause."
+		d.least, d.advice = finding.Notice,
+			"Nothing, if the program goes on in another way after this; else correct the cause."
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
 	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, name, how, why)
@@ -156,8 +160,8 @@ func unsupported(code abi.Code) bool {
 	return code == abi.ErrRTFeatureNotSupport || code == abi.ErrFeatureUnsupported || code == abi.ErrApiNotSupport
 }
 
-// drops tells whether the program drops the code that the call of a thread returns: its interpreter knows, or its machine code shows.
-// mu is held.
+// drops tells whether the program drops the code that the call of a thread returns: its interpreter knows, or its
+// machine code shows. mu is held.
 func (c *Checker) drops(by core.Caller, s *site) bool {
 	if i, ok := by.(interface {
 		Drops() (dropped, interpreted bool)

@@ -44,12 +44,15 @@ func TestAPIErrors(t *testing.T) {
 		{"a task", failing("aclrtSynchronizeStream", abi.ErrRTSysDma), finding.Warning, finding.Notice, false},
 		{"memory", failing("aclrtMalloc", abi.ErrRTMemoryAllocation), finding.Warning, finding.Notice, true},
 		{"streams", failing("aclrtCreateStream", abi.ErrRTNoStreamResource), finding.Warning, finding.Notice, true},
-		{"NULL", &core.Error{API: "aclrtMemset", Code: abi.ErrInvalidParam, Arg: "devPtr", Index: -1, Text: "is NULL"}, finding.Warning, finding.Notice, false},
-		{"NULL that is freed", &core.Error{API: "aclrtFree", Code: abi.ErrInvalidParam, Arg: "devPtr", Index: -1, Text: "is NULL"}, finding.Notice, finding.Notice, false},
+		{"NULL", &core.Error{API: "aclrtMemset", Code: abi.ErrInvalidParam, Arg: "devPtr", Index: -1,
+			Text: "is NULL"}, finding.Warning, finding.Notice, false},
+		{"NULL that is freed", &core.Error{API: "aclrtFree", Code: abi.ErrInvalidParam, Arg: "devPtr", Index: -1,
+			Text: "is NULL"}, finding.Notice, finding.Notice, false},
 		{"a feature", failing("aclrtMemcpyBatch", abi.ErrRTFeatureNotSupport), finding.Warning, none, false},
 		{"a question", failing("aclrtGetMemInfo", abi.ErrRTParamInvalid), finding.Warning, none, false},
 		{"a query", failing("aclrtQueryEvent", abi.ErrRTParamInvalid), finding.Warning, none, false},
-		{"a fault of --inject", injectedFailure("aclrtMalloc", abi.ErrRTMemoryAllocation), finding.Warning, none, false},
+		{"a fault of --inject", injectedFailure("aclrtMalloc", abi.ErrRTMemoryAllocation), finding.Warning, none,
+			false},
 		{"a second initialisation", failing("aclInit", abi.ErrRepeatInitialize), none, none, false},
 		{"a time limit", failing("aclrtSynchronizeStreamWithTimeout", abi.ErrRTStreamSyncTimeout), none, none, false},
 		{"a report", failing("aclrtProcessReport", abi.ErrRTThreadSubscribe), none, none, false},
@@ -71,7 +74,8 @@ func TestAPIErrors(t *testing.T) {
 				continue
 			}
 			f := p.only("api-error")
-			if f.Severity != want || f.Code != int32(tt.err.Code) || f.Aside() != (tt.afterwards && !drops) || !strings.Contains(f.Summary, tt.err.API+" returned ") {
+			if f.Severity != want || f.Code != int32(tt.err.Code) || f.Aside() != (tt.afterwards && !drops) ||
+				!strings.Contains(f.Summary, tt.err.API+" returned ") {
 				t.Errorf("%s, dropped %v: found %s", tt.name, drops, show(f))
 			}
 			if n := p.c.Findings(); (n == 1) != (want == finding.Warning) {
@@ -110,7 +114,8 @@ func TestAPIErrorOfATask(t *testing.T) {
 		case known && len(list) != 1, !known && len(list) != 2:
 			t.Fatalf("known %v: %d findings", known, len(list))
 		case known:
-		case list[1].Rule != "api-error" || len(list[1].Others) != 1 || list[1].Others[0].Role != "submitted" || list[1].Others[0].Task != err.Task:
+		case list[1].Rule != "api-error" || len(list[1].Others) != 1 || list[1].Others[0].Role != "submitted" ||
+			list[1].Others[0].Task != err.Task:
 			t.Errorf("found %s", show(list[1]))
 		}
 	}

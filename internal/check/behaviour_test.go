@@ -90,8 +90,8 @@ func (p *program) pending() int {
 	return p.c.pending
 }
 
-// TestLate proves that nothing runs that nobody forces, that a query lets one task go on, and that waiting for one stream
-// leaves another alone.
+// TestLate proves that nothing runs that nobody forces, that a query lets one task go on, and that waiting for one
+// stream leaves another alone.
 func TestLate(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
@@ -150,7 +150,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestFolding proves that what happens again in one place is counted, and what happens in another is a finding of its own.
+// TestFolding proves that what happens again in one place is counted, and what happens in another is a finding of its
+// own.
 func TestFolding(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -163,7 +164,8 @@ func TestFolding(t *testing.T) {
 		t.Errorf("%d findings", p.c.Findings())
 	}
 	var list []finding.Finding
-	if err := json.Unmarshal(p.c.Report(), &list); err != nil || len(list) != 2 || list[0].Count != 5 || list[1].Count != 1 {
+	if err := json.Unmarshal(p.c.Report(), &list); err != nil || len(list) != 2 || list[0].Count != 5 ||
+		list[1].Count != 1 {
 		t.Errorf("%v, %s", err, p.c.Report())
 	}
 	p.finish()
@@ -238,14 +240,15 @@ func TestFunctions(t *testing.T) {
 		rule string // "": correct
 		run  func(p *program, s, other core.Handle, host, dev core.Addr)
 	}{
-		{"it uses what came before it and fills what comes behind", "", func(p *program, s, _ core.Handle, host, dev core.Addr) {
-			p.down(host, dev, 64, s)
-			p.function(s, func(t *core.Thread) {
-				p.c.Judge(t, host, 64, false)
-				p.c.Judge(t, host, 64, true)
-			})
-			p.up(dev, host, 64, s)
-		}},
+		{"it uses what came before it and fills what comes behind", "",
+			func(p *program, s, _ core.Handle, host, dev core.Addr) {
+				p.down(host, dev, 64, s)
+				p.function(s, func(t *core.Thread) {
+					p.c.Judge(t, host, 64, false)
+					p.c.Judge(t, host, 64, true)
+				})
+				p.up(dev, host, 64, s)
+			}},
 		{"it allocates, fills and frees", "", func(p *program, s, _ core.Handle, _, _ core.Addr) {
 			p.function(s, func(t *core.Thread) {
 				var a core.Addr
@@ -255,14 +258,16 @@ func TestFunctions(t *testing.T) {
 				p.ok(memory.Free(t, a))
 			})
 		}},
-		{"it writes what another stream reads", "host-write-in-flight", func(p *program, s, other core.Handle, host, dev core.Addr) {
-			p.up(dev, host, 64, other)
-			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
-		}},
-		{"it reads what another stream writes", "host-read-in-flight", func(p *program, s, other core.Handle, host, dev core.Addr) {
-			p.down(host, dev, 64, other)
-			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, false) })
-		}},
+		{"it writes what another stream reads", "host-write-in-flight",
+			func(p *program, s, other core.Handle, host, dev core.Addr) {
+				p.up(dev, host, 64, other)
+				p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
+			}},
+		{"it reads what another stream writes", "host-read-in-flight",
+			func(p *program, s, other core.Handle, host, dev core.Addr) {
+				p.down(host, dev, 64, other)
+				p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, false) })
+			}},
 		{"another stream waits for it", "", func(p *program, s, other core.Handle, host, dev core.Addr) {
 			e := p.event(latest)
 			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
@@ -330,8 +335,8 @@ func (q *slowQueue) Submit(op driver.Op) {
 	q.Queue.Submit(op)
 }
 
-// TestFreedWhileRunning frees memory in the middle of the task that uses it, a copy or a batch: it is found, and the memory
-// stays until the task is over.
+// TestFreedWhileRunning frees memory in the middle of the task that uses it, a copy or a batch: it is found, and the
+// memory stays until the task is over.
 func TestFreedWhileRunning(t *testing.T) {
 	for _, kind := range []driver.OpKind{driver.OpCopy, driver.OpBatch} {
 		d := &slow{begun: make(chan driver.OpKind), may: make(chan struct{})}
@@ -343,7 +348,8 @@ func TestFreedWhileRunning(t *testing.T) {
 		if kind == driver.OpCopy {
 			p.down(host, dev, 64, s)
 		} else {
-			p.ok(p.batch(false, s, []core.Addr{host, host + 64}, []core.Addr{dev, dev + 64}, []uint64{64, 64}, hostSide, deviceSide))
+			p.ok(p.batch(false, s, []core.Addr{host, host + 64}, []core.Addr{dev, dev + 64}, []uint64{64, 64},
+				hostSide, deviceSide))
 		}
 		synced, freed := make(chan *core.Error, 1), make(chan *core.Error, 1)
 		other, third := p.thread(2), p.thread(3)
@@ -372,7 +378,8 @@ func TestFreedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestAnnotations proves what a program can ask and tell: whether a range is in flight, and that what has run is complete.
+// TestAnnotations proves what a program can ask and tell: whether a range is in flight, and that what has run is
+// complete.
 func TestAnnotations(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -412,8 +419,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSnapshot proves that a source that is written while its copy is pending is found without anybody judging the access, and
-// that one that a copy writes in its turn is not.
+// TestSnapshot proves that a source that is written while its copy is pending is found without anybody judging the
+// access, and that one that a copy writes in its turn is not.
 func TestSnapshot(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -450,8 +457,8 @@ func TestNothingAfterTheEnd(t *testing.T) {
 	p.silent()
 }
 
-// TestSnapshotBehindFunction proves that a source that a function of the stream fills in its turn is not taken for one that was
-// written too early.
+// TestSnapshotBehindFunction proves that a source that a function of the stream fills in its turn is not taken for
+// one that was written too early.
 func TestSnapshotBehindFunction(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -486,8 +493,8 @@ func TestEndingTwice(t *testing.T) {
 	}
 }
 
-// TestDestroyedStream proves that the work of a stream that is gone is over, and that the stream that takes its place does not
-// inherit it.
+// TestDestroyedStream proves that the work of a stream that is gone is over, and that the stream that takes its place
+// does not inherit it.
 func TestDestroyedStream(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)

@@ -50,7 +50,8 @@ func BenchmarkCopy(b *testing.B) {
 			t.SetCaller(&still{})
 			var s core.Handle
 			var host, dev core.Addr
-			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || memory.MallocHost(t, &host, 1<<20) != nil || memory.Malloc(t, &dev, 1<<20, 0) != nil {
+			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || memory.MallocHost(t, &host, 1<<20) != nil ||
+				memory.Malloc(t, &dev, 1<<20, 0) != nil {
 				b.Fatal("cannot set up")
 			}
 			b.ReportAllocs()

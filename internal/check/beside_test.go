@@ -71,10 +71,12 @@ func TestFences(t *testing.T) {
 		text string
 	}{
 		{4096, 4096, 1, 4096, "the host writes 1 byte just past the end of 4096 bytes of pinned memory"},
-		{4096, 4096 + 65535, 1, 4096 + 65535, "the host writes 1 byte 65535 bytes past the end of 4096 bytes of pinned memory"},
+		{4096, 4096 + 65535, 1, 4096 + 65535,
+			"the host writes 1 byte 65535 bytes past the end of 4096 bytes of pinned memory"},
 		{4000, 4032, 8, 4032, "the host writes 8 bytes 32 bytes past the end of 4000 bytes of pinned memory"},
 		{65536, -1, 1, -1, "the host writes 1 byte just before the start of 65536 bytes of pinned memory"},
-		{65536, -65536, 4, -65536, "the host writes 4 bytes 65532 bytes before the start of 65536 bytes of pinned memory"},
+		{65536, -65536, 4, -65536,
+			"the host writes 4 bytes 65532 bytes before the start of 65536 bytes of pinned memory"},
 	} {
 		t.Run(fmt.Sprintf("%d of %d", tt.at, tt.size), func(t *testing.T) {
 			p, _ := closing(t)
@@ -115,7 +117,8 @@ func TestBehindTheEnd(t *testing.T) {
 		}
 		p.c.Stepped(answer)
 		p.are("in flight", host&^(page-1), "x")
-		if f := p.only("host-out-of-bounds"); f.Offence.Role != "read" || f.Bytes.Offset != tt.from || f.Bytes.Length != tt.n {
+		if f := p.only("host-out-of-bounds"); f.Offence.Role != "read" || f.Bytes.Offset != tt.from ||
+			f.Bytes.Length != tt.n {
 			t.Errorf("found %s", show(f))
 		}
 	}

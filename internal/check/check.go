@@ -1,20 +1,22 @@
-// Package check is the checker: it stands between the core and a driver, holds work back as long as the rules allow, and
-// judges every access to memory by what orders it.
+// Package check is the checker: it stands between the core and a driver, holds work back as long as the rules allow,
+// and judges every access to memory by what orders it.
 //
 // # How it judges
 //
-// Every queue is a line of numbered tasks. A clock says how far each line has come. A queue's clock is what happened before
-// its next task: its own tasks, what the host knew when the task was submitted, and what the flags and the gates it waited for
-// knew. The host has one clock for the whole process, known: what has been synchronised, or was found complete by a query, or came
-// before a callback. It is one for all threads: a thread that synchronised may have told others in ways nobody sees.
+// Every queue is a line of numbered tasks. A clock says how far each line has come. A queue's clock is what happened
+// before its next task: its own tasks, what the host knew when the task was submitted, and what the flags and the
+// gates it waited for knew. The host has one clock for the whole process, known: what has been synchronised, or was
+// found complete by a query, or came before a callback. It is one for all threads: a thread that synchronised may
+// have told others in ways nobody sees.
 //
 // A task is in flight from its submission until the host knows it to be complete, whether it has run or not. So what is
 // found does not depend on when things run, and findings come again when the program is run again.
 //
 // # Who owns what
 //
-// Checker.mu guards everything, unless it is immutable or said otherwise. Work of the driver, functions of the program and of
-// the core run with it released; a queue that is running something is marked so, and nobody else runs it.
+// Checker.mu guards everything, unless it is immutable or said otherwise. Work of the driver, functions of the
+// program and of the core run with it released; a queue that is running something is marked so, and nobody else runs
+// it.
 package check
 
 import (
@@ -64,15 +66,17 @@ type Face interface {
 	PythonArguments(function uint32, arguments []uint64) string
 	// FrameName is what an interpreter called a frame: its file and its function.
 	FrameName(id uint32) (file, function string)
-	// SetSpans says which addresses to catch faults at: pairs of first address and end, sorted and disjoint. It takes no
-	// lock that calls are made with.
+	// SetSpans says which addresses to catch faults at: pairs of first address and end, sorted and disjoint. It takes
+	// no lock that calls are made with.
 	SetSpans(pairs []uint64)
 
-	// SetDeviceSpan says where device memory lies, which the host cannot touch. Faults there are brought to Touch, and stay faults.
+	// SetDeviceSpan says where device memory lies, which the host cannot touch. Faults there are brought to Touch,
+	// and stay faults.
 	SetDeviceSpan(lo, hi uintptr)
 
-	// SetRegistered says which memory of the program is registered, in the same form as SetSpans: Vanish is to be told before
-	// the program frees or unmaps it. aliases are its device addresses, which are judged like device memory.
+	// SetRegistered says which memory of the program is registered, in the same form as SetSpans: Vanish is to be
+	// told before the program frees or unmaps it. aliases are its device addresses, which are judged like device
+	// memory.
 	SetRegistered(pairs, aliases []uint64)
 
 	// SetPinnedSpan says where pinned memory lies, now and later; SetPages which pages there have bytes of an
@@ -170,8 +174,11 @@ func New(o Options) *Checker {
 	c := &Checker{
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{}, unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
-		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{}, noted: map[string]bool{},
+		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
+		serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{},
+		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
+		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},
+		noted: map[string]bool{},
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])
@@ -194,8 +201,8 @@ func (c *Checker) SetFace(f Face) {
 	c.face = f
 }
 
-// CloseMemory makes the checker close the program's view of pinned memory while copies are pending: somebody catches the
-// faults and asks Touch. Without it sources are compared with a snapshot.
+// CloseMemory makes the checker close the program's view of pinned memory while copies are pending: somebody catches
+// the faults and asks Touch. Without it sources are compared with a snapshot.
 func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,9 +214,9 @@ func (c *Checker) CloseMemory() {
 	c.tellSpans(span{})
 }
 
-// SpeakGo says that the program is a Go program: findings name what it calls, and what Close frees is no leak. It is called by
-// ropeway.Open. A program that ends without Runtime.Close has a leak, which nobody is there to find by then: so it is sent at once, and
-// counts unless the end follows.
+// SpeakGo says that the program is a Go program: findings name what it calls, and what Close frees is no leak. It is
+// called by ropeway.Open. A program that ends without Runtime.Close has a leak, which nobody is there to find by
+// then: so it is sent at once, and counts unless the end follows.
 func (c *Checker) SpeakGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +227,8 @@ func (c *Checker) SpeakGo() {
 	s := &site{api: "ropeway.Open"}
 	c.hereInGo(s)
 	s.api = "ropeway.Open"
-	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s}, summary: "the runtime is never closed"}))
+	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
+		summary: "the runtime is never closed"}))
 }
 
 // watched is the driver between the core and the one below.
@@ -257,7 +265,8 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number, coming: map[uint32]submission{}}
+	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number,
+		coming: map[uint32]submission{}}
 	o.Sink, o.Observer = q, nil // what is late is told by who made it late
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()

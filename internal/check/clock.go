@@ -1,6 +1,7 @@
 package check
 
-// clock says of each line (a stream's queue) how many of its tasks have happened: task n of line i has if clock[i] >= n.
+// clock says of each line (a stream's queue) how many of its tasks have happened: task n of line i has if clock[i] >=
+// n.
 type clock []uint64
 
 func (c clock) has(line uint32, n uint64) bool { return int(line) < len(c) && c[line] >= n }

@@ -23,7 +23,8 @@ func TestDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				return check.New(check.Options{Driver: d, Seed: seed}).Driver()
-			}, "CopyAllocatesNothing", "LaunchAllocatesNothing", "ProgramAllocatesNothing", "ProgramFails") // the checker remembers every task, and has a step of a program for one
+				// the checker remembers every task, and has a step of a program for one
+			}, "CopyAllocatesNothing", "LaunchAllocatesNothing", "ProgramAllocatesNothing", "ProgramFails")
 		})
 	}
 }

@@ -51,7 +51,8 @@ func TestForeignFree(t *testing.T) {
 	v.c.judgeBeside(v.c.accessBy(v.by, 1), v.c.find(host), host-8, host, false)
 	v.c.mu.Unlock()
 	f := v.only("invalid-free")
-	if !strings.HasPrefix(f.Summary, "free: ") || f.Bytes.Offset != 8 || f.Offence.Call != "free(ptr=0x1)" || line(f.Offence) != 50 {
+	if !strings.HasPrefix(f.Summary, "free: ") || f.Bytes.Offset != 8 || f.Offence.Call != "free(ptr=0x1)" ||
+		line(f.Offence) != 50 {
 		t.Errorf("%s", show(f))
 	}
 }

@@ -27,7 +27,8 @@ func orderOf(p *core.Order) *order {
 	return o
 }
 
-// pass tells whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu is held.
+// pass tells whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu
+// is held.
 func (c *Checker) pass(t *task) bool {
 	if !t.passed && t.op.Gate.Pass(c.wake) {
 		t.passed = true
@@ -43,8 +44,8 @@ func (c *Checker) wake() {
 	c.changed()
 }
 
-// before is what has happened according to a gate that is open. A word in memory may have been written by anything, so the
-// last one who did counts too, and so does the host. mu is held.
+// before is what has happened according to a gate that is open. A word in memory may have been written by anything,
+// so the last one who did counts too, and so does the host. mu is held.
 func (c *Checker) before(t *task) (k clock) {
 	if o := t.order; o != nil {
 		k = o.clock.clone()
@@ -94,8 +95,8 @@ func (c *Checker) goBehind(q *queue, t *task) error {
 	return t.fails
 }
 
-// hand hands the order of t on, which is about to run: what came before it comes before those who wait for it. The result is
-// for look. mu is held, and released meanwhile.
+// hand hands the order of t on, which is about to run: what came before it comes before those who wait for it. The
+// result is for look. mu is held, and released meanwhile.
 func (c *Checker) hand(q *queue, t *task) *order {
 	o := t.order
 	if o == nil {
@@ -109,8 +110,8 @@ func (c *Checker) hand(q *queue, t *task) *order {
 	return o
 }
 
-// gather lets queues come to the gates that wait for o, before q changes something: on a device they would be there already, and a
-// gate misses no value that was there for a moment. mu is held, and released meanwhile.
+// gather lets queues come to the gates that wait for o, before q changes something: on a device they would be there
+// already, and a gate misses no value that was there for a moment. mu is held, and released meanwhile.
 func (c *Checker) gather(q *queue, o *order) {
 	for _, w := range slices.Clone(o.waiters) {
 		for w != q {

@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver/soft"
 )
 
-// TestAnyOrder proves that mistakes with signals and with memory that comes and goes are found in whatever order unordered work runs, and
-// that programs without them are silent in all of them.
+// TestAnyOrder proves that mistakes with signals and with memory that comes and goes are found in whatever order
+// unordered work runs, and that programs without them are silent in all of them.
 func TestAnyOrder(t *testing.T) {
 	seeds := uint64(6)
 	if testing.Short() {
@@ -52,12 +52,13 @@ func soon(o *Options) { o.Patience = 5 * time.Millisecond }
 // wordOf is host memory with a word.
 func (p *program) wordOf(value uint64) core.Addr {
 	a := p.pinned(8)
-	p.ok(transfer.Memcpy(p.Thread, a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8, abi.MemcpyHostToHost))
+	p.ok(transfer.Memcpy(p.Thread, a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8,
+		abi.MemcpyHostToHost))
 	return a
 }
 
-// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream is behind what the host knew then, and
-// that looking at a word which a stream writes is no mistake.
+// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream is behind what
+// the host knew then, and that looking at a word which a stream writes is no mistake.
 func TestHostOpensValue(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
@@ -93,7 +94,8 @@ func TestTransient(t *testing.T) {
 	p.silent()
 }
 
-// TestForeign proves that an order through another process is taken for one: a copy, a notify to the other, one back, and a copy.
+// TestForeign proves that an order through another process is taken for one: a copy, a notify to the other, one back,
+// and a copy.
 func TestForeign(t *testing.T) {
 	p := begin(t, soon)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
@@ -151,7 +153,8 @@ func TestPoolChance(t *testing.T) {
 	p.silent()
 }
 
-// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what is behind it is judged without it.
+// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what is behind it is
+// judged without it.
 func TestTimeUp(t *testing.T) {
 	p := begin(t, soon)
 	s, n, host, dev := p.stream(), p.notify(), p.pinned(4096), p.dev(4096)

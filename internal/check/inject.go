@@ -25,12 +25,15 @@ type Injection struct {
 // DeviceCodes is where the codes of devices begin: what has one of them goes wrong when a task runs.
 const DeviceCodes = 507000
 
-// ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes from
-// 507000 on are given when the task runs, others by the call, unless the end says otherwise. FUNCTION may have its Python name, too.
+// ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes
+// from 507000 on are given when the task runs, others by the call, unless the end says otherwise. FUNCTION may have
+// its Python name, too.
 func ParseInjection(text string) (Injection, error) {
 	i := Injection{What: text, Stream: -1}
 	bad := func(why string) (Injection, error) {
-		return i, fmt.Errorf("%q is no injection: %s; it takes FUNCTION[@streamN]:NTH=CODE[/run|/submit], like aclrtMalloc:3=207001", text, why)
+		return i,
+			fmt.Errorf("%q is no injection: %s; it takes FUNCTION[@streamN]:NTH=CODE[/run|/submit], like "+
+				"aclrtMalloc:3=207001", text, why)
 	}
 	left, right, ok := strings.Cut(text, "=")
 	if !ok {
@@ -137,8 +140,8 @@ func (c *Checker) arm(t *task) {
 // Injecting tells whether faults are injected at all.
 func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
 
-// Before is asked by a face before it carries a call out; the error, if there is one, is the answer instead. stream is the
-// handle that the call is given, 0 if it takes none.
+// Before is asked by a face before it carries a call out; the error, if there is one, is the answer instead. stream
+// is the handle that the call is given, 0 if it takes none.
 func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	if !c.Injecting() {
 		return nil
@@ -151,7 +154,8 @@ func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	}
 	for _, i := range c.inject {
 		if c.fires(i, function, number, false) {
-			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What, Injected: true}
+			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
+				Injected: true}
 		}
 	}
 	return nil

@@ -20,12 +20,18 @@ func TestParseInjection(t *testing.T) {
 	}{
 		{text: "aclrtMalloc:3=207001", want: Injection{Function: "aclrtMalloc", Stream: -1, Nth: 3, Code: 207001}},
 		{text: "aclrtMalloc:*=207001", want: Injection{Function: "aclrtMalloc", Stream: -1, Code: 207001}},
-		{text: "aclrtMemcpyAsync@stream2:10=507013", want: Injection{Function: "aclrtMemcpyAsync", Stream: 2, Nth: 10, Code: 507013, Run: true}},
-		{text: "aclrtMemcpyAsync@stream0:1=507013/submit", want: Injection{Function: "aclrtMemcpyAsync", Stream: 0, Nth: 1, Code: 507013}},
-		{text: "aclrtMemcpyAsync:1=107000/run", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 107000, Run: true}},
-		{text: "aclrtMemcpyAsync:1=506999", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 506999}},
-		{text: "aclrtMemcpyAsync:1=507000", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 507000, Run: true}},
-		{text: "acl.rt.memcpy_async@stream1:2=107000", want: Injection{Function: "aclrtMemcpyAsync", Stream: 1, Nth: 2, Code: 107000}},
+		{text: "aclrtMemcpyAsync@stream2:10=507013", want: Injection{Function: "aclrtMemcpyAsync", Stream: 2, Nth: 10,
+			Code: 507013, Run: true}},
+		{text: "aclrtMemcpyAsync@stream0:1=507013/submit", want: Injection{Function: "aclrtMemcpyAsync", Stream: 0,
+			Nth: 1, Code: 507013}},
+		{text: "aclrtMemcpyAsync:1=107000/run", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1,
+			Code: 107000, Run: true}},
+		{text: "aclrtMemcpyAsync:1=506999", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1,
+			Code: 506999}},
+		{text: "aclrtMemcpyAsync:1=507000", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1,
+			Code: 507000, Run: true}},
+		{text: "acl.rt.memcpy_async@stream1:2=107000", want: Injection{Function: "aclrtMemcpyAsync", Stream: 1,
+			Nth: 2, Code: 107000}},
 		{text: "", bad: "=CODE"},
 		{text: "aclrtMalloc", bad: "=CODE"},
 		{text: "aclrtMalloc=207001", bad: ":NTH"},
@@ -48,7 +54,8 @@ func TestParseInjection(t *testing.T) {
 		t.Run(tt.text, func(t *testing.T) {
 			got, err := ParseInjection(tt.text)
 			if tt.bad != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.bad) || !strings.Contains(err.Error(), fmt.Sprintf("%q", tt.text)) {
+				if err == nil || !strings.Contains(err.Error(), tt.bad) || !strings.Contains(err.Error(),
+					fmt.Sprintf("%q", tt.text)) {
 					t.Fatalf("error %v, want one about %s", err, tt.bad)
 				}
 				return
@@ -76,7 +83,8 @@ func TestParseInjections(t *testing.T) {
 
 // FuzzParseInjection: what is accepted means the same when it is written in full.
 func FuzzParseInjection(f *testing.F) {
-	for _, text := range []string{"aclrtMalloc:3=207001", "aclrtMemcpyAsync@stream2:10=507013/submit", "acl@stream:*=1/run", "acl:1=1=1", "acl@@stream1:1=1"} {
+	for _, text := range []string{"aclrtMalloc:3=207001", "aclrtMemcpyAsync@stream2:10=507013/submit",
+		"acl@stream:*=1/run", "acl:1=1=1", "acl@@stream1:1=1"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -114,8 +122,10 @@ func TestFires(t *testing.T) {
 		run      bool
 	}
 	row := []call{
-		{"aclrtMalloc", -1, false}, {"aclrtMemcpyAsync", 1, false}, {"aclrtMemcpyAsync", 2, false}, {"aclrtMemcpyAsync", 2, true},
-		{"aclrtMalloc", -1, false}, {"aclrtMemcpyAsync", 2, false}, {"aclrtMemcpyAsync", 1, true}, {"aclrtMemcpyAsync", 2, true},
+		{"aclrtMalloc", -1, false}, {"aclrtMemcpyAsync", 1, false}, {"aclrtMemcpyAsync", 2, false},
+		{"aclrtMemcpyAsync", 2, true},
+		{"aclrtMalloc", -1, false}, {"aclrtMemcpyAsync", 2, false}, {"aclrtMemcpyAsync", 1, true},
+		{"aclrtMemcpyAsync", 2, true},
 	}
 	for text, want := range map[string]string{
 		"aclrtMalloc:1=207001":                      "0",
@@ -161,7 +171,8 @@ func TestFires(t *testing.T) {
 func TestInjectAtTheCall(t *testing.T) {
 	p := begin(t, func(o *Options) {
 		var err error
-		if o.Inject, err = ParseInjections("aclrtMalloc:2=207001;aclrtMemcpyAsync@stream1:*=107000;aclrtFree:9=1"); err != nil {
+		if o.Inject,
+			err = ParseInjections("aclrtMalloc:2=207001;aclrtMemcpyAsync@stream1:*=107000;aclrtFree:9=1"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -171,7 +182,8 @@ func TestInjectAtTheCall(t *testing.T) {
 	}
 	for i, want := range []abi.Code{0, 207001, 0} {
 		err := p.c.Before("aclrtMalloc", 0)
-		if (err == nil) != (want == 0) || err != nil && (err.Code != want || err.API != "aclrtMalloc" || !strings.Contains(err.Text, "aclrtMalloc:2=207001")) {
+		if (err == nil) != (want == 0) || err != nil && (err.Code != want || err.API != "aclrtMalloc" ||
+			!strings.Contains(err.Text, "aclrtMalloc:2=207001")) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -181,19 +193,21 @@ func TestInjectAtTheCall(t *testing.T) {
 	if err := p.c.Before("aclrtMemcpyAsync", b); err != nil {
 		t.Errorf("on another stream: %v", err)
 	}
-	if got := p.kept.fired; !slices.Equal(got, []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1}, {What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}}) {
+	if got := p.kept.fired; !slices.Equal(got, []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1},
+		{What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}}) {
 		t.Errorf("before the end, %v are told", got)
 	}
 	p.finish()
 	p.silent()
-	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1}, {What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}, {What: "aclrtFree:9=1", Times: 0}}
+	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1},
+		{What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}, {What: "aclrtFree:9=1", Times: 0}}
 	if got := p.kept.end.Injected; !slices.Equal(got, want) {
 		t.Errorf("counted %v", got)
 	}
 }
 
-// TestInjectAtRun proves that a task fails when it runs, with the code asked for, told by the synchronisation; its memory is
-// left alone.
+// TestInjectAtRun proves that a task fails when it runs, with the code asked for, told by the synchronisation; its
+// memory is left alone.
 func TestInjectAtRun(t *testing.T) {
 	p := begin(t, func(o *Options) {
 		var err error
@@ -221,7 +235,8 @@ func TestInjectAtRun(t *testing.T) {
 	}
 }
 
-// TestInjectFunctions proves that the launch of a function can be made to fail when it runs: the function is not called.
+// TestInjectFunctions proves that the launch of a function can be made to fail when it runs: the function is not
+// called.
 func TestInjectFunctions(t *testing.T) {
 	p := begin(t, func(o *Options) {
 		var err error

@@ -32,7 +32,8 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 	return flight{}, false
 }
 
-// knownTo is what is known to be complete where who is: a function that runs in the order of a stream knows more. mu is held.
+// knownTo is what is known to be complete where who is: a function that runs in the order of a stream knows more. mu
+// is held.
 func (c *Checker) knownTo(who origin) clock {
 	s := c.serving[who.thread]
 	if s == nil || who.thread == 0 {
@@ -150,7 +151,8 @@ func (c *Checker) judgeBatch(who origin, op *driver.Op) {
 		if a, b, lo, hi, found := overlap(op.Segs.List); found {
 			c.report(draft{
 				rule: "batch-overlap", role: how(who), offence: who, lo: lo, hi: hi, memory: c.find(lo),
-				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b, count(hi-lo)),
+				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
+					count(hi-lo)),
 			})
 		}
 	}
@@ -191,7 +193,8 @@ func (c *Checker) judgeAlignment(t *task) {
 	})
 }
 
-// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own. mu is held.
+// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its
+// own. mu is held.
 func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
 	if a == nil {
@@ -207,7 +210,8 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	lo = max(lo, end)
 	c.report(draft{
 		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),
+		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(),
+			done(write)),
 	})
 }
 
@@ -220,8 +224,8 @@ func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
 	return end
 }
 
-// rounded is the allocation that addr lies behind, in what the driver rounded it up to; nil if addr is in none. Memory next to an
-// allocation may be another one: of the program, or of the core. mu is held.
+// rounded is the allocation that addr lies behind, in what the driver rounded it up to; nil if addr is in none.
+// Memory next to an allocation may be another one: of the program, or of the core. mu is held.
 func (c *Checker) rounded(addr uintptr) *allocation {
 	a, _ := c.memory.Get(c.under.Describe(addr).Start)
 	if a == nil || a.what == core.RegisteredMemory {
@@ -243,7 +247,8 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: t.isWord(), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
+	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: t.isWord(),
+		small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow = shadow{}
@@ -305,13 +310,16 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 		return
 	}
 	d := draft{
-		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write), count(hi-lo), c.task(before.who), before.does(wrote)),
+		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo,
+		hi: hi, memory: a,
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write),
+			count(hi-lo), c.task(before.who), before.does(wrote)),
 	}
 	if w := cmp.Or(p.early, before.early); w != nil {
 		d.others = append(d.others, other{"waited", w.who})
 		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
-		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the first task, and " +
+		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the " +
+			"first task, and " +
 			"aclrtStreamWaitEvent after that, in the order of the calls."
 	}
 	c.report(d)
@@ -355,7 +363,8 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 		}
 		if at, end := a.written.missing(lo, lo+field.hi); at < end {
 			c.report(draft{
-				rule: "unset-descriptor", role: "submitted", offence: p.who, lo: op.Src, hi: op.Src + uintptr(op.N), memory: a,
+				rule: "unset-descriptor", role: "submitted", offence: p.who, lo: op.Src, hi: op.Src + uintptr(op.N),
+				memory:  a,
 				summary: "a copy uses a descriptor that was never set",
 			})
 			return
@@ -370,8 +379,8 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
 }
 
-// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no address.
-// mu is held.
+// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no
+// address. mu is held.
 func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
 	at = c.canonical(at)
 	if c.find(at) == nil {
@@ -443,8 +452,8 @@ func (c *Checker) foresee(t *task) {
 	}
 }
 
-// judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a function
-// that runs in the order of a stream is judged like one of the task that calls it. mu is held.
+// judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a
+// function that runs in the order of a stream is judged like one of the task that calls it. mu is held.
 func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake bool) {
 	s := c.serving[who.thread]
 	if s == nil || who.thread == 0 {
@@ -489,6 +498,7 @@ func (c *Checker) collision(who origin, write bool, f flight) {
 	c.report(draft{
 		rule: rule, role: done(write), offence: who, others: []other{{"submitted", f.who}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
-		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb, count(f.hi-f.lo), c.task(f.who), f.does),
+		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb,
+			count(f.hi-f.lo), c.task(f.who), f.does),
 	})
 }

@@ -54,8 +54,8 @@ func TestFaceNamesInC(t *testing.T) {
 	}
 }
 
-// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak; a runtime that
-// nobody closes is one, which is said beforehand.
+// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak;
+// a runtime that nobody closes is one, which is said beforehand.
 func TestGoProgram(t *testing.T) {
 	for _, rule := range []string{"leak", ""} {
 		p := begin(t, off(rule))
@@ -70,7 +70,8 @@ func TestGoProgram(t *testing.T) {
 		switch f := p.kept.open; {
 		case rule == "leak" && f != nil:
 			t.Errorf("without the rule: %s", show(f))
-		case rule == "" && (f == nil || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" || !strings.Contains(f.Advice, "Runtime.Close")):
+		case rule == "" && (f == nil || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" ||
+			!strings.Contains(f.Advice, "Runtime.Close")):
 			t.Errorf("%+v is told of a runtime that nobody closes", f)
 		}
 	}

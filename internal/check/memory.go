@@ -74,7 +74,8 @@ func (a *allocation) gone() string {
 // isMemory tells whether a resource has addresses that tasks use.
 func isMemory(kind core.ResourceKind) bool {
 	switch kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory, core.ManagedMemory:
+	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
+		core.ManagedMemory:
 		return true
 	}
 	return false
@@ -135,7 +136,8 @@ func were(n int) string {
 
 // leakCounted says of physical memory that was retained which reference is left.
 func (h *handle) leakCounted(d *draft) {
-	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle retained it %s, so it takes %d calls of aclrtFreePhysical, and there %s",
+	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle retained it %s, so it takes %d calls of "+
+		"aclrtFreePhysical, and there %s",
 		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
 	d.advice = "Call aclrtFreePhysical once for aclrtMallocPhysical and once for each aclrtMemRetainAllocationHandle."
 	left := h.refs[0]
@@ -188,8 +190,8 @@ func (h *handle) String() string {
 	return fmt.Sprintf("%s %d", h.kind(), h.r.Number)
 }
 
-// find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong to it,
-// up to the next one: a copy that goes too far starts in it.
+// find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong
+// to it, up to the next one: a copy that goes too far starts in it.
 func (c *Checker) find(addr uintptr) *allocation {
 	for _, a := range c.near {
 		if a != nil && addr-a.start < uintptr(a.size) {

@@ -71,8 +71,8 @@ func (p *program) call(s core.Handle, f func(t *core.Thread)) {
 	}
 }
 
-// TestKnown proves by which means the host comes to know that a copy is complete, and by which it does not: the same copy to
-// the host, one of the ways, a read.
+// TestKnown proves by which means the host comes to know that a copy is complete, and by which it does not: the same
+// copy to the host, one of the ways, a read.
 func TestKnown(t *testing.T) {
 	type way struct {
 		name  string
@@ -82,9 +82,15 @@ func TestKnown(t *testing.T) {
 	ways := []way{
 		{"nothing", false, func(*program, core.Handle) {}},
 		{"synchronise the stream", true, func(p *program, s core.Handle) { p.ok(p.SynchronizeStream(s)) }},
-		{"synchronise the stream with a limit", true, func(p *program, s core.Handle) { p.ok(p.SynchronizeStreamWithTimeout(s, 60_000)) }},
+		{"synchronise the stream with a limit", true, func(p *program,
+			s core.Handle) {
+			p.ok(p.SynchronizeStreamWithTimeout(s, 60_000))
+		}},
 		{"synchronise the device", true, func(p *program, _ core.Handle) { p.ok(p.SynchronizeDevice()) }},
-		{"synchronise another stream", false, func(p *program, _ core.Handle) { p.ok(p.SynchronizeStream(p.stream())) }},
+		{"synchronise another stream", false, func(p *program,
+			_ core.Handle) {
+			p.ok(p.SynchronizeStream(p.stream()))
+		}},
 		{"another thread synchronises", true, func(p *program, s core.Handle) {
 			over := make(chan *core.Error)
 			th := p.thread(2)
@@ -99,7 +105,10 @@ func TestKnown(t *testing.T) {
 				p.t.Error("the first query says complete")
 			}
 		}},
-		{"a host function behind it has begun", true, func(p *program, s core.Handle) { p.call(s, func(*core.Thread) {}) }},
+		{"a host function behind it has begun", true, func(p *program,
+			s core.Handle) {
+			p.call(s, func(*core.Thread) {})
+		}},
 		{"a blocking callback behind it has begun", true, func(p *program, s core.Handle) {
 			p.reporter(s)
 			over := make(chan struct{})
@@ -138,7 +147,10 @@ func TestKnown(t *testing.T) {
 				p.ok(p.RecordEvent(e, s))
 				p.ok(p.SynchronizeEvent(e))
 			}},
-			way{name + " is recorded", false, func(p *program, s core.Handle) { p.ok(p.RecordEvent(p.event(kind), s)) }},
+			way{name + " is recorded", false, func(p *program,
+				s core.Handle) {
+				p.ok(p.RecordEvent(p.event(kind), s))
+			}},
 			way{name + " on another stream is synchronised", false, func(p *program, _ core.Handle) {
 				e := p.event(kind)
 				p.ok(p.RecordEvent(e, p.stream()))
@@ -178,7 +190,8 @@ func TestKnown(t *testing.T) {
 			f := p.only("host-read-in-flight")
 			p.has(f, f.Offence, "read", "read")
 			p.has(f, f.Others[0], "submitted", "submitted")
-			if b := f.Bytes; b.Address != uint64(host+64) || b.Length != 16 || b.Offset != 64 || b.Allocation.Kind != "pinned" || b.Allocation.Size != 4096 {
+			if b := f.Bytes; b.Address != uint64(host+64) || b.Length != 16 || b.Offset != 64 ||
+				b.Allocation.Kind != "pinned" || b.Allocation.Size != 4096 {
 				t.Errorf("bytes %+v of %+v", b, b.Allocation)
 			}
 			if task, _ := at(f.Others[0]); f.Others[0].Task != 1 || *f.Others[0].Stream != p.number(s) {
@@ -239,7 +252,8 @@ func TestOrdered(t *testing.T) {
 				p.ok(p.RecordEvent(e, a))
 				p.ok(p.StreamWaitEvent(b, e))
 			}},
-			way{name + " is recorded, and nobody waits", false, func(p *program, a, _ core.Handle) { p.ok(p.RecordEvent(p.event(kind), a)) }},
+			way{name + " is recorded, and nobody waits", false,
+				func(p *program, a, _ core.Handle) { p.ok(p.RecordEvent(p.event(kind), a)) }},
 			way{name + " of another stream", false, func(p *program, a, b core.Handle) {
 				e := p.event(kind)
 				p.ok(p.RecordEvent(e, p.stream()))
@@ -269,7 +283,8 @@ func TestOrdered(t *testing.T) {
 				if *f.Offence.Stream == *f.Others[0].Stream || f.Offence.Task == 0 || f.Others[0].Task == 0 {
 					t.Errorf("%s", show(f))
 				}
-				if x := f.Bytes; x.Address != uint64(dst+64) || x.Length != 128 || x.Offset != 64 || x.Allocation.Kind != "device" {
+				if x := f.Bytes; x.Address != uint64(dst+64) || x.Length != 128 || x.Offset != 64 ||
+					x.Allocation.Kind != "device" {
 					t.Errorf("bytes %+v of %+v", x, x.Allocation)
 				}
 			})

@@ -12,8 +12,8 @@ const (
 	patienceN = 64 // mistakes on one page until it is left open
 )
 
-// mostRuns is how many borders between pages of different protection there may be: the kernel has room for so many, and for
-// the rest. Changed by tests alone.
+// mostRuns is how many borders between pages of different protection there may be: the kernel has room for so many,
+// and for the rest. Changed by tests alone.
 var mostRuns = 16384
 
 // How far a page is closed to the program.
@@ -56,7 +56,8 @@ func (c *Checker) runsOf(a *allocation) []*pageRun {
 	return a.runs
 }
 
-// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. mu is held.
+// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. mu is
+// held.
 func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 	if c.guard == nil || lo >= hi {
 		return
@@ -111,7 +112,8 @@ func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 			j++
 		}
 		if c.runs >= mostRuns {
-			c.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further copies are compared with a snapshot instead", mostRuns))
+			c.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further "+
+				"copies are compared with a snapshot instead", mostRuns))
 			return false
 		}
 		if !c.protect(r, i, j, want) {
@@ -134,7 +136,8 @@ func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
 	}
 	lo, hi := r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes
 	if err := c.guard.Protect(lo, hi, access); err != nil {
-		c.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a snapshot instead", err))
+		c.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
+			"snapshot instead", err))
 		return false
 	}
 	c.runs -= r.borders(i, j)
@@ -167,8 +170,8 @@ func (c *Checker) dropPages(a *allocation) {
 	delete(c.shutRegistered, a)
 }
 
-// compare looks whether the host memory of a task is what it was when it was submitted, where that is all one can do. mu
-// is held.
+// compare looks whether the host memory of a task is what it was when it was submitted, where that is all one can do.
+// mu is held.
 func (c *Checker) compare(t *task) {
 	if t.calls != c.functions {
 		return // a function of the program may have written it in its turn
@@ -191,7 +194,8 @@ func (c *Checker) compare(t *task) {
 			rule: "host-write-in-flight", role: "found", offence: t.who, others: []other{{"submitted", t.who}},
 			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
 			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.who)),
-			advice:  "Between the submission and the synchronisation somebody wrote these bytes: leave the buffer alone, or use a second one.",
+			advice: "Between the submission and the synchronisation somebody wrote these bytes: leave the " +
+				"buffer alone, or use a second one.",
 		})
 	}
 }
@@ -202,8 +206,8 @@ func (c *Checker) others(t *task, s sum) bool {
 	return p != nil
 }
 
-// openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop at
-// one. mu is held.
+// openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop
+// at one. mu is held.
 func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] != open {
@@ -230,8 +234,8 @@ func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
 	return open
 }
 
-// openRegistered opens registered memory that is known to be complete: system calls on it are seen only where the C library
-// makes them. mu is held.
+// openRegistered opens registered memory that is known to be complete: system calls on it are seen only where the C
+// library makes them. mu is held.
 func (c *Checker) openRegistered() {
 	for a := range c.shutRegistered {
 		left := false
@@ -244,7 +248,8 @@ func (c *Checker) openRegistered() {
 	}
 }
 
-// OpenKnown opens all host memory that is known to be complete: a system call is about to be made whose memory nobody sees.
+// OpenKnown opens all host memory that is known to be complete: a system call is about to be made whose memory nobody
+// sees.
 func (c *Checker) OpenKnown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +261,8 @@ func (c *Checker) OpenKnown() {
 	})
 }
 
-// openKnown opens the closed pages of a run of which nothing is in flight, as far as that is quickly seen; false if some stay
-// closed. mu is held.
+// openKnown opens the closed pages of a run of which nothing is in flight, as far as that is quickly seen; false if
+// some stay closed. mu is held.
 func (c *Checker) openKnown(r *pageRun) bool {
 	const few = 64
 	all := true
@@ -271,7 +276,8 @@ func (c *Checker) openKnown(r *pageRun) bool {
 			continue
 		}
 		step := j - i
-		if _, busy := c.inFlight(*c.known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes, true); busy && step <= few {
+		if _, busy := c.inFlight(*c.known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes, true); busy &&
+			step <= few {
 			step = 1
 		}
 		for ; i < j; i += step {

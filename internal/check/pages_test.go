@@ -87,8 +87,8 @@ func (p *program) are(what string, addr core.Addr, want string) {
 
 const page = pageBytes
 
-// TestClosing proves which pages are closed: those of a pending destination, for writing those of a pending source, and none
-// besides; that they stay so when the copy is known to be complete, and all open at the first touch.
+// TestClosing proves which pages are closed: those of a pending destination, for writing those of a pending source,
+// and none besides; that they stay so when the copy is known to be complete, and all open at the first touch.
 func TestClosing(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(8*page), p.dev(8*page)
@@ -116,8 +116,8 @@ func TestClosing(t *testing.T) {
 	p.silent()
 }
 
-// TestStepping proves that an access to a page of which a part is in flight is let through once: it is judged by its bytes,
-// and the page is closed again behind it.
+// TestStepping proves that an access to a page of which a part is in flight is let through once: it is judged by its
+// bytes, and the page is closed again behind it.
 func TestStepping(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(2*page), p.dev(2*page)
@@ -160,7 +160,8 @@ func TestStepping(t *testing.T) {
 	p.are("it is all known meanwhile", host, "--")
 }
 
-// TestOpenAround proves that the first touch opens all closed pages around it, unless a part of them is still in flight.
+// TestOpenAround proves that the first touch opens all closed pages around it, unless a part of them is still in
+// flight.
 func TestOpenAround(t *testing.T) {
 	p, _ := closing(t)
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(8*page), p.dev(8*page)
@@ -234,7 +235,8 @@ func TestSeveralRuns(t *testing.T) {
 	}
 	p.up(dev, host+64, 8*page-128, s)
 	p.are("a source", host, "-rr--r--")
-	if got, want := p.sums(s, 0, host), fmt.Sprintf("64+%d %d+%d %d+%d", page-64, 3*page, 2*page, 6*page, 2*page-64); got != want {
+	if got, want := p.sums(s, 0, host), fmt.Sprintf("64+%d %d+%d %d+%d", page-64, 3*page, 2*page, 6*page,
+		2*page-64); got != want {
 		t.Errorf("snapshots of %s, want %s", got, want)
 	}
 	p.up(dev, host+2*page, page, s)
@@ -287,8 +289,8 @@ func TestRegisteredClosing(t *testing.T) {
 	p.only("host-write-in-flight")
 }
 
-// TestMostRuns proves that when too many runs of pages would be closed the next ones are not, that the program is told, and
-// that their sources are still compared with a snapshot.
+// TestMostRuns proves that when too many runs of pages would be closed the next ones are not, that the program is
+// told, and that their sources are still compared with a snapshot.
 func TestMostRuns(t *testing.T) {
 	defer func(n int) { mostRuns = n }(mostRuns)
 	mostRuns = 4
@@ -327,7 +329,8 @@ func TestCannotClose(t *testing.T) {
 	}
 }
 
-// TestGaveUp proves that a page is left open after many mistakes: they are counted all the same, and other pages stay closed.
+// TestGaveUp proves that a page is left open after many mistakes: they are counted all the same, and other pages stay
+// closed.
 func TestGaveUp(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(2*page), p.dev(2*page)
@@ -350,8 +353,8 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
-// TestTouchOthers proves whose a fault is that meets no page that was closed: the use of freed memory is found and left to the
-// program, memory that works now is tried again, and the rest is the program's own.
+// TestTouchOthers proves whose a fault is that meets no page that was closed: the use of freed memory is found and
+// left to the program, memory that works now is tried again, and the rest is the program's own.
 func TestTouchOthers(t *testing.T) {
 	p, _ := closing(t)
 	host := p.pinned(page)
@@ -384,12 +387,14 @@ func TestTouchOthers(t *testing.T) {
 	for _, o := range f.Others {
 		roles = append(roles, o.Role)
 	}
-	if f.Bytes.Offset != 100 || f.Bytes.Length != 4 || !f.Bytes.Allocation.Freed || !slices.Equal(roles, []string{"written", "allocated", "freed"}) {
+	if f.Bytes.Offset != 100 || f.Bytes.Length != 4 || !f.Bytes.Allocation.Freed || !slices.Equal(roles,
+		[]string{"written", "allocated", "freed"}) {
 		t.Errorf("found %s", show(f))
 	}
 }
 
-// TestNoClosing proves that without somebody who catches faults nothing is closed, nor where the rules are not looked at.
+// TestNoClosing proves that without somebody who catches faults nothing is closed, nor where the rules are not looked
+// at.
 func TestNoClosing(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(page), p.dev(page)

@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come behind everything that uses the
-// memory, and what comes behind it is too late. Who gets the memory next, on the same stream, is behind the free by that; on another one
-// the core has seen to it, so that nothing before counts.
+// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come behind
+// everything that uses the memory, and what comes behind it is too late. Who gets the memory next, on the same
+// stream, is behind the free by that; on another one the core has seen to it, so that nothing before counts.
 //
 // An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of
 // the memory is ordered behind it or is a race, whether the stream had anything to do before or not.
@@ -61,9 +61,12 @@ func (c *Checker) goes(q *queue, t *task) {
 	a := t.frees
 	late := func(who origin, does string, lo, hi uintptr) {
 		c.report(draft{
-			rule: "free-in-flight", role: "freed", offence: t.who, others: []other{{"submitted", who}}, lo: lo, hi: hi, memory: a,
-			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.who), c.task(who), does),
-			advice:  "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or synchronise before giving it back.",
+			rule: "free-in-flight", role: "freed", offence: t.who, others: []other{{"submitted", who}}, lo: lo,
+			hi: hi, memory: a,
+			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.who),
+				c.task(who), does),
+			advice: "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or " +
+				"synchronise before giving it back.",
 		})
 	}
 	uses := func(w *task) (f flight, found bool) {

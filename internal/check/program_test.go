@@ -51,7 +51,8 @@ func (k *keeper) Fired(s finding.Shot)        { k.with(func() { k.fired = append
 func (k *keeper) Unclosed(f *finding.Finding) { k.with(func() { k.open = f }) }
 func (k *keeper) End(e finding.End)           { k.with(func() { k.end = &e }) }
 
-// program is a checked program in the making. Its helpers count as part of the product: stacks begin with who calls them.
+// program is a checked program in the making. Its helpers count as part of the product: stacks begin with who calls
+// them.
 type program struct {
 	*core.Thread
 	t     testing.TB
@@ -174,7 +175,8 @@ const (
 	latest        // aclrtCreateEventExWithFlag
 )
 
-var eventKinds = map[string]int{"aclrtCreateEvent": timed, "aclrtCreateEventWithFlag": state, "aclrtCreateEventExWithFlag": latest}
+var eventKinds = map[string]int{"aclrtCreateEvent": timed, "aclrtCreateEventWithFlag": state,
+	"aclrtCreateEventExWithFlag": latest}
 
 func (p *program) event(kind int) (e core.Handle) {
 	const flags = abi.EventSync | abi.EventCaptureStreamProgress | abi.EventTimeLine

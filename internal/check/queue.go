@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below, through
-// which it carries out what touches memory.
+// queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below,
+// through which it carries out what touches memory.
 type queue struct {
 	c      *Checker        // immutable
 	sink   driver.Sink     // immutable
@@ -160,7 +160,8 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 		t = new(task)
 	}
 	s := q.arrived(op.Tag)
-	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
+	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0],
+		calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
 	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, kernel: kernelOf(&op)}
 	return t
 }

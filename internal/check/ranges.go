@@ -9,8 +9,8 @@ import (
 // manyRows is from where on a 2-D copy is taken for one that touches all bytes from its first to its last row.
 const manyRows = 1 << 16
 
-// touches calls f with every range that op reads and writes, as far as op itself says: what a descriptor will lead to is not
-// among them. f returns false to end it.
+// touches calls f with every range that op reads and writes, as far as op itself says: what a descriptor will lead to
+// is not among them. f returns false to end it.
 func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	switch op.Kind {
 	case driver.OpCopy:
@@ -42,8 +42,8 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	}
 }
 
-// combines tells whether op makes what it writes of what was there before: a reduction. Its destination counts as written, which
-// collides with whatever a read collides with, and has to be written before.
+// combines tells whether op makes what it writes of what was there before: a reduction. Its destination counts as
+// written, which collides with whatever a read collides with, and has to be written before.
 func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src != 0 && op.Dst != 0 }
 
 func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi uintptr, write bool) bool) bool {
@@ -99,8 +99,8 @@ func overlap(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 		}
 		return 0
 	})
-	// The write that reaches furthest, the part that does, and the one of another segment that does, are all that a later part
-	// can meet first.
+	// The write that reaches furthest, the part that does, and the one of another segment that does, are all that a
+	// later part can meet first.
 	var write, any, next part
 	for _, p := range parts {
 		for _, q := range [...]part{write, any, next} {

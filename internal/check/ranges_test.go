@@ -22,7 +22,8 @@ func TestOverlap(t *testing.T) {
 		far := uintptr(rapid.SampledFrom([]int{0, 100, 5000}).Draw(t, "sources from"))
 		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) driver.Segment {
 			at := rapid.IntRange(1, wide)
-			return driver.Segment{Dst: uintptr(at.Draw(t, "dst")), Src: far + uintptr(at.Draw(t, "src")), N: uint64(rapid.IntRange(0, 30).Draw(t, "n"))}
+			return driver.Segment{Dst: uintptr(at.Draw(t, "dst")), Src: far + uintptr(at.Draw(t, "src")),
+				N: uint64(rapid.IntRange(0, 30).Draw(t, "n"))}
 		}), 0, 8).Draw(t, "list")
 		want := false
 		for i := range list {
@@ -50,8 +51,8 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// TestOverlapBehindItself proves that a segment that overlaps itself, which is allowed, does not hide another that reads what
-// it writes.
+// TestOverlapBehindItself proves that a segment that overlaps itself, which is allowed, does not hide another that
+// reads what it writes.
 func TestOverlapBehindItself(t *testing.T) {
 	list := []driver.Segment{{Dst: 50, Src: 1, N: 100}, {Dst: 1000, Src: 40, N: 20}}
 	if a, b, lo, hi, found := overlap(list); !found || a != 0 || b != 1 || lo != 50 || hi != 60 {
@@ -78,21 +79,27 @@ func TestTouches(t *testing.T) {
 		op   driver.Op
 		want []reach
 	}{
-		{"copy", driver.Op{Kind: driver.OpCopy, Dst: 100, Src: 200, N: 10}, []reach{{200, 210, false}, {100, 110, true}}},
+		{"copy", driver.Op{Kind: driver.OpCopy, Dst: 100, Src: 200, N: 10},
+			[]reach{{200, 210, false}, {100, 110, true}}},
 		{"fill of bytes", driver.Op{Kind: driver.OpFill, Dst: 100, N: 10, Width: 1}, []reach{{100, 110, true}}},
 		{"fill of words", driver.Op{Kind: driver.OpFill, Dst: 100, N: 10, Width: 4}, []reach{{100, 140, true}}},
 		{"rows", driver.Op{Kind: driver.OpCopy2D, Dst: 100, DstPitch: 16, Src: 200, SrcPitch: 32, N: 8, Height: 2},
 			[]reach{{200, 208, false}, {232, 240, false}, {100, 108, true}, {116, 124, true}}},
-		{"rows without gaps on one side", driver.Op{Kind: driver.OpCopy2D, Dst: 100, DstPitch: 8, Src: 200, SrcPitch: 32, N: 8, Height: 2},
+		{"rows without gaps on one side", driver.Op{Kind: driver.OpCopy2D, Dst: 100, DstPitch: 8, Src: 200,
+			SrcPitch: 32, N: 8, Height: 2},
 			[]reach{{200, 208, false}, {232, 240, false}, {100, 116, true}}},
 		{"no rows", driver.Op{Kind: driver.OpCopy2D, Dst: 100, DstPitch: 8, Src: 200, SrcPitch: 32, N: 8}, nil},
-		{"very many rows", driver.Op{Kind: driver.OpCopy2D, Dst: 1 << 30, DstPitch: 2, Src: 1 << 40, SrcPitch: 1, N: 1, Height: manyRows + 1},
+		{"very many rows", driver.Op{Kind: driver.OpCopy2D, Dst: 1 << 30, DstPitch: 2, Src: 1 << 40, SrcPitch: 1,
+			N: 1, Height: manyRows + 1},
 			[]reach{{1 << 40, 1<<40 + manyRows + 1, false}, {1 << 30, 1<<30 + 2*manyRows + 1, true}}},
 		{"batch", driver.Op{Kind: driver.OpBatch, Segs: segs},
 			[]reach{{200, 210, false}, {100, 110, true}, {400, 420, false}, {300, 320, true}}},
-		{"short descriptor", driver.Op{Kind: driver.OpDesc, Src: 100, N: 32, Layout: driver.Desc32}, []reach{{112, 132, false}}},
-		{"long descriptor", driver.Op{Kind: driver.OpDesc, Src: 100, N: 64, Layout: driver.Desc64}, []reach{{132, 152, false}}},
-		{"cells", driver.Op{Kind: driver.OpOffset, Dst: 100, Src: 200, N: 10}, []reach{{200, 208, false}, {100, 108, false}}},
+		{"short descriptor", driver.Op{Kind: driver.OpDesc, Src: 100, N: 32, Layout: driver.Desc32},
+			[]reach{{112, 132, false}}},
+		{"long descriptor", driver.Op{Kind: driver.OpDesc, Src: 100, N: 64, Layout: driver.Desc64},
+			[]reach{{132, 152, false}}},
+		{"cells", driver.Op{Kind: driver.OpOffset, Dst: 100, Src: 200, N: 10},
+			[]reach{{200, 208, false}, {100, 108, false}}},
 		{"set", driver.Op{Kind: driver.OpSet}, nil},
 		{"clear", driver.Op{Kind: driver.OpClear}, nil},
 		{"await", driver.Op{Kind: driver.OpAwait}, nil},

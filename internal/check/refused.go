@@ -30,7 +30,8 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.PastEnd:
 		d.rule = "out-of-bounds"
 		if a != nil {
-			d.summary = fmt.Sprintf("%s: %s: %s at %#x go past the end of %s of %s memory, which has %d left from there",
+			d.summary = fmt.Sprintf("%s: %s: %s at %#x go past the end of %s of %s memory, which has %d left "+
+				"from there",
 				err.API, err.Arg, count(uintptr(err.Length)), err.Value, count(uintptr(a.size)), a.kind(), a.end()-at)
 		}
 	case core.WrongDirection:
@@ -66,8 +67,8 @@ func givesBack(api string) bool {
 	return containsAny(api, "Free", "Destroy", "Unregister", "Unmap", "Release")
 }
 
-// strange tells whether a call frees memory that is in no allocation and drops the code. A program that has the code may try
-// several functions. mu is held.
+// strange tells whether a call frees memory that is in no allocation and drops the code. A program that has the code
+// may try several functions. mu is held.
 func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
 	if err.Value == 0 || !containsAny(err.API, "Free", "Unregister") || !c.drops(by, d.offence.site) {
 		return false
@@ -76,7 +77,8 @@ func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
 	return true
 }
 
-// badFree makes a finding of an address that cannot be given back; a is the allocation that it is in, or nil. mu is held.
+// badFree makes a finding of an address that cannot be given back; a is the allocation that it is in, or nil. mu is
+// held.
 func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	d.rule, d.memory = "invalid-free", a
 	if a != nil && a.start != err.Value {
@@ -141,9 +143,11 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 		f.rule, f.summary = "host-to-host-async", name+" copies from host to host: "+d.Text
 	case core.LargeLimit:
 		f.rule, f.least = "out-of-bounds", finding.Warning
-		f.summary = fmt.Sprintf("%s: %s is %d, but %d bytes are left from there of %s of %s memory", name, d.Text, d.Length,
+		f.summary = fmt.Sprintf("%s: %s is %d, but %d bytes are left from there of %s of %s memory", name, d.Text,
+			d.Length,
 			a.end()-d.Addr, count(uintptr(a.size)), a.kind())
-		f.advice = "Pass the size of the destination, or what is left of it: it is the limit that catches a wrong count."
+		f.advice = "Pass the size of the destination, or what is left of it: it is the limit that catches a " +
+			"wrong count."
 		f.detail = "limit"
 	case core.EarlyWait:
 		if q := c.byStream[d.Stream]; q != nil {
@@ -156,8 +160,8 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	c.report(f)
 }
 
-// staleAlias is memory that is no longer registered and that a call is given by its device address, at, which is addr or another
-// argument; nil if there is none. mu is held.
+// staleAlias is memory that is no longer registered and that a call is given by its device address, at, which is addr
+// or another argument; nil if there is none. mu is held.
 func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintptr) {
 	addresses := []uint64{uint64(addr)}
 	if who.site != nil {
@@ -171,8 +175,8 @@ func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintpt
 	return nil, 0
 }
 
-// tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind registered
-// memory the program may have more. mu is held.
+// tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind
+// registered memory the program may have more. mu is held.
 func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 	if a == nil || a.what == core.RegisteredMemory {
 		return false

@@ -79,7 +79,8 @@ var refusedMistakes = []mistake{
 				p.Done(err)
 			}
 		}},
-	{rule: "out-of-bounds", name: "destMax larger than what is left", role: "called", memory: "device", from: 1000, n: 4096,
+	{rule: "out-of-bounds", name: "destMax larger than what is left", role: "called", memory: "device", from: 1000,
+		n: 4096,
 		run: func(p *program) {
 			host, dev := p.pinned(4096), p.dev(4096)
 			most := uint64(4096)
@@ -89,7 +90,8 @@ var refusedMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memcpy(p.Thread, dev+1000, most, host, 64, abi.MemcpyHostToDevice))
 		}},
-	{rule: "out-of-bounds", name: "destMax of a task larger than what is left", role: "called", memory: "pinned", n: 101,
+	{rule: "out-of-bounds", name: "destMax of a task larger than what is left", role: "called", memory: "pinned",
+		n: 101,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(100), p.dev(4096)
 			most := uint64(101)
@@ -109,7 +111,8 @@ var refusedMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memset(p.Thread, dev, most, 0, 64))
 		}},
-	{rule: "out-of-bounds", name: "destMaxs larger than what is left", role: "called", memory: "device", from: 64, n: 4096,
+	{rule: "out-of-bounds", name: "destMaxs larger than what is left", role: "called", memory: "device", from: 64,
+		n: 4096,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			dst, src := []core.Addr{dev, dev + 64}, []core.Addr{host, host + 64}
@@ -117,7 +120,8 @@ var refusedMistakes = []mistake{
 			if p.fixed {
 				most[1] = 4096 - 64
 			}
-			attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: deviceSide}, SrcLoc: abi.MemLocation{Type: hostSide}}
+			attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: deviceSide},
+				SrcLoc: abi.MemLocation{Type: hostSide}}
 			var first, bad uint64
 			p.here("offence")
 			p.ok(transfer.MemcpyBatchAsync(p.Thread, &dst[0], &most[0], &src[0], &n[0], 2, &attr, &first, 1, &bad, s))
@@ -138,7 +142,8 @@ func (p *program) peers(enabled bool) (mine, other core.Addr) {
 	return mine, other
 }
 
-// TestLimitOfRegisteredMemory: behind registered memory the program may have more of its own, so its limit may be larger.
+// TestLimitOfRegisteredMemory: behind registered memory the program may have more of its own, so its limit may be
+// larger.
 func TestLimitOfRegisteredMemory(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.registered(4096), p.dev(4096)
@@ -153,7 +158,8 @@ func TestLimitIsAWarning(t *testing.T) {
 	host, dev := p.pinned(4096), p.dev(100)
 	p.ok(transfer.Memcpy(p.Thread, dev, 128, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("out-of-bounds")
-	if f.Severity != finding.Warning || !strings.Contains(f.Summary, "destMax is 128, but 100 bytes are left from there of 100 bytes of device memory") {
+	if f.Severity != finding.Warning || !strings.Contains(f.Summary,
+		"destMax is 128, but 100 bytes are left from there of 100 bytes of device memory") {
 		t.Errorf("found %s", show(f))
 	}
 }
@@ -164,7 +170,8 @@ func TestSizesAreThoseAskedFor(t *testing.T) {
 	host, dev := p.pinned(1<<20), p.dev(102400)
 	p.refused(transfer.Memcpy2d(p.Thread, dev, 1024, host, 1024, 1024, 200, abi.MemcpyHostToDevice))
 	f := p.only("out-of-bounds")
-	want := fmt.Sprintf("aclrtMemcpy2d: dst: 204800 bytes at %#x go past the end of 102400 bytes of device memory, which has 102400 left from there", dev)
+	want := fmt.Sprintf("aclrtMemcpy2d: dst: 204800 bytes at %#x go past the end of 102400 bytes of device "+
+		"memory, which has 102400 left from there", dev)
 	if f.Summary != want {
 		t.Errorf("summary %q, want %q", f.Summary, want)
 	}
@@ -177,7 +184,8 @@ func TestDestroyByForceIsAWarning(t *testing.T) {
 	p.up(dev, host, 64, s)
 	p.gone(uintptr(s))
 	p.ok(p.DestroyStreamForce(s))
-	if f := p.only("free-in-flight"); f.Severity != finding.Warning || !strings.Contains(f.Advice, "aclrtDestroyStream") {
+	if f := p.only("free-in-flight"); f.Severity != finding.Warning || !strings.Contains(f.Advice,
+		"aclrtDestroyStream") {
 		t.Errorf("found %s", show(f))
 	}
 }
@@ -230,7 +238,8 @@ func TestWaitBeforeRecord(t *testing.T) {
 		return f
 	}
 	f := run(t, func(*program, core.Handle, core.Handle, core.Handle) {})
-	if f.Others[1].Role != "waited" || !strings.Contains(f.Summary, "was not recorded yet") || !strings.Contains(f.Advice, "orders nothing") {
+	if f.Others[1].Role != "waited" || !strings.Contains(f.Summary, "was not recorded yet") ||
+		!strings.Contains(f.Advice, "orders nothing") {
 		t.Errorf("found %s", show(f))
 	}
 	f = run(t, func(p *program, event, first, second core.Handle) { // another wait, which orders something else

@@ -137,7 +137,8 @@ func (c *Checker) bytes(lo, hi uintptr, a *allocation) *finding.Bytes {
 	b := &finding.Bytes{Address: uint64(lo), Length: uint64(hi - lo)}
 	if a != nil {
 		b.Offset = int64(lo - a.start)
-		b.Allocation = &finding.Allocation{Kind: a.kind(), Device: a.device, Start: uint64(a.start), Size: a.size, Freed: a.freed}
+		b.Allocation = &finding.Allocation{Kind: a.kind(), Device: a.device, Start: uint64(a.start), Size: a.size,
+			Freed: a.freed}
 	}
 	return b
 }

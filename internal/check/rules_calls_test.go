@@ -185,7 +185,8 @@ var callMistakes = []mistake{
 			p.here("offence")
 			p.refused(transfer.MemcpyAsync(p.Thread, dev, 64, host, 128, abi.MemcpyHostToDevice, s))
 		}},
-	{rule: "out-of-bounds", name: "past what was asked for", role: "submitted", memory: "device", from: 100, n: 28, task: true,
+	{rule: "out-of-bounds", name: "past what was asked for", role: "submitted", memory: "device", from: 100, n: 28,
+		task: true,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(100)
 			n := uint64(128)
@@ -195,7 +196,8 @@ var callMistakes = []mistake{
 			p.here("offence")
 			p.up(dev, host, n, s)
 		}},
-	{rule: "out-of-bounds", name: "past what was asked for, at once", role: "called", memory: "pinned", from: 100, n: 28,
+	{rule: "out-of-bounds", name: "past what was asked for, at once", role: "called", memory: "pinned", from: 100,
+		n: 28,
 		run: func(p *program) {
 			host, dev := p.pinned(100), p.dev(4096)
 			n := uint64(128)
@@ -205,7 +207,8 @@ var callMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memcpy(p.Thread, dev, n, host, n, abi.MemcpyHostToDevice))
 		}},
-	{rule: "out-of-bounds", name: "all of it behind the end", role: "submitted", memory: "device", from: 128, n: 16, task: true,
+	{rule: "out-of-bounds", name: "all of it behind the end", role: "submitted", memory: "device", from: 128, n: 16,
+		task: true,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(128)
 			if p.fixed {
@@ -214,7 +217,8 @@ var callMistakes = []mistake{
 			p.here("offence")
 			p.up(dev+128, host, 16, s)
 		}},
-	{rule: "out-of-bounds", name: "a last row behind the end", role: "submitted", memory: "device", from: 128, n: 16, task: true,
+	{rule: "out-of-bounds", name: "a last row behind the end", role: "submitted", memory: "device", from: 128, n: 16,
+		task: true,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(128)
 			rows := uint64(3)
@@ -242,7 +246,8 @@ var callMistakes = []mistake{
 				second += 64
 			}
 			p.here("offence")
-			p.ok(p.batch(false, s, []core.Addr{dev, second}, []core.Addr{host, host + 512}, []uint64{128, 128}, deviceSide, hostSide))
+			p.ok(p.batch(false, s, []core.Addr{dev, second}, []core.Addr{host, host + 512}, []uint64{128, 128},
+				deviceSide, hostSide))
 		}},
 	{rule: "batch-overlap", name: "at once", role: "called", memory: "device", from: 64, n: 64,
 		run: func(p *program) {
@@ -252,7 +257,8 @@ var callMistakes = []mistake{
 				second += 64
 			}
 			p.here("offence")
-			p.ok(p.batch(true, 0, []core.Addr{dev, second}, []core.Addr{host, host + 512}, []uint64{128, 128}, deviceSide, hostSide))
+			p.ok(p.batch(true, 0, []core.Addr{dev, second}, []core.Addr{host, host + 512}, []uint64{128, 128},
+				deviceSide, hostSide))
 		}},
 	{rule: "wrong-direction", name: "declared the other way", role: "called", memory: "device", n: 64,
 		run: func(p *program) {

@@ -10,7 +10,8 @@ import (
 
 // flightMistakes are about what is in flight.
 var flightMistakes = []mistake{
-	{rule: "host-read-in-flight", name: "aclrtMemcpy of what is still coming", role: "read", other: "submitted", memory: "pinned", n: 64,
+	{rule: "host-read-in-flight", name: "aclrtMemcpy of what is still coming", role: "read", other: "submitted",
+		memory: "pinned", n: 64,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -19,7 +20,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memcpy(p.Thread, dev+1024, 1024, host, 1024, abi.MemcpyHostToDevice))
 		}},
-	{rule: "host-read-in-flight", name: "of device memory that is being filled", role: "read", other: "submitted", memory: "device", from: 128, n: 128,
+	{rule: "host-read-in-flight", name: "of device memory that is being filled", role: "read", other: "submitted",
+		memory: "device", from: 128, n: 128,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -28,7 +30,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memcpy(p.Thread, host, 256, dev+128, 256, abi.MemcpyDeviceToHost))
 		}},
-	{rule: "host-write-in-flight", name: "of a source", role: "written", other: "submitted", memory: "pinned", from: 100, n: 1,
+	{rule: "host-write-in-flight", name: "of a source", role: "written", other: "submitted", memory: "pinned",
+		from: 100, n: 1,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -37,7 +40,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.writes(host+100, 1)
 		}},
-	{rule: "host-write-in-flight", name: "of a destination", role: "written", other: "submitted", memory: "registered", n: 8,
+	{rule: "host-write-in-flight", name: "of a destination", role: "written", other: "submitted",
+		memory: "registered", n: 8,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.registered(8192), p.dev(4096)
 			p.here("other")
@@ -46,7 +50,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.writes(host, 8)
 		}},
-	{rule: "host-write-in-flight", name: "by aclrtMemset", role: "written", other: "submitted", memory: "device", from: 64, n: 64,
+	{rule: "host-write-in-flight", name: "by aclrtMemset", role: "written", other: "submitted", memory: "device",
+		from: 64, n: 64,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -68,7 +73,8 @@ var flightMistakes = []mistake{
 				p.writes(host, 4096)
 			}
 		}},
-	{rule: "host-read-in-flight", name: "of what comes through the device address", role: "read", other: "submitted", memory: "registered", from: 64, n: 64,
+	{rule: "host-read-in-flight", name: "of what comes through the device address", role: "read", other: "submitted",
+		memory: "registered", from: 64, n: 64,
 		run: func(p *program) {
 			s, dev := p.stream(), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -78,7 +84,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.reads(host, 4096)
 		}},
-	{rule: "host-write-in-flight", name: "of what goes through the device address", role: "written", other: "submitted", memory: "registered", n: 64,
+	{rule: "host-write-in-flight", name: "of what goes through the device address", role: "written",
+		other: "submitted", memory: "registered", n: 64,
 		run: func(p *program) {
 			s, dev := p.stream(), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -88,7 +95,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.writes(host, 64)
 		}},
-	{rule: "host-write-in-flight", name: "of what a descriptor leads to through the device address", role: "written", other: "submitted", memory: "registered", n: 64,
+	{rule: "host-write-in-flight", name: "of what a descriptor leads to through the device address", role: "written",
+		other: "submitted", memory: "registered", n: 64,
 		run: func(p *program) {
 			s, desc, dev := p.stream(), p.dev(4096), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -99,7 +107,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.writes(host, 64)
 		}},
-	{rule: "stream-race", name: "two addresses of registered memory", role: "submitted", other: "submitted", memory: "registered", from: 128, n: 64, task: true,
+	{rule: "stream-race", name: "two addresses of registered memory", role: "submitted", other: "submitted",
+		memory: "registered", from: 128, n: 64, task: true,
 		run: func(p *program) {
 			a, b, dev := p.stream(), p.stream(), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -111,7 +120,8 @@ var flightMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "two addresses of registered pinned memory", role: "submitted", other: "submitted", memory: "pinned", from: 128, n: 64, task: true,
+	{rule: "stream-race", name: "two addresses of registered pinned memory", role: "submitted", other: "submitted",
+		memory: "pinned", from: 128, n: 64, task: true,
 		run: func(p *program) {
 			var alias core.Addr
 			a, b, dev, host := p.stream(), p.stream(), p.dev(4096), p.pinned(8192)
@@ -125,7 +135,8 @@ var flightMistakes = []mistake{
 			p.ok(p.SynchronizeStream(b))
 			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
-	{rule: "free-in-flight", name: "what is used through its device address", role: "freed", other: "submitted", memory: "registered", n: 64,
+	{rule: "free-in-flight", name: "what is used through its device address", role: "freed", other: "submitted",
+		memory: "registered", n: 64,
 		run: func(p *program) {
 			s, dev := p.stream(), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -136,7 +147,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
-	{rule: "use-after-free", name: "the device address of what was unregistered", role: "called", memory: "registered", from: 64, n: 64,
+	{rule: "use-after-free", name: "the device address of what was unregistered", role: "called",
+		memory: "registered", from: 64, n: 64,
 		run: func(p *program) {
 			s, dev := p.stream(), p.dev(4096)
 			host, alias := p.twofold(8192)
@@ -151,7 +163,8 @@ var flightMistakes = []mistake{
 				p.across(dev, alias+64, 64, s)
 			}
 		}},
-	{rule: "stream-race", name: "two writers", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "two writers", role: "submitted", other: "submitted", memory: "device", n: 64,
+		task: true,
 		run: func(p *program) {
 			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -162,7 +175,8 @@ var flightMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "rows of one 2-D copy", role: "submitted", other: "submitted", memory: "device", from: 256, n: 64, task: true,
+	{rule: "stream-race", name: "rows of one 2-D copy", role: "submitted", other: "submitted", memory: "device",
+		from: 256, n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 			p.ok(p.SynchronizeDevice())
@@ -188,7 +202,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(memory.Free(p.Thread, dev))
 		}},
-	{rule: "free-in-flight", name: "pinned memory", role: "freed", other: "submitted", memory: "pinned", from: 64, n: 64,
+	{rule: "free-in-flight", name: "pinned memory", role: "freed", other: "submitted", memory: "pinned", from: 64,
+		n: 64,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
@@ -208,7 +223,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
-	{rule: "free-in-flight", name: "what a descriptor leads to", role: "freed", other: "submitted", memory: "device", n: 64,
+	{rule: "free-in-flight", name: "what a descriptor leads to", role: "freed", other: "submitted", memory: "device",
+		n: 64,
 		run: func(p *program) {
 			s, desc, src, dst := p.stream(), p.dev(4096), p.dev(4096), p.dev(4096)
 			p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
@@ -229,7 +245,8 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(p.DestroyStreamForce(s))
 		}},
-	{rule: "free-in-flight", name: "pinned memory that is registered", role: "freed", other: "submitted", memory: "pinned", from: 4096, n: 64,
+	{rule: "free-in-flight", name: "pinned memory that is registered", role: "freed", other: "submitted",
+		memory: "pinned", from: 4096, n: 64,
 		run: func(p *program) {
 			var mapped core.Addr
 			s, host, dev := p.stream(), p.pinned(8192), p.dev(4096)

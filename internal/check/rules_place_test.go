@@ -19,7 +19,8 @@ func (p *program) addresses(n uint64) (a core.Addr) {
 
 // physical is device memory without an address.
 func (p *program) physical(n uint64) (h core.Handle) {
-	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	p.ok(memory.MallocPhysical(p.Thread, &h, n, &prop, 0))
 	p.later(uintptr(h), func() *core.Error { return memory.FreePhysical(p.Thread, h) })
 	return h
@@ -40,7 +41,8 @@ func (p *program) unmap(a core.Addr) *core.Error {
 
 // pool is a memory pool; from it come 2 MiB in the order of a stream.
 func (p *program) pool() (h core.Handle) {
-	p.ok(memory.MemPoolCreate(p.Thread, &h, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
+	p.ok(memory.MemPoolCreate(p.Thread, &h,
+		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
 	p.later(uintptr(h), func() *core.Error { return memory.MemPoolDestroy(p.Thread, h) })
 	return h
 }
@@ -94,7 +96,8 @@ var placeMistakes = []mistake{
 			p.here("offence")
 			p.ok(p.unmap(a))
 		}},
-	{rule: "stream-race", name: "in mapped memory", role: "submitted", other: "submitted", memory: "mapped", n: 64, task: true,
+	{rule: "stream-race", name: "in mapped memory", role: "submitted", other: "submitted", memory: "mapped", n: 64,
+		task: true,
 		run: func(p *program) {
 			s, o, host := p.stream(), p.stream(), p.pinned(4096)
 			a, h := p.placed()
@@ -107,7 +110,8 @@ var placeMistakes = []mistake{
 			p.across(a+4096, a, 64, o)
 			p.ok(p.SynchronizeDevice())
 		}},
-	{rule: "use-after-free", name: "an address with nothing behind it", role: "called", other: "allocated", memory: "mapped", n: 2 * mib,
+	{rule: "use-after-free", name: "an address with nothing behind it", role: "called", other: "allocated",
+		memory: "mapped", n: 2 * mib,
 		run: func(p *program) {
 			s, host := p.stream(), p.pinned(4096)
 			p.here("other")
@@ -149,7 +153,8 @@ var placeMistakes = []mistake{
 				p.refused(memory.ReleaseMemAddress(p.Thread, a))
 			}
 		}},
-	{rule: "out-of-bounds", name: "the last of several mappings", role: "called", memory: "mapped", from: 2*mib - 64, n: 128,
+	{rule: "out-of-bounds", name: "the last of several mappings", role: "called", memory: "mapped", from: 2*mib - 64,
+		n: 128,
 		run: func(p *program) {
 			s, host := p.stream(), p.pinned(4096)
 			a := p.addresses(6 * mib)
@@ -199,7 +204,8 @@ var placeMistakes = []mistake{
 			p.here("offence")
 			p.ok(memory.Free(p.Thread, a))
 		}},
-	{rule: "stream-race", name: "in managed memory", role: "submitted", other: "submitted", memory: "managed", n: 64, task: true,
+	{rule: "stream-race", name: "in managed memory", role: "submitted", other: "submitted", memory: "managed", n: 64,
+		task: true,
 		run: func(p *program) {
 			var a core.Addr
 			s, o, dev := p.stream(), p.stream(), p.dev(4096)
@@ -212,7 +218,8 @@ var placeMistakes = []mistake{
 			p.up(dev+1024, a, 64, o)
 			p.ok(p.SynchronizeDevice())
 		}},
-	{rule: "free-in-flight", name: "memory of another process", role: "freed", other: "submitted", memory: "imported", n: 64,
+	{rule: "free-in-flight", name: "memory of another process", role: "freed", other: "submitted", memory: "imported",
+		n: 64,
 		run: func(p *program) {
 			var a core.Addr
 			s, host, key := p.stream(), p.pinned(4096), p.stranger(4096)
@@ -233,7 +240,8 @@ var placeMistakes = []mistake{
 				p.ok(memory.IpcMemClose(p.Thread, key))
 			}
 		}},
-	{rule: "free-in-flight", name: "memory of a pool that another stream uses", role: "freed", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "free-in-flight", name: "memory of a pool that another stream uses", role: "freed", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
@@ -249,7 +257,8 @@ var placeMistakes = []mistake{
 			p.ok(p.SynchronizeStream(s))
 			p.ok(p.SynchronizeStream(o))
 		}},
-	{rule: "use-after-free", name: "memory of a pool, on its stream", role: "submitted", memory: "device", from: 64, n: 64, task: true,
+	{rule: "use-after-free", name: "memory of a pool, on its stream", role: "submitted", memory: "device", from: 64,
+		n: 64, task: true,
 		run: func(p *program) {
 			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
 			p.here("other")
@@ -265,7 +274,8 @@ var placeMistakes = []mistake{
 			}
 			p.ok(p.SynchronizeStream(s))
 		}},
-	{rule: "use-after-free", name: "memory of a pool that was given out again", role: "submitted", memory: "device", from: 64, n: 64, task: true,
+	{rule: "use-after-free", name: "memory of a pool that was given out again", role: "submitted", memory: "device",
+		from: 64, n: 64, task: true,
 		run: func(p *program) {
 			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
@@ -298,7 +308,8 @@ var placeMistakes = []mistake{
 				p.ok(transfer.Memcpy(p.Thread, host, 64, a, 64, abi.MemcpyDeviceToHost))
 			}
 		}},
-	{rule: "stream-race", name: "memory of a pool, on a stream that is not behind", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "memory of a pool, on a stream that is not behind", role: "submitted",
+		other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
@@ -315,7 +326,8 @@ var placeMistakes = []mistake{
 			p.ok(p.SynchronizeStream(o))
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 		}},
-	{rule: "stream-race", name: "memory of a pool that another stream waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "memory of a pool that another stream waits for", role: "submitted",
+		other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, third, pool, host := p.stream(), p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			p.allow(pool, abi.MemPoolReuseAllowInternalDependencies)
@@ -352,7 +364,8 @@ var placeMistakes = []mistake{
 			p.ok(p.SynchronizeStream(o))
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 		}},
-	{rule: "stream-race", name: "memory of a pool after a free that is known, on another stream", role: "submitted", other: "submitted",
+	{rule: "stream-race", name: "memory of a pool after a free that is known, on another stream", role: "submitted",
+		other:  "submitted",
 		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)

@@ -26,7 +26,8 @@ func (p *program) add(n, s core.Handle) {
 }
 
 func (p *program) atLeast(value uint32, n, s core.Handle) {
-	p.ok(signal.CntNotifyWaitWithTimeout(p.Thread, n, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: value}))
+	p.ok(signal.CntNotifyWaitWithTimeout(p.Thread, n, s,
+		&abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: value}))
 }
 
 // word is a word of device memory that is 0.
@@ -50,7 +51,8 @@ func (p *program) both(a, b core.Handle) {
 
 // signalMistakes are about what streams tell each other by notifies and values.
 var signalMistakes = []mistake{
-	{rule: "stream-race", name: "a notify that nobody waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a notify that nobody waits for", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
 			p.here("other")
@@ -64,7 +66,8 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "a notify that is recorded too early", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a notify that is recorded too early", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
 			p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
@@ -80,7 +83,8 @@ var signalMistakes = []mistake{
 			}
 			p.both(a, b)
 		}},
-	{rule: "stream-race", name: "a loop without an answer", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a loop without an answer", role: "submitted", other: "submitted", memory: "device",
+		n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, full, empty := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify(), p.notify()
 			for i := range 2 {
@@ -98,7 +102,8 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a)) // what b has to see does not pass unseen
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "a count notify that is waited for too short", product: "950", role: "submitted", other: "submitted", memory: "device", from: 64, n: 64, task: true,
+	{rule: "stream-race", name: "a count notify that is waited for too short", product: "950", role: "submitted",
+		other: "submitted", memory: "device", from: 64, n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.count()
 			p.up(dev, host, 64, a)
@@ -115,7 +120,8 @@ var signalMistakes = []mistake{
 			p.across(dev+1024, dev, 128, b)
 			p.both(a, b)
 		}},
-	{rule: "stream-race", name: "a value that nobody waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a value that nobody waits for", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
 			p.here("other")
@@ -129,7 +135,8 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "a value that was there before", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a value that was there before", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
 			p.ok(signal.ValueWrite(p.Thread, word, 1, 0, a))
@@ -146,7 +153,8 @@ var signalMistakes = []mistake{
 			p.ok(signal.ValueWrite(p.Thread, word, 2, 0, a))
 			p.both(a, b)
 		}},
-	{rule: "stream-race", name: "a value that a copy writes", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a value that a copy writes", role: "submitted", other: "submitted", memory: "device",
+		n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
 			p.ok(transfer.Memset(p.Thread, host, 4096, 1, 4096))
@@ -161,7 +169,8 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "a value in the way of a copy", role: "submitted", other: "submitted", memory: "device", n: 8, task: true,
+	{rule: "stream-race", name: "a value in the way of a copy", role: "submitted", other: "submitted",
+		memory: "device", n: 8, task: true,
 		run: func(p *program) {
 			a, b, word, dev := p.stream(), p.stream(), p.dev(4096), p.dev(4096)
 			p.here("other")
@@ -172,12 +181,14 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "stream-race", name: "a reduction", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "a reduction", role: "submitted", other: "submitted", memory: "device", n: 64,
+		task: true,
 		run: func(p *program) {
 			a, b, dev, more := p.stream(), p.stream(), p.dev(4096), p.dev(4096)
 			p.here("other")
 			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
-			p.ok(transfer.ReduceAsync(p.Thread, dev+64, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0)) // both read more
+			// both read more
+			p.ok(transfer.ReduceAsync(p.Thread, dev+64, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0))
 			p.sync(a)
 			p.here("offence")
 			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0))
@@ -194,7 +205,8 @@ var signalMistakes = []mistake{
 			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
 			p.ok(p.SynchronizeStream(a))
 		}},
-	{rule: "host-read-in-flight", name: "of what a notify lets go", role: "read", other: "submitted", memory: "pinned", n: 64,
+	{rule: "host-read-in-flight", name: "of what a notify lets go", role: "read", other: "submitted",
+		memory: "pinned", n: 64,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
 			p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
@@ -207,7 +219,8 @@ var signalMistakes = []mistake{
 			p.here("offence")
 			p.reads(host, 64)
 		}},
-	{rule: "host-read-in-flight", name: "of what an IPC event is behind", role: "read", other: "submitted", memory: "pinned", n: 64,
+	{rule: "host-read-in-flight", name: "of what an IPC event is behind", role: "read", other: "submitted",
+		memory: "pinned", n: 64,
 		run: func(p *program) {
 			a, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			var e core.Handle
@@ -223,7 +236,8 @@ var signalMistakes = []mistake{
 			p.here("offence")
 			p.reads(host, 64)
 		}},
-	{rule: "stream-race", name: "an IPC event that nobody waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "an IPC event that nobody waits for", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 			var e core.Handle
@@ -240,7 +254,8 @@ var signalMistakes = []mistake{
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
-	{rule: "free-in-flight", name: "a word that is waited for", role: "freed", other: "submitted", memory: "device", n: 8,
+	{rule: "free-in-flight", name: "a word that is waited for", role: "freed", other: "submitted", memory: "device",
+		n: 8,
 		run: func(p *program) {
 			a, word := p.stream(), p.word()
 			p.ok(transfer.Memset(p.Thread, word, 8, 1, 8))

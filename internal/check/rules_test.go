@@ -26,13 +26,15 @@ type mistake struct {
 }
 
 // batch queues a batch, or makes it at once.
-func (p *program) batch(now bool, s core.Handle, dst, src []core.Addr, n []uint64, to, from abi.MemLocationType) *core.Error {
+func (p *program) batch(now bool, s core.Handle, dst, src []core.Addr, n []uint64, to,
+	from abi.MemLocationType) *core.Error {
 	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: to}, SrcLoc: abi.MemLocation{Type: from}}
 	var first, bad uint64
 	if now {
 		return transfer.MemcpyBatch(p.Thread, &dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad)
 	}
-	return transfer.MemcpyBatchAsync(p.Thread, &dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad, s)
+	return transfer.MemcpyBatchAsync(p.Thread, &dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad,
+		s)
 }
 
 // bothWays is a batch of one segment to the device and one to the host or, where no mistake is made, two to the device.
@@ -66,10 +68,11 @@ func off(rules ...string) func(*Options) {
 	}
 }
 
-// TestRules runs every mistake, and the program without it: the first is found, with the right places, task and bytes, and
-// nothing else is; the second has no finding.
+// TestRules runs every mistake, and the program without it: the first is found, with the right places, task and
+// bytes, and nothing else is; the second has no finding.
 func TestRules(t *testing.T) {
-	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes, besideMistakes, bufferedMistakes, leakMistakes) {
+	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes,
+		besideMistakes, bufferedMistakes, leakMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
 			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)
@@ -99,7 +102,8 @@ func TestRules(t *testing.T) {
 			case m.memory == "" && b.Allocation == nil:
 			case b == nil || b.Allocation == nil:
 				t.Errorf("no memory: %s", show(f))
-			case b.Allocation.Kind != m.memory || b.Offset != m.from || b.Length != m.n || b.Address != b.Allocation.Start+uint64(b.Offset):
+			case b.Allocation.Kind != m.memory || b.Offset != m.from || b.Length != m.n ||
+				b.Address != b.Allocation.Start+uint64(b.Offset):
 				t.Errorf("%+v of %+v, want %d bytes from %d of %s memory", b, b.Allocation, m.n, m.from, m.memory)
 			}
 		})

@@ -15,8 +15,8 @@ type Settings struct {
 	Off   map[string]bool // rules that are not looked at
 }
 
-// ParseSettings reads key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d. "1" means nothing but
-// the defaults.
+// ParseSettings reads key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d. "1" means nothing
+// but the defaults.
 func ParseSettings(text string) (Settings, error) {
 	s := Settings{Depth: DefaultDepth, Off: map[string]bool{}}
 	if text == "1" {

@@ -36,7 +36,8 @@ func TestParseSettings(t *testing.T) {
 		{text: "seed=18446744073709551615,depth=1", seed: 1<<64 - 1, depth: 1},
 		{text: " seed=7 , depth=64 ,", seed: 7, depth: 64},
 		{text: "no=leak", depth: DefaultDepth, off: []string{"leak"}},
-		{text: "no=leak+misaligned,no=stream-race", depth: DefaultDepth, off: []string{"leak", "misaligned", "stream-race"}},
+		{text: "no=leak+misaligned,no=stream-race", depth: DefaultDepth,
+			off: []string{"leak", "misaligned", "stream-race"}},
 		{text: "rules=leak", depth: DefaultDepth, off: but("leak")},
 		{text: "rules=leak+stream-race,no=leak", depth: DefaultDepth, off: but("stream-race")},
 		{text: "2", bad: `"2"`},
@@ -70,7 +71,8 @@ func TestParseSettings(t *testing.T) {
 
 // FuzzParseSettings: whatever is accepted makes sense, and means the same when it is read again.
 func FuzzParseSettings(f *testing.F) {
-	for _, text := range []string{"1", "", "seed=7,depth=2048,rules=leak+stream-race,no=misaligned", "no=,,=", "depth=-1", "seed=1=2"} {
+	for _, text := range []string{"1", "", "seed=7,depth=2048,rules=leak+stream-race,no=misaligned", "no=,,=",
+		"depth=-1", "seed=1=2"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

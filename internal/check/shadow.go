@@ -20,12 +20,14 @@ type past struct {
 	born uint64 // gives: Checker.born then
 }
 
-// together tells whether two accesses get on without an order: words that are written for those who wait, and looks at them.
+// together tells whether two accesses get on without an order: words that are written for those who wait, and looks
+// at them.
 func together(a *past, wrote bool, b *past, writes bool) bool {
 	return a.word && (b.word || b.small && !writes) || b.word && a.small && !wrote
 }
 
-// shadow knows, for every byte that tasks have touched, who wrote it last and who has read it since. Cells do not overlap.
+// shadow knows, for every byte that tasks have touched, who wrote it last and who has read it since. Cells do not
+// overlap.
 type shadow struct {
 	cells btree.Map[uintptr, *cell]
 }
@@ -110,7 +112,8 @@ func (s *shadow) wrote(p *past, before clock, lo, hi uintptr, f clash) {
 	s.add(&cell{lo: lo, hi: hi, write: p})
 }
 
-// add enters a cell where there is none. When there are many, it becomes one with a neighbour that nothing can tell from it.
+// add enters a cell where there is none. When there are many, it becomes one with a neighbour that nothing can tell
+// from it.
 func (s *shadow) add(c *cell) {
 	if s.cells.Len() >= manyCells && c.lo > 0 {
 		if left := s.floor(c.lo - 1); left != nil && left.hi == c.lo && left.alike(c) {
@@ -121,9 +124,9 @@ func (s *shadow) add(c *cell) {
 	s.cells.Set(c.lo, c)
 }
 
-// alike tells whether two cells have the same history for every task that is still to come: their accesses come from one
-// place in the program and one line, and since the first of them nobody has taken note of how far the line was. So every
-// clock, now and later, has both or neither.
+// alike tells whether two cells have the same history for every task that is still to come: their accesses come from
+// one place in the program and one line, and since the first of them nobody has taken note of how far the line was.
+// So every clock, now and later, has both or neither.
 func (c *cell) alike(o *cell) bool {
 	if !same(c.write, o.write) || len(c.reads) != len(o.reads) {
 		return false

@@ -43,7 +43,8 @@ func (w *world) do(line, place int) (*past, clock) {
 		n = before[line] + 1
 	}
 	w.clocks[line].raise(uint32(line), n)
-	return &past{line: uint32(line), n: n, mark: w.marks[line], who: origin{site: &site{stack: w.stacks[place]}}}, before
+	return &past{line: uint32(line), n: n, mark: w.marks[line], who: origin{site: &site{stack: w.stacks[place]}}},
+		before
 }
 
 // tell makes a line know what another one knows.
@@ -141,7 +142,8 @@ func enter(s *shadow, d deed, lo, hi uintptr) map[meeting]bool {
 	return found
 }
 
-// sound tells what is wrong with the cells of a shadow: they are sorted, disjoint, never empty and never without an access.
+// sound tells what is wrong with the cells of a shadow: they are sorted, disjoint, never empty and never without an
+// access.
 func sound(s *shadow) error {
 	end := uintptr(0)
 	var err error
@@ -174,8 +176,9 @@ func sorted(set map[meeting]bool) []meeting {
 	})
 }
 
-// TestShadow compares a shadow with one that keeps every byte by itself: the same clashes at the same bytes, the same bytes
-// pending. It also proves, against everything that ever happened, that the first race of a byte is found and none is made up.
+// TestShadow compares a shadow with one that keeps every byte by itself: the same clashes at the same bytes, the same
+// bytes pending. It also proves, against everything that ever happened, that the first race of a byte is found and
+// none is made up.
 func TestShadow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lines = 4
@@ -222,11 +225,14 @@ func TestShadow(t *testing.T) {
 					for i := lo; i < hi; i++ {
 						inside := p != nil && at <= i && i < end
 						if pending := model.pending(w.known, write, i); pending != inside && (p == nil || i < end) {
-							t.Fatalf("byte %d of [%d, %d), host writes %v: pending %v, found [%d, %d)", i, lo, hi, write, pending, at, end)
+							t.Fatalf("byte %d of [%d, %d), host writes %v: pending %v, found [%d, %d)", i, lo, hi,
+								write, pending, at, end)
 						}
 					}
-					if p != nil && (at < lo || end > hi || at >= end || wrote && model.write[at] != p || w.known.has(p.line, p.n)) {
-						t.Fatalf("[%d, %d): found [%d, %d), written %v by %d of line %d", lo, hi, at, end, wrote, p.n, p.line)
+					if p != nil && (at < lo || end > hi || at >= end || wrote && model.write[at] != p ||
+						w.known.has(p.line, p.n)) {
+						t.Fatalf("[%d, %d): found [%d, %d), written %v by %d of line %d", lo, hi, at, end, wrote, p.n,
+							p.line)
 					}
 				}
 			},

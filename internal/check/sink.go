@@ -10,7 +10,8 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Connect is a sink that sends records to who listens at a Unix socket. What cannot be sent is lost: the program goes on.
+// Connect is a sink that sends records to who listens at a Unix socket. What cannot be sent is lost: the program goes
+// on.
 func Connect(path string) (Sink, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {

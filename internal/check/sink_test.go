@@ -26,8 +26,8 @@ func listen(t *testing.T) (path string, l net.Listener) {
 	return path, l
 }
 
-// TestSocketSink sends one record of each kind and reads them at the other end, one line each, before the next is sent: a
-// process may end at any moment.
+// TestSocketSink sends one record of each kind and reads them at the other end, one line each, before the next is
+// sent: a process may end at any moment.
 func TestSocketSink(t *testing.T) {
 	path, l := listen(t)
 	s, err := Connect(path)
@@ -110,7 +110,8 @@ func TestTextSink(t *testing.T) {
 		t.Errorf("a program without findings has %q", &b)
 	}
 	s.Note("cannot see")
-	f := &finding.Finding{Rule: "leak", Severity: finding.Error, Summary: "a stream is never destroyed", Advice: "Destroy it.",
+	f := &finding.Finding{Rule: "leak", Severity: finding.Error, Summary: "a stream is never destroyed",
+		Advice:  "Destroy it.",
 		Offence: finding.Site{Role: "made", Stack: []finding.Frame{{Function: "main", File: "a.c", Line: 7}}}}
 	s.Finding(f)
 	s.Finding(f)

@@ -89,8 +89,8 @@ type scratch struct {
 	named [deepest][2]uint32
 }
 
-// There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and ranges are
-// joined; beyond mostCells the past is dropped.
+// There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and
+// ranges are joined; beyond mostCells the past is dropped.
 var manyCells = 50_000 // changed by tests alone
 
 const mostCells = 1_500_000
@@ -117,7 +117,8 @@ func (c *Checker) here(t *core.Thread) *site {
 		}
 		return &made
 	}
-	if p := stack.plain; p != nil && p.function == function && p.thread == s.thread && p.inCall == in && p.ignored == s.ignored {
+	if p := stack.plain; p != nil && p.function == function && p.thread == s.thread && p.inCall == in &&
+		p.ignored == s.ignored {
 		return p
 	}
 	s.shared = true

@@ -94,8 +94,8 @@ func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
 	})
 }
 
-// nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there are none
-// before. It is the border of a page. mu is held.
+// nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there
+// are none before. It is the border of a page. mu is held.
 func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
 	from := addr
@@ -113,8 +113,8 @@ func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	return next
 }
 
-// accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed for a
-// moment. mu is held, and released meanwhile.
+// accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed
+// for a moment. mu is held, and released meanwhile.
 func (c *Checker) accessible(addr uintptr, write bool) bool {
 	c.mu.Unlock()
 	defer c.mu.Lock()
@@ -176,8 +176,8 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 	return r.mistakes[page] >= patienceN
 }
 
-// opensFor tells whether a page is to stay open until a function of the program ends: it is closed only because of tasks
-// behind the function, and the function has been stepped through it often enough. mu is held.
+// opensFor tells whether a page is to stay open until a function of the program ends: it is closed only because of
+// tasks behind the function, and the function has been stepped through it often enough. mu is held.
 func (c *Checker) opensFor(who origin, page uintptr, most uint8) bool {
 	s := c.serving[who.thread]
 	if s == nil || who.thread == 0 {
@@ -272,8 +272,8 @@ func (c *Checker) reserved(addr uintptr) *handle {
 	return nil
 }
 
-// elsewhere tells whether addr is one of devices that does not lie where the driver places device memory: it is mapped, or
-// memory of another process. mu is held.
+// elsewhere tells whether addr is one of devices that does not lie where the driver places device memory: it is
+// mapped, or memory of another process. mu is held.
 func (c *Checker) elsewhere(addr uintptr) bool {
 	a := c.find(addr)
 	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil

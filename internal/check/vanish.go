@@ -72,12 +72,14 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.tellRegistered()
 }
 
-// judgeForeign reports pinned memory that is handed to the allocator of the C library, which does not know it. mu is held.
+// judgeForeign reports pinned memory that is handed to the allocator of the C library, which does not know it. mu is
+// held.
 func (c *Checker) judgeForeign(who origin, a *allocation, at uintptr, how Way) {
 	name, _, _ := strings.Cut(how.Call, "(")
 	c.report(draft{
 		rule: "invalid-free", role: "called", offence: who, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it", name, at),
+		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
+			name, at),
 	})
 	a.vanished = true // what the C library finds beside it is no finding of its own
 }
@@ -115,8 +117,9 @@ func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way
 		c.report(draft{
 			rule: "free-in-flight", role: how.role(), offence: who, others: []other{{"submitted", f.who}},
 			lo: f.lo, hi: f.hi, memory: a,
-			summary: fmt.Sprintf("registered memory %s, which is not known to be complete", how.under(c.task(f.who), f.does)),
-			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
+			summary: fmt.Sprintf("registered memory %s, which is not known to be complete",
+				how.under(c.task(f.who), f.does)),
+			advice: "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
 		})
 		a.vanished = true // so that its bytes are not compared
 		c.settle(a)

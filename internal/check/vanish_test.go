@@ -220,7 +220,8 @@ func TestVanishReturned(t *testing.T) {
 	f := v.only("free-in-flight")
 	const want = "registered memory was on the stack of a function that has returned, and acl.rt.memcpy_async (task 1"
 	if !strings.HasPrefix(f.Summary, want) ||
-		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "acl.rt.synchronize_stream(") || line(f.Offence) != 60 {
+		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "acl.rt.synchronize_stream(") ||
+		line(f.Offence) != 60 {
 		t.Errorf("%s", show(f))
 	}
 }
@@ -244,7 +245,8 @@ func TestAliasTouched(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	f := v.only("device-memory-on-host")
-	if !strings.Contains(f.Summary, fmt.Sprintf("%#x, which is the device's address of registered memory", v.alias+100)) ||
+	if !strings.Contains(f.Summary, fmt.Sprintf("%#x, which is the device's address of registered memory",
+		v.alias+100)) ||
 		f.Bytes.Offset != 100 || f.Bytes.Length != 4 || line(f.Offence) != 50 {
 		t.Errorf("%s", show(f))
 	}

@@ -6,13 +6,13 @@ import (
 	"ropeway/internal/core"
 )
 
-// A page stays closed until the host touches it, and a fault is dear: it takes longer than closing and opening the page
-// together. So pages that the host was seen to touch are warm: they are opened as soon as the host knows the task that closed
-// them to be complete. That changes no finding, because such a page is opened only if nothing of it is in flight, which is
-// when a touch would have opened it.
+// A page stays closed until the host touches it, and a fault is dear: it takes longer than closing and opening the
+// page together. So pages that the host was seen to touch are warm: they are opened as soon as the host knows the
+// task that closed them to be complete. That changes no finding, because such a page is opened only if nothing of it
+// is in flight, which is when a touch would have opened it.
 //
-// A page that is opened early does not tell whether it is touched. So after a number of tasks one is not opened early. If the
-// host touches the page, the number doubles; if the next task finds it closed, the page is cold.
+// A page that is opened early does not tell whether it is touched. So after a number of tasks one is not opened
+// early. If the host touches the page, the number doubles; if the next task finds it closed, the page is cold.
 
 const (
 	firstWarm    = 4   // tasks for which a page is opened early after it was touched once
@@ -55,7 +55,8 @@ func (c *Checker) warm(a *allocation, r *pageRun, i, j int) {
 	}
 }
 
-// shutWarm notes that t closed pages i to j, to open them early if they are warm. The first of them speaks for all. mu is held.
+// shutWarm notes that t closed pages i to j, to open them early if they are warm. The first of them speaks for all.
+// mu is held.
 func (c *Checker) shutWarm(t *task, r *pageRun, i, j int) {
 	if r.warm == nil || r.warm[i].times == 0 || len(c.early) >= mostEarly {
 		return
@@ -69,16 +70,16 @@ func (c *Checker) shutWarm(t *task, r *pageRun, i, j int) {
 	c.early = append(c.early, early{r, i, j, t.q.line, t.n})
 }
 
-// stayed notes that a task found page i closed. It is cold if that was to be seen, and the host has learned of something
-// since it was closed. mu is held.
+// stayed notes that a task found page i closed. It is cold if that was to be seen, and the host has learned of
+// something since it was closed. mu is held.
 func (c *Checker) stayed(r *pageRun, i int) {
 	if r.warm != nil && r.warm[i].left == 0 && r.trial != c.known {
 		r.warm[i].times = 0
 	}
 }
 
-// openEarly opens warm pages whose task is known to be complete. Those that another task closes too are left to the touch.
-// mu is held.
+// openEarly opens warm pages whose task is known to be complete. Those that another task closes too are left to the
+// touch. mu is held.
 func (c *Checker) openEarly() {
 	c.early = slices.DeleteFunc(c.early, func(e early) bool {
 		if !c.known.has(e.line, e.n) {

@@ -36,8 +36,8 @@ func (p *program) again(what string, host, dev core.Addr, s core.Handle, want st
 	p.are(what, host, want)
 }
 
-// TestWarm proves that a page that was touched is opened when the next copies are known to be complete, that after some of them
-// one waits for the touch again, and that there are twice as many of them each time.
+// TestWarm proves that a page that was touched is opened when the next copies are known to be complete, that after
+// some of them one waits for the touch again, and that there are twice as many of them each time.
 func TestWarm(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	for _, times := range []int{4, 8, 16, 32, 64, 64} {
@@ -86,8 +86,8 @@ func TestWarmTwice(t *testing.T) {
 	p.silent()
 }
 
-// TestWarmInFlight proves that a warm page stays closed while any work on it is in flight: on another stream, behind what was
-// waited for, or on another part of it. An access meanwhile is found.
+// TestWarmInFlight proves that a warm page stays closed while any work on it is in flight: on another stream, behind
+// what was waited for, or on another part of it. An access meanwhile is found.
 func TestWarmInFlight(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -127,8 +127,8 @@ func TestWarmInFlight(t *testing.T) {
 	}
 }
 
-// TestWarmFreed proves that pages which are to be opened early are forgotten with their memory: a use of what was freed is found
-// after the copy is known to be complete.
+// TestWarmFreed proves that pages which are to be opened early are forgotten with their memory: a use of what was
+// freed is found after the copy is known to be complete.
 func TestWarmFreed(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	p.down(host+page, dev, page, s)

@@ -32,8 +32,8 @@ func (c *Checker) whoIs(t *core.Thread) origin {
 	return origin{site: s, thread: s.thread}
 }
 
-// Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is made, by what is in
-// flight then; it counts when it has been made.
+// Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is
+// made, by what is in flight then; it counts when it has been made.
 func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.called()
 	c.mu.Lock()
@@ -218,11 +218,14 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
 			d := draft{
 				rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", q.workBy}},
-				summary: fmt.Sprintf("stream %d goes with its context, and %s is not known to be complete", r.Number, c.task(q.workBy)),
+				summary: fmt.Sprintf("stream %d goes with its context, and %s is not known to be complete", r.Number,
+					c.task(q.workBy)),
 			}
 			if !r.Swept {
-				d.least, d.advice = finding.Warning, "Synchronise first if the work is wanted, or call aclrtDestroyStream, which waits for it."
-				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is not known to be complete, may be dropped",
+				d.least, d.advice = finding.Warning,
+					"Synchronise first if the work is wanted, or call aclrtDestroyStream, which waits for it."
+				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is not known to be "+
+					"complete, may be dropped",
 					r.Number, c.task(q.workBy))
 			}
 			c.report(d)
@@ -230,8 +233,8 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	}
 }
 
-// judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu is
-// held.
+// judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu
+// is held.
 func (c *Checker) judgeFree(who origin, a *allocation) {
 	f, found := c.inFlight(c.knownTo(who), a.start, a.end(), true)
 	if !found {
@@ -244,8 +247,10 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 		return
 	}
 	c.report(draft{
-		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(), c.task(f.who), f.does),
+		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo,
+		hi: f.hi, memory: a,
+		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(),
+			c.task(f.who), f.does),
 	})
 	c.settle(a)
 }
@@ -409,7 +414,8 @@ func (c *Checker) leaks() {
 	}
 }
 
-// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu is held.
+// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu
+// is held.
 func (c *Checker) leakMemory(a *allocation) {
 	if a.leaked || c.language == finding.Go {
 		return

@@ -139,7 +139,8 @@ func (b *batchBed) draw(r *rand.Rand, count int) *drawnBatch {
 		d.bad = r.IntN(count)
 	}
 	// Two attributes for each direction, so that they may change where the direction must not.
-	device, host0 := abi.MemLocation{Type: abi.MemLocationTypeDevice}, []abi.MemLocation{{Type: abi.MemLocationTypeHost}, {Type: abi.MemLocationTypeHostNuma}}
+	device, host0 := abi.MemLocation{Type: abi.MemLocationTypeDevice},
+		[]abi.MemLocation{{Type: abi.MemLocationTypeHost}, {Type: abi.MemLocationTypeHostNuma}}
 	attr := func(up bool) abi.MemcpyBatchAttr {
 		if up {
 			return abi.MemcpyBatchAttr{DstLoc: device, SrcLoc: host0[r.IntN(2)]}

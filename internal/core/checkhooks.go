@@ -148,8 +148,9 @@ const (
 	HostToHostAsync                    // an asynchronous copy from host to host was taken
 	LostCallbacks                      // functions launched on a stream will never run: their thread unsubscribed
 	PageableFails                      // an asynchronous copy of pageable memory was taken and will fail
-	LargeLimit                         // the argument Text allows more bytes than are copied: perhaps more than there are
-	EarlyWait                          // stream Stream was to wait for the event Text, which was not recorded yet
+	// the argument Text allows more bytes than are copied: perhaps more than there are
+	LargeLimit
+	EarlyWait // stream Stream was to wait for the event Text, which was not recorded yet
 )
 
 // Caller is from where a thread calls. Front ends that know it call [Thread.SetCaller].

@@ -223,7 +223,10 @@ func TestManagedTogether(t *testing.T) {
 				check(transfer.MemsetAsync(th, p, 2*page, int32(i), 2*page, s))
 				check(th.SynchronizeStream(s))
 				b := make([]byte, 4)
-				for attr, want := range map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocation: to.ID, abi.MemRangeAttributePreferredLocation: -2} {
+				for attr, want := range map[abi.MemManagedRangeAttribute]int32{
+					abi.MemRangeAttributeLastPrefetchLocation: to.ID,
+					abi.MemRangeAttributePreferredLocation:    -2,
+				} {
 					check(memory.MemManagedGetAttr(th, attr, p, 2*page, core.AddrOf(b), 4))
 					if got := int32(binary.LittleEndian.Uint32(b)); got != want {
 						t.Errorf("%v is %d, want %d", attr, got, want)

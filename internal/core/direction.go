@@ -122,7 +122,8 @@ func (rt *Runtime) PeerDenied(api, arg string, d *Device, addr Addr, l driver.Lo
 			rt.Product.Name).Because(Unreachable, addr)
 	default:
 		return Refused(api, arg,
-			"is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", DeviceName(o), d.User).Because(Unreachable, addr)
+			"is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first",
+			DeviceName(o), d.User).Because(Unreachable, addr)
 	}
 }
 

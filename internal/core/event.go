@@ -347,7 +347,8 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 func (e *Event) strictDevice(api string, d *Device) *Error {
 	if d.Runtime.Strict && e.ctx.Device != d {
 		return Refused(api, "event",
-			"is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.Device.User, d.User)
+			"is one of device %d, the stream is one of device %d: the documents ask for one device",
+			e.ctx.Device.User, d.User)
 	}
 	return nil
 }

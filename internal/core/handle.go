@@ -104,8 +104,8 @@ func (k kind) Within(h Handle, number uint32) Handle {
 	return Handle(k)<<(genBits+slotBits) | (h&slotMask)<<genBits | Handle(number)
 }
 
-// Whose finds the object and the number that a handle of Within names. The object may be another one than the handle was
-// made for, if that has gone. It returns nil for a handle of another kind.
+// Whose finds the object and the number that a handle of Within names. The object may be another one than the handle
+// was made for, if that has gone. It returns nil for a handle of another kind.
 func (t *Table[T]) Whose(k kind, h Handle) (*T, uint32) {
 	slot := h >> genBits & slotMask
 	if kind(h>>(genBits+slotBits)) != k || slot == 0 {

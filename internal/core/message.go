@@ -114,9 +114,11 @@ var (
 		"Correct the argument; the message names its value and the limit."}
 	classNullValue = class{"EE1004", "Null_Argument", "A required pointer is NULL.", "Pass the address of an object."}
 	classTimeout   = class{"EE1002", "Timeout",
-		"The work takes longer than the time given, or waits for something that never comes.", "Give more time, or find out what the stream waits for."}
+		"The work takes longer than the time given, or waits for something that never comes.",
+		"Give more time, or find out what the stream waits for."}
 	classDevice = class{"EE1003", "Invalid_Device",
-		"There is no device with this number, or ASCEND_RT_VISIBLE_DEVICES hides it.", "Use a number from 0 to aclrtGetDeviceCount - 1."}
+		"There is no device with this number, or ASCEND_RT_VISIBLE_DEVICES hides it.",
+		"Use a number from 0 to aclrtGetDeviceCount - 1."}
 	classFeature = class{"EE1005", "Feature_Not_Supported",
 		"The product, its form or its driver does not have the feature.", "Use another way, or another product."}
 	classUnbuilt = class{"EE1005", "Feature_Not_Supported", "ropeway does not have this function yet.",
@@ -128,19 +130,26 @@ var (
 	classHandle = class{"EE1008", "Invalid_Handle", "The object was destroyed, or is of another kind.",
 		"Use objects only between their creation and their destruction."}
 	classForeign = class{"EE1009", "Wrong_Context",
-		"The object belongs to another context than the one current in this thread.", "Call aclrtSetCurrentContext with the context of the object first."}
+		"The object belongs to another context than the one current in this thread.",
+		"Call aclrtSetCurrentContext with the context of the object first."}
 	classSubscribe = class{"EE1010", "Subscription_Conflict",
-		"Streams and threads do not agree on who runs callbacks.", "Call aclrtSubscribeReport once for each stream, and use either aclrtLaunchCallback or aclrtLaunchHostFunc on it."}
+		"Streams and threads do not agree on who runs callbacks.",
+		"Call aclrtSubscribeReport once for each stream, and use either aclrtLaunchCallback or " +
+			"aclrtLaunchHostFunc on it."}
 	classEvent = class{"EE1011", "Invalid_Event_Time",
-		"The event was not recorded with a time, or has not run yet.", "Create it with ACL_EVENT_TIME_LINE, record it and wait for it."}
+		"The event was not recorded with a time, or has not run yet.",
+		"Create it with ACL_EVENT_TIME_LINE, record it and wait for it."}
 	classAbort = class{"EE1012", "Task_Aborted", "The stream or the device was aborted.",
 		"Submit the work again if it is still wanted."}
 	classSetup = class{"EE1013", "Device_Not_Set",
-		"The device was not set in this process, or was reset too often.", "Call aclrtSetDevice first, and aclrtResetDevice as often as aclrtSetDevice."}
+		"The device was not set in this process, or was reset too often.",
+		"Call aclrtSetDevice first, and aclrtResetDevice as often as aclrtSetDevice."}
 	classRegistered = class{"EE1014", "Host_Registration",
-		"The host memory is registered already, or was never registered.", "Pair aclrtHostRegister and aclrtHostUnregister by the start address."}
+		"The host memory is registered already, or was never registered.",
+		"Pair aclrtHostRegister and aclrtHostUnregister by the start address."}
 	classContext = class{"EE1018", "No_Context",
-		"No device or context was set in this thread; threads inherit none.", "Call aclrtSetDevice or aclrtSetCurrentContext in this thread first."}
+		"No device or context was set in this thread; threads inherit none.",
+		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread first."}
 	classOther  = class{number: "EE1023", title: "Runtime_Error"}
 	classDriver = class{number: "EE2002", title: "Driver_Error"}
 	classTask   = class{"EE4001", "Task_Failed", "A task that was queued earlier failed on the device.",
@@ -159,12 +168,14 @@ func classOf(e *Error) class {
 		return classInit
 	case abi.ErrInvalidFile, abi.ErrParseFile:
 		return classFile
-	case abi.ErrRTParamInvalid, abi.ErrRTAddrUnaligned, abi.ErrRTInvalidMemoryType, abi.ErrRTInvalidMallocType, abi.ErrRTSysparamoptNotSet:
+	case abi.ErrRTParamInvalid, abi.ErrRTAddrUnaligned, abi.ErrRTInvalidMemoryType, abi.ErrRTInvalidMallocType,
+		abi.ErrRTSysparamoptNotSet:
 		if e.Text == "is NULL" {
 			return classNullValue
 		}
 		return classValue
-	case abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout, abi.ErrRTTimeout:
+	case abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout,
+		abi.ErrRTTimeout:
 		return classTimeout
 	case abi.ErrRTInvalidDeviceid, abi.ErrRTNoDevice:
 		return classDevice

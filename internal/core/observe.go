@@ -13,8 +13,8 @@ import (
 
 // This is how tasks and calls look to a tracer; what is reported where is in probe.go.
 //
-// A front end that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go
-// API, the core knows the calls that submit or wait.
+// A front end that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of
+// the Go API, the core knows the calls that submit or wait.
 
 // observing is what the core keeps for its tracer.
 type observing struct {

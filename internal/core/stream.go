@@ -293,7 +293,8 @@ func (s *Stream) failed(api string, f *failure) *Error {
 	e := Fail(api, f.code, "", "task %d of stream %d failed", f.task, s.ID)
 	e.Err, e.Stream, e.Task = f.err, s.ID, uint32(f.task)
 	switch f.code {
-	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
+	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence,
+		abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
 		e.Quiet = true // results rather than errors
 	}
 	return e
@@ -301,7 +302,8 @@ func (s *Stream) failed(api string, f *failure) *Error {
 
 // stopped is the answer of a context that a failure has stopped.
 func stopped(api string, code abi.Code) *Error {
-	return Fail(api, code, "", "a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
+	return Fail(api, code, "",
+		"a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
 }
 
 // CreateStream is aclrtCreateStream.

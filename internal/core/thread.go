@@ -114,7 +114,8 @@ func (t *Thread) use(explicit, primary *Context) {
 // NoCurrentContext is the answer to a thread without a context.
 func NoCurrentContext(api string) *Error {
 	return Fail(api, abi.ErrRTContextNull, "",
-		"this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").Because(NoContext, 0)
+		"this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").
+		Because(NoContext, 0)
 }
 
 // Stream finds the stream a handle names; NULL gives nil, which means the default stream of whatever context comes out.
@@ -141,7 +142,8 @@ func (c *Context) On(api string, s *Stream) (*Stream, *Error) {
 	}
 	if s.Context != c {
 		return nil, Fail(api, abi.ErrRTStreamContext, "stream",
-			"stream %d belongs to context %#x, but %#x is current in this thread", s.ID, uintptr(s.Context.Handle), uintptr(c.Handle)).Because(OtherContext, 0)
+			"stream %d belongs to context %#x, but %#x is current in this thread", s.ID, uintptr(s.Context.Handle),
+			uintptr(c.Handle)).Because(OtherContext, 0)
 	}
 	return s, nil
 }

@@ -10,31 +10,32 @@ const (
 	ReadWrite
 )
 
-// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker asks for it
-// by type assertion. Addresses are those of the program. Methods may be called concurrently, and while work runs; the
-// caller sees to it that memory is not freed or unregistered meanwhile.
+// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker asks for
+// it by type assertion. Addresses are those of the program. Methods may be called concurrently, and while work runs;
+// the caller sees to it that memory is not freed or unregistered meanwhile.
 type Guard interface {
 	// Span is the range of addresses that pinned memory has, now and later. It is empty if the driver was not made to
 	// guard; then nothing can be closed.
 	Span() (lo, hi uintptr)
 
-	// DeviceSpan is the range of addresses that device memory has, now and later, where the program cannot touch it; it is
-	// empty where it can. Reservations of a Mapper need not lie in it.
+	// DeviceSpan is the range of addresses that device memory has, now and later, where the program cannot touch it;
+	// it is empty where it can. Reservations of a Mapper need not lie in it.
 	DeviceSpan() (lo, hi uintptr)
 
 	// Closable is the first run of whole pages that overlaps the n bytes at addr, lies in the same allocation or
-	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes. In
-	// registered memory there may be none, or more runs, which are found by asking again from hi on. For a device address
-	// of mapped registered memory the answer is pages of the host's. Memory that a Mapper maps, what was imported and
-	// managed memory need not be closable.
+	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes.
+	// In registered memory there may be none, or more runs, which are found by asking again from hi on. For a device
+	// address of mapped registered memory the answer is pages of the host's. Memory that a Mapper maps, what was
+	// imported and managed memory need not be closable.
 	Closable(addr uintptr, n uint64) (lo, hi uintptr)
 
 	// Protect says what the program may do with pages of one run that Closable found. What the engine does is not
 	// affected. Freeing and unregistering need no Protect before: the first closes the pages, the second opens them.
 	Protect(lo, hi uintptr, access Access) error
 
-	// Isolate says that Protect will be called often for exactly these pages of pinned memory: what the system knows of them
-	// is kept apart from their neighbours', which makes it faster. It may do nothing. It ends when the memory is freed.
+	// Isolate says that Protect will be called often for exactly these pages of pinned memory: what the system knows
+	// of them is kept apart from their neighbours', which makes it faster. It may do nothing. It ends when the memory
+	// is freed.
 	Isolate(lo, hi uintptr)
 
 	// EngineView is where the engine sees addr; false if that is no memory of the driver or has no second view.

@@ -20,8 +20,8 @@ func As[T any](d Driver) (T, bool) {
 	}
 }
 
-// Base is the driver that has the memory: d, or the one that d stands in front of. What is run on it is not seen by those
-// in front of it.
+// Base is the driver that has the memory: d, or the one that d stands in front of. What is run on it is not seen by
+// those in front of it.
 func Base(d Driver) Driver {
 	for {
 		w, ok := d.(interface{ Unwrap() Driver })
@@ -89,8 +89,8 @@ type Memory interface {
 // is allocated later is never seen by who imported.
 //
 // Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation
-// they are at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn, Done, Sink,
-// Gate), nor with a lock held that it takes.
+// they are at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn,
+// Done, Sink, Gate), nor with a lock held that it takes.
 type Sharer interface {
 	// Share makes memory, and ShareAt the allocation that starts at addr, something that Import of another process
 	// takes. Work may be running on it. Asking again gives the same. It stays shared until it is given back; the file
@@ -174,8 +174,8 @@ type HostViewer interface {
 	View(addr uintptr, n uint64) ([]byte, error)
 }
 
-// Gate holds a queue up: OpWaitCond. Its methods are called by the goroutine that runs the queue, one at a time, possibly
-// with a lock of the queue held: they must not wait, and must not call the queue.
+// Gate holds a queue up: OpWaitCond. Its methods are called by the goroutine that runs the queue, one at a time,
+// possibly with a lock of the queue held: they must not wait, and must not call the queue.
 type Gate interface {
 	// Pass reports whether the queue may go on. If so, what the wait takes is taken (a notify is cleared); it is not
 	// asked again. If not, wake is called, from anywhere but inside Pass, when it is worth asking again; calling it

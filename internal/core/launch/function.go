@@ -151,7 +151,8 @@ func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *b
 		return err
 	}
 	*found = 0
-	return core.Refused("aclrtRegisterCpuFunc", "handle", "the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
+	return core.Refused("aclrtRegisterCpuFunc", "handle",
+		"the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
 }
 
 // RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code says which address of the program stands for a kernel.

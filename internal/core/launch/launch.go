@@ -45,7 +45,8 @@ func (r *request) here() *core.Error {
 	}
 	if !r.f.b.old && r.f.b.here(r.c) == nil {
 		return core.Fail(r.api, abi.ErrRTInvalidHandle, "",
-			"no function of the binary was looked up on device %s yet; aclrtBinaryGetFunction does", core.DeviceName(r.c.Device)).NotRecorded()
+			"no function of the binary was looked up on device %s yet; aclrtBinaryGetFunction does",
+			core.DeviceName(r.c.Device)).NotRecorded()
 	}
 	return nil
 }
@@ -211,7 +212,8 @@ func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder,
 // LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: the arguments are in host memory, and copied. The
 // addresses of placeholders are written into the caller's buffer first, as on hardware.
 func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
-	cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
+	cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo,
+	placeHolderNum uint64) *core.Error {
 	const api = "aclrtLaunchKernelWithHostArgs"
 	f, s, err := checkLaunchKernelWithHostArgs(t, funcHandle, numBlocks, stream, cfg, hostArgs, argsSize,
 		placeHolderArray, placeHolderNum)
@@ -243,7 +245,8 @@ func placeholders(t *core.Thread, api string, array *abi.PlaceHolderInfo, n, siz
 	for i, p := range core.ArrayOf(t, array, n) {
 		if uint64(p.AddrOffset) >= size || uint64(p.DataOffset) >= size {
 			return nil, core.Refused(api, "placeHolderArray",
-				"offsets %d and %d are not both inside the %d bytes of arguments", p.AddrOffset, p.DataOffset, size).At(i)
+				"offsets %d and %d are not both inside the %d bytes of arguments", p.AddrOffset, p.DataOffset, size).
+				At(i)
 		}
 		list = append(list, kernel.Placeholder{Addr: p.AddrOffset, Data: p.DataOffset})
 	}
@@ -388,7 +391,8 @@ func LaunchSIMTKernelWithArgsArray(t *core.Thread, fn Addr, gridDim, blockDim ab
 
 // LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs. The caller's buffer is left alone.
 func LaunchSIMTKernelWithHostArgs(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
-	stream core.Handle, cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
+	stream core.Handle, cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64,
+	placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {
 	const api = "aclrtLaunchSIMTKernelWithHostArgs"
 	s, c, err := checkLaunchSIMTKernelWithHostArgs(t, fn, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs,
 		argsSize, placeHolderArray, placeHolderNum)

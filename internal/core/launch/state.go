@@ -37,8 +37,9 @@ type state struct {
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
 	s := &state{
-		rt: rt, ofUser: map[core.Addr]*builder{}, threads: map[*core.Thread]*builder{}, symbols: map[core.Addr]*function{},
-		loaded: map[*binary]struct{}{},
+		rt: rt, ofUser: map[core.Addr]*builder{}, threads: map[*core.Thread]*builder{},
+		symbols: map[core.Addr]*function{},
+		loaded:  map[*binary]struct{}{},
 	}
 	s.binaries.Kind, s.functions.Kind, s.params.Kind = core.BinaryKind, core.FunctionKind, core.ParamKind
 	s.objects.Kind, s.builders.Kind = core.BinaryObjectKind, core.ArgsKind

@@ -5,8 +5,8 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// find is the kernel of a name on a device where the binary is, or nil. What the binary does not say of its kernels, the
-// device may.
+// find is the kernel of a name on a device where the binary is, or nil. What the binary does not say of its kernels,
+// the device may.
 func (b *binary) find(p *placed, name string) *kernel.Kernel {
 	k := b.table.Find(name)
 	if k != nil || !b.table.Open || p == nil || p.module == nil {

@@ -152,7 +152,8 @@ func reserveAt(t *core.Thread, api string, m driver.Mapper, n uint64, at core.Ad
 		if err == nil && t.Runtime.LogsAt(slog.LevelWarn) {
 			t.WriteLog(slog.LevelWarn,
 				fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), "+
-					"or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a), slog.String("function", api))
+					"or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a),
+				slog.String("function", api))
 		}
 	}
 	if err != nil {
@@ -342,7 +343,8 @@ func UnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 		}
 		v.mappings.Remove(x.span)
 		x.memory.maps--
-		x.memory.settle()                                //nolint:errcheck // its device may have been closed, or its server does not answer
+		// its device may have been closed, or its server does not answer
+		x.memory.settle()                                //nolint:errcheck
 		memoryOf(t.Runtime).ipc.freed(t.Runtime, virPtr) // keys of what was mapped here
 		return nil
 	})

@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A record or a wait with the EXTERNAL flag is a place of the model. At each execution, in the call, a record becomes the
-// newest one of its event, and is done when the model gets there or has ended; a wait means the newest record of its
-// event at that moment.
+// A record or a wait with the EXTERNAL flag is a place of the model. At each execution, in the call, a record becomes
+// the newest one of its event, and is done when the model gets there or has ended; a wait means the newest record of
+// its event at that moment.
 
 // external is such a place.
 type external struct {

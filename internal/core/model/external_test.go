@@ -13,8 +13,8 @@ import (
 
 const externalFlag = 1
 
-// TestModelExternal: an external record is the newest one of its event from the call of each execution on, and done when
-// the model gets there; an external wait means the newest record at that call.
+// TestModelExternal: an external record is the newest one of its event from the call of each execution on, and done
+// when the model gets there; an external wait means the newest record at that call.
 func TestModelExternal(t *testing.T) {
 	_, th := coretest.NewProcess(t, 64<<20)
 	s := newSide(t, th)

@@ -25,7 +25,8 @@ type cell struct {
 	order core.Order   // signalled by records
 	holds atomic.Int32 // the handle and the tasks that need it; with the last one the page goes
 
-	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the words may have died
+	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the
+	// words may have died
 	suspect func() (changed bool)
 
 	mu        sync.Mutex

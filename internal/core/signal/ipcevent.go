@@ -31,7 +31,8 @@ const (
 	ipcBegun  = iota // records begun: their numbers
 	ipcQueued        // the latest that is queued: what waits refer to
 	ipcSpaces        // name spaces of processes that record; the first word is not used
-	// for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last one
+	// for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the
+	// last one
 	ipcRing = ipcSpaces + ipcSpaceCount
 )
 

@@ -135,7 +135,8 @@ func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
 func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *core.Error {
 	if n.dev != c.Device && n.shared() {
 		return core.Refused(api, "notify",
-			"is shared with other processes and belongs to device %s: only streams of that device may wait for it", core.DeviceName(n.dev))
+			"is shared with other processes and belongs to device %s: only streams of that device may wait for it",
+			core.DeviceName(n.dev))
 	}
 	return nil
 }
@@ -229,7 +230,8 @@ func resetNotify(t *core.Thread, api string, h core.Handle) *core.Error {
 	}
 	if t.Runtime.Product.UB && n.shared() {
 		return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "notifies",
-			"%#x is shared with other processes, and %s does not clear such notifies", uintptr(h), t.Runtime.Product.Name)
+			"%#x is shared with other processes, and %s does not clear such notifies", uintptr(h),
+			t.Runtime.Product.Name)
 	}
 	n.cell.change(n.reset)
 	return nil

@@ -111,8 +111,8 @@ func (w *valueWait) Leave() {
 	}
 }
 
-// Foreign tells whether another process may have let it go: see core.ForeignGate. Any memory may be one that others have,
-// once some is.
+// Foreign tells whether another process may have let it go: see core.ForeignGate. Any memory may be one that others
+// have, once some is.
 func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
 
 // Err is how a wait that has passed ended.
@@ -294,7 +294,8 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 }
 
 // valueCall is what both calls look at; flag has to be less than flags.
-func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.WordAccess,
+func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32,
+	stream core.Handle) (driver.WordAccess,
 	*core.Stream, *core.Error) {
 	if devAddr == 0 {
 		return nil, nil, core.IsNull(api, "devAddr")

@@ -71,7 +71,8 @@ func MemcpyBatchV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core
 
 // MemcpyBatchAsync is aclrtMemcpyBatchAsync: it queues the segments, which may run in any order among themselves.
 func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64,
-	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream core.Handle) *core.Error {
+	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64,
+	stream core.Handle) *core.Error {
 	b := batch{api: "aclrtMemcpyBatchAsync", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
 	b.fault(noIndex)
@@ -84,7 +85,8 @@ func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *c
 
 // MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: MemcpyBatchAsync without failIndex.
 func MemcpyBatchAsyncV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64,
-	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream core.Handle) *core.Error {
+	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64,
+	stream core.Handle) *core.Error {
 	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
 		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
 	if err := checkMemcpyBatchAsyncV2(t, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs,
@@ -207,7 +209,8 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCa
 		b.way = way
 	case (way > 0) != (b.way > 0):
 		return dst, src, core.Refused(b.api, "dsts",
-			"segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).Because(core.BothWays, 0).Of(b.dst[i], b.size[i])
+			"segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).
+			Because(core.BothWays, 0).Of(b.dst[i], b.size[i])
 	}
 	return dst, src, nil
 }

@@ -116,7 +116,8 @@ func TestPrefetchDescribed(t *testing.T) {
 		rt := th.Runtime
 		write := func(b []byte) {
 			t.Helper()
-			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: at, Src: core.AddrOf(b), N: uint64(len(b))}); err != nil {
+			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: at, Src: core.AddrOf(b),
+				N: uint64(len(b))}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -24,7 +24,8 @@ const (
 // sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy.
 type sight struct {
 	viewer driver.HostViewer // nil: there is none
-	drv    driver.Driver     // the one that has the memory, not those that stand in front of it: the task is what they see
+	// the one that has the memory, not those that stand in front of it: the task is what they see
+	drv driver.Driver
 }
 
 func sightOf(rt *core.Runtime) sight {

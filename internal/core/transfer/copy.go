@@ -248,7 +248,8 @@ func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, d
 	n uint64) *core.Error {
 	if l := t.Runtime.Driver.Locate(src); l.Place == driver.OnDevice {
 		return core.Refused(api, "src",
-			"is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").Because(core.WrongDirection, 0)
+			"is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").
+			Because(core.WrongDirection, 0)
 	}
 	if l := t.Runtime.Driver.Locate(dst); l.Place != driver.OnDevice {
 		return core.Refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device",

@@ -68,7 +68,8 @@ func DataTypeSize(t *core.Thread, dataType abi.DataType) uint64 {
 	switch dataType {
 	case abi.DataTypeUndefined, abi.DataTypeString:
 		return 0
-	case abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1, abi.DataTypeHifloat8,
+	case abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1,
+		abi.DataTypeHifloat8,
 		abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0:
 		return 1
 	case abi.DataTypeFloat16, abi.DataTypeInt16, abi.DataTypeUint16, abi.DataTypeBF16:

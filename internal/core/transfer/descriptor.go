@@ -65,7 +65,8 @@ func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr,
 	}
 	if from.Device != to.Device {
 		return core.Refused(api, "dstAddr",
-			"is memory of device %s, srcAddr of device %s: a descriptor copies inside one device", core.DeviceName(t.Runtime.ByPhys(to.Device)), core.DeviceName(t.Runtime.ByPhys(from.Device)))
+			"is memory of device %s, srcAddr of device %s: a descriptor copies inside one device",
+			core.DeviceName(t.Runtime.ByPhys(to.Device)), core.DeviceName(t.Runtime.ByPhys(from.Device)))
 	}
 	if t.Current() == nil {
 		return core.NoCurrentContext(api)

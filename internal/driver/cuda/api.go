@@ -150,7 +150,8 @@ const (
 // sticky tells whether a context is of no use after r: everything that comes later fails in the same way.
 func (r result) sticky() bool {
 	switch r {
-	case eccUncorrectable, nvlinkError, illegalAddress, launchTimeout, contextDestroyed, deviceAssert, launchFailed, unknownError:
+	case eccUncorrectable, nvlinkError, illegalAddress, launchTimeout, contextDestroyed, deviceAssert, launchFailed,
+		unknownError:
 		return true
 	}
 	return r >= hardwareStack && r < launchFailed // kinds of faults of a kernel

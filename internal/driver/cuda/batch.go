@@ -61,8 +61,8 @@ func (b *batch) release() {
 	batchPool.Put(b)
 }
 
-// resolver finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds is
-// cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
+// resolver finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds
+// is cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
 type resolver struct {
 	view
 	known view // memory that is not looked up: a lane's
@@ -197,7 +197,8 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	if len(list) == 0 {
 		return true
 	}
-	if b.to.find(b.c.d, list[0].Dst, list[0].N, false) != nil || b.from.find(b.c.d, list[0].Src, list[0].N, false) != nil {
+	if b.to.find(b.c.d, list[0].Dst, list[0].N, false) != nil || b.from.find(b.c.d, list[0].Src, list[0].N,
+		false) != nil {
 		return false
 	}
 	way, reached := b.c.way(&b.to.view, &b.from.view)
@@ -240,7 +241,8 @@ func (b *batch) aside(s *driver.Segment, large uint64) bool {
 	}
 	to, from := &b.to.view, &b.from.view
 	moved := driver.Segment{Dst: s.Dst + to.Delta, Src: s.Src + from.Delta, N: s.N}
-	if to.kind == byHost || from.kind == byHost || to.kind != onGPU && from.kind != onGPU || overlap(moved.Dst, moved.Src, s.N) {
+	if to.kind == byHost || from.kind == byHost || to.kind != onGPU && from.kind != onGPU || overlap(moved.Dst,
+		moved.Src, s.N) {
 		return false
 	}
 	if _, reached := b.c.way(to, from); !reached {

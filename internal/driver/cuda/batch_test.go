@@ -141,7 +141,8 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 			for at := range f.model[m] {
 				f.model[m][at] = byte(r.Uint32())
 			}
-			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: f.addr[m], Src: startOf(f.model[m]), N: fieldBytes}); err != nil {
+			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: f.addr[m], Src: startOf(f.model[m]),
+				N: fieldBytes}); err != nil {
 				t.Fatal(err)
 			}
 		}

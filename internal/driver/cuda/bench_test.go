@@ -122,9 +122,13 @@ func BenchmarkWays(b *testing.B) {
 	for _, way := range waysToGo {
 		for _, n := range []int{4 << 10, 64 << 10, 256 << 10} {
 			for _, count := range []int{2, 3, 4, 8, 16} {
-				for by, name := range []string{kernels.ByKernel: "kernel", kernels.ByLoop: "loop", kernels.ByBatch: "batch"} {
+				for by, name := range []string{kernels.ByKernel: "kernel", kernels.ByLoop: "loop",
+					kernels.ByBatch: "batch"} {
 					b.Run(fmt.Sprintf("way=%s/size=%d/segments=%d/by=%s", way, n, count, name), func(b *testing.B) {
-						g.d.best = func(kernels.Direction, kernels.Share, bool, bool, bool) kernels.Way { return kernels.Way(by) }
+						g.d.best = func(kernels.Direction, kernels.Share, bool, bool,
+							bool) kernels.Way {
+							return kernels.Way(by)
+						}
 						dst, src := g.ends(way)
 						for b.Loop() {
 							segs := driver.NewSegments()

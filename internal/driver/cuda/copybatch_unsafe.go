@@ -38,10 +38,12 @@ func (l *library) copyBatch(list []driver.Segment, stream uintptr) result {
 	}
 	c.attributes.sourceOrder = inStreamOrder
 	dsts, srcs, sizes := unsafe.SliceData(c.dsts), unsafe.SliceData(c.srcs), unsafe.SliceData(c.sizes)
-	args := [...]uintptr{uintptr(unsafe.Pointer(dsts)), uintptr(unsafe.Pointer(srcs)), uintptr(unsafe.Pointer(sizes)), uintptr(len(list)),
+	args := [...]uintptr{uintptr(unsafe.Pointer(dsts)), uintptr(unsafe.Pointer(srcs)), uintptr(unsafe.Pointer(sizes)),
+		uintptr(len(list)),
 		uintptr(unsafe.Pointer(&c.attributes)), uintptr(unsafe.Pointer(&c.first)), 1}
 	if l.memcpyBatch != 0 {
 		return l.call(l.memcpyBatch, args[0], args[1], args[2], args[3], args[4], args[5], args[6], stream)
 	}
-	return l.call(l.memcpyBatchOld, args[0], args[1], args[2], args[3], args[4], args[5], args[6], uintptr(unsafe.Pointer(&c.fail)), stream)
+	return l.call(l.memcpyBatchOld, args[0], args[1], args[2], args[3], args[4], args[5], args[6],
+		uintptr(unsafe.Pointer(&c.fail)), stream)
 }

@@ -168,7 +168,8 @@ func (r *rig) waits() { r.wants(r.Wait(0, nil), "a wait without a limit gave up"
 func (r *rig) end() error {
 	s := r.Snapshot()
 	n := s.Submitted
-	if s != (hostqueue.Snapshot{Shut: s.Shut, Submitted: n, Taken: n, Completed: n}) && !r.Idle() || s.State != hostqueue.Rest || s.Waiters != 0 || s.Tasks != 0 {
+	if s != (hostqueue.Snapshot{Shut: s.Shut, Submitted: n, Taken: n, Completed: n}) && !r.Idle() ||
+		s.State != hostqueue.Rest || s.Waiters != 0 || s.Tasks != 0 {
 		r.wants(false, fmt.Sprintf("not at rest: %+v", s))
 	}
 	r.wants(r.runner == noRunner && r.marks.Len() == 0, "a runner or a mark is left")
@@ -240,7 +241,11 @@ var exploredPrograms = []struct {
 		x.Start("submitter", false, func() {
 			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran++ }})
 			r.copies(0, 2)
-			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { ran++; r.wants(r.made(0, 2), "ran before the copies") }})
+			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
+				ran++
+				r.wants(r.made(0, 2),
+					"ran before the copies")
+			}})
 			r.waits()
 			r.wants(ran == 2, "Wait returned before the task had run")
 		})

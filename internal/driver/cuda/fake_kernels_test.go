@@ -78,7 +78,8 @@ func (f *fake) launch(kernel uintptr, blocks, threads int, params []byte, stream
 			}
 		}
 	}
-	if want := map[bool]int{true: kernels.ReadThreads, false: kernels.Threads}[kernel == 2 || kernel == 3]; threads != want {
+	if want := map[bool]int{true: kernels.ReadThreads, false: kernels.Threads}[kernel == 2 ||
+		kernel == 3]; threads != want {
 		panic(fmt.Sprintf("BUG: %s has %d threads", name, threads))
 	}
 	return f.put(stream, fakeOrder{kind: 'k', kernel: run})

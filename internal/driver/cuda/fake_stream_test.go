@@ -93,7 +93,8 @@ func (o *fakeOrder) do() {
 		memcopy.Copy(o.dst, o.src, uintptr(o.n))
 	case '2':
 		for i := range o.copy.height {
-			memcopy.Copy(o.copy.dst+uintptr(i*o.copy.dstPitch), o.copy.src+uintptr(i*o.copy.srcPitch), uintptr(o.copy.width))
+			memcopy.Copy(o.copy.dst+uintptr(i*o.copy.dstPitch), o.copy.src+uintptr(i*o.copy.srcPitch),
+				uintptr(o.copy.width))
 		}
 	case '1':
 		memcopy.Fill8(o.dst, byte(o.value), uintptr(o.n))

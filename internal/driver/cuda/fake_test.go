@@ -59,7 +59,8 @@ type fakeGPU struct {
 func newFake(gpus int) *fake {
 	return &fake{
 		gpus: gpus, total: 8 << 30, threads: map[int]int{}, gpu: make([]fakeGPU, gpus),
-		memory: map[uintptr]fakeMemory{}, pages: map[uintptr]bool{}, ranges: map[uintptr]fakeRange{}, streams: map[uintptr]*fakeStream{}, events: map[uintptr]*fakeEvent{},
+		memory: map[uintptr]fakeMemory{}, pages: map[uintptr]bool{}, ranges: map[uintptr]fakeRange{},
+		streams: map[uintptr]*fakeStream{}, events: map[uintptr]*fakeEvent{},
 	}
 }
 
@@ -79,7 +80,8 @@ func (f *fake) close() error {
 		users += f.gpu[i].users
 	}
 	if n := len(f.chunks) + len(f.mounts) + len(f.reserved); n > 0 {
-		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts), len(f.reserved))
+		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts),
+			len(f.reserved))
 	}
 	if n := len(f.modules); n > 0 {
 		return fmt.Errorf("left behind: %d modules", n)
@@ -178,7 +180,8 @@ func (f *fake) take(n uint64, host bool) (uintptr, result) {
 	if !host && n > f.total-f.gpu[gpu].live-fakeInUse || n > 16<<30 {
 		return 0, outOfMemory
 	}
-	b, err := unix.Mmap(-1, 0, int(n+2*4096-1)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	b, err := unix.Mmap(-1, 0, int(n+2*4096-1)&^4095, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return 0, outOfMemory
 	}

@@ -46,7 +46,8 @@ func (f *fake) reserve(n uint64, at uintptr) (uintptr, result) {
 		}
 	}
 	if f.reserved == nil {
-		f.reserved, f.chunks, f.mounts, f.files = map[uintptr]uint64{}, map[uint64]*fakeChunk{}, map[uintptr]*fakeMount{}, map[uint64]bool{}
+		f.reserved, f.chunks, f.mounts, f.files = map[uintptr]uint64{}, map[uint64]*fakeChunk{},
+			map[uintptr]*fakeMount{}, map[uint64]bool{}
 	}
 	f.reserved[at] = n
 	return at, success
@@ -96,7 +97,8 @@ func (f *fake) createMemory(n uint64, at place) (uint64, result) {
 // keepChunk gives a chunk a handle. mu is held.
 func (f *fake) keepChunk(c *fakeChunk) uint64 {
 	if f.chunks == nil {
-		f.chunks, f.mounts, f.reserved, f.files = map[uint64]*fakeChunk{}, map[uintptr]*fakeMount{}, map[uintptr]uint64{}, map[uint64]bool{}
+		f.chunks, f.mounts, f.reserved, f.files = map[uint64]*fakeChunk{}, map[uintptr]*fakeMount{},
+			map[uintptr]uint64{}, map[uint64]bool{}
 	}
 	var st unix.Stat_t
 	unix.Fstat(c.fd, &st)

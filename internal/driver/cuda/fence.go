@@ -47,7 +47,10 @@ func (f *fence) put(c *gpu, stream uintptr) bool {
 	if f.dead {
 		return false
 	}
-	f.dead = c.look(stream, func(stream uintptr) result { return c.d.lib.writeValue(stream, f.word, f.number+1) }) != success
+	f.dead = c.look(stream, func(stream uintptr) result {
+		return c.d.lib.writeValue(stream, f.word,
+			f.number+1)
+	}) != success
 	if !f.dead {
 		f.number++
 	}

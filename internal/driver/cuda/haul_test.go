@@ -43,7 +43,8 @@ func TestLoads(t *testing.T) {
 				grown = max(grown, x)
 			}
 			if last := loads[len(loads)-1]; sum != n || last > loadFirst || n > 64*loadBytes && grown != loadBytes {
-				t.Errorf("%d lanes, %d bytes: the loads are %d, the largest %d, the last %d", lanes, n, sum, grown, last)
+				t.Errorf("%d lanes, %d bytes: the loads are %d, the largest %d, the last %d", lanes, n, sum, grown,
+					last)
 			}
 		}
 	}
@@ -192,7 +193,8 @@ func TestHaulFails(t *testing.T) {
 			l.watch(func(int) result { return success })
 			got := mapped(t, n)
 			for _, op := range []driver.Op{
-				{Kind: driver.OpCopy, Dst: device, Src: startOf(want), N: n}, {Kind: driver.OpCopy, Dst: startOf(got), Src: device, N: n},
+				{Kind: driver.OpCopy, Dst: device, Src: startOf(want), N: n},
+				{Kind: driver.OpCopy, Dst: startOf(got), Src: device, N: n},
 			} {
 				if err := d.Run(op); err != nil {
 					t.Error(err)
@@ -214,7 +216,8 @@ func TestSmallMemoryMissing(t *testing.T) {
 		before := bytes.Repeat([]byte{7}, n)
 		for _, used := range []bool{false, true} {
 			for _, up := range []bool{false, true} {
-				if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(before), N: uint64(n)}); err != nil {
+				if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(before),
+					N: uint64(n)}); err != nil {
 					t.Fatal(err)
 				}
 				host := mapped(t, n)

@@ -13,12 +13,12 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// maxHelpers is how many goroutines move host memory for one operation: as many as keep the link busy, if they leave half of
-// the cores to others.
+// maxHelpers is how many goroutines move host memory for one operation: as many as keep the link busy, if they leave
+// half of the cores to others.
 func maxHelpers() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
 
-// withHelpers does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins any
-// more: to wake somebody may take longer than the work.
+// withHelpers does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins
+// any more: to wake somebody may take longer than the work.
 func withHelpers(n int, own, help func()) {
 	if n <= 0 {
 		own()

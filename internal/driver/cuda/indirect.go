@@ -52,7 +52,8 @@ func (q *queue) read(op *driver.Op) *judged {
 	}
 	c.d.gone.RLock() // memory that goes from here on waits for the stream
 	defer c.d.gone.RUnlock()
-	if op.Kind == driver.OpDesc && !c.readable(op.Src, op.N) || op.Kind == driver.OpOffset && !(c.readable(op.Src, 8) && c.readable(op.Dst, 8)) {
+	if op.Kind == driver.OpDesc && !c.readable(op.Src, op.N) || op.Kind == driver.OpOffset &&
+		!(c.readable(op.Src, 8) && c.readable(op.Dst, 8)) {
 		return nil
 	}
 	if q.found == 0 {
@@ -117,7 +118,8 @@ func (c *gpu) readers() *readers {
 	if most := c.limit(kernels.OnDevice); most > 0 {
 		k.blocks = min(k.blocks, most)
 	}
-	for name, at := range map[string]*uintptr{kernels.Descriptor: &k.descriptor, kernels.Offset: &k.offset, kernels.Move: &k.move} {
+	for name, at := range map[string]*uintptr{kernels.Descriptor: &k.descriptor, kernels.Offset: &k.offset,
+		kernels.Move: &k.move} {
 		var r result
 		if *at, r = c.d.lib.kernel(p.module, name); r != success {
 			c.d.warn("descriptor copies are slow: " + failed(c.d.lib, "cuModuleGetFunction", r).Error())
@@ -201,7 +203,8 @@ func (c *gpu) endJudged(r *judged, err error) error {
 	if status == kernels.BadDestination {
 		end = "destination"
 	}
-	return fmt.Errorf("%w: the %s of a copy, read when it ran, is not inside live memory of device %d", driver.ErrFault, end, c.number)
+	return fmt.Errorf("%w: the %s of a copy, read when it ran, is not inside live memory of device %d",
+		driver.ErrFault, end, c.number)
 }
 
 // freshLive is the table of the memory there is now. c.mu is held, the GPU is entered.

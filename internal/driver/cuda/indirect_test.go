@@ -82,7 +82,8 @@ func TestIndirectFault(t *testing.T) {
 	if err := b.devs[0].Free(freed); err != nil {
 		t.Fatal(err)
 	}
-	for i, pair := range [][2]uintptr{{freed, good}, {good, freed}, {b.pinned, good}, {good, b.pinned}, {good + 1, good}, {good, ^uintptr(0)}} {
+	for i, pair := range [][2]uintptr{{freed, good}, {good, freed}, {b.pinned, good}, {good, b.pinned},
+		{good + 1, good}, {good, ^uintptr(0)}} {
 		b.write(meta, descriptor(pair[0], pair[1], 100))
 		b.write(good, noise(1, 100))
 		over := make(chan struct{})
@@ -272,7 +273,8 @@ func TestIndirectRandom(t *testing.T) {
 				}
 				q.Copy(host+64*50, mem, size, driver.Tag{})
 				if !q.Wait(time.Minute, nil) || len(sink) != bad || !bytes.Equal(out, model) {
-					t.Errorf("queue %d, round %d: %d of %d failed, equal %v", w, round, len(sink), bad, bytes.Equal(out, model))
+					t.Errorf("queue %d, round %d: %d of %d failed, equal %v", w, round, len(sink), bad,
+						bytes.Equal(out, model))
 					return
 				}
 				for range bad {
@@ -298,7 +300,8 @@ func TestMultiprocessors(t *testing.T) {
 		for name, want := range map[string]struct {
 			dst, src uintptr
 			blocks   int
-		}{"up": {b.dev[0], b.pinned, tt.up}, "down": {b.pinned, b.dev[0], tt.down}, "on the device": {b.dev[0], other, tt.on}} {
+		}{"up": {b.dev[0], b.pinned, tt.up}, "down": {b.pinned, b.dev[0], tt.down},
+			"on the device": {b.dev[0], other, tt.on}} {
 			b.f.mu.Lock()
 			delete(b.f.blocks, kernels.Gather)
 			b.f.mu.Unlock()

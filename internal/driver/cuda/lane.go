@@ -114,7 +114,10 @@ func (l *lane) copy(dst, src uintptr, n uint64) error {
 
 func (l *lane) copy2D(c *copy2D) error {
 	dst, src := (c.height-1)*c.dstPitch+c.width, (c.height-1)*c.srcPitch+c.width
-	return l.put("cuMemcpy2DAsync", c.dst, c.src, dst, src, func(lib api) result { return lib.copy2DAsync(c, l.stream) })
+	return l.put("cuMemcpy2DAsync", c.dst, c.src, dst, src, func(lib api) result {
+		return lib.copy2DAsync(c,
+			l.stream)
+	})
 }
 
 func (l *lane) fill(at uintptr, op *driver.Op) error {

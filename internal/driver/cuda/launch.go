@@ -179,7 +179,8 @@ func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
 	case f == nil:
 		return nil, fmt.Errorf("BUG: %w: no function of the module", driver.ErrUnsupported)
 	case l.Code[1-at] != 0 && l.Per[1-at] != 0:
-		return nil, fmt.Errorf("%w: %s has two halves, which a GPU does not run at the same time", driver.ErrUnsupported,
+		return nil, fmt.Errorf("%w: %s has two halves, which a GPU does not run at the same time",
+			driver.ErrUnsupported,
 			f.name)
 	case l.First != 0:
 		return nil, fmt.Errorf("%w: blocks of %s begin with number %d, on a GPU with 0", driver.ErrUnsupported, f.name,

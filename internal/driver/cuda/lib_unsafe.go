@@ -330,7 +330,8 @@ func (l *library) writeValue(stream, addr uintptr, value uint32) result {
 func (l *library) newEvent(kind eventKind) (uintptr, result) {
 	o := take()
 	defer o.done()
-	flags := [eventKinds]uintptr{askedEvent: disableTiming, sleptEvent: blockingSync | disableTiming, timedEvent: blockingSync}
+	flags := [eventKinds]uintptr{askedEvent: disableTiming, sleptEvent: blockingSync | disableTiming,
+		timedEvent: blockingSync}
 	r := l.call(l.eventCreate, o.at(0), flags[kind])
 	return o.address(), r
 }

@@ -58,7 +58,8 @@ func TestLost(t *testing.T) {
 		}
 		q.Wait(0, nil)
 		if got := sink.next(t); got.tag.Task != want || !errors.Is(got.err, driver.ErrFault) {
-			t.Errorf("in flight %v: task %d failed with %v, want %d with a fault", inFlight, got.tag.Task, got.err, want)
+			t.Errorf("in flight %v: task %d failed with %v, want %d with a fault", inFlight, got.tag.Task, got.err,
+				want)
 		}
 		q.Copy(a, b, 100, driver.Tag{Task: 3})
 		q.Wait(0, nil)
@@ -87,7 +88,8 @@ func TestResults(t *testing.T) {
 	f := newFake(1)
 	for r, want := range map[result]error{
 		success: nil, outOfMemory: driver.ErrNoMemory, deinitialized: driver.ErrClosed, noDevice: driver.ErrUnsupported,
-		illegalAddress: driver.ErrLost, eccUncorrectable: driver.ErrLost, 716: driver.ErrLost, 1: errCUDA, notReady: errCUDA,
+		illegalAddress: driver.ErrLost, eccUncorrectable: driver.ErrLost, 716: driver.ErrLost, 1: errCUDA,
+		notReady: errCUDA,
 	} {
 		if err := failed(f, "cuCall", r); !errors.Is(err, want) {
 			t.Errorf("%d is %v, want %v", r, err, want)

@@ -11,8 +11,8 @@ import (
 
 var _ driver.ManagedAllocator = (*Driver)(nil)
 
-// AllocManaged implements driver.ManagedAllocator. CUDA would promise more than a GPU has; here there is no more than is free.
-// Where the host may not touch managed memory while a GPU works, there is none.
+// AllocManaged implements driver.ManagedAllocator. CUDA would promise more than a GPU has; here there is no more than
+// is free. Where the host may not touch managed memory while a GPU works, there is none.
 func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.gpus) {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory on device %d", driver.ErrUnsupported, n, device)
@@ -23,7 +23,8 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	}
 	for _, o := range d.gpus {
 		if shared, r := d.lib.hostToo(o.ordinal); r != success || !shared {
-			return 0, fmt.Errorf("%w: GPU %d does not let the host use managed memory at any time", driver.ErrUnsupported, o.ordinal)
+			return 0, fmt.Errorf("%w: GPU %d does not let the host use managed memory at any time",
+				driver.ErrUnsupported, o.ordinal)
 		}
 	}
 	var base, addr uintptr

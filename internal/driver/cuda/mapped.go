@@ -20,7 +20,8 @@ func (d *Driver) appear(m *mapping) {
 	lo, hi := m.start, m.start+uintptr(m.of.size)
 	var out []*ranges.Span[*block]
 	like := func(s *ranges.Span[*block]) bool {
-		ok := s != nil && s.Of.in == b.in && s.Of.kind == b.kind && s.Of.device == b.device && s.Of.delta == 0 && b.delta == 0
+		ok := s != nil && s.Of.in == b.in && s.Of.kind == b.kind && s.Of.device == b.device && s.Of.delta == 0 &&
+			b.delta == 0
 		if ok {
 			out = append(out, s)
 		}

@@ -162,7 +162,8 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 		return 0, err
 	}
 	d.recall(addr, n)
-	d.virtual.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n, Of: &reservation{addr, n, map[uintptr]*mapping{}}})
+	d.virtual.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n,
+		Of: &reservation{addr, n, map[uintptr]*mapping{}}})
 	return addr, nil
 }
 
@@ -328,7 +329,10 @@ func (m *mapping) show(c *gpu) error {
 	if m.of.opened != 0 {
 		return nil
 	}
-	if err := c.within("cuMemMap", func(lib api) result { return lib.mapMemory(m.start, m.of.size, m.of.handle) }); err != nil {
+	if err := c.within("cuMemMap", func(lib api) result {
+		return lib.mapMemory(m.start, m.of.size,
+			m.of.handle)
+	}); err != nil {
 		return err
 	}
 	if err := c.grant(m.start, m.of); err != nil {
@@ -350,7 +354,8 @@ func (c *gpu) grant(addr uintptr, m *memory) error {
 	for _, o := range c.d.gpus {
 		if p := place(o.ordinal); !slices.Contains(asked, p) {
 			asked = append(asked, p)
-			if r := c.d.lib.setAccess(addr, m.size, p); m.device == driver.OnHost && p == place(c.ordinal) && r != success {
+			if r := c.d.lib.setAccess(addr, m.size, p); m.device == driver.OnHost && p == place(c.ordinal) &&
+				r != success {
 				return c.note("cuMemSetAccess", r)
 			}
 		}

@@ -108,7 +108,9 @@ func TestPastIsRecalled(t *testing.T) {
 	d.forget(span)
 	d.recall(addr+2*extent, 2*extent)
 	d.mu.Unlock()
-	for off, want := range map[uintptr]driver.Place{0: driver.Nowhere, 2*extent - 1: driver.Nowhere, 2 * extent: driver.Pageable, 4*extent - 1: driver.Pageable, 4 * extent: driver.Nowhere, 8*extent - 1: driver.Nowhere} {
+	for off, want := range map[uintptr]driver.Place{0: driver.Nowhere, 2*extent - 1: driver.Nowhere,
+		2 * extent: driver.Pageable, 4*extent - 1: driver.Pageable, 4 * extent: driver.Nowhere,
+		8*extent - 1: driver.Nowhere} {
 		if got := place(off); got != want {
 			t.Errorf("at %#x: %v, want %v", off, got, want)
 		}

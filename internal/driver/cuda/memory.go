@@ -73,7 +73,8 @@ func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Spa
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.own.Find(addr)
-	if s == nil || s.Start != addr || s.Of.kind != kind || s.Of.in != nil || kind == deviceBlock && s.Of.device != device {
+	if s == nil || s.Start != addr || s.Of.kind != kind || s.Of.in != nil || kind == deviceBlock &&
+		s.Of.device != device {
 		return nil, fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
 	}
 	d.gone.Lock()
@@ -150,7 +151,8 @@ func (c *gpu) allocPinned(n uint64) (uintptr, error) {
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
 	}
 	if err = openPages(addr, pages); err != nil {
-		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), arena.Unreserve(addr, aliasBytes(pages+hostPage)))
+		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err),
+			arena.Unreserve(addr, aliasBytes(pages+hostPage)))
 	}
 	c.enter()
 	at, r := c.d.lib.register(addr, pages)
@@ -245,7 +247,8 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 	}
 	if mapped {
 		if r.alias, err = arena.Reserve(aliasBytes(n)); err != nil {
-			return 0, errors.Join(fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err), d.unpin(r))
+			return 0, errors.Join(fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err),
+				d.unpin(r))
 		}
 		d.moved.Store(true)
 		d.insertLocked(r.alias, 0, &block{kind: aliasBlock, size: n, device: int32(device), reg: r})

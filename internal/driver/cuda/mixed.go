@@ -11,7 +11,8 @@ type part struct {
 
 // same tells whether a segment belongs to the part.
 func (p *part) same(to, from *view, overlaps bool) bool {
-	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.gpu == to.gpu && p.from.gpu == from.gpu && p.overlaps == overlaps
+	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.gpu == to.gpu && p.from.gpu == from.gpu &&
+		p.overlaps == overlaps
 }
 
 // batch does the segments of a list, in parts, once all of them are known to be there.
@@ -41,7 +42,8 @@ func (m *mover) batch(list []driver.Segment) error {
 			k++
 		}
 		if k == len(parts) {
-			parts = append(parts, part{driver.NewSegments(), side{dst, to.kind, to.gpu}, side{src, from.kind, from.gpu}, overlaps})
+			parts = append(parts, part{driver.NewSegments(), side{dst, to.kind, to.gpu},
+				side{src, from.kind, from.gpu}, overlaps})
 		}
 		parts[k].Add(dst, src, s.N)
 	}

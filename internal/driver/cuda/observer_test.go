@@ -84,8 +84,10 @@ func TestObserver(t *testing.T) {
 		if r.task != uint32(i) || !errors.Is(r.err, want[i]) || (r.err == nil) != (want[i] == nil) {
 			t.Errorf("task %d is told as %d with %v", i, r.task, r.err)
 		}
-		if r.began != 0 && r.began < submitted-tuneSlack || r.ended < r.began || r.ended < last-tuneSlack || r.ended > w.Now()+tuneSlack {
-			t.Errorf("task %d ran from %d to %d, the one before until %d", i, r.began-submitted, r.ended-submitted, last-submitted)
+		if r.began != 0 && r.began < submitted-tuneSlack || r.ended < r.began || r.ended < last-tuneSlack ||
+			r.ended > w.Now()+tuneSlack {
+			t.Errorf("task %d ran from %d to %d, the one before until %d", i, r.began-submitted, r.ended-submitted,
+				last-submitted)
 		}
 		last = r.ended
 	}

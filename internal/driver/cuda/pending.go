@@ -111,7 +111,8 @@ func (q *queue) poll() {
 			}
 			continue
 		}
-		if !q.hasPending() && q.State() != hostqueue.Starting && (q.Waiting() > 0 || hostqueue.Exploring || time.Since(last) > lingering) {
+		if !q.hasPending() && q.State() != hostqueue.Starting &&
+			(q.Waiting() > 0 || hostqueue.Exploring || time.Since(last) > lingering) {
 			break
 		}
 		q.pause()
@@ -226,11 +227,13 @@ func (b *batch) unordered(list []driver.Segment) int {
 		if s.N == 0 {
 			continue
 		}
-		if s.N > smallBytes || word(s) || b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N, false) != nil ||
+		if s.N > smallBytes || word(s) || b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N,
+			false) != nil ||
 			!b.to.sole || !b.from.sole || overlap(s.Dst, s.Src, s.N) {
 			return i
 		}
-		if writes.meets(s.Dst, s.N) && writesTo(list[:i], s.Dst, s.N) || writes.meets(s.Src, s.N) && writesTo(list[:i], s.Src, s.N) ||
+		if writes.meets(s.Dst, s.N) && writesTo(list[:i], s.Dst, s.N) || writes.meets(s.Src, s.N) &&
+			writesTo(list[:i], s.Src, s.N) ||
 			reads.meets(s.Dst, s.N) && readsFrom(list[:i], s.Dst, s.N) {
 			return i
 		}

@@ -157,20 +157,27 @@ func TestPendingTogether(t *testing.T) {
 		want int // that are made together; 1 is alone
 	}{
 		{"neighbours", []driver.Segment{seg(dev, host, 20), seg(dev+20, host+20, 20), seg(dev+40, host, 20)}, 3},
-		{"any order", []driver.Segment{seg(dev+800, host, 20), seg(dev, host, 20), seg(dev+400, host, 20), seg(dev+420, host, 20)}, 4},
+		{"any order", []driver.Segment{seg(dev+800, host, 20), seg(dev, host, 20), seg(dev+400, host, 20),
+			seg(dev+420, host, 20)}, 4},
 		{"the same place", []driver.Segment{seg(dev, host, 20), seg(dev+20, host, 20), seg(dev, host+20, 20)}, 2},
 		{"one byte of it", []driver.Segment{seg(dev+8, host, 20), seg(dev+100, host, 20), seg(dev+27, host+8, 12)}, 2},
 		{"around it", []driver.Segment{seg(dev+8, host, 20), seg(dev, host, 100)}, 1},
-		{"reads what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20), seg(host+100, dev+19, 12)}, 2},
-		{"writes what was read", []driver.Segment{seg(dev, host, 20), seg(dev+50, host+50, 20), seg(host+19, dev+100, 12)}, 2},
-		{"between what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20), seg(host+100, dev+20, 80)}, 3},
-		{"within the device", []driver.Segment{seg(dev, dev+100, 20), seg(dev+200, dev+100, 20), seg(dev+300, dev+400, 20), seg(dev+419, dev, 12)}, 3},
+		{"reads what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20),
+			seg(host+100, dev+19, 12)}, 2},
+		{"writes what was read", []driver.Segment{seg(dev, host, 20), seg(dev+50, host+50, 20),
+			seg(host+19, dev+100, 12)}, 2},
+		{"between what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20),
+			seg(host+100, dev+20, 80)}, 3},
+		{"within the device", []driver.Segment{seg(dev, dev+100, 20), seg(dev+200, dev+100, 20),
+			seg(dev+300, dev+400, 20), seg(dev+419, dev, 12)}, 3},
 		{"nothing", []driver.Segment{seg(dev, host, 20), seg(dev, host, 0), seg(dev+20, host, 20), seg(1, 2, 0)}, 4},
 		{"large", []driver.Segment{seg(dev, host, 20), seg(dev+20, host, 20), seg(large, dev, smallBytes+1)}, 2},
-		{"a word, which may say that the others are there", []driver.Segment{seg(host, dev, 20), seg(host+20, dev, 20), seg(host+40, dev+40, 8)}, 2},
+		{"a word, which may say that the others are there", []driver.Segment{seg(host, dev, 20),
+			seg(host+20, dev, 20), seg(host+40, dev+40, 8)}, 2},
 		{"a byte", []driver.Segment{seg(host, dev, 20), seg(host+41, dev+40, 1)}, 1},
 		{"words first", []driver.Segment{seg(host, dev, 4), seg(host+4, dev, 20)}, 1},
-		{"no words", []driver.Segment{seg(host+1, dev, 2), seg(host+4, dev+4, 6), seg(host+12, dev+12, 8), seg(host+20, dev+20, 16)}, 4},
+		{"no words", []driver.Segment{seg(host+1, dev, 2), seg(host+4, dev+4, 6), seg(host+12, dev+12, 8),
+			seg(host+20, dev+20, 16)}, 4},
 		{"as many as a launch takes", many, 160},
 		{"not memory", []driver.Segment{seg(dev, host, 20), seg(12345, host, 20)}, 1},
 		{"past the end", []driver.Segment{seg(dev, host, 20), seg(dev+bedBytes-19, host, 20)}, 1},
@@ -210,7 +217,8 @@ func TestPendingIsFewLaunches(t *testing.T) {
 	for i := range 320 {
 		list = append(list, driver.Segment{Dst: b.dev[0] + uintptr(i*100), Src: b.pinned + uintptr(i*100), N: 100})
 	}
-	list = append(list, driver.Segment{Dst: b.dev[0] + bedBytes/2, Src: large, N: 100}, driver.Segment{Dst: large, Src: other, N: smallBytes + 1})
+	list = append(list, driver.Segment{Dst: b.dev[0] + bedBytes/2, Src: large, N: 100},
+		driver.Segment{Dst: large, Src: other, N: smallBytes + 1})
 	want := noise(1, 32000)
 	put(b.pinned, want)
 	f.launches.Store(0)
@@ -264,7 +272,8 @@ func TestPendingDropped(t *testing.T) {
 	put(b.pinned, noise(3, 64))
 	b.write(b.dev[0], make([]byte, 64))
 	q := b.queue(0)
-	release := q.gather(driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8}, driver.Segment{Dst: b.dev[0] + 8, Src: b.pinned, N: 8})
+	release := q.gather(driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8},
+		driver.Segment{Dst: b.dev[0] + 8, Src: b.pinned, N: 8})
 	q.Drop()
 	q.Copy(b.dev[0]+16, b.pinned, 8, driver.Tag{})
 	if q.Idle() {
@@ -301,7 +310,8 @@ func TestPendingThenOther(t *testing.T) {
 		release()
 		b.sync(q)
 		b.quiet()
-		if want := noise(4, 1000); !bytes.Equal(seen, []byte{7, want[0]}) || !bytes.Equal(b.read(b.dev[0]+1000, 1000), want) || !f.IsSet() {
+		if want := noise(4, 1000); !bytes.Equal(seen, []byte{7, want[0]}) || !bytes.Equal(b.read(b.dev[0]+1000, 1000),
+			want) || !f.IsSet() {
 			t.Fatalf("round %d: %x", round, seen)
 		}
 	}

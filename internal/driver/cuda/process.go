@@ -9,7 +9,8 @@ import (
 )
 
 // ownFaults are the signals that say what a thread itself did wrong, as bits of a mask.
-const ownFaults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGBUS-1) | 1<<(unix.SIGFPE-1) | 1<<(unix.SIGSEGV-1)
+const ownFaults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGBUS-1) |
+	1<<(unix.SIGFPE-1) | 1<<(unix.SIGSEGV-1)
 
 // unsignalled calls a function of libcuda that may start threads. They inherit the mask of the caller, which may be a
 // thread of a C program: signals that the program blocks later, to wait for them, would be delivered there and end it.

@@ -35,7 +35,8 @@ func TestOtherProcess(t *testing.T) {
 	for p, sh := range bySize {
 		b.write(p, pattern(sh.Size, 1))
 		cmd := exec.Command(self, "-test.run=^TestOtherProcess$", "-test.v")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("ROPEWAY_TEST_NOTE=%d %d %s", sh.Device, sh.Size, hex.EncodeToString(append([]byte{0}, sh.Note...))))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("ROPEWAY_TEST_NOTE=%d %d %s", sh.Device, sh.Size,
+			hex.EncodeToString(append([]byte{0}, sh.Note...))))
 		if sh.File != nil {
 			cmd.ExtraFiles = []*os.File{sh.File}
 		}

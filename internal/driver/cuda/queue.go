@@ -183,7 +183,8 @@ func (q *queue) short(kind driver.OpKind) bool {
 // free reports whether the next task may go to the stream at once: nothing is before it in the list, the stream is not
 // in use, and the task is not to be discarded. Mu is held.
 func (q *queue) free() bool {
-	return q.Tasks() == 0 && !q.Dropping() && 1<<q.State()&(1<<hostqueue.Rest|1<<hostqueue.Ready|1<<hostqueue.Ending) != 0
+	return q.Tasks() == 0 && !q.Dropping() &&
+		1<<q.State()&(1<<hostqueue.Rest|1<<hostqueue.Ready|1<<hostqueue.Ending) != 0
 }
 
 // leave gives up what Claim has taken, and sees to it that there is a runner if there is more to do. Mu is held.

@@ -234,7 +234,8 @@ func (d *Driver) probe(op *driver.Op) error {
 			return nil
 		}
 		m := mover{d: d, pageable: true}
-		if _, _, err := m.ends(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N); err != nil {
+		if _, _, err := m.ends(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N,
+			(op.Height-1)*op.SrcPitch+op.N); err != nil {
 			return err
 		}
 	case driver.OpFill:

@@ -101,7 +101,8 @@ func (m *memory) share() (*driver.Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &driver.Shared{File: os.NewFile(uintptr(fd), "ropeway-shared"), Size: m.size, Device: m.device, Page: m.page}, nil
+	return &driver.Shared{File: os.NewFile(uintptr(fd), "ropeway-shared"), Size: m.size, Device: m.device,
+		Page: m.page}, nil
 }
 
 // ShareAt implements driver.Sharer.
@@ -141,7 +142,10 @@ func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
 		return e, nil
 	}
 	var handle [ipcBytes]byte
-	err := d.gpus[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result { return lib.exportAlloc(s.Start, &handle) })
+	err := d.gpus[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result {
+		return lib.exportAlloc(s.Start,
+			&handle)
+	})
 	if errors.Is(err, errCUDA) {
 		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
 	}
@@ -250,7 +254,8 @@ func (m *memory) importHandle(s *driver.Shared) error {
 		}
 	}
 	if m.size < s.Offset+s.Size || m.opened%16 != 0 {
-		return errors.Join(fmt.Errorf("%w: %d bytes at %d of %d", driver.ErrFault, s.Size, s.Offset, m.size), m.closeOpened())
+		return errors.Join(fmt.Errorf("%w: %d bytes at %d of %d", driver.ErrFault, s.Size, s.Offset, m.size),
+			m.closeOpened())
 	}
 	m.d.open(m)
 	return nil

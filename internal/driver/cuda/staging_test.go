@@ -58,7 +58,8 @@ func TestOrdinaryMemory(t *testing.T) {
 	}
 
 	const width, pitch, height = 3001, 4099, 4000
-	rowsUp := driver.Op{Kind: driver.OpCopy2D, Dst: device, Src: startOf(up), N: width, Height: height, DstPitch: width, SrcPitch: pitch}
+	rowsUp := driver.Op{Kind: driver.OpCopy2D, Dst: device, Src: startOf(up), N: width, Height: height,
+		DstPitch: width, SrcPitch: pitch}
 	rowsDown := rowsUp
 	rowsDown.Dst, rowsDown.Src, rowsDown.DstPitch, rowsDown.SrcPitch = startOf(down), device, pitch, width
 	clear(down)
@@ -66,7 +67,8 @@ func TestOrdinaryMemory(t *testing.T) {
 	run(rowsDown)
 	for i := range height {
 		at := i * pitch
-		if !bytes.Equal(up[at:at+width], down[at:at+width]) || !bytes.Equal(down[at+width:at+pitch], make([]byte, pitch-width)) {
+		if !bytes.Equal(up[at:at+width], down[at:at+width]) || !bytes.Equal(down[at+width:at+pitch],
+			make([]byte, pitch-width)) {
 			t.Fatalf("row %d is not as it should be", i)
 		}
 	}
@@ -130,7 +132,8 @@ func TestOrdinaryMemoryMissing(t *testing.T) {
 		}
 		if prot == unix.PROT_NONE {
 			ops["up"] = driver.Op{Kind: driver.OpCopy, Dst: device, Src: host, N: n}
-			ops["rows up"] = driver.Op{Kind: driver.OpCopy2D, Dst: device, Src: host, N: 4096, Height: n / 4096, DstPitch: 4096, SrcPitch: 4096}
+			ops["rows up"] = driver.Op{Kind: driver.OpCopy2D, Dst: device, Src: host, N: 4096, Height: n / 4096,
+				DstPitch: 4096, SrcPitch: 4096}
 			ops["batch up"] = driver.Op{Kind: driver.OpBatch, Segs: segments(device, host)}
 			ops["from there"] = driver.Op{Kind: driver.OpCopy, Dst: startOf(whole), Src: host, N: n}
 		}
@@ -238,7 +241,8 @@ func TestMixedBatch(t *testing.T) {
 		t.Error(err)
 	}
 	check("after the batch")
-	if err := errors.Join(d.Unregister(registered), devices[0].Close(), devices[1].Close(), d.Close(), f.close()); err != nil {
+	if err := errors.Join(d.Unregister(registered), devices[0].Close(), devices[1].Close(), d.Close(),
+		f.close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -248,7 +252,8 @@ func TestMixedBatch(t *testing.T) {
 func TestCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
-		c := cursor{rows: rows{dst: 1000, src: 5000, n: uint64(r.IntN(50)), height: uint64(r.IntN(5)), dstPitch: 60, srcPitch: 70}}
+		c := cursor{rows: rows{dst: 1000, src: 5000, n: uint64(r.IntN(50)), height: uint64(r.IntN(5)), dstPitch: 60,
+			srcPitch: 70}}
 		var want, got []driver.Segment // of one byte each
 		for i := range uintptr(c.rows.height) {
 			for k := range uintptr(c.rows.n) {
