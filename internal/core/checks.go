@@ -315,7 +315,7 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 		return
 	}
 	if theStream.IsCaptured() && !theEvent.IsEx() && !theEvent.IsExternal() { // 10
-		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "is being captured and the event is neither Ex nor EXTERNAL")
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "is being captured and the event is neither one of aclrtCreateEventExWithFlag nor EXTERNAL")
 		return
 	}
 	return
