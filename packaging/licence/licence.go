@@ -40,29 +40,25 @@ func Files(dir string) (files []File, err error) {
 	return files, nil
 }
 
-// kinds are licences by words that they have. The words of a grant name a licence whose text is elsewhere.
-var kinds = []struct {
-	id, words string
-	grant     bool
-}{
-	{"Apache-2.0", "Apache License Version 2.0", false},
-	{"Apache-2.0", "Licensed under the Apache License, Version 2.0", true},
-	{"MPL-2.0", "Mozilla Public License Version 2.0", false},
-	{"BSD-3-Clause", "Neither the name of", false},
-	{"BSD-3-Clause", "may not be used to endorse or promote", false},
-	{"BSD-2-Clause", "Redistributions in binary form must reproduce", false},
-	{"ISC", "Permission to use, copy, modify, and/or distribute this software", false},
-	{"MIT", "Permission is hereby granted, free of charge", false},
+// kinds are licences by words that they have, or that grant them where their text is elsewhere.
+var kinds = []struct{ id, words string }{
+	{"Apache-2.0", "Apache License Version 2.0"},
+	{"Apache-2.0", "Licensed under the Apache License, Version 2.0"},
+	{"MPL-2.0", "Mozilla Public License Version 2.0"},
+	{"BSD-3-Clause", "Neither the name of"},
+	{"BSD-3-Clause", "may not be used to endorse or promote"},
+	{"BSD-2-Clause", "Redistributions in binary form must reproduce"},
+	{"ISC", "Permission to use, copy, modify, and/or distribute this software"},
+	{"MIT", "Permission is hereby granted, free of charge"},
 }
 
-// Identify names licences as SPDX does: those whose texts are in files and, with grants, those that files name. One
-// that is not known is an error: somebody has to read it.
-func Identify(files []File, grants bool) (string, error) {
+// Identify names the licences of files as SPDX does. One that is not known is an error: a person has to read it.
+func Identify(files []File) (string, error) {
 	var ids []string
 	for _, f := range files {
 		words := strings.Join(strings.Fields(f.Text), " ")
 		for _, k := range kinds {
-			if strings.Contains(words, k.words) && (grants || !k.grant) && !slices.Contains(ids, k.id) {
+			if strings.Contains(words, k.words) && !slices.Contains(ids, k.id) {
 				ids = append(ids, k.id)
 			}
 		}

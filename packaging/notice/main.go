@@ -81,7 +81,7 @@ func notice(root string) ([]byte, error) {
 		"What is handed out has the work of others in it, under these licences. Their texts follow.\n" +
 		"Written by go run ./packaging/notice; a test compares.\n\n")
 	for _, p := range parts {
-		id, err := licence.Identify(p.files, true)
+		id, err := licence.Identify(p.files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}

@@ -64,7 +64,7 @@ func moduleLicence(module, version string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", module, err)
 	}
-	id, err := licence.Identify(files, false)
+	id, err := licence.Identify(files)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", module, err)
 	}
