@@ -66,7 +66,7 @@ func (p *goProgram) sync() {
 	}
 }
 
-// end gives everything back.
+// end releases everything.
 func (p *goProgram) end() {
 	p.t.Helper()
 	if p.keep {

@@ -8,8 +8,7 @@ import (
 
 const piece = 2 << 20 // what pools hand out in multiples of
 
-// TestPool: memory that a stream gave back is there again for what it does next, and goes back to the device when
-// trimmed.
+// TestPool: memory that a stream freed is there again for what it does next, and returns to the device when trimmed.
 func TestPool(t *testing.T) {
 	d := device(t)
 	p := get(d.NewPool(ropeway.PoolOptions{Keep: 4 * piece}))(t)

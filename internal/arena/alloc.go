@@ -199,7 +199,7 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 	}
 }
 
-// put gives a run back to the bins with its res resident pages. mu is held.
+// put returns a run to the bins with its res resident pages. mu is held.
 func (a *Arena) put(c, n int32, res uint64) {
 	a.cached += res << pageShift
 	a.putRun(c, n)

@@ -59,7 +59,7 @@ func (b *Block) Separate(w Way) (*File, error) {
 	return b.a.separate(run{b.c, b.n}, b.size, b.lazy, w)
 }
 
-// Free gives the block back. Nobody has it mapped any more.
+// Free frees the block. It is mapped nowhere any more.
 func (b *Block) Free() error {
 	a := b.a
 	a.mu.Lock()

@@ -9,7 +9,7 @@ import (
 
 // What a program may tell the checker, or ask it: capi/include/ropeway/check.h.
 
-// InFlight tells whether a copy that is not known to be complete touches n bytes at addr.
+// InFlight reports whether a copy that is not known to be complete touches n bytes at addr.
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

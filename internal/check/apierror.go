@@ -77,7 +77,7 @@ func (c *Checker) notMade(thread uint32) *failure {
 	return nil
 }
 
-// containsAny tells whether one of some words is in a name.
+// containsAny reports whether one of some words is in a name.
 func containsAny(name string, words ...string) bool {
 	for _, w := range words {
 		if strings.Contains(name, w) {
@@ -99,14 +99,14 @@ func ordinary(code abi.Code) bool {
 	return false
 }
 
-// unminded tells whether programs drop the code of a function for good reasons. A thread that serves reports calls
+// unminded reports whether programs drop the code of a function for good reasons. A thread that serves reports calls
 // again and again, before streams are subscribed and after they no longer are. Names for a recording fail where
 // nothing records.
 func unminded(api string) bool {
 	return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof")
 }
 
-// asks tells whether a function is there to find something out.
+// asks reports whether a function is there to find something out.
 func asks(api string) bool {
 	return containsAny(api, "Get", "Query", "Can", "Capabilit", "Peek")
 }
@@ -155,12 +155,12 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	return true
 }
 
-// unsupported tells whether a code says that something does not exist here: who asks for it finds out.
+// unsupported reports whether a code says that something does not exist here: who asks for it finds out.
 func unsupported(code abi.Code) bool {
 	return code == abi.ErrRTFeatureNotSupport || code == abi.ErrFeatureUnsupported || code == abi.ErrApiNotSupport
 }
 
-// drops tells whether the program drops the code that the call of a thread returns: its interpreter knows, or its
+// drops reports whether the program drops the code that the call of a thread returns: its interpreter knows, or its
 // machine code shows. mu is held.
 func (c *Checker) drops(by core.Caller, s *site) bool {
 	if i, ok := by.(interface {

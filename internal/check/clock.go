@@ -24,7 +24,7 @@ func (c *clock) join(o clock) {
 	}
 }
 
-// covers tells whether everything in o is in c.
+// covers reports whether everything in o is in c.
 func (c clock) covers(o clock) bool {
 	for i, n := range o {
 		if n > 0 && !c.has(uint32(i), n) {

@@ -27,7 +27,7 @@ func orderOf(p *core.Order) *order {
 	return o
 }
 
-// pass tells whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu
+// pass reports whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu
 // is held.
 func (c *Checker) pass(t *task) bool {
 	if !t.passed && t.op.Gate.Pass(c.wake) {
@@ -141,7 +141,7 @@ func (c *Checker) look(o *order) {
 	}
 }
 
-// takes tells whether t is a gate that waits for o. Checker.mu is held.
+// takes reports whether t is a gate that waits for o. Checker.mu is held.
 func (t *task) takes(o *order) bool {
 	return t.op.Kind == driver.OpWaitCond && t.order == o
 }
@@ -159,7 +159,7 @@ func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 	return list
 }
 
-// awaits tells whether t is a gate for a word in [lo, hi). Checker.mu is held.
+// awaits reports whether t is a gate for a word in [lo, hi). Checker.mu is held.
 func (t *task) awaits(lo, hi uintptr) bool {
 	if t.op.Kind != driver.OpWaitCond || t.op.N == 0 {
 		return false

@@ -137,7 +137,7 @@ func (c *Checker) arm(t *task) {
 	}
 }
 
-// Injecting tells whether faults are injected at all.
+// Injecting reports whether faults are injected at all.
 func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
 
 // Before is asked by a face before it carries a call out; the error, if there is one, is the answer instead. stream

@@ -45,7 +45,7 @@ func (c *Checker) knownTo(who origin) clock {
 	return k
 }
 
-// collides tells whether a task that has not run touches [lo, hi) and one of both writes. Checker.mu is held.
+// collides reports whether a task that has not run touches [lo, hi) and one of both writes. Checker.mu is held.
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, l := range t.led {
 		if l.lo < hi && lo < l.hi && (l.write || write) {
@@ -86,7 +86,7 @@ func (p *past) does(wrote bool) string {
 	return does(wrote)
 }
 
-// isWord tells whether t writes a word at once, for those who wait for it.
+// isWord reports whether t writes a word at once, for those who wait for it.
 func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.

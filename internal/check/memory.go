@@ -71,7 +71,7 @@ func (a *allocation) gone() string {
 	return "freed"
 }
 
-// isMemory tells whether a resource has addresses that tasks use.
+// isMemory reports whether a resource has addresses that tasks use.
 func isMemory(kind core.ResourceKind) bool {
 	switch kind {
 	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
@@ -81,7 +81,7 @@ func isMemory(kind core.ResourceKind) bool {
 	return false
 }
 
-// ofHost tells whether an allocation is memory of the host that can be closed to it.
+// ofHost reports whether an allocation is memory of the host that can be closed to it.
 func (a *allocation) ofHost() bool {
 	return a.what == core.PinnedMemory || a.what == core.RegisteredMemory
 }

@@ -49,7 +49,7 @@ func (p *program) touch(addr core.Addr, n uint64, write bool) Touch {
 	return p.c.Touch(addr, n, write, 0, p.Caller(), p.ID())
 }
 
-// faults tells whether an access of the program to a byte faults. It does not change the byte.
+// faults reports whether an access of the program to a byte faults. It does not change the byte.
 func faults(addr uintptr, write bool) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { yes = recover() != nil }()

@@ -246,7 +246,7 @@ func (q *queue) discard(t *task) {
 	hostqueue.Finish(q.ran, q.sink, &t.op, 0, driver.ErrAborted)
 }
 
-// idle tells whether everything submitted is over. mu is held.
+// idle reports whether everything submitted is over. mu is held.
 func (q *queue) idle() bool { return len(q.waiting) == 0 && q.running == 0 }
 
 // over is the number of the last task that is over, and so are all before it. mu is held.

@@ -42,7 +42,7 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	}
 }
 
-// combines tells whether op makes what it writes of what was there before: a reduction. Its destination counts as
+// combines reports whether op makes what it writes of what was there before: a reduction. Its destination counts as
 // written, which collides with whatever a read collides with, and has to be written before.
 func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src != 0 && op.Dst != 0 }
 
@@ -62,7 +62,7 @@ func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi 
 	return true
 }
 
-// moves tells whether op touches memory. What a kernel touches is known when it has run.
+// moves reports whether op touches memory. What a kernel touches is known when it has run.
 func moves(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset,
@@ -123,7 +123,7 @@ func overlap(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 	return
 }
 
-// apart tells whether sources and destinations are in different places altogether.
+// apart reports whether sources and destinations are in different places altogether.
 func apart(list []driver.Segment) bool {
 	if len(list) == 0 {
 		return true

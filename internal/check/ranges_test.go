@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// shares tells whether two segments share a byte that one of them writes.
+// shares reports whether two segments share a byte that one of them writes.
 func shares(a, b driver.Segment) bool {
 	meet := func(x, y uintptr) bool { return a.N > 0 && b.N > 0 && x < y+uintptr(b.N) && y < x+uintptr(a.N) }
 	return meet(a.Dst, b.Dst) || meet(a.Dst, b.Src) || meet(a.Src, b.Dst)

@@ -62,12 +62,12 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	c.failed(d.offence, err)
 }
 
-// givesBack tells whether a function gives something back.
+// givesBack reports whether a function gives something back.
 func givesBack(api string) bool {
 	return containsAny(api, "Free", "Destroy", "Unregister", "Unmap", "Release")
 }
 
-// strange tells whether a call frees memory that is in no allocation and drops the code. A program that has the code
+// strange reports whether a call frees memory that is in no allocation and drops the code. A program that has the code
 // may try several functions. mu is held.
 func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
 	if err.Value == 0 || !containsAny(err.API, "Free", "Unregister") || !c.drops(by, d.offence.site) {
@@ -175,7 +175,7 @@ func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintpt
 	return nil, 0
 }
 
-// tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind
+// tooLarge reports whether the limit that a call was given goes past the end of the destination, which is in a. Behind
 // registered memory the program may have more. mu is held.
 func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 	if a == nil || a.what == core.RegisteredMemory {

@@ -49,7 +49,7 @@ type other struct {
 	who  origin
 }
 
-// on tells whether a rule is looked at.
+// on reports whether a rule is looked at.
 func (c *Checker) on(rule string) bool { return !c.off[rule] }
 
 // report hands a finding out, or counts it if the same was there before. mu is held.

@@ -20,7 +20,7 @@ type past struct {
 	born uint64 // gives: Checker.born then
 }
 
-// together tells whether two accesses get on without an order: words that are written for those who wait, and looks
+// together reports whether two accesses get on without an order: words that are written for those who wait, and looks
 // at them.
 func together(a *past, wrote bool, b *past, writes bool) bool {
 	return a.word && (b.word || b.small && !writes) || b.word && a.small && !wrote
@@ -124,7 +124,7 @@ func (s *shadow) add(c *cell) {
 	s.cells.Set(c.lo, c)
 }
 
-// alike tells whether two cells have the same history for every task that is still to come: their accesses come from
+// alike reports whether two cells have the same history for every task that is still to come: their accesses come from
 // one place in the program and one line, and since the first of them nobody has taken note of how far the line was.
 // So every clock, now and later, has both or neither.
 func (c *cell) alike(o *cell) bool {

@@ -20,7 +20,7 @@ type deed struct {
 	write  bool
 }
 
-// after tells whether d happened after o.
+// after reports whether d happened after o.
 func (d *deed) after(o *past) bool { return d.p.line == o.line || d.before.has(o.line, o.n) }
 
 // world is lines that do tasks and tell each other how far they are, as streams and events do.
@@ -105,7 +105,7 @@ func (b *bytewise) access(d deed, lo, hi uintptr) map[meeting]bool {
 	return found
 }
 
-// raced tells whether d is in a race with anything that ever touched byte i, and remembers d.
+// raced reports whether d is in a race with anything that ever touched byte i, and remembers d.
 func (b *bytewise) raced(d deed, i uintptr) bool {
 	yes := slices.ContainsFunc(b.all[i], func(o deed) bool { return (o.write || d.write) && !d.after(o.p) })
 	b.all[i] = append(b.all[i], d)

@@ -126,7 +126,7 @@ func (c *Checker) here(t *core.Thread) *site {
 	return stack.plain
 }
 
-// ignored tells whether a thread asked not to be judged just now (ropeway/check.h).
+// ignored reports whether a thread asked not to be judged just now (ropeway/check.h).
 func ignored(by core.Caller) bool {
 	i, ok := by.(interface{ Ignored() bool })
 	return ok && i.Ignored()

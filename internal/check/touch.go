@@ -113,7 +113,7 @@ func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	return next
 }
 
-// accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed
+// accessible reports whether an access can be tried again: memory that is being registered or unregistered is closed
 // for a moment. mu is held, and released meanwhile.
 func (c *Checker) accessible(addr uintptr, write bool) bool {
 	c.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 	return r.mistakes[page] >= patienceN
 }
 
-// opensFor tells whether a page is to stay open until a function of the program ends: it is closed only because of
+// opensFor reports whether a page is to stay open until a function of the program ends: it is closed only because of
 // tasks behind the function, and the function has been stepped through it often enough. mu is held.
 func (c *Checker) opensFor(who origin, page uintptr, most uint8) bool {
 	s := c.serving[who.thread]
@@ -272,7 +272,7 @@ func (c *Checker) reserved(addr uintptr) *handle {
 	return nil
 }
 
-// elsewhere tells whether addr is one of devices that does not lie where the driver places device memory: it is
+// elsewhere reports whether addr is one of devices that does not lie where the driver places device memory: it is
 // mapped, or memory of another process. mu is held.
 func (c *Checker) elsewhere(addr uintptr) bool {
 	a := c.find(addr)

@@ -30,7 +30,7 @@ func (w Way) String() string {
 	}[w.Kind]
 }
 
-// whole tells whether w is about a block of an allocator, which the program knows by its start, and not about pages.
+// whole reports whether w is about a block of an allocator, which the program knows by its start, and not about pages.
 func (w Way) whole() bool { return w.Kind == Freed || w.Kind == Reallocated }
 
 // under says how memory goes under a task that does something with it.

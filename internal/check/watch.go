@@ -173,7 +173,7 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	}
 }
 
-// hasSpan tells whether tellRegistered tells of resources of a kind.
+// hasSpan reports whether tellRegistered tells of resources of a kind.
 func hasSpan(kind core.ResourceKind) bool {
 	return kind == core.RegisteredMemory || kind == core.ImportedMemory || kind == core.AddressRange
 }
@@ -266,12 +266,12 @@ func (c *Checker) settle(a *allocation) {
 	}
 }
 
-// uses tells whether a task that has not run uses an allocation. Checker.mu is held.
+// uses reports whether a task that has not run uses an allocation. Checker.mu is held.
 func (q *queue) uses(a *allocation) bool {
 	return slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) })
 }
 
-// uses tells whether t, which has not run, uses an allocation. Checker.mu is held.
+// uses reports whether t, which has not run, uses an allocation. Checker.mu is held.
 func (t *task) uses(a *allocation) bool {
 	_, found := t.collides(a.start, a.end(), true)
 	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
@@ -290,7 +290,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 	return
 }
 
-// unknown tells whether q has work that the host does not know to be complete.
+// unknown reports whether q has work that the host does not know to be complete.
 func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.has(q.line, q.work) }
 
 // Released implements core.CheckHooks.

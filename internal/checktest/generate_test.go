@@ -439,7 +439,7 @@ func (m *maker) free(b int) {
 	}
 }
 
-// end makes the host see the end of everything, and gives everything back.
+// end makes the host see the end of everything, and releases everything.
 func (m *maker) end() {
 	m.p.ending = len(m.p.steps)
 	for i := 0; i < len(m.lines); i++ {

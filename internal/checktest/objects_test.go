@@ -194,7 +194,7 @@ func (r *run) allocate(h *hostThread, i int) *core.Error {
 	return memory.HostRegisterV2(h.Thread, *at, uint64(b.size), abi.HostRegPinned)
 }
 
-// free gives a buffer back, after a look at what is in it.
+// free frees a buffer, after a look at what is in it.
 func (r *run) free(h *hostThread, step, i int) *core.Error {
 	b, at := r.p.buffers[i], r.addrs[i]
 	if want := r.want[seen{step, -1}]; want != nil {

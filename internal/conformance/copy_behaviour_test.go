@@ -45,7 +45,7 @@ func (e *env) moves(call copyCall, froms, tos []where) {
 	}
 }
 
-// release gives memory back that a test has used up.
+// release frees memory that a test has used up.
 func (e *env) release(p core.Addr, w where) {
 	e.Helper()
 	switch w {

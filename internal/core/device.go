@@ -74,7 +74,7 @@ func (rt *Runtime) DeviceRange() string {
 	}
 }
 
-// IsSet tells whether the process has the device open.
+// IsSet reports whether the process has the device open.
 func (d *Device) IsSet() bool { return d.Opened.Load() != nil }
 
 // StayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless
@@ -260,7 +260,7 @@ func (t *Thread) GetDevice(deviceID *int32) *Error {
 	return nil
 }
 
-// Reaches tells whether d may read and write the memory of o.
+// Reaches reports whether d may read and write the memory of o.
 func (d *Device) Reaches(o *Device) bool {
 	p := d.Runtime.Product
 	return d == o || d.Runtime.OneMemory || p.Peer && !p.PeerEnable || d.Peers.Load()&(1<<o.Phys) != 0

@@ -53,7 +53,7 @@ func CorrectKind(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bo
 	return as(h2h, h2d, d2h, d2d)
 }
 
-// HostIsPageable tells whether the host end of a copy with its final direction is ordinary memory.
+// HostIsPageable reports whether the host end of a copy with its final direction is ordinary memory.
 func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	switch kind {
 	case abi.MemcpyHostToDevice:
@@ -64,7 +64,7 @@ func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
-// ToPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later,
+// ToPageable reports whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later,
 // so it is made at once, whatever the declared direction.
 func ToPageable(src, dst driver.Place) bool {
 	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable

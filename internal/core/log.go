@@ -19,7 +19,7 @@ func logLevel(l abi.LogLevel) slog.Level {
 	return slog.LevelDebug + slog.Level(l)*(slog.LevelInfo-slog.LevelDebug)
 }
 
-// Logs tells whether lines of aclAppLog at a level are written anywhere. A face asks before it formats one.
+// Logs reports whether lines of aclAppLog at a level are written anywhere. A face asks before it formats one.
 func (rt *Runtime) Logs(level abi.LogLevel) bool { return rt.LogsAt(logLevel(level)) }
 
 func (rt *Runtime) LogsAt(level slog.Level) bool {

@@ -60,7 +60,7 @@ func (rt *Runtime) called(api string) uint16 {
 	return function
 }
 
-// isOurs tells whether a return address is in a function of ours.
+// isOurs reports whether a return address is in a function of ours.
 func (l *lines) isOurs(pc uintptr) bool {
 	known := l.ours.Load()
 	if known != nil {

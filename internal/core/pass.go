@@ -55,7 +55,7 @@ func (t *Thread) RepeatCopy(dst Addr, destMax uint64, src Addr, count uint64, ki
 	return true
 }
 
-// holds tells whether n bytes at addr are in the allocation that p remembers.
+// holds reports whether n bytes at addr are in the allocation that p remembers.
 func (p *LocationCache) holds(addr Addr, n, epoch uint64) bool {
 	return addr >= p.Lo && addr < p.Hi && n <= uint64(p.Hi-addr) && p.epoch == epoch
 }

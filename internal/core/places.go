@@ -53,7 +53,7 @@ func (rt *Runtime) mustHold(addr Addr, n uint64) {
 	}
 }
 
-// Matches tells whether a real location is the declared one. Pageable memory counts as host memory.
+// Matches reports whether a real location is the declared one. Pageable memory counts as host memory.
 func (rt *Runtime) Matches(want abi.MemLocation, l driver.Location) bool {
 	switch want.Type {
 	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:

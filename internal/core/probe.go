@@ -40,7 +40,7 @@ func (rt *Runtime) Checker() CheckHooks {
 	return rt.Probe.Check
 }
 
-// Checked tells whether something checks the runtime. Then calls take no shortcuts: every copy is looked at as the
+// Checked reports whether something checks the runtime. Then calls take no shortcuts: every copy is looked at as the
 // first one is.
 func (rt *Runtime) Checked() bool { return rt.Probe != nil && rt.Probe.Check != nil }
 

@@ -54,7 +54,7 @@ type report struct {
 	done chan struct{}
 }
 
-// dropped tells whether the function is not to be run any more. reportState.mu is held.
+// dropped reports whether the function is not to be run any more. reportState.mu is held.
 func (r *report) dropped() bool {
 	return r.sub.over || r.sub.by.gone || r.stream.drops.Load() != r.drops
 }
@@ -380,7 +380,7 @@ func (s *Stream) callbacks() (sub *subscription, hostFuncs bool) {
 	return s.subscription, s.hostFuncs
 }
 
-// served tells whether there is a thread to run the functions of a subscription.
+// served reports whether there is a thread to run the functions of a subscription.
 func (s *reportState) served(sub *subscription) bool {
 	if sub == nil {
 		return false
@@ -479,7 +479,7 @@ func notSubscribed(api string) *Error {
 		"this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
 }
 
-// hasPrimary tells whether the device has a primary context.
+// hasPrimary reports whether the device has a primary context.
 func (d *Device) hasPrimary() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

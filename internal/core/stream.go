@@ -205,7 +205,7 @@ func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
 	return last - uint64(uint32(last)-tag.Task)
 }
 
-// Admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
+// Admit reports whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
 func (s *Stream) Admit(api string) *Error {
 	if l := s.Lane(); l != nil {
 		if err := l.Admits(api, nil, false); err != nil {

@@ -77,7 +77,7 @@ func (s *Stream) follow(b freesBefore, drops uint32) {
 	f.any.Store(true)
 }
 
-// Follows tells whether the number-th free of s comes before what is submitted next.
+// Follows reports whether the number-th free of s comes before what is submitted next.
 func (f *StreamFrees) Follows(s *Stream, number uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Errors a driver answers with, alone or wrapped with detail. The core turns each into the vendor's code.
+// Errors a driver returns, alone or wrapped with detail. The core turns each into the vendor's code.
 var (
 	ErrNoMemory     = errors.New("out of memory")
 	ErrNotAllocated = errors.New("not the start of a live allocation")
@@ -114,7 +114,7 @@ const (
 type Place uint8
 
 const (
-	Pageable Place = iota // nobody knows it: ordinary host memory, or nothing at all
+	Pageable Place = iota // not the driver's: ordinary host memory, or nothing at all
 	Host                  // pinned or registered host memory
 	OnDevice              // device memory
 	Nowhere               // inside the driver's own ranges but in no live allocation
@@ -137,7 +137,7 @@ type Allocation struct {
 	ID       uint64 // unique in the process; 0 for Pageable and Nowhere
 }
 
-// Tag names the task an operation belongs to; drivers hand it back and do not look at it.
+// Tag names the task an operation belongs to; drivers pass it on and do not look at it.
 type Tag struct {
 	Task   uint32 // number of the task on its stream
 	Thread uint32 // submitting thread
@@ -156,7 +156,7 @@ type Queue interface {
 	Idle() bool
 
 	// Stalled reports whether the queue cannot go on by itself: what is next waits for a flag, a time or a host
-	// function. A driver that cannot tell says false.
+	// function. A driver that does not know returns false.
 	Stalled() bool
 
 	// Wait returns true once everything submitted before the call has run or been dropped, false when the time was
@@ -166,55 +166,55 @@ type Queue interface {
 	// Drop discards what has not run yet and cuts short what is running. It does not wait.
 	Drop()
 
-	// Shut is Drop, and whatever is submitted from now on is discarded too, until Open: who waits for a queue that is
-	// shut does not wait for work that comes in meanwhile.
+	// Shut is Drop, and whatever is submitted from now on is discarded too, until Open. Wait on a queue that is shut
+	// does not wait for work that is submitted meanwhile.
 	Shut()
 	Open()
 
 	// Close is Shut for ever: it waits for what is running and releases what the queue holds of the device. Calls may
-	// still come afterwards: what is submitted is discarded, Open does nothing. Whoever makes a queue closes it; one
-	// that is still open when its device is closed goes with it. Idempotent.
+	// still come afterwards: what is submitted is discarded, Open does nothing. The maker of a queue closes it; closing
+	// a device closes its queues. Idempotent.
 	Close()
 }
 
 // QueueOptions are fixed when a queue is made.
 type QueueOptions struct {
 	Priority int   // 0 most urgent .. 7
-	Sink     Sink  // told of failures; never nil
+	Sink     Sink  // receives failures; never nil
 	Number   int32 // of the stream it is for; drivers only hand it on
 
-	Observer Observer // told when its operations run; may be nil
+	Observer Observer // receives the times of its operations; may be nil
 }
 
 // InlineCopier is a queue that runs small copies in their submitter. Queues need not be one.
 type InlineCopier interface {
-	// CopyNow makes a plain copy before it returns, if everything before it is over and it takes no longer than to
-	// queue it; the Observer is not told. Where it returns false nothing was promised: Copy is to follow.
+	// CopyNow makes a plain copy before it returns, if everything before it is over and copying takes no longer than
+	// queueing. It is not reported to the Observer. If it returns false it has done nothing, and the caller calls Copy.
 	CopyNow(dst, src uintptr, n uint64) bool
 }
 
-// Observer is told when operations of a queue run: whoever records a program. Nothing is allocated for it.
+// Observer receives the times at which operations of a queue run; the recorder is one. Nothing is allocated for it.
 type Observer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's.
 	Now() int64
 
 	// Ran reports that an operation has run, or failed with err, between two times; began is 0 if it ran at once, in
-	// its submitter. One that was dropped is told with ErrAborted. It is called before Sink and Done are, with no
+	// its submitter. One that was dropped is reported with ErrAborted. It is called before Sink and Done are, with no
 	// driver lock held, and must not wait.
 	Ran(tag Tag, began, ended int64, err error)
 }
 
-// Sink is told how queued work fails.
+// Sink receives the failures of queued work.
 type Sink interface {
 	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held. It
 	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
 	//
-	// Copies that are behind a descriptor or offset copy may have run by the time its failure is told, where a device
-	// reads addresses by itself; unless the Sink is FailFast.
+	// Where a device reads addresses by itself, copies after a descriptor or offset copy may have run before its
+	// failure is reported, unless the Sink is FailFast.
 	TaskFailed(tag Tag, err error)
 }
 
-// FailFast is a Sink that may want nothing to run behind a failure. Sinks need not be one.
+// FailFast is a Sink that may want nothing to run after a failure. Sinks need not implement it.
 type FailFast interface {
 	// StopsOnFailure reports whether it does at the moment. It takes no lock.
 	StopsOnFailure() bool

@@ -10,9 +10,9 @@ const (
 	ReadWrite
 )
 
-// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker asks for
-// it by type assertion. Addresses are those of the program. Methods may be called concurrently, and while work runs;
-// the caller sees to it that memory is not freed or unregistered meanwhile.
+// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker finds it
+// with As. Addresses are those of the program. Methods may be called concurrently, and while work runs; the caller
+// ensures that memory is not freed or unregistered meanwhile.
 type Guard interface {
 	// Span is the range of addresses that pinned memory has, now and later. It is empty if the driver was not made to
 	// guard; then nothing can be closed.
@@ -23,10 +23,10 @@ type Guard interface {
 	DeviceSpan() (lo, hi uintptr)
 
 	// Closable is the first run of whole pages that overlaps the n bytes at addr, lies in the same allocation or
-	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes.
-	// In registered memory there may be none, or more runs, which are found by asking again from hi on. For a device
-	// address of mapped registered memory the answer is pages of the host's. Memory that a Mapper maps, what was
-	// imported and managed memory need not be closable.
+	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes. In
+	// registered memory there may be none, or more runs, which are found by asking again from hi on. For a device
+	// address of mapped registered memory it returns pages of the host's. Memory that a Mapper maps, what was imported
+	// and managed memory need not be closable.
 	Closable(addr uintptr, n uint64) (lo, hi uintptr)
 
 	// Protect says what the program may do with pages of one run that Closable found. What the engine does is not
@@ -46,12 +46,12 @@ type Guard interface {
 	Sum(addr uintptr, n uint64) uint64
 
 	// Beside finds what the program has written on the pages of the pinned allocation at addr besides the size bytes
-	// that it was given (see Fencer): from the first such byte to the last, before the start and behind the end.
-	// Empty ranges where there is none.
+	// that it was given (see Fencer): from the first such byte to the last, before the start and after the end. Empty
+	// ranges where there is none.
 	Beside(addr uintptr, size uint64) (before, behind [2]uintptr)
 
-	// Accessible tells whether the program may read or write the byte at addr at this moment, as the kernel sees it. If
-	// Register or Unregister is moving memory it waits for them first: an access that faulted meanwhile can be tried
-	// again when the answer is yes. It is slow.
+	// Accessible reports whether the program may read or write the byte at addr at this moment, as the kernel sees it.
+	// If Register or Unregister is moving memory it waits for them first: an access that faulted meanwhile can be tried
+	// again if it returns true. It is slow.
 	Accessible(addr uintptr, write bool) bool
 }

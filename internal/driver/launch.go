@@ -23,18 +23,18 @@ type Module interface {
 	// Global is the device address of a variable of the binary, of size bytes; copies reach it.
 	Global(symbol string, size uint64) (uintptr, error)
 
-	// Hold keeps the module on the device until Release, also if it is unloaded meanwhile: whoever has queued a
-	// launch does.
+	// Hold keeps the module on the device until Release, also if it is unloaded meanwhile. A queued launch holds its
+	// module.
 	Hold()
 	Release()
 
-	// Unload takes the module away. Idempotent; closing the device does it, too.
+	// Unload removes the module. Idempotent; closing the device does it, too.
 	Unload()
 }
 
 // Describer is a Module that knows of its binary what that does not say itself.
 type Describer interface {
-	// Params are the parameters of a function; false if nobody knows them.
+	// Params are the parameters of a function; false if they are not known.
 	Params(code uintptr) (params []kernel.Param, known bool)
 
 	// Variable is how many bytes a variable has; false if there is none.
@@ -51,8 +51,8 @@ type Launch struct {
 
 	Grid, Threads [3]uint32 // of a SIMT launch; else 0
 
-	// Args is where the arguments are, Size bytes: in device memory, or, if Copied, in pinned memory that nobody
-	// writes to.
+	// Args is where the arguments are, Size bytes: in device memory, or, if Copied, in pinned memory that is not
+	// written to.
 	Args   uintptr
 	Size   uint64
 	Copied bool
@@ -70,10 +70,11 @@ type Launch struct {
 	Over LaunchOwner
 }
 
-// LaunchOwner gets a launch back. The driver may hold locks then: LaunchOver does not block, and calls no driver.
+// LaunchOwner receives a launch that is over. The driver may hold locks then: LaunchOver does not block, and calls no
+// driver.
 type LaunchOwner interface{ LaunchOver(l *Launch) }
 
-// Return gives the launch back to its owner.
+// Return returns the launch to its owner.
 func (l *Launch) Return() {
 	if l.Over != nil {
 		l.Over.LaunchOver(l)
@@ -85,7 +86,7 @@ type lent struct{ LaunchOwner }
 
 func (lent) LaunchOver(*Launch) {}
 
-// Lend is a copy of the launch for the driver below: it does not come back to its owner when that is done with it.
+// Lend returns a copy of the launch for the driver below: it is not returned to its owner when that driver has run it.
 func (l *Launch) Lend() *Launch {
 	c := *l
 	if c.Over != nil {
@@ -94,7 +95,7 @@ func (l *Launch) Lend() *Launch {
 	return &c
 }
 
-// Owner is whom the launch belongs to, lent or not; nil if nobody wants it back.
+// Owner returns the owner of the launch, lent or not; nil if it has none.
 func (l *Launch) Owner() LaunchOwner {
 	o := l.Over
 	for {

@@ -2,8 +2,8 @@ package driver
 
 import "os"
 
-// What follows is what a driver may offer beyond Driver. The core asks for it with As, and answers 207000 where it is
-// missing.
+// The interfaces below are optional: a driver may implement them besides Driver. The core finds them with As; calls
+// that need one that is missing return 207000.
 
 // As finds T in d, or in the driver that d stands in front of.
 func As[T any](d Driver) (T, bool) {
@@ -57,7 +57,7 @@ type Mapper interface {
 	Granularity(device int, page Page) uint64
 
 	// Reserve takes n bytes of addresses, a multiple of 2 MiB, at a place of the caller's choice if at is not 0;
-	// ErrFault if they are not free there. Release gives them back, ErrNotAllocated if no reservation starts there,
+	// ErrFault if they are not free there. Release releases them, ErrNotAllocated if no reservation starts there,
 	// ErrBusy if something is still mapped. If something was, it waits until no work goes on that might use them: see
 	// Sharer.
 	Reserve(n uint64, at uintptr) (uintptr, error)
@@ -79,22 +79,22 @@ type Memory interface {
 	Device() int // physical, or OnHost
 	Page() Page
 
-	// Free gives the memory back; its bytes go when it is mapped nowhere any more, in this process or another.
+	// Free frees the memory; its bytes remain until it is mapped nowhere, in this process or another.
 	Free() error
 }
 
 // Sharer is a driver whose memory other processes can have, without a copy.
 //
-// Small allocations may have to be shared together with what lies beside them in the same page, as on hardware; what
-// is allocated later is never seen by who imported.
+// Small allocations may have to be shared together with what lies beside them in the same page, as on hardware; an
+// importer never sees what is allocated later.
 //
 // Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation
-// they are at (not for queues that wait themselves). So they must not be called by what a queue calls (Work, Fn,
-// Done, Sink, Gate), nor with a lock held that it takes.
+// they are at (not for queues that wait themselves). So they must not be called from functions that a queue calls
+// (Work, Fn, Done, Sink, Gate), nor with a lock held that such a function takes.
 type Sharer interface {
 	// Share makes memory, and ShareAt the allocation that starts at addr, something that Import of another process
-	// takes. Work may be running on it. Asking again gives the same. It stays shared until it is given back; the file
-	// is the caller's to close.
+	// takes. Work may be running on it. Calling it again returns the same. The memory stays shared until it is freed;
+	// the caller closes the file.
 	Share(m Memory) (*Shared, error)
 	ShareAt(addr uintptr) (*Shared, error)
 
@@ -104,7 +104,7 @@ type Sharer interface {
 	Import(s *Shared) (Memory, error)
 }
 
-// Shared is what one process tells another about memory.
+// Shared is what one process sends to another to share memory.
 type Shared struct {
 	File   *os.File // nil where the driver needs none
 	Note   []byte   // what else the driver wants to know
@@ -167,9 +167,9 @@ type WordAccess interface {
 
 // HostViewer is a driver whose device memory the host can compute on.
 type HostViewer interface {
-	// View is the n bytes at addr, in one allocation, as the engine sees them: of a device, pinned, registered,
-	// mapped or managed. ErrFault if they are not there; who uses them is to expect that they go while it does
-	// (hostqueue.Guarded). It is for work of a queue (OpCompute): elsewhere, what is written while the memory is being
+	// View is the n bytes at addr, in one allocation, as the engine sees them: of a device, pinned, registered, mapped
+	// or managed. ErrFault if they are not there. They may disappear while the caller uses them (see
+	// hostqueue.Guarded). It is for work of a queue (OpCompute): elsewhere, what is written while the memory is being
 	// shared may be lost.
 	View(addr uintptr, n uint64) ([]byte, error)
 }

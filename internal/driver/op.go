@@ -17,7 +17,7 @@ const (
 	OpOffset               // N bytes from *Src + SrcPitch to *Dst + DstPitch; the cells are read when it runs
 	OpSet                  // Flag is set; if dropped and Err is not nil, Flag can never be set, for that reason
 	OpClear                // Flag is cleared
-	// nothing behind it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
+	// nothing after it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
 	OpAwait
 	OpFunc     // Fn is called where the operation runs: short, never blocking, no user code
 	OpHostFunc // Fn is called on a goroutine of its own; the queue waits until it returns
@@ -26,7 +26,7 @@ const (
 	// are not 0
 	OpCompute
 	OpLaunch // Launch runs
-	// nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
+	// nothing after it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
 	OpWaitCond
 	// the steps of Program from number N on; the first that fails ends it, and it fails as that did
 	OpProgram
@@ -75,8 +75,8 @@ type Segment struct {
 	N        uint64
 }
 
-// Segments is a list of copies that belongs to whoever holds it. A queue releases it when the batch is over; Driver.Run
-// may change it and leaves releasing it to the caller.
+// Segments is a list of copies that belongs to its holder. A queue releases it when the batch is over; Driver.Run may
+// change it and leaves releasing it to the caller.
 type Segments struct {
 	List  []Segment
 	Bytes uint64 // sum of N
@@ -93,7 +93,7 @@ func (s *Segments) Add(dst, src uintptr, n uint64) {
 	s.Bytes += n
 }
 
-// Release gives the list back to the pool; very large ones are left to the garbage collector.
+// Release returns the list to the pool; very large ones are left to the garbage collector.
 func (s *Segments) Release() {
 	const keep = 1 << 16
 	if cap(s.List) > keep {

@@ -4,7 +4,7 @@ package driver
 // one before it is over. What a queue needs to run it is here, so that running it allocates nothing and looks up
 // nothing but memory.
 //
-// A program belongs to who made it, who changes it only while no operation with it is queued. A queue neither changes
+// A program belongs to its maker, which changes it only while no operation with it is queued. A queue neither changes
 // nor releases it.
 type Program struct {
 	Steps []Step
@@ -29,8 +29,8 @@ type Step struct {
 	Task    uint32   // of whose failure the step's is, for people: the place in the model of its first task
 }
 
-// Sole is a driver that can tell which memory has one address only. Of memory for which it cannot, or of which it
-// says no, two ranges that are apart may be the same bytes.
+// Sole is a driver that knows which memory has one address only. Of memory for which it cannot, or of which it says no,
+// two ranges that are apart may be the same bytes.
 type Sole interface {
 	Sole(addr uintptr) bool
 }

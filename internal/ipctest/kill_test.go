@@ -33,7 +33,7 @@ func rounds(t *testing.T) int {
 }
 
 // TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while
-// they export, import, write or close. Those that survive go on, have what they wrote, and give everything back;
+// they export, import, write or close. Those that survive go on, have what they wrote, and release everything;
 // afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seed, err := testenv.Seed()

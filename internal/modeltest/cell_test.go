@@ -299,7 +299,7 @@ func (p *cellProgram) put(t *rapid.T, s *cellStep) {
 	}
 }
 
-// finish waits for the program, compares what it left with the model, and gives everything back.
+// finish waits for the program, compares what it left with the model, and releases everything.
 func (p *cellProgram) finish(t *rapid.T) {
 	const hang = 20_000 // ms
 	for i, s := range p.streams {

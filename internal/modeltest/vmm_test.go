@@ -365,7 +365,7 @@ func (w *mapWorld) ask(t *rapid.T) {
 	}
 }
 
-// end compares all bytes and gives everything back.
+// end compares all bytes and releases everything.
 func (w *mapWorld) end(t *rapid.T) {
 	w.sync(t)
 	got := make([]byte, pageBytes)

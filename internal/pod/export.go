@@ -89,7 +89,7 @@ func (x *Export) retain() {
 	x.mu.Unlock()
 }
 
-// release gives the memory back when it was the last use. It is called with no lock held.
+// release frees the memory when it was the last use. It is called with no lock held.
 func (x *Export) release() {
 	x.mu.Lock()
 	x.users--

@@ -103,7 +103,7 @@ func openCell(n int, files []*os.File) (*cell, error) {
 	return c, nil
 }
 
-// shared tells whether other processes can have the cell.
+// shared reports whether other processes can have the cell.
 func (c *cell) shared() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

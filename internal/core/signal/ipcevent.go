@@ -150,7 +150,7 @@ func (x *ipcEvent) latest() (number uint64) {
 	return number
 }
 
-// over tells whether a record is over.
+// over reports whether a record is over.
 func over(w []atomic.Uint64, number uint64) bool {
 	end, _ := ipcPlace(number)
 	return w[end].Load()>>1 >= number

@@ -43,10 +43,10 @@ func (m maker) who() maker { return maker(low(uint64(m), makerWho)) }
 // made is who as the maker of a record.
 func (m maker) made(number uint64) maker { return m | maker((number/ipcPlaces+1)<<makerWho) }
 
-// of tells whether it made the record in its place that has this number, rather than one of another lap.
+// of reports whether it made the record in its place that has this number, rather than one of another lap.
 func (m maker) of(number uint64) bool { return m == m.who().made(number) }
 
-// ended tells whether the process has certainly ended. Of one in another name space nobody here knows.
+// ended reports whether the process has certainly ended. Of one in another name space nobody here knows.
 func (m maker) ended(w []atomic.Uint64) bool {
 	self := thisProcess()
 	if self.space == 0 || m.space() == 0 || m.pid() == 0 || w[ipcSpaces+m.space()].Load() != self.space {

@@ -39,7 +39,7 @@ func (n *Notify) reset(w []atomic.Uint64) { w[0].Store(0) }
 // take clears the bit if it is set. Another process may do the same.
 func (n *Notify) take(w []atomic.Uint64) bool { return w[0].Swap(0) != 0 }
 
-// shared tells whether it was exported or imported.
+// shared reports whether it was exported or imported.
 func (n *Notify) shared() bool { return n.cell.shared() }
 
 // findNotify finds the notify a handle names.

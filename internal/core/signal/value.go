@@ -111,7 +111,7 @@ func (w *valueWait) Leave() {
 	}
 }
 
-// Foreign tells whether another process may have let it go: see core.ForeignGate. Any memory may be one that others
+// Foreign reports whether another process may have let it go: see core.ForeignGate. Any memory may be one that others
 // have, once some is.
 func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
 

@@ -16,7 +16,7 @@ type window struct {
 // windowOf is the addresses that p knows to be in one allocation.
 func windowOf(p *core.LocationCache) window { return window{p.Hi, uint64(p.Hi - p.Lo)} }
 
-// has tells whether n bytes at addr are inside, and there are any. An address past the end is very far before it, and
+// has reports whether n bytes at addr are inside, and there are any. An address past the end is very far before it, and
 // n-1 is very large if n is 0.
 func (w window) has(addr core.Addr, n uint64) bool {
 	room := uint64(w.end - addr)

@@ -107,7 +107,7 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 		}}, Kind: observe.Reduce})
 }
 
-// saturates tells whether floats of the device stay finite.
+// saturates reports whether floats of the device stay finite.
 func saturates(d *core.Device) bool {
 	mode := d.Overflow.Load() - 1
 	if mode < 0 {

@@ -44,7 +44,7 @@ type api interface {
 
 	copyAsync(dst, src uintptr, n uint64, stream uintptr) result // any context may be current
 	hasCopyBatch() bool
-	// in any order; what it answers is of no segment in particular
+	// in any order; its result is of no segment in particular
 	copyBatch(list []driver.Segment, stream uintptr) result
 	copy2DAsync(c *copy2D, stream uintptr) result
 	fill8(dst uintptr, value byte, n uint64, stream uintptr) result
@@ -77,7 +77,7 @@ type api interface {
 	openAlloc(handle *[ipcBytes]byte) (addr uintptr, n uint64, r result)
 	closeAlloc(addr uintptr) result
 	hostToo(device int) (bool, result)       // the host can use managed memory while the GPU does
-	allocManaged(n uint64) (uintptr, result) // free gives it back
+	allocManaged(n uint64) (uintptr, result) // to be freed with free
 
 	describe(r result) (name, text string)
 }
@@ -86,10 +86,10 @@ type api interface {
 type eventKind uint8
 
 const (
-	// one asks whether it has happened; nobody sleeps meanwhile, which makes it cheaper to record
+	// it is queried, and no thread sleeps until it happens, which makes it cheaper to record
 	askedEvent eventKind = iota
 	sleptEvent           // one may sleep until it happens
-	timedEvent           // and it tells when that was
+	timedEvent           // and its time can be read
 	eventKinds
 )
 
@@ -147,7 +147,7 @@ const (
 	unknownError       result = 999
 )
 
-// sticky tells whether a context is of no use after r: everything that comes later fails in the same way.
+// sticky reports whether a context is of no use after r: everything that comes later fails in the same way.
 func (r result) sticky() bool {
 	switch r {
 	case eccUncorrectable, nvlinkError, illegalAddress, launchTimeout, contextDestroyed, deviceAssert, launchFailed,
@@ -176,7 +176,7 @@ func (r result) kind() error {
 // errCUDA is a refusal that no program should see: the driver asked for what it must not.
 var errCUDA = errors.New("CUDA refused a call")
 
-// failed is the error for a call that answered r, nil if that is success.
+// failed is the error for a call that returned r, nil if that is success.
 func failed(a api, call string, r result) error {
 	if r == success {
 		return nil

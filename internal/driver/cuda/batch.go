@@ -20,7 +20,7 @@ type batch struct {
 	plan     kernels.Plan
 	stream   uintptr         // that it is on its way to
 	table    *table          // nil until one is needed
-	read     bool            // a kernel on the stream reads the table, and the event is behind it
+	read     bool            // a kernel on the stream reads the table, and the event comes after it
 	room     []kernels.Entry // of the table
 	entries  int             // written
 	launched int             // so many are the kernel's that runs already, and waits for them
@@ -43,7 +43,7 @@ func (c *gpu) newBatch(stream uintptr) *batch {
 	return b
 }
 
-// release gives b back; very large ones are left to the garbage collector.
+// release returns b to the pool; very large ones are left to the garbage collector.
 func (b *batch) release() {
 	const most = 1 << 12
 	if b.table != nil && b.read {
@@ -154,7 +154,7 @@ func (c *gpu) way(to, from *view) (kernels.Direction, bool) {
 	return kernels.OnDevice, true
 }
 
-// near tells whether memory is on the GPU of c, or the host's.
+// near reports whether memory is on the GPU of c, or the host's.
 func (c *gpu) near(v *view) bool {
 	return v.kind != onGPU || v.gpu == int32(c.number) || c.d.gpus[v.gpu].ordinal == c.ordinal
 }
@@ -356,7 +356,7 @@ func (b *batch) close(stream uintptr) bool {
 	kernels.Flush()
 	good := b.entries == b.launched || b.launch(b.launched, b.entries-b.launched, stream)
 	if b.c.d.lib.record(b.table.event, stream) != success {
-		b.table = nil // nobody knows when it may be used again; the device is broken anyway
+		b.table = nil // it is not known when it may be used again; the device is broken anyway
 		return false
 	}
 	b.read = true

@@ -9,10 +9,9 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A clock tells by the clock of flags when an event of a GPU happened, from the time the GPU itself says has gone by
-// since a base event. Two events are as far apart as the GPU says, within one part in thousands; how both clocks go
-// together is found out again and again, as long as somebody asks, and put right by letting this one run a little
-// faster or slower, not by a jump.
+// A clock converts the time of an event of a GPU to the clock of flags. It uses the time that the GPU measures from a
+// base event. Two events are as far apart as the GPU says, within one part in thousands; while it is in use, the two
+// clocks are compared regularly, and this one is corrected by running a little faster or slower, not by a jump.
 type clock struct {
 	running atomic.Bool // there is a base
 
@@ -22,7 +21,7 @@ type clock struct {
 	at     int64      // guarded by mu; when the base happened
 	tuned  int64      // guarded by mu; when that was found out; 0: never
 	next   int64      // guarded by mu; when it is to be found out again
-	rate   float64    // guarded by mu; nanoseconds of ours in one of the GPU's, behind the base
+	rate   float64    // guarded by mu; nanoseconds of ours in one of the GPU's, after the base
 	before float64    // guarded by mu; and before it
 	skew   float64    // guarded by mu; what the rate is above 1 in the long run
 }
@@ -70,7 +69,7 @@ func (c *gpu) startClock() {
 	k.running.Store(ok && r == success)
 }
 
-// stop forgets everything. Nobody uses the clock any more.
+// stop forgets everything. Nothing uses the clock any more.
 func (k *clock) stop() {
 	k.running.Store(false)
 	k.mu.Lock()
@@ -110,7 +109,7 @@ func (k *clock) tune(c *gpu, now int64) bool {
 	return true
 }
 
-// steer is when a new base happened, ms behind the old one, and the rate from there on. middle is when the host thinks
+// steer is when a new base happened, ms after the old one, and the rate from there on. middle is when the host thinks
 // it did: half of the difference is made good until the next time, and what lasts ends up in the skew. mu is held.
 func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 	at = k.at + int64(float64(ms)*1e6*k.rate)
@@ -121,7 +120,7 @@ func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
-// poll looks at an event until it has happened, and tells when that was.
+// poll queries an event until it has happened, and returns when that was.
 func poll(lib api, event uintptr) (seen int64, ok bool) {
 	const soon = 64 // looks; for a thread of C it takes long to let others have the processor
 	begin := time.Now()

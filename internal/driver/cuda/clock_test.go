@@ -21,7 +21,7 @@ func (f *fake) hold(q *queue) (release func()) {
 	return func() { close(ch) }
 }
 
-// handed tells how many tasks of q are on the stream and in the list.
+// handed returns how many tasks of q are on the stream and in the list.
 func (q *queue) handed() (marks, list int) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -102,7 +102,7 @@ func TestClockFollows(t *testing.T) {
 	}
 }
 
-// TestClockIsTuned proves that a base is replaced when it is old, and that times before and behind it fit together.
+// TestClockIsTuned proves that a base is replaced when it is old, and that times before and after it fit together.
 func TestClockIsTuned(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)

@@ -94,7 +94,7 @@ func (v *device) Free(addr uintptr) error {
 	if err != nil {
 		return err
 	}
-	err = v.d.giveBack(s)
+	err = v.d.release(s)
 	v.refund(s.Of.size)
 	return err
 }
@@ -172,7 +172,7 @@ func (v *device) Close() error {
 		return err
 	}
 	for _, s := range left {
-		if err := d.giveBack(s); err != nil && v.gpu.healthy() == nil {
+		if err := d.release(s); err != nil && v.gpu.healthy() == nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ type Options struct {
 	Devices int               // how many of the GPUs are used, at most; 0: all there are
 	Share   bool              // there are as many devices as Devices says; where GPUs are fewer, some are the same GPU
 	Memory  uint64            // bytes that a device has at most; 0: all that its GPU has, or its part of that
-	Warn    func(text string) // told what the user should know, one line each; may be nil
+	Warn    func(text string) // receives warnings for the user, one line each; may be nil
 
 	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as
 	// batches of small segments. 0 is modest for copies between host and device, a few blocks that keep the link busy,
@@ -252,7 +252,7 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 	return driver.Location{Place: driver.Pageable}
 }
 
-// Page sizes as Describe tells them: what was asked for, since CUDA does as it likes.
+// Page sizes as Describe returns them: what was asked for, since CUDA chooses its own.
 const (
 	hugePage = 2 << 20
 	hostPage = 4096
@@ -293,7 +293,7 @@ func (d *Driver) Close() error {
 		if s.Of.kind == aliasBlock {
 			errs = append(errs, arena.Unreserve(s.Start, aliasBytes(s.Size)))
 		} else {
-			errs = append(errs, d.giveBack(s))
+			errs = append(errs, d.release(s))
 		}
 	}
 	d.own.Clear()

@@ -130,7 +130,7 @@ func (f *fake) reach(gpu int, dst, src uintptr, n uint64) {
 	memcopy.Copy(dst, src, uintptr(n))
 }
 
-// reachable tells whether a kernel on a GPU can use what is at addr: its own memory, or host memory that is pinned.
+// reachable reports whether a kernel on a GPU can use what is at addr: its own memory, or host memory that is pinned.
 func (f *fake) reachable(gpu int, addr uintptr, n uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -52,7 +52,7 @@ type fakeRange struct {
 type fakeGPU struct {
 	live   uint64  // bytes of memory in use
 	users  int     // how often its context is retained
-	broken result  // what every call answers from now on, until there is a new context
+	broken result  // what every call returns from now on, until there is a new context
 	ahead  float64 // by how much its clock runs faster than the host's
 }
 
@@ -67,7 +67,7 @@ func newFake(gpus int) *fake {
 // fakeInUse is how much memory is in use before anything is allocated.
 const fakeInUse = 100 << 20
 
-// close gives the addresses back, and tells what was left behind.
+// close releases the addresses, and returns an error that lists what was not freed.
 func (f *fake) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +113,7 @@ func (f *fake) setContext(context uintptr) result {
 	return success
 }
 
-// here is the GPU whose context is current, and what calls there answer. Without one the driver has a bug. mu is held.
+// here is the GPU whose context is current, and what calls there return. Without one the driver has a bug. mu is held.
 func (f *fake) here() (int, result) {
 	gpu := f.threads[unix.Gettid()] - 1
 	if gpu < 0 || f.gpu[gpu].users == 0 {

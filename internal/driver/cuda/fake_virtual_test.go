@@ -229,7 +229,7 @@ func (f *fake) allocManaged(n uint64) (uintptr, result) {
 
 func (f *fake) hostToo(int) (bool, result) { return true, success }
 
-// mapped tells whether the n bytes at addr are mapped, over any number of mappings. mu is held.
+// mapped reports whether the n bytes at addr are mapped, over any number of mappings. mu is held.
 func (f *fake) mapped(addr uintptr, n uint64) bool {
 	for n > 0 {
 		found := false

@@ -1,8 +1,8 @@
 package cuda
 
-// fence tells a waiting goroutine that a stream has come to a place: there the GPU writes a number to pinned memory,
-// which is seen half a microsecond before CUDA would say so. Putting it on the stream takes one or two, while the
-// copies are on their way: so it is for copies of some length.
+// fence wakes a waiting goroutine when a stream has reached a point: there the GPU writes a number to pinned memory,
+// which is seen half a microsecond before CUDA reports it. Putting it on the stream takes one or two microseconds,
+// while the copies run, so it is used only for longer copies.
 //
 // It belongs to its stream, and the goroutine that uses the stream uses the fence.
 type fence struct {

@@ -70,7 +70,7 @@ func TestFenceMissing(t *testing.T) {
 	b.works(0, b.pinned)
 }
 
-// TestFenceOnLostGPU proves that nobody waits for a fence that cannot ring any more.
+// TestFenceOnLostGPU proves that no wait for a fence goes on after the GPU is lost.
 func TestFenceOnLostGPU(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.cores = 8 // a waiting goroutine looks at the fence for a while
@@ -90,8 +90,8 @@ func TestFenceOnLostGPU(t *testing.T) {
 	release()
 }
 
-// TestFenceIsNotForSmallCopies proves that nobody lets the fence ring for a small copy, and that what was copied long
-// ago does not count.
+// TestFenceIsNotForSmallCopies proves that the fence is not used for a small copy, and that what was copied long ago
+// does not count.
 func TestFenceIsNotForSmallCopies(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)

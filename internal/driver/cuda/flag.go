@@ -36,7 +36,7 @@ func (f *flag) promise(p promise) {
 	f.LookAgain()
 }
 
-// follow makes the stream of q, whose GPU is entered, wait for the flag without the host; false if nobody knows yet
+// follow makes the stream of q, whose GPU is entered, wait for the flag without the host; false if it is not known yet
 // when it will be set, or that it never will be. q.Mu is held.
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
@@ -87,7 +87,7 @@ func (f *flag) catchUp() {
 	}
 }
 
-// promised tells whether catchUp has something to look at.
+// promised reports whether catchUp has something to look at.
 func (f *flag) promised() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,13 +24,13 @@ type gpu struct {
 	ordinal int     // immutable; CUDA's number
 	sharers int     // immutable; devices that are this GPU
 
-	device  atomic.Pointer[device] // while it is open
-	context atomic.Uintptr         // the primary context; 0 until it is used
-	life    atomic.Uint64          // contexts there were before
-	lost    atomic.Pointer[error]  // why the GPU can no longer be used
-	told    atomic.Bool            // a task has failed because of that
-	sms     int                    // its multiprocessors; immutable while there is a context
-	clock   clock
+	device   atomic.Pointer[device] // while it is open
+	context  atomic.Uintptr         // the primary context; 0 until it is used
+	life     atomic.Uint64          // contexts there were before
+	lost     atomic.Pointer[error]  // why the GPU can no longer be used
+	reported atomic.Bool            // a task has failed because of that
+	sms      int                    // its multiprocessors; immutable while there is a context
+	clock    clock
 
 	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has
 	// gone: closing waits for that, because events and streams go then.
@@ -94,7 +94,7 @@ func (c *gpu) limit(way kernels.Direction) int {
 	return max(1, c.sms*percent/100)
 }
 
-// stop gives back all that the GPU has. Nothing uses it any more.
+// stop releases everything that the GPU has. Nothing uses it any more.
 func (c *gpu) stop() error {
 	c.clock.stop()
 	c.mu.Lock()
@@ -139,8 +139,8 @@ func (c *gpu) stop() error {
 	return errors.Join(errs...)
 }
 
-// quarantined is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing
-// else may come to lie there.
+// quarantined is host memory that the program has freed and a lost GPU may still use. Until its context is gone,
+// nothing else may be placed there.
 type quarantined struct {
 	addr  uintptr
 	bytes uint64 // as arena.Reserve took them
@@ -239,8 +239,8 @@ type ownStream struct {
 	priority int
 }
 
-// giveBack lets another have the stream. What is still on it runs first, which does no harm.
-func (o ownStream) giveBack() {
+// release lets another have the stream. What is still on it runs first, which does no harm.
+func (o ownStream) release() {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
 	if o.c.life.Load() == o.life {
@@ -249,15 +249,15 @@ func (o ownStream) giveBack() {
 }
 
 func (c *gpu) giveStream(s uintptr, priority int) {
-	ownStream{c, s, c.life.Load(), priority}.giveBack()
+	ownStream{c, s, c.life.Load(), priority}.release()
 }
 
 // A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer
-// than a small copy, by a tenth of a millisecond on a virtual machine. If nobody waits for the outcome, or many do, it
-// soon goes to sleep.
+// than a small copy, by a tenth of a millisecond on a virtual machine. If no goroutine waits for the outcome, or many
+// do, it soon goes to sleep.
 const (
 	spinShort  = 40 * time.Microsecond
-	spinRunner = 4 * time.Millisecond  // while somebody waits for what the runner does
+	spinRunner = 4 * time.Millisecond  // while a goroutine waits for what the runner does
 	spinWaiter = 20 * time.Millisecond // by a goroutine that waits
 )
 
@@ -273,7 +273,7 @@ type spin struct {
 // spinning begins a spin that is so long if there are processors enough.
 func (d *Driver) spinning(long time.Duration) spin { return spin{d: d, long: long} }
 
-// on tells whether to look once more.
+// on reports whether to look once more.
 func (s *spin) on() bool {
 	const often = 8 // looking at the clock takes time, too, and most waits are over before the first time
 	if s.looks++; hostqueue.Exploring {
@@ -293,12 +293,12 @@ func (s *spin) on() bool {
 	return time.Since(s.begin) < most
 }
 
-// query tells whether event has happened. CUDA answers whichever context the thread has, if it has one.
+// query reports whether event has happened. It works whichever context the thread has, if it has one.
 func (c *gpu) query(event uintptr) result {
 	return c.look(event, c.d.lib.queryEvent)
 }
 
-// ended tells whether a stream has done all there was.
+// ended reports whether a stream has done all there was.
 func (c *gpu) ended(stream uintptr) result {
 	return c.look(stream, c.d.lib.queryStream)
 }
@@ -336,7 +336,7 @@ func (c *gpu) healthy() error {
 // task that meets one first has a fault, everything later finds the device lost.
 func (c *gpu) check(call string, r result) error {
 	err := c.note(call, r)
-	if r.sticky() && r != contextDestroyed && !c.told.Swap(true) {
+	if r.sticky() && r != contextDestroyed && !c.reported.Swap(true) {
 		name, text := c.d.lib.describe(r)
 		return fmt.Errorf("%w: GPU %d: %s: %s: %s", driver.ErrFault, c.ordinal, call, name, text)
 	}

@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whoever takes them,
-// and are every byte once.
+// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whichever lane
+// takes them, and have every byte once.
 func TestLoads(t *testing.T) {
 	for _, lanes := range []uint64{1, 8} {
 		for _, n := range []uint64{1, loadFirst - 1, loadFirst, 3*loadFirst + 7, 16 << 20, 256<<20 + 1} {
@@ -277,8 +277,8 @@ func TestLatch(t *testing.T) {
 	}
 }
 
-// TestTogether proves that helpers that began have ended when the work has, whoever came in time, and that one alone is
-// enough.
+// TestTogether proves that helpers that began have ended when the work has, however many they are, and that one alone
+// is enough.
 func TestTogether(t *testing.T) {
 	manyHands(t)
 	for _, n := range []int{-1, 0, 1, 7} {

@@ -17,8 +17,8 @@ import (
 // half of the cores to others.
 func maxHelpers() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
 
-// withHelpers does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins
-// any more: to wake somebody may take longer than the work.
+// withHelpers does own, while up to n helpers do help. When it returns, all helpers that began have ended and no more
+// begin: waking one may take longer than the work.
 func withHelpers(n int, own, help func()) {
 	if n <= 0 {
 		own()
@@ -43,12 +43,12 @@ type latch struct {
 	inside sync.RWMutex // held by each that is inside; once all have left, by the one that closed it
 }
 
-// enter tells whether one is inside.
+// enter reports whether one is inside.
 func (d *latch) enter() bool { return !d.closed.Load() && d.inside.TryRLock() }
 
 func (d *latch) leave() { d.inside.RUnlock() }
 
-// close lets nobody in any more, and waits until all have left.
+// close lets no more in, and waits until all have left.
 func (d *latch) close() {
 	d.closed.Store(true)
 	if !soon(d.inside.TryLock) {
@@ -56,7 +56,7 @@ func (d *latch) close() {
 	}
 }
 
-// soon tells whether something becomes true within a time in which it is better to look than to sleep and be woken.
+// soon reports whether something becomes true within a time in which it is better to look than to sleep and be woken.
 func soon(is func() bool) bool {
 	const long = time.Millisecond
 	if is() {
@@ -76,7 +76,7 @@ func soon(is func() bool) bool {
 type portions struct {
 	n    uint64
 	do   func(off, n uint64)
-	next atomic.Uint64 // offset of what nobody has taken
+	next atomic.Uint64 // offset of what is not taken yet
 	done atomic.Uint64 // bytes
 	once sync.Once     // for err and over
 	err  error         // of the portion that failed first, when over is closed
@@ -121,7 +121,7 @@ func (p *portions) end(err error) {
 	})
 }
 
-// ended tells whether there is nothing more to do.
+// ended reports whether there is nothing more to do.
 func (p *portions) ended() bool {
 	select {
 	case <-p.over:
@@ -205,7 +205,7 @@ func (a access) prober(addr uintptr) func(off, n uint64) {
 	}
 }
 
-// ask tells whether the kernel has made all pages of the n bytes at addr accessible. Kernels before 5.14 cannot.
+// ask reports whether the kernel has made all pages of the n bytes at addr accessible. Kernels before 5.14 cannot.
 func (a access) ask(addr uintptr, n uint64) bool {
 	lo := addr &^ (hostPage - 1)
 	_, _, e := unix.Syscall(unix.SYS_MADVISE, lo, addr+uintptr(n)-lo, a.populate)

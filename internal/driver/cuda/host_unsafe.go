@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// readable tells whether the host can read the byte at addr. It allocates nothing.
+// readable reports whether the host can read the byte at addr. It allocates nothing.
 func readable(addr uintptr) bool {
 	var b byte
 	local := unix.Iovec{Base: &b, Len: 1}
@@ -18,7 +18,7 @@ func readable(addr uintptr) bool {
 	return n == 1
 }
 
-// fresh tells whether the page at addr has never been used, or is not in memory for another reason.
+// fresh reports whether the page at addr has never been used, or is not in memory for another reason.
 func fresh(addr uintptr) bool {
 	var in byte
 	_, _, e := unix.RawSyscall(unix.SYS_MINCORE, addr&^(hostPage-1), 1, uintptr(unsafe.Pointer(&in)))

@@ -11,10 +11,10 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and judges
-// them by a table of the memory there is, the other moves. Nobody waits for them; what was found is told when the
-// stream has come by. The host does the rest: where the GPU has no kernels, where addresses have to be translated, and
-// for a queue behind whose failures nothing may run.
+// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and checks
+// them against a table of the memory there is, the other copies. No thread waits for them; the result is reported when
+// the stream has passed them. The host does the rest: where the GPU has no kernels, where addresses have to be
+// translated, and for a queue that must run nothing after a failure.
 
 // readers are the kernels, as a GPU has them.
 type readers struct {
@@ -96,7 +96,7 @@ func (q *queue) read(op *driver.Op) *judged {
 	return r
 }
 
-// readable tells whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
+// readable reports whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
 func (c *gpu) readable(addr uintptr, n uint64) bool {
 	s, err := c.d.resolve(addr, n, false)
 	return err == nil && s.addr == addr && (s.kind == pinned || s.kind == onGPU && s.gpu == int32(c.number))

@@ -41,8 +41,8 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream with what is before and behind
-// them, nobody waits for anything, and the addresses are those that the stream finds when it comes to them.
+// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream with what is before and after
+// them, that no goroutine waits, and that the addresses are those that the stream finds when it reaches them.
 func TestIndirectIsHandedOver(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -73,7 +73,7 @@ func TestIndirectIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestIndirectFault proves that the device judges: a bad address is a fault of its task alone, what is behind it goes
+// TestIndirectFault proves that the device judges: a bad address is a fault of its task alone, what comes after it goes
 // on, and nothing is broken.
 func TestIndirectFault(t *testing.T) {
 	b := newBed(t, 1)
@@ -162,7 +162,7 @@ func (s *strictSink) TaskFailed(tag driver.Tag, err error) {
 	s.q.Shut()
 }
 
-// TestIndirectStrict proves that behind a failure nothing runs where that is wanted.
+// TestIndirectStrict proves that nothing runs after a failure where that is wanted.
 func TestIndirectStrict(t *testing.T) {
 	b := newBed(t, 1)
 	s := &strictSink{failures: b.sink}
@@ -327,7 +327,7 @@ func TestMultiprocessors(t *testing.T) {
 }
 
 // TestNoReaders proves that descriptors are copied all the same where the kernels are missing, and that the user is
-// told.
+// warned.
 func TestNoReaders(t *testing.T) {
 	f, said := newFake(1), ""
 	f.noKernel = kernels.Move
@@ -345,6 +345,6 @@ func TestNoReaders(t *testing.T) {
 		t.Error("differs")
 	}
 	if said == "" || bytes.Count([]byte(said), []byte("\n")) != 1 {
-		t.Errorf("the user is told %q", said)
+		t.Errorf("the warning is %q", said)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program
-// has given back and wrongly uses again must not be the driver's by then, because nobody would notice.
+// has freed and wrongly uses again must not have become the driver's, because the mistake would go unnoticed.
 type inner struct {
 	mu   sync.Mutex
 	addr uintptr // guarded by mu; 0: there is none
@@ -29,7 +29,7 @@ func (in *inner) reserve() {
 	}
 }
 
-// release gives the addresses back. Nobody uses what was there.
+// release releases the addresses. Nothing uses what was there.
 func (in *inner) release() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -61,7 +61,7 @@ func (in *inner) take(n uint64) uintptr {
 	return addr
 }
 
-// has tells whether addr is one of its addresses.
+// has reports whether addr is one of its addresses.
 func (in *inner) has(addr uintptr) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *gpu) cutBlock(block, piece uintptr) (pieces []uintptr) {
 	return pieces
 }
 
-// freeInner gives it back. The GPU is entered.
+// freeInner frees it. The GPU is entered.
 func (c *gpu) freeInner(addr uintptr) result {
 	if c.inner.has(addr) {
 		return c.d.lib.unregister(addr)

@@ -33,7 +33,7 @@ func TestInner(t *testing.T) {
 	}
 }
 
-// TestInnerIsApart proves that memory that a program has given back is not the driver's afterwards.
+// TestInnerIsApart proves that memory that a program has freed does not become the driver's.
 func TestInnerIsApart(t *testing.T) {
 	b := newBed(t, 1)
 	var gone []uintptr

@@ -2,8 +2,8 @@ package cuda
 
 import "ropeway/internal/driver"
 
-// lane is a stream for work that somebody waits for, with pinned slots that host memory goes through which GPUs do not
-// reach; see haul. One goroutine at a time uses it.
+// lane is a stream for work that a goroutine waits for, with pinned slots for host memory that GPUs do not reach; see
+// haul. One goroutine at a time uses it.
 type lane struct {
 	gpu    *gpu
 	stream uintptr
@@ -68,7 +68,7 @@ func (c *gpu) giveLane(l *lane) {
 	c.mu.Unlock()
 }
 
-// free gives back the memory of a lane; its stream and events are the GPU's. The GPU is entered.
+// free frees the memory of a lane; its stream and events are the GPU's. The GPU is entered.
 func (l *lane) free() result {
 	r := success
 	if l.stage != 0 {

@@ -12,8 +12,8 @@ import (
 
 // A kernel of a program goes to the stream like a copy. CUDA reads its arguments when it is launched, so they are the
 // owner's again as soon as the next kernel is on the stream; the last one is kept until it is over, to say which kernel
-// a fault may be of. A launch that somebody observes, that has a time limit, or whose arguments are addresses of each
-// other has a mark, and is kept until that has happened.
+// a fault may be of. A launch that is observed, that has a time limit, or whose arguments are addresses of each other
+// has a mark, and is kept until that has happened.
 //
 // Arguments in device memory are read by the host, when everything before the launch is over.
 
@@ -21,7 +21,7 @@ import (
 type latestKernel struct {
 	upto   uint64         // the last of them is task so many, from 1
 	since  int            // kernels since all was over
-	launch *driver.Launch // of the last; nil: a mark has it, or nobody
+	launch *driver.Launch // of the last; nil: a mark has it, or there is none
 	tag    driver.Tag
 }
 
@@ -302,7 +302,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		err = c.check("cuLaunchKernel", r)
 	}
 	switch {
-	case r.sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, and nobody has noticed
+	case r.sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, unnoticed
 		return c.kernelFault(l, r, 1)
 	case errors.Is(err, driver.ErrLost):
 		return err

@@ -160,8 +160,8 @@ func (l *library) call(fn uintptr, args ...uintptr) result {
 	return result(dl.CallInt(fn, args...))
 }
 
-// drop calls a function that gives something back. When the process exits CUDA ends before the program's last handlers
-// run, and has given back everything itself.
+// drop calls a function that releases something. When the process exits CUDA ends before the program's last handlers
+// run, and has released everything itself.
 func (l *library) drop(fn uintptr, args ...uintptr) result {
 	r := l.call(fn, args...)
 	if r == deinitialized {

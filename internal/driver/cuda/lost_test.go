@@ -18,7 +18,7 @@ type failure struct {
 
 func (f failures) TaskFailed(tag driver.Tag, err error) { f <- failure{tag, err} }
 
-// next is the failure that is told next.
+// next waits for the next failure that is reported.
 func (f failures) next(t *testing.T) failure {
 	t.Helper()
 	select {

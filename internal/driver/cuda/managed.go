@@ -52,5 +52,5 @@ func (d *Driver) FreeManaged(addr uintptr) error {
 	if err != nil {
 		return err
 	}
-	return d.giveBack(s)
+	return d.release(s)
 }

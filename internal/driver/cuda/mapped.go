@@ -58,9 +58,9 @@ func (d *Driver) disappear(m *mapping) {
 	d.own.Replace([]*ranges.Span[*block]{s}, in)
 }
 
-// lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more.
-// What it returns is to be called once d.gone is not held, and gives it back. d.mu and d.gone are held.
-func (d *Driver) lose(device int) (giveBack func() error) {
+// lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more. The
+// caller calls the function it returns, which frees the memory, when d.gone is not held. d.mu and d.gone are held.
+func (d *Driver) lose(device int) (free func() error) {
 	var mounts []*mapping
 	var over []*memory
 	for m := range d.virtual.memories {
@@ -90,7 +90,7 @@ func (d *Driver) lose(device int) (giveBack func() error) {
 	}
 }
 
-// closeVirtual gives back everything. Nobody uses it any more. d.mu and d.gone are held.
+// closeVirtual releases everything. Nothing uses it any more. d.mu and d.gone are held.
 func (d *Driver) closeVirtual() error {
 	var errs []error
 	for m := range d.virtual.memories {

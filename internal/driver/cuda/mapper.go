@@ -107,7 +107,7 @@ func (c *gpu) within(call string, f func(lib api) result) error {
 	return c.note(call, f(c.d.lib))
 }
 
-// end gives the bytes back: it is mapped nowhere.
+// end frees the bytes: it is mapped nowhere.
 func (m *memory) end() error {
 	if m.by != nil {
 		m.by.refund(m.size)
@@ -373,7 +373,7 @@ func (d *Driver) Unmap(addr uintptr) error {
 	return errors.Join(err, last.end())
 }
 
-// unmap takes the mapping away that starts at addr, and returns its memory if that is to be given back now.
+// unmap removes the mapping that starts at addr, and returns its memory if that is to be freed now.
 func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

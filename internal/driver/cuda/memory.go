@@ -14,7 +14,7 @@ import (
 // block is what a range of addresses is that the driver has given out.
 type block struct {
 	kind   blockKind
-	size   uint64 // the range may be longer, by a margin that is nobody's memory
+	size   uint64 // the range may be longer, by a margin that is no memory
 	device int32
 	id     uint64
 	huge   bool          // deviceBlock: large pages were wanted
@@ -27,7 +27,7 @@ type block struct {
 // room is how many bytes there are from off on.
 func (b *block) room(off uintptr) uint64 { return b.size - min(b.size, uint64(off)) }
 
-// sole tells whether the memory of b has no other address: it is neither mapped, nor translated.
+// sole reports whether the memory of b has no other address: it is neither mapped, nor translated.
 func (b *block) sole() bool {
 	return b.in == nil && b.delta == 0 && (b.kind == deviceBlock || b.kind == pinnedBlock)
 }
@@ -50,10 +50,10 @@ type registration struct {
 	alias  uintptr // device address, 0 if not mapped
 	id     uint64
 	pinned bool // CUDA has taken it; else the host copies
-	locker *gpu // which has to be told when it goes, or nil
+	locker *gpu // the GPU it is locked for, or nil
 }
 
-// insert puts a block at addr, with a margin behind it, into own.
+// insert puts a block at addr, with a margin after it, into own.
 func (d *Driver) insert(addr uintptr, margin uint64, b *block) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,9 +107,8 @@ func (d *Driver) settle() {
 	}
 }
 
-// giveBack frees the memory of a block that nobody can find any more. For device memory CUDA waits for work that uses
-// it.
-func (d *Driver) giveBack(s *ranges.Span[*block]) error {
+// release frees the memory of a block that can no longer be found. For device memory CUDA waits for work that uses it.
+func (d *Driver) release(s *ranges.Span[*block]) error {
 	c := d.gpus[s.Of.device]
 	if s.Of.kind == pinnedBlock {
 		d.settle()
@@ -128,8 +127,8 @@ func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 }
 
 // Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was
-// freed, side by side with other allocations, and nobody could tell the one from the other. A page that cannot be
-// touched follows.
+// freed, side by side with other allocations, and the two could not be distinguished. A page that cannot be touched
+// follows.
 
 // pinnedPages is how many bytes of pages n bytes of pinned memory have.
 func pinnedPages(n uint64) uint64 { return (max(n, 1) + hostPage - 1) &^ (hostPage - 1) }
@@ -205,7 +204,7 @@ func (d *Driver) FreeHost(addr uintptr) error {
 	if err != nil {
 		return err
 	}
-	return d.giveBack(s)
+	return d.release(s)
 }
 
 // mostHost is more than a process can have.
@@ -214,10 +213,9 @@ const mostHost = 1 << 47
 // aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
 func aliasBytes(n uint64) uint64 { return (n + 2<<20 - 1) &^ (2<<20 - 1) }
 
-// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one
-// that tells the two ways apart; so that one is addresses alone, and work on it goes to the memory itself. Memory that
-// CUDA does not take (pages that belong to another registration already, or that may only be read) is registered all
-// the same, and the host copies it.
+// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one. So
+// the second is a range of addresses without memory, and work on it uses the memory itself. Memory that CUDA refuses
+// (pages of another registration, or pages that may only be read) is registered all the same, and the host copies it.
 func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	if addr+uintptr(n) < addr || n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
@@ -259,7 +257,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 	return r.alias, nil
 }
 
-// unpin tells CUDA that registered memory goes.
+// unpin unregisters memory with CUDA.
 func (d *Driver) unpin(r *registration) error {
 	c := r.locker
 	if c == nil || c.context.Load() == 0 {
@@ -312,12 +310,12 @@ const (
 	highest = 1<<56 - 1
 )
 
-// possible tells whether the n bytes at addr can be memory of the program.
+// possible reports whether the n bytes at addr can be memory of the program.
 func possible(addr uintptr, n uint64) bool {
 	return addr >= lowest && addr <= highest && n <= highest-uint64(addr)
 }
 
-// ordinary tells whether the n bytes at addr can be memory of the program that it has from elsewhere.
+// ordinary reports whether the n bytes at addr can be memory of the program that it has from elsewhere.
 func (d *Driver) ordinary(addr uintptr, n uint64) bool {
 	return possible(addr, n) && d.virtual.reserved.Overlap(addr, n) == nil
 }
@@ -338,7 +336,7 @@ const (
 )
 
 // resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable
-// allows ordinary host memory too, which nobody can vouch for.
+// allows ordinary host memory too, which may not be there.
 func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 	if s := d.own.Find(addr); s != nil {
 		return s.Of.side(s.Start, addr, n)
@@ -370,7 +368,7 @@ func (b *block) side(start, addr uintptr, n uint64) (side, error) {
 }
 
 // side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on
-// using pages that nobody else sees.
+// using pages that nothing else sees.
 func (r *registration) side(addr uintptr, n uint64) (side, error) {
 	lo := addr &^ (hostPage - 1)
 	if _, _, e := unix.Syscall(unix.SYS_MSYNC, lo, addr+uintptr(n)-lo, unix.MS_ASYNC); e != 0 { // has no other effect

@@ -9,7 +9,7 @@ type part struct {
 	overlaps bool // the segments are inside a GPU, and each overlaps itself
 }
 
-// same tells whether a segment belongs to the part.
+// same reports whether a segment belongs to the part.
 func (p *part) same(to, from *view, overlaps bool) bool {
 	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.gpu == to.gpu && p.from.gpu == from.gpu &&
 		p.overlaps == overlaps
@@ -62,7 +62,7 @@ func (m *mover) batch(list []driver.Segment) error {
 	return nil
 }
 
-// probe touches the memory that nobody can vouch for.
+// probe touches the memory that may not be there.
 func (p *part) probe() error {
 	for i := range p.List {
 		s := &p.List[i]

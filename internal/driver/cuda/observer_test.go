@@ -31,8 +31,8 @@ func (w *watcher) Ran(tag driver.Tag, began, ended int64, err error) {
 	w.ran = append(w.ran, ranTask{tag.Task, began, ended, err})
 }
 
-// TestObserver proves that an observer is told of each task once, in order, before the Sink and Done are, when it ran,
-// by its own clock, and how it went: on the stream, on the host, failed and dropped.
+// TestObserver proves that each task is reported to an observer once, in order, before the Sink and Done are called,
+// with its times by the observer's clock and its error: on the stream, on the host, failed and dropped.
 func TestObserver(t *testing.T) {
 	b := newBed(t, 1)
 	w := &watcher{start: time.Now()}
@@ -77,12 +77,12 @@ func TestObserver(t *testing.T) {
 	}
 	want := map[int]error{5: driver.ErrFault, 7: driver.ErrTimeout, 8: driver.ErrAborted, 9: driver.ErrAborted}
 	if len(w.ran) != len(ops) || late.Load() != 0 {
-		t.Fatalf("%d of %d tasks are told of, %d of them after Done", len(w.ran), len(ops), late.Load())
+		t.Fatalf("%d of %d tasks are reported, %d of them after Done", len(w.ran), len(ops), late.Load())
 	}
 	last := submitted
 	for i, r := range w.ran {
 		if r.task != uint32(i) || !errors.Is(r.err, want[i]) || (r.err == nil) != (want[i] == nil) {
-			t.Errorf("task %d is told as %d with %v", i, r.task, r.err)
+			t.Errorf("task %d is reported as %d with %v", i, r.task, r.err)
 		}
 		if r.began != 0 && r.began < submitted-tuneSlack || r.ended < r.began || r.ended < last-tuneSlack ||
 			r.ended > w.Now()+tuneSlack {
@@ -114,8 +114,8 @@ func (p *pausing) Ran(tag driver.Tag, began, ended int64, err error) {
 	p.watcher.Ran(tag, began, ended, err)
 }
 
-// TestObserverPaused proves that times are neither in the future nor out of order when the thread that tells them does
-// not run between two looks at its clocks.
+// TestObserverPaused proves that times are neither in the future nor out of order when the thread that reports them is
+// paused between reading its two clocks.
 func TestObserverPaused(t *testing.T) {
 	b := newBed(t, 1)
 	w := &pausing{watcher: watcher{start: time.Now()}}
@@ -133,7 +133,7 @@ func TestObserverPaused(t *testing.T) {
 	var last int64
 	for i, r := range w.ran {
 		if r.task != uint32(i) || r.ended < last {
-			t.Errorf("task %d, told as %d, ended %d ns before the one before it", i, r.task, last-r.ended)
+			t.Errorf("task %d, reported as %d, ended %d ns before the one before it", i, r.task, last-r.ended)
 		}
 		last = r.ended
 	}

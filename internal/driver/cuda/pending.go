@@ -243,8 +243,8 @@ func (b *batch) unordered(list []driver.Segment) int {
 	return min(len(list), kernels.MostFew)
 }
 
-// word tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is there:
-// the host, or aclrtValueWait. So it comes after that, and a copy engine makes it, which writes a word as a whole.
+// word reports whether a copy writes one word. The host or aclrtValueWait may read it to learn that what was copied
+// before it is there. So it comes after that, and a copy engine makes it, which writes a word as a whole.
 func word(s *driver.Segment) bool {
 	return s.N <= 8 && s.N&(s.N-1) == 0 && uint64(s.Dst)&(s.N-1) == 0
 }
@@ -259,15 +259,15 @@ func (h *hull) add(at uintptr, n uint64) {
 	h.lo, h.hi = min(h.lo, at), max(h.hi, at+uintptr(n))
 }
 
-// meets tells whether n bytes at an address may share some with the ranges.
+// meets reports whether n bytes at an address may share some with the ranges.
 func (h *hull) meets(at uintptr, n uint64) bool { return at < h.hi && h.lo < at+uintptr(n) }
 
-// meet tells whether two ranges share a byte.
+// meet reports whether two ranges share a byte.
 func meet(a uintptr, an uint64, b uintptr, bn uint64) bool {
 	return uint64(a-b) < bn || uint64(b-a) < an && bn > 0
 }
 
-// writesTo tells whether a copy of the list writes any of the n bytes at an address.
+// writesTo reports whether a copy of the list writes any of the n bytes at an address.
 func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
 		if s := &list[i]; meet(at, n, s.Dst, s.N) {
@@ -277,7 +277,7 @@ func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 	return false
 }
 
-// readsFrom tells whether a copy of the list reads any of the n bytes at an address.
+// readsFrom reports whether a copy of the list reads any of the n bytes at an address.
 func readsFrom(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
 		if s := &list[i]; meet(at, n, s.Src, s.N) {

@@ -265,8 +265,7 @@ func TestPendingWithBadCopy(t *testing.T) {
 	}
 }
 
-// TestPendingDropped proves that what is in the list when the queue is told to drop everything is not made, and what
-// comes later is.
+// TestPendingDropped proves that copies in the list when the queue drops everything are not made, and later ones are.
 func TestPendingDropped(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(3, 64))
@@ -317,7 +316,7 @@ func TestPendingThenOther(t *testing.T) {
 	}
 }
 
-// TestPendingThenFree proves that copies that were submitted before their memory was given back are made.
+// TestPendingThenFree proves that copies that were submitted before their memory was freed are made.
 func TestPendingThenFree(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -453,8 +452,8 @@ func TestPendingWakesWaiters(t *testing.T) {
 	q.AppendCopy(b.dev[0], b.pinned, 8, driver.Tag{})
 	q.Mu.Unlock()
 	f.armed.Store(true)
-	told := make(chan bool)
-	wait := func() { told <- q.Wait(time.Minute, nil) }
+	returned := make(chan bool)
+	wait := func() { returned <- q.Wait(time.Minute, nil) }
 	go wait()
 	<-f.arrived
 	go wait()
@@ -468,7 +467,7 @@ func TestPendingWakesWaiters(t *testing.T) {
 	testenv.AwaitParked(t, 2, "cuda.TestPendingWakesWaiters.func")
 	go q.runs()
 	for range 2 {
-		if !<-told {
+		if !<-returned {
 			t.Error("a waiting goroutine is not woken")
 		}
 	}

@@ -28,7 +28,7 @@ func unsignalled(call func() result) result {
 // keysNeeded is how many pthread keys there must be left, more than libcuda is likely to take.
 const keysNeeded = 16
 
-// keysLeft tells whether the process can have that many. libcuda crashes where it gets none.
+// keysLeft reports whether the process can have that many. libcuda crashes where it gets none.
 func keysLeft() bool {
 	process := dl.Process()
 	create, err := process.Symbol("pthread_key_create")

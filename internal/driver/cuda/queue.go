@@ -44,7 +44,7 @@ type queue struct {
 	room    room         // guarded by Queue.Mu
 	runner  runner       // guarded by Queue.Mu
 	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
-	told int64
+	reported int64
 	// of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
 	ended int64
 	fence *fence // guarded by Queue.Mu; of the stream; nil until first used
@@ -77,7 +77,7 @@ type mark struct {
 	since int64   // when its task was put on the stream, for the observer, by the clock of flags
 	asked int64   // and when the event was
 	op    bool    // it is of one task, not of all up to there
-	timed bool    // the event tells the time
+	timed bool    // the event has a time
 	read  *judged // a copy that the device judges, or nil
 	done  func()
 
@@ -169,7 +169,7 @@ func (q *queue) inline(op *driver.Op) {
 }
 
 // short reports whether a task of that kind can be done by its submitter, if the queue is at rest. Setting a flag goes
-// to the stream all the same if the GPU tells when it was.
+// to the stream all the same if the GPU is to measure its time.
 func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpSet:
@@ -356,12 +356,12 @@ func (q *queue) look(m *mark) result {
 	return q.v.gpu.query(m.event)
 }
 
-// end ends the tasks up to the first mark, whose event answered r. The caller has made the queue Ending. Mu is held,
-// and not while others are told.
+// end ends the tasks up to the first mark; r is the result of its event. The caller has made the queue Ending. Mu is
+// held, and released while callbacks run.
 func (q *queue) end(r result) {
 	var m mark
 	q.marks.Pop(&m)
-	used := m.made == success && m.event == q.awaited // by the runner, which gives it back then
+	used := m.made == success && m.event == q.awaited // by the runner, which then releases it
 	if used {
 		q.awaited = 0
 	}
@@ -388,7 +388,7 @@ func (q *queue) end(r result) {
 		at = c.timeOf(m.event, m.asked)
 	}
 	if m.op && q.Observer != nil {
-		q.tell(&m, at, err)
+		q.reportRun(&m, at, err)
 	}
 	if err != nil {
 		q.Sink.TaskFailed(m.tag, err)
@@ -418,10 +418,10 @@ func (q *queue) over(upto uint64) {
 	q.kernelsOver()
 }
 
-// tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put
-// there. What was told never lies in the observer's future, and never before what was told of the task before. The
+// reportRun reports to the observer when a task ran on the stream: from when the one before it ended, or from when it
+// was put there. Times reported are never in the observer's future, and never before those of the task before. The
 // caller has made the queue Ending.
-func (q *queue) tell(m *mark, ended int64, err error) {
+func (q *queue) reportRun(m *mark, ended int64, err error) {
 	now, ahead := q.clocks()
 	if ended == 0 {
 		ended = now
@@ -429,9 +429,9 @@ func (q *queue) tell(m *mark, ended int64, err error) {
 	began := max(q.ended, m.since)
 	ended = min(max(ended, began), now) // times of the GPU and of the host are of two clocks
 	q.ended = ended
-	from := max(began+ahead, q.told)
-	q.told = max(ended+ahead, from)
-	q.Observer.Ran(m.tag, from, q.told, err)
+	from := max(began+ahead, q.reported)
+	q.reported = max(ended+ahead, from)
+	q.Observer.Ran(m.tag, from, q.reported, err)
 }
 
 // clocks is the time, and what to add to it to get the observer's: at most what is right, and less by as long as this
@@ -482,7 +482,7 @@ func (q *queue) Close() {
 	defer q.Mu.Unlock()
 	if q.stream != 0 {
 		q.net.Stop()
-		q.own.giveBack()
+		q.own.release()
 		q.stream, q.found, q.fence, q.fencedTo = 0, 0, nil, 0
 	}
 }

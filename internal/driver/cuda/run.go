@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// Run carries op out now. Memory that nobody can vouch for is touched first, every page of it, so that a bad range is
-// found before anything is written.
+// Run carries op out now. Memory that may not be there is touched first, every page of it, so that a bad range is found
+// before anything is written.
 func (d *Driver) Run(op driver.Op) error {
 	if op.Kind == driver.OpBatch {
 		if done, err := d.runBatch(op.Segs); done || err != nil {

@@ -15,11 +15,11 @@ import (
 
 // Memory that was created goes to other processes as a file, CUDA's own. An allocation goes as a handle of 64 bytes, in
 // the note. What CUDA opens by it has an address that CUDA chooses: where it is mapped, addresses are translated. CUDA
-// shares the pages that an allocation is in, with what else lies there, and gives them back when the exporting process
-// frees it, whoever has imported.
+// shares the pages that an allocation is in, with what else lies there, and frees them when the exporting process frees
+// it, even if others have imported it.
 //
-// CUDA refuses to open a handle in the process that made it. So that is found out, and the importer uses the memory
-// itself, which is freed after it has ended.
+// CUDA refuses to open a handle in the process that made it. That case is detected, and the importer uses the memory
+// itself, which is freed after the importer has released it.
 
 var _ driver.Sharer = (*Driver)(nil)
 
@@ -47,7 +47,7 @@ type export struct {
 	over   bool                 // guarded by exports.mu; it was freed; the last user does what is to be done
 }
 
-// processTag is what tells this process from others. exports.mu is held.
+// processTag identifies this process. exports.mu is held.
 func processTag() []byte {
 	for exports.tag == [16]byte{} {
 		rand.Read(exports.tag[:]) //nolint:errcheck // it never fails
@@ -55,7 +55,7 @@ func processTag() []byte {
 	return exports.tag[:]
 }
 
-// keptForImporters tells whether the memory of a block that is being freed is to stay until its importers have ended.
+// keptForImporters reports whether the memory of a block that is being freed is to stay until its importers have ended.
 func keptForImporters(s *ranges.Span[*block]) bool {
 	exports.mu.Lock()
 	defer exports.mu.Unlock()
@@ -185,7 +185,7 @@ func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
 }
 
 // foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the
-// GPU: an H200 answers "unknown error" to a file that is not CUDA's, and works on.
+// GPU: an H200 returns "unknown error" for a file that is not CUDA's, and keeps working.
 func (m *memory) foreign(call string, f func(lib api) result) error {
 	var r result
 	if err := m.within(call, func(lib api) result { r = f(lib); return success }); err != nil {
@@ -198,7 +198,7 @@ func (m *memory) foreign(call string, f func(lib api) result) error {
 	return err
 }
 
-// importFile makes m of a file. How much there is behind it CUDA does not say; it refuses to map more or less.
+// importFile makes m of a file. CUDA does not say how large it is, and refuses to map more or less.
 func (m *memory) importFile(s *driver.Shared) error {
 	m.size = s.Offset + s.Size
 	if m.size%extent != 0 || m.size > mostHost {
@@ -285,7 +285,7 @@ func (d *Driver) shut(m *memory) {
 	}
 }
 
-// closeOpened gives back what m has opened: nothing uses it any more.
+// closeOpened closes what m has opened: nothing uses it any more.
 func (m *memory) closeOpened() error {
 	if m.lent == nil {
 		return m.within("cuIpcCloseMemHandle", func(lib api) result { return lib.closeAlloc(m.opened) })

@@ -38,7 +38,7 @@ const (
 	slotCount  = 4                         // of a lane
 	stageBytes = slotCount * slotBytes
 
-	laneBytes = 2 << 20 // for less, another lane is not worth waking somebody
+	laneBytes = 2 << 20 // for less, another lane is not worth waking a helper
 	streamUp  = 1 << 20 // bytes of a haul from which on the host writes past its caches
 	// the same for a haul from the GPU: what is smaller may still be there when the program reads it
 	streamDown = 64 << 20
@@ -46,7 +46,7 @@ const (
 
 // slot is pinned memory for one load.
 type slot struct {
-	event uintptr          // behind what uses it
+	event uintptr          // after what uses it
 	busy  bool             // it is in use
 	last  bool             // no load comes after this one, and there is no event
 	load  []driver.Segment // host memory to and from
@@ -175,8 +175,8 @@ func (h *haul) fail(err error) {
 	}
 }
 
-// check touches the host memory, together with the other lanes, if nobody has; false if something went wrong there or
-// elsewhere.
+// check touches the host memory, together with the other lanes, unless that was done; false if something went wrong
+// there or elsewhere.
 func (h *haul) check() bool {
 	if h.survey != nil {
 		h.fail(h.survey.join())
@@ -255,7 +255,7 @@ func (l *lane) needStage() error {
 	return l.gpu.check("cuMemHostAlloc", r)
 }
 
-// send gives what is in a slot, or will be, to the stream, and puts the event of the slot behind it.
+// send gives what is in a slot, or will be, to the stream, and records the event of the slot after it.
 func (l *lane) send(s *slot, up bool) error {
 	c := l.gpu
 	c.enter()

@@ -92,7 +92,7 @@ func TestOrdinaryMemory(t *testing.T) {
 }
 
 // TestOrdinaryMemoryMissing proves that nothing is written if a page of the source or the destination is not there,
-// however far behind it lies and whoever finds it.
+// however far back it lies and whichever helper finds it.
 func TestOrdinaryMemoryMissing(t *testing.T) {
 	manyHands(t)
 	d, _ := openFake(t, 1)

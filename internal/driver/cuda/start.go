@@ -104,7 +104,7 @@ func (q *queue) enter() bool {
 		}
 		q.stream = s
 		q.own = ownStream{c, s, c.life.Load(), q.priority}
-		q.net = runtime.AddCleanup(q, ownStream.giveBack, q.own)
+		q.net = runtime.AddCleanup(q, ownStream.release, q.own)
 	}
 	return true
 }
@@ -165,7 +165,7 @@ func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	return r
 }
 
-// overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
+// overlap reports whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
 // move2D gives a 2-D copy to the stream. Mu is held.

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// table is pinned memory for the entries of one batch. Its event is behind the kernel that reads it.
+// table is pinned memory for the entries of one batch. Its event comes after the kernel that reads it.
 type table struct {
 	addr  uintptr
 	room  int // entries
@@ -154,7 +154,7 @@ func (c *gpu) freeTable(t *table) result {
 	return c.freeInner(t.addr)
 }
 
-// giveTable gives a table back. A kernel on the stream reads it, unless that is 0.
+// giveTable returns a table to the pool. A kernel on the stream reads it, unless that is 0.
 func (c *gpu) giveTable(t *table, stream uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// nervous is a fake that counts how often it is asked for events of tables, and fails or panics when it is told to.
+// nervous is a fake that counts how often it is asked for events of tables, and fails or panics on demand.
 type nervous struct {
 	*fake
 	ofTables  sync.Map     // events

@@ -287,7 +287,7 @@ func (e *env) run(op driver.Op) {
 	}
 }
 
-// failure is what a Sink was told.
+// failure is what a Sink received.
 type failure struct {
 	tag driver.Tag
 	err error

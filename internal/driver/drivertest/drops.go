@@ -95,11 +95,11 @@ func testDropRunningCopy(e *env) {
 type dropper struct {
 	q     driver.Queue
 	after driver.Op
-	told  atomic.Int32
+	calls atomic.Int32
 }
 
 func (d *dropper) TaskFailed(driver.Tag, error) {
-	if d.told.Add(1) == 1 {
+	if d.calls.Add(1) == 1 {
 		d.q.Drop()
 		d.q.Submit(d.after)
 	}
@@ -129,8 +129,8 @@ func testReentrant(e *env) {
 				e.Fatal("Wait gave up")
 			}
 		}
-		if d.told.Load() != 1 || m.host[0] != 1 {
-			e.Fatalf("round %d: %d failures after Drop in the Sink, byte %d", round, d.told.Load(), m.host[0])
+		if d.calls.Load() != 1 || m.host[0] != 1 {
+			e.Fatalf("round %d: %d failures after Drop in the Sink, byte %d", round, d.calls.Load(), m.host[0])
 		}
 		// A chain of tasks, each submitted by the end of the one before.
 		left := 50
@@ -213,7 +213,7 @@ func testClose(e *env) {
 		<-goOn
 		ran.Store(true)
 	}})
-	go q.Wait(0, nil) // a driver may run work only when somebody wants it
+	go q.Wait(0, nil) // a driver may run work only when a goroutine waits for it
 	<-inside
 	m.host[0] = 0
 	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Done: done})

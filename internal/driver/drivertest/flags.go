@@ -277,7 +277,7 @@ func testCrossQueue(e *env) {
 		q[me].Submit(driver.Op{Kind: driver.OpAwait, Flag: before})
 		q[me].Copy(mem[next].addr, mem[me].addr, n, tag(i))
 		q[me].Submit(driver.Op{Kind: driver.OpFill, Dst: mem[me].addr, N: n, Width: 1, Value: 0})
-		// One byte of the next one's memory tells the step.
+		// One byte of the next one's memory holds the number of the step.
 		q[me].Submit(driver.Op{Kind: driver.OpFill, Dst: mem[next].addr + uintptr(i), N: 1, Width: 1, Value: uint32(i)})
 		q[me].Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 		before = f

@@ -38,7 +38,7 @@ func (g *door) Leave() {
 	g.left++
 }
 
-// let lets n pass, and wakes who waits.
+// let lets n pass, and wakes those that wait.
 func (g *door) let(n int) {
 	g.mu.Lock()
 	g.open += n
@@ -56,7 +56,7 @@ func (g *door) counts() (passed, left, asked int) {
 	return g.passed, g.left, g.asked
 }
 
-// testGate: what is behind a gate runs when it lets the queue pass, and takes what it was let pass by once.
+// testGate: what comes after a gate runs when it lets the queue pass; the gate takes what let it pass once.
 func testGate(e *env) {
 	var mu sync.Mutex
 	var order []int

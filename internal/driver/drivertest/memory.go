@@ -276,7 +276,7 @@ func testLocateAllocs(e *env) {
 	}
 }
 
-// testEpoch: the epoch changes whenever memory goes, so that nobody goes on believing in it.
+// testEpoch: the epoch changes whenever memory goes, so that no cached location outlives it.
 func testEpoch(e *env) {
 	dev, pin := e.device(4096), e.pinned(4096)
 	host, _ := e.registered(4096)

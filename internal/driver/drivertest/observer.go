@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// observed notes what a queue tells of its operations.
+// observed records what a queue reports of its operations.
 type observed struct {
 	mu    sync.Mutex
 	tasks map[uint32][]ran
@@ -34,7 +34,7 @@ func (o *observed) Ran(tag driver.Tag, began, ended int64, err error) {
 	o.order = append(o.order, tag.Task)
 }
 
-// testObserver: each operation is told once, in the order of the queue, with times that fit: those that ran, that
+// testObserver: each operation is reported once, in the order of the queue, with times that fit: those that ran, that
 // failed and that were dropped.
 func testObserver(e *env) {
 	o := new(observed)
@@ -77,12 +77,12 @@ func testObserver(e *env) {
 	end := start
 	for i := uint32(1); i <= number; i++ {
 		if len(o.tasks[i]) != 1 || o.order[i-1] != i {
-			e.Fatalf("task %d was told %v; the order was %v", i, o.tasks[i], o.order)
+			e.Fatalf("task %d was reported %v; the order was %v", i, o.tasks[i], o.order)
 		}
 		r := o.tasks[i][0]
 		if i > run {
 			if r.err != driver.ErrAborted {
-				e.Errorf("task %d was dropped, and told with %v", i, r.err)
+				e.Errorf("task %d was dropped, and reported with %v", i, r.err)
 			}
 			continue
 		}

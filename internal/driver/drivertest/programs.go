@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/graph"
 )
 
-// soleOf is how a driver tells which memory has one address.
+// soleOf returns the function by which a driver says which memory has one address.
 func soleOf(d driver.Driver) func(uintptr) bool {
 	if s, ok := driver.As[driver.Sole](d); ok {
 		return s.Sole

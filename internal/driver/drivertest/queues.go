@@ -152,9 +152,9 @@ func testDone(e *env) {
 				n.Add(1)
 				q.mu.Lock()
 				defer q.mu.Unlock()
-				told := len(q.failed) > 0 && q.failed[len(q.failed)-1].tag == op.Tag
-				if told != (want && how != "dropped") {
-					e.Errorf("%s, %s: Sink told before Done: %v", name, how, told)
+				reported := len(q.failed) > 0 && q.failed[len(q.failed)-1].tag == op.Tag
+				if reported != (want && how != "dropped") {
+					e.Errorf("%s, %s: Sink called before Done: %v", name, how, reported)
 				}
 			}
 			q.Submit(op)
@@ -318,7 +318,7 @@ func testFailures(e *env) {
 			}
 		}
 	}
-	// The Sink is told before later tasks run.
+	// The Sink is called before later tasks run.
 	for i := range 50 {
 		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped, Tag: tag(i)})
 		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {

@@ -361,8 +361,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestOwnerGone proves that copies with a server that has ended fail, that other queues go on, and that what was
-// mapped can be given back.
+// TestOwnerGone proves that copies with a server that has ended fail, that other queues go on, and that what was mapped
+// can be released.
 func TestOwnerGone(t *testing.T) {
 	b := setUp(t)
 	b.a.node.Close()

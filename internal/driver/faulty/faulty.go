@@ -1,7 +1,7 @@
 // Package faulty wraps a driver and makes it fail on demand: the n-th allocation, a copy when it runs, a device.
 //
-// The core above cannot tell such a failure from a real one, which is the point: every error path of the core can be
-// walked without broken hardware.
+// The core above cannot distinguish such a failure from a real one, which is the point: every error path of the core
+// can be walked without broken hardware.
 package faulty
 
 import (
@@ -202,7 +202,7 @@ func (q *queue) fault() error {
 	return q.v.d.fault(Task)
 }
 
-// Code is an error that makes the core answer with a given code.
+// Code is an error that makes the core return a given code.
 func Code(c abi.Code) error { return codeError{c} }
 
 type codeError struct{ code abi.Code }

@@ -51,7 +51,7 @@ func (f *Flag) Decided() bool { return f.IsSet() || f.err.Load() != nil }
 // SetTo sets the flag at a time.
 func (f *Flag) SetTo(at int64) { f.open(at, nil) }
 
-// Abandon says that the flag will never be set; whoever waits for it is let go.
+// Abandon says that the flag will never be set; it wakes all that wait for it.
 func (f *Flag) Abandon(err error) { f.open(0, err) }
 
 // open sets or abandons the flag and wakes all that wait for it.

@@ -49,18 +49,18 @@ func TestHeadGate(t *testing.T) {
 		case "opened":
 			g.open = true
 			g.wake()
-			<-p.told
+			<-p.unparked
 		case "woken in vain":
 			g.wake()
-			<-p.told
+			<-p.unparked
 			if p.ready(op, false) {
 				t.Errorf("%s: passed", how)
 			}
 			g.open = true
 		case "expired":
-			<-p.told
+			<-p.unparked
 		case "expired and opened":
-			<-p.told
+			<-p.unparked
 			g.open = true
 		}
 		drop := how == "dropped" || how == "dropped at once"
@@ -80,7 +80,7 @@ func TestHeadGate(t *testing.T) {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
-	// The time of a gate is not that of the one behind it.
+	// The time of a gate is not that of the one after it.
 	p := newParkable()
 	first, second := &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{},
 		Timeout: time.Hour}, &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{}}

@@ -30,7 +30,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	case driver.OpAwait:
 		open := op.Flag.(awaited).Register(q, &h.sets)
 		if open {
-			h.expired = false // it was set in time, but nobody had time to look
+			h.expired = false // it was set in time, but no goroutine looked in time
 		}
 		if drop || open || h.expired {
 			return true

@@ -16,13 +16,13 @@ import (
 
 // parkable is a queue of which only the parking counts.
 type parkable struct {
-	mu   sync.Mutex
-	head Head
-	told chan struct{}
+	mu       sync.Mutex
+	head     Head
+	unparked chan struct{}
 }
 
-func newParkable() *parkable { return &parkable{told: make(chan struct{}, 10)} }
-func (p *parkable) Unpark()  { p.told <- struct{}{} }
+func newParkable() *parkable { return &parkable{unparked: make(chan struct{}, 10)} }
+func (p *parkable) Unpark()  { p.unparked <- struct{}{} }
 func (p *parkable) ready(op *driver.Op, drop bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,9 +73,9 @@ func TestWaiters(t *testing.T) {
 	}
 	all[0].Target = 4
 	list.Notify(2)
-	if told := []bool{all[0].Woken(), all[1].Woken(), all[2].Woken(), all[3].Woken()}; !slices.Equal(told,
+	if woken := []bool{all[0].Woken(), all[1].Woken(), all[2].Woken(), all[3].Woken()}; !slices.Equal(woken,
 		[]bool{false, true, true, false}) {
-		t.Fatalf("told: %v", told)
+		t.Fatalf("woken: %v", woken)
 	}
 	if len(list) != 2 {
 		t.Fatalf("%d in the list", len(list))
@@ -119,11 +119,11 @@ func TestHeadWait(t *testing.T) {
 		case "abandoned":
 			f.Abandon(errors.New("gone"))
 		case "expired and set":
-			<-p.told
+			<-p.unparked
 			f.Set()
 		}
 		if how != "dropped" {
-			<-p.told
+			<-p.unparked
 		}
 		if !p.ready(op, how == "dropped") {
 			t.Errorf("%s: still waits", how)
@@ -156,7 +156,7 @@ func TestHeadCall(t *testing.T) {
 	if !p.ready(op, true) || p.ready(op, false) || p.ready(op, false) && calls == 0 {
 		t.Error("dropped before it began, or over before it began")
 	}
-	<-p.told
+	<-p.unparked
 	if !p.ready(op, true) || calls != 1 {
 		t.Errorf("called %d times", calls)
 	}

@@ -44,7 +44,7 @@ type Queue struct {
 	waiters   Waiters         // guarded by Mu
 	room      Waiters         // guarded by Mu; submitters that wait because the list is full
 	head      Head            // guarded by Mu; what is known of the head of the list
-	began     int64           // guarded by Mu; when its turn came, if somebody observes the queue; 0: not yet
+	began     int64           // guarded by Mu; when its turn came, if the queue has an observer; 0: not yet
 	// guarded by Mu; changes when a task has run, and after inline operations that were watched
 	ended uint64
 }
@@ -196,8 +196,8 @@ func (q *Queue) Finish(op *driver.Op, began int64, err error) {
 	Finish(q.Observer, q.Sink, op, began, err)
 }
 
-// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to whoever
-// submitted it, and frees what it holds. No lock is held.
+// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to its submitter,
+// and frees what it holds. No lock is held.
 func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err error) {
 	if o != nil {
 		o.Ran(op.Tag, began, o.Now(), err)
@@ -292,7 +292,7 @@ func (q *Queue) Enlist() *Waiter {
 		return nil
 	}
 	w := q.waiters.Add()
-	w.Target = q.submitted // an inline operation is no task of the list; while it goes on, nobody is woken
+	w.Target = q.submitted // an inline operation is no task of the list; while it goes on, no goroutine is woken
 	return w
 }
 

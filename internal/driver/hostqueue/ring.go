@@ -70,7 +70,7 @@ func (r *Ring[T]) Skip(n int) {
 	r.n -= n
 }
 
-// Shrink gives a large ring's memory back. The ring is empty.
+// Shrink frees the memory of a large ring. The ring is empty.
 func (r *Ring[T]) Shrink() {
 	if len(r.items) > keepDepth {
 		*r = Ring[T]{}

@@ -39,11 +39,11 @@ func newSignal() signal { return make(signal, 1) }
 
 func (s signal) up() bool { return len(s) > 0 }
 
-// tell wakes w. It is called once for each time that w is in a list.
-func (w *Waiter) tell() { w.ch <- struct{}{} }
+// wake wakes w. It is called once for each time that w is in a list.
+func (w *Waiter) wake() { w.ch <- struct{}{} }
 
-// hear takes what tell has left.
-func (w *Waiter) hear() { <-w.ch }
+// drain takes the signal that wake has sent.
+func (w *Waiter) drain() { <-w.ch }
 
 // wait reports whether w was woken before the limit was reached.
 func (w *Waiter) wait(limit Limit) bool {

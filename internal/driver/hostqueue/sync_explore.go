@@ -149,7 +149,7 @@ func newSignal() signal { return new(lamp) }
 
 func (l *lamp) up() bool { return l.lit }
 
-func (w *Waiter) tell() {
+func (w *Waiter) wake() {
 	step(w.ch, nil)
 	if w.ch.lit {
 		panic("BUG: a waiter was woken twice")
@@ -157,7 +157,7 @@ func (w *Waiter) tell() {
 	w.ch.lit = true
 }
 
-func (w *Waiter) hear() {
+func (w *Waiter) drain() {
 	l := w.ch
 	step(l, func() bool { return l.lit })
 	l.lit = false
@@ -167,7 +167,7 @@ func (w *Waiter) hear() {
 func (w *Waiter) wait(limit Limit) bool {
 	l := w.ch
 	if limit.None() {
-		w.hear()
+		w.drain()
 		return true
 	}
 	step(l, nil)

@@ -71,7 +71,7 @@ func (l *Waiters) Notify(completed uint64) {
 			kept = append(kept, w)
 			continue
 		}
-		w.tell()
+		w.wake()
 	}
 	clear((*l)[len(kept):])
 	*l = kept
@@ -80,7 +80,7 @@ func (l *Waiters) Notify(completed uint64) {
 // WakeOne wakes the first, if there is one.
 func (l *Waiters) WakeOne() {
 	if len(*l) > 0 {
-		(*l)[0].tell()
+		(*l)[0].wake()
 		*l = slices.Delete(*l, 0, 1)
 	}
 }
@@ -88,7 +88,7 @@ func (l *Waiters) WakeOne() {
 // WakeAll wakes all of them, and takes them out of the list.
 func (l *Waiters) WakeAll() {
 	for i, w := range *l {
-		w.tell()
+		w.wake()
 		(*l)[i] = nil
 	}
 	*l = (*l)[:0]
@@ -97,12 +97,12 @@ func (l *Waiters) WakeAll() {
 // Wake wakes all of them. They are in no list any more that others can see.
 func (l Waiters) Wake() {
 	for _, w := range l {
-		w.tell()
+		w.wake()
 	}
 }
 
 // Sleep waits until w, which is in list, is woken, and returns true, or until the limit is reached, and returns false.
-// mu guards the list and is not held. Afterwards w belongs to somebody else.
+// mu guards the list and is not held. Afterwards w is in the pool again.
 func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	if w.wait(limit) {
 		waiterPool.Put(w)
@@ -115,7 +115,7 @@ func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	}
 	mu.Unlock()
 	if i < 0 { // woken in the meantime
-		w.hear()
+		w.drain()
 	}
 	waiterPool.Put(w)
 	return i < 0

@@ -33,7 +33,7 @@ var lents = []lent{
 	{"managed memory", func(d *Driver) (uintptr, error) { return d.AllocManaged(extent, 0) }, (*Driver).FreeManaged},
 }
 
-// isTaken reports whether somebody has the addresses.
+// isTaken reports whether the addresses are in use.
 func isTaken(at uintptr) bool {
 	if arena.ReserveAt(at, extent) != nil {
 		return true
@@ -49,7 +49,7 @@ func (d *Driver) deferrals() int {
 	return len(d.quiesce.deferrals)
 }
 
-// TestUnreserve proves that giving addresses back neither waits for work nor stops any, and that nobody gets them
+// TestUnreserve proves that releasing addresses neither waits for work nor stops any, and that they are not handed out
 // before all work is over that began when something was there: what comes to them next is not the engine's.
 func TestUnreserve(t *testing.T) {
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
@@ -114,7 +114,7 @@ func TestUnreserve(t *testing.T) {
 	}
 }
 
-// TestUnreserveInside proves that what a queue runs may give addresses back.
+// TestUnreserveInside proves that what a queue runs may release addresses.
 func TestUnreserveInside(t *testing.T) {
 	d, dev, _, _ := quiesceBed(t)
 	sink := &log{make(chan error, 10)}

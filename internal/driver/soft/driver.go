@@ -5,9 +5,9 @@
 //
 // Memory can also be had apart from its addresses (virtual), shared with other processes (share) and managed.
 //
-// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits for
-// a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then queue.mu →
-// flag.mu → pool.mu.
+// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and goroutines that
+// wait for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then
+// queue.mu → flag.mu → pool.mu.
 package soft
 
 import (
@@ -33,7 +33,7 @@ type Options struct {
 	Guard    bool   // made for the checker: see guard.go; implies OwnPages
 
 	// Shade receives which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
-	// called with no lock held. nil: nobody wants to know.
+	// called with no lock held. nil: it is not reported.
 	Shade func(lo, hi uintptr, forbidden bool)
 
 	Warn func(text string) // receives what the user should know, one line each; may be nil
@@ -323,7 +323,7 @@ func (d *Driver) Close() error {
 		d.base = 0
 	}
 	for s := range d.hosts.byHost.All() {
-		errs = append(errs, s.Of.giveBack())
+		errs = append(errs, s.Of.endShadow())
 	}
 	for s := range d.hosts.byAlias.All() {
 		errs = append(errs, arena.Unreserve(s.Start, aliasBytes(s.Size)))

@@ -33,9 +33,9 @@ const (
 	highest = 1<<56 - 1
 )
 
-// resolve is where the engine finds n bytes that the program knows as addr. It fails when they are not inside one
-// live allocation or registration; pageable allows ordinary host memory, which nobody can vouch for (in RC form, where
-// host and device memory are one, it is always allowed).
+// resolve is where the engine finds n bytes that the program knows as addr. It fails when they are not inside one live
+// allocation or registration; pageable allows ordinary host memory, which may not be there (in RC form, where host and
+// device memory are one, it is always allowed).
 func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 	if a := d.arenaOf(addr); a != nil {
 		if a.Room(addr) < n {

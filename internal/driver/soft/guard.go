@@ -33,7 +33,7 @@ const (
 	pageSize    = 4096
 )
 
-// reservePinned takes n bytes of addresses, where nobody else has any if that can be.
+// reservePinned takes n bytes of addresses, away from all others if possible.
 func reservePinned(n uint64) (uintptr, error) {
 	for _, at := range pinnedAt {
 		if arena.ReserveAt(at, n) == nil {

@@ -111,7 +111,7 @@ func (d *Driver) Unregister(addr uintptr) error {
 		h.byAlias.Remove(h.byAlias.Find(a))
 		err = arena.Unreserve(a, aliasBytes(s.Of.size))
 	}
-	if err := s.Of.giveBack(); err != nil { // the bytes are there, and that is all the program asks for
+	if err := s.Of.endShadow(); err != nil { // the bytes are there, and that is all the program asks for
 		d.warn(fmt.Sprintf("%d registered bytes at %#x stay shared with child processes: %v", s.Of.size, addr, err))
 	}
 	return err

@@ -62,7 +62,7 @@ func TestRegisterGivesBack(t *testing.T) {
 	}
 }
 
-// Close gives all address space back.
+// Close releases all address space.
 func TestCloseGivesBack(t *testing.T) {
 	var before int
 	for i := range 10 {

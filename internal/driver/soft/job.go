@@ -154,7 +154,8 @@ func (j *job) cut(s *driver.Segments) {
 }
 
 // parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. The job of a
-// queue is in q.job meanwhile, so that whoever waits for the queue can help, and whoever drops its work can stop it.
+// queue is in q.job meanwhile, so that a goroutine that waits for the queue can help, and one that drops its work can
+// stop it.
 func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, q *queue) error {
 	j := d.newJob(op, pageable)
 	j.dst, j.src = dst, src
@@ -207,7 +208,7 @@ func (d *Driver) share(j *job, helpers int, q *queue) error {
 	return err
 }
 
-// reset makes j ready for the pool. Nobody else knows it any more.
+// reset makes j ready for the pool. Nothing else refers to it any more.
 func (j *job) reset() {
 	j.d, j.op, j.chunks, j.kernel = nil, driver.Op{}, 0, nil
 	j.claimed.Store(0)

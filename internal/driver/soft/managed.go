@@ -11,7 +11,7 @@ import (
 
 var _ driver.ManagedAllocator = (*Driver)(nil)
 
-// Where managed memory lies, if nobody else has the addresses.
+// Where managed memory lies, if the addresses are free.
 const (
 	managedAt    = 0x900_0000_0000
 	managedBytes = 3 << 40 // and how much of it there can be

@@ -133,7 +133,7 @@ func TestQueueStates(t *testing.T) {
 	b.is(q, "wait for a flag that is set", hostqueue.Rest, false)
 }
 
-// Waiters during a direct operation are woken when it ends, with and without tasks behind it.
+// Waiters during a direct operation are woken when it ends, with and without tasks after it.
 func TestQueueDirectWait(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b := newBench(t)

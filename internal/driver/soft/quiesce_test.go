@@ -277,8 +277,8 @@ func TestQuiesceForgets(t *testing.T) {
 	}
 }
 
-// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: somebody may give
-// the addresses back.
+// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: the addresses may
+// be released then.
 func TestCloseWaits(t *testing.T) {
 	d, dev, _, _ := quiesceBed(t)
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})

@@ -146,8 +146,8 @@ func (s *shadow) step(p fragment, addr, n uintptr, file *memfile) error {
 	return nil
 }
 
-// giveBack ends the shadow, if there is one, and makes the program's what it was.
-func (r *registration) giveBack() error {
+// endShadow ends the shadow, if there is one, and restores the program's own pages.
+func (r *registration) endShadow() error {
 	s := r.shadow
 	if s == nil {
 		return nil

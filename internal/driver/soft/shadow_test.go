@@ -255,7 +255,7 @@ func TestGuardSeveralRuns(t *testing.T) {
 	access(t, "reading", start+20480, true, false)
 }
 
-// Registering again and again uses up neither mappings nor files, and Close gives everything back.
+// Registering again and again uses up neither mappings nor files, and Close releases everything.
 func TestGuardGivesBack(t *testing.T) {
 	lines := func() int {
 		b, err := os.ReadFile("/proc/self/maps")

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/arena"
 )
 
-// slack is mappings that nobody needs. The kernel has a limit of them, and at the limit it refuses to replace one, even
+// slack is spare mappings. The kernel limits how many a process has, and at the limit it refuses to replace one, even
 // where fewer would be left: memory could no longer be unmapped. Then these go, which makes room for it. The other way,
-// to unmap first and reserve again, would leave a moment in which somebody else gets addresses that work may still be
+// to unmap first and reserve again, would leave a moment in which another thread gets addresses that work may still be
 // using.
 type slack struct {
 	at uintptr // an extent of addresses; 0: not reserved yet
@@ -52,7 +52,7 @@ func (s *slack) vacate(addr uintptr, n uint64) error {
 	return err
 }
 
-// close gives everything back.
+// close releases everything.
 func (s *slack) close() error {
 	if s.at == 0 {
 		return nil

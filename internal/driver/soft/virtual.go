@@ -94,7 +94,7 @@ func (m *memory) where() (fd int, off uint64) {
 	return m.file.FD(), 0
 }
 
-// end gives the bytes back. virtual.mu is not held: it takes a while.
+// end frees the bytes. virtual.mu is not held: it takes a while.
 func (m *memory) end() error {
 	if m.block != nil {
 		return m.block.Free()
@@ -436,7 +436,7 @@ func (v *virtual) lose(device int32) error {
 		}
 		m.at, m.gone = nil, true
 		delete(v.memories, m)
-		if errs = append(errs, err); err == nil { // else it stays behind its addresses, and nobody else gets it
+		if errs = append(errs, err); err == nil { // else it stays mapped, and is not used again
 			over = append(over, m)
 		}
 	}
@@ -447,7 +447,7 @@ func (v *virtual) lose(device int32) error {
 	return errors.Join(errs...)
 }
 
-// close frees everything. Nobody uses it any more.
+// close frees everything. Nothing uses it any more.
 func (v *virtual) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

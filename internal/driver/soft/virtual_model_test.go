@@ -163,7 +163,7 @@ func (m *virtualModel) release(t *rapid.T) {
 	}
 	n := uint64(len(m.areas[i].extents)) * extent
 	m.areas = append(m.areas[:i], m.areas[i+1:]...)
-	if rapid.Bool().Draw(t, "again") { // the place may be somebody else's by now
+	if rapid.Bool().Draw(t, "again") { // the place may be used by another by now
 		if at, err := m.d.Reserve(n, addr); err == nil && at == addr {
 			m.areas = append(m.areas, &modelArea{addr, make([]modelExtent, n/extent)})
 		} else {

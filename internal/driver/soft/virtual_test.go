@@ -246,7 +246,7 @@ func TestVirtualLeaves(t *testing.T) {
 	}
 }
 
-// TestManagedPlace proves where managed memory lies, and that it goes elsewhere where somebody else is.
+// TestManagedPlace proves where managed memory lies, and that it goes elsewhere where the place is taken.
 func TestManagedPlace(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()

@@ -106,7 +106,7 @@ type Entry struct{ To, From uint64 }
 // lastTag is the last there is; they begin with 1.
 const lastTag = 63
 
-// Tag is what tells the entries of one batch from those that stood in the table before, in its place in a word.
+// Tag distinguishes the entries of one batch from older ones in the table. It is shifted to its place in a word.
 type Tag uint64
 
 // Number is the tag as Gather takes it.

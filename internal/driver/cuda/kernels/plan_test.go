@@ -194,8 +194,8 @@ func TestLaunchIsPossible(t *testing.T) {
 	}
 }
 
-// Fill stops where somebody has to look: outside the windows, at what overlaps itself, at what is large; and it
-// writes the addresses that the device uses.
+// TestFillStops proves that Fill stops at segments that need a closer look (outside the windows, overlapping, large),
+// and that it writes the addresses that the device uses.
 func TestFillStops(t *testing.T) {
 	to, from := Window{Lo: 1000, Size: 5000, Delta: 1 << 30}, Window{Lo: 1 << 20, Size: 1 << 20}
 	p := New(ToDevice, 100, h200, 0)

@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// Way is who carries out a part of a batch.
+// Way is how a part of a batch is carried out.
 type Way uint8
 
 // Ways.
