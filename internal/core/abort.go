@@ -12,7 +12,7 @@ const (
 )
 
 // SetAbortPatience changes how long aclrtStreamAbort waits for a task that cannot be cut short, such as a host
-// function, before it answers 107019; 0 brings back 30 seconds.
+// function, before it returns 107019; 0 restores the default of 30 seconds.
 func (rt *Runtime) SetAbortPatience(d time.Duration) { rt.callbacks.patience.Store(int64(d)) }
 
 // StreamAbort is aclrtStreamAbort. What the stream has not run yet is dropped, failures not yet reported with it;
@@ -158,7 +158,7 @@ func (u until) left() time.Duration {
 	return max(time.Until(u.Time), time.Nanosecond)
 }
 
-// begin makes the caller the one that aborts d, when nobody else does; false when the time is up first.
+// begin makes the caller the one that aborts d, when no other thread does; false when the time is up first.
 func (s *callbackState) begin(d *Device, l until) bool {
 	for {
 		s.mu.Lock()
@@ -207,8 +207,8 @@ func (t *Thread) tellAbort(api string, d *Device, stage abi.DeviceTaskAbortStage
 }
 
 // abort drops the work of every stream on the device and waits until they are quiet; false when the time was up.
-// Meanwhile submissions are refused, and whoever waits for a stream gets 107022, however late it looks: aborting is
-// set before abortions counts, so that a wait sees the one or the other.
+// Meanwhile submissions are refused, and a wait for a stream returns 107022, however late it looks: aborting is set
+// before abortions counts, so that a wait sees the one or the other.
 func (d *Device) abort(l until) bool {
 	d.aborting.Store(true)
 	defer d.aborting.Store(false)

@@ -51,8 +51,8 @@ func oneOf(t *testing.T, err *core.Error, codes ...abi.Code) {
 	}
 }
 
-// TestAbortHammer aborts streams and the device while threads submit and synchronise. Nobody hangs, every answer is
-// one that the documents allow, and afterwards the streams work.
+// TestAbortHammer aborts streams and the device while threads submit and synchronise. No call hangs, every code is one
+// that the documents allow, and afterwards the streams work.
 func TestAbortHammer(t *testing.T) {
 	noLeaks(t)
 	rt, th := newRuntime(t, "A2")
@@ -65,7 +65,7 @@ func TestAbortHammer(t *testing.T) {
 		fine(t, th.CreateStream(&streams[i]))
 		fine(t, th.SubscribeReport(1+uint64(i), streams[i]))
 	}
-	stop := servers(rt, 1) // the second stream has nobody to serve it
+	stop := servers(rt, 1) // no thread serves the second stream
 	var done atomic.Bool
 	var all sync.WaitGroup
 	allowed := []abi.Code{abi.Success, abi.ErrRTDeviceTaskAbort, abi.ErrRTStreamAbort}
@@ -127,7 +127,7 @@ func TestAbortHammer(t *testing.T) {
 }
 
 // TestDestroyHammer destroys contexts while other threads make, abort and destroy streams in them, persistent ones
-// among them. Nobody hangs, and nothing is left.
+// among them. No call hangs, and nothing is left.
 func TestDestroyHammer(t *testing.T) {
 	noLeaks(t)
 	rt, _ := newRuntime(t, "A2")
@@ -171,7 +171,7 @@ func TestDestroyHammer(t *testing.T) {
 	}
 }
 
-// tardyDriver is a driver whose queues tell a waiter that can be cancelled later than others that they are done.
+// tardyDriver is a driver whose queues wake a waiter that can be cancelled later than others.
 type tardyDriver struct {
 	driver.Driver
 	slow chan struct{} // closed when such waiters may go on
@@ -204,7 +204,7 @@ func (q tardyQueue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return done
 }
 
-// TestAbortSeenLate shows that whoever waited during an abort is told, even if it looks when the abort is long over.
+// TestAbortSeenLate shows that a wait during an abort returns its code, even if it looks when the abort is long over.
 func TestAbortSeenLate(t *testing.T) {
 	for code, abort := range map[abi.Code]func(th *core.Thread, s core.Handle) *core.Error{
 		abi.ErrRTStreamAbort:     (*core.Thread).StreamAbort,
@@ -220,7 +220,7 @@ func TestAbortSeenLate(t *testing.T) {
 		th, waiter := in(t, rt, 1), in(t, rt, 2)
 		var s core.Handle
 		must(t, th.CreateStream(&s))
-		must(t, th.SubscribeReport(7, s)) // who never comes
+		must(t, th.SubscribeReport(7, s)) // a thread that never serves it
 		must(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s))
 		got := make(chan *core.Error)
 		go func() { got <- waiter.SynchronizeStreamCancel(s, make(chan struct{})) }()
@@ -258,21 +258,21 @@ func TestExceptionCallbackMaySynchronize(t *testing.T) {
 	fine(t, th.SynchronizeStream(s))
 }
 
-// TestExceptionHammer makes tasks fail on many streams. Every failure is told exactly once, before any thread gets it
-// from a synchronisation, also while callbacks come and go, and a callback may synchronise the stream it is told of.
+// TestExceptionHammer makes tasks fail on many streams. Every failure is reported exactly once, before any thread gets
+// it from a synchronisation, also while callbacks come and go, and a callback may synchronise the stream that failed.
 func TestExceptionHammer(t *testing.T) {
 	noLeaks(t)
 	rt, _, faults := newFaulty(t)
 	faults.FailAll(faulty.Task, driver.ErrFault)
 	type task struct{ stream, task uint32 }
 	var mu sync.Mutex
-	told := map[task]int{}
+	calls := map[task]int{}
 	handles := map[uint32]core.Handle{}
 	teller := rt.NewThread(50)
-	tell := func(info core.Addr) {
+	count := func(info core.Addr) {
 		id := task{teller.GetStreamIdFromExceptionInfo(info), teller.GetTaskIdFromExceptionInfo(info)}
 		mu.Lock()
-		told[id]++
+		calls[id]++
 		s := handles[id.stream]
 		mu.Unlock()
 		th := rt.NewThread(51)
@@ -280,7 +280,7 @@ func TestExceptionHammer(t *testing.T) {
 		oneOf(t, th.SynchronizeStreamWithTimeout(s, -1), abi.Success, abi.ErrRTSysDma, abi.ErrRTInvalidHandle)
 		th.Close()
 	}
-	fine(t, teller.ExceptionInfoCallbackRegister(core.Func[core.ExceptionFunc]{Key: 1, Call: tell}))
+	fine(t, teller.ExceptionInfoCallbackRegister(core.Func[core.ExceptionFunc]{Key: 1, Call: count}))
 	var all sync.WaitGroup
 	var done atomic.Bool
 	all.Go(func() {
@@ -316,8 +316,8 @@ func TestExceptionHammer(t *testing.T) {
 				err := th.SynchronizeStream(s)
 				oneOf(t, err, abi.Success, abi.ErrRTSysDma) // the callback may have got it first
 				mu.Lock()
-				if n := told[task{uint32(id), last}]; err != nil && n != 1 {
-					t.Errorf("task %d was told %d times before its failure was returned", last, n)
+				if n := calls[task{uint32(id), last}]; err != nil && n != 1 {
+					t.Errorf("task %d was reported %d times before its failure was returned", last, n)
 				}
 				mu.Unlock()
 			}
@@ -326,9 +326,9 @@ func TestExceptionHammer(t *testing.T) {
 	all.Wait()
 	mu.Lock()
 	defer mu.Unlock()
-	for id, n := range told {
+	for id, n := range calls {
 		if n != 1 {
-			t.Errorf("%v was told %d times", id, n)
+			t.Errorf("%v was reported %d times", id, n)
 		}
 	}
 }

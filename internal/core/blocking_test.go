@@ -242,7 +242,7 @@ func TestBlockingLetsEventsPass(t *testing.T) {
 	must(t, w.th.UnSubscribeReport(7, other))
 }
 
-// TestBlockingSkipsPersistentStreams: nobody waits for streams that only a model runs.
+// TestBlockingSkipsPersistentStreams: no call waits for streams that only a model runs.
 func TestBlockingSkipsPersistentStreams(t *testing.T) {
 	w := newBlocking(t, "A2")
 	var s core.Handle

@@ -14,8 +14,8 @@ type (
 	TaskAbortFunc   = func(deviceID int32, stage abi.DeviceTaskAbortStage, timeout uint32, args Addr) int32
 )
 
-// callbackState is what the program wants to be told, and what it has been told of errors. Nothing is called and no
-// other lock is taken while its locks are held.
+// callbackState has the callbacks of the program, and the texts of its errors. Nothing is called and no other lock is
+// taken while its locks are held.
 type callbackState struct {
 	patience atomic.Int64 // how long an abort waits for a stream, in nanoseconds; 0: abortPatience
 
@@ -32,7 +32,7 @@ type callbackState struct {
 // settle returns when the exception callbacks for the failures so far have run.
 func (s *callbackState) settle() { s.exceptions.settle() }
 
-// deviceState tells the program that a device is being set or reset.
+// deviceState calls the callbacks of the program for a device that is being set or reset.
 func (rt *Runtime) deviceState(user int32, state abi.DeviceState) {
 	var list registry[DeviceStateFunc]
 	Locked(&rt.callbacks.mu, func() { list = rt.callbacks.devices })
@@ -41,8 +41,8 @@ func (rt *Runtime) deviceState(user int32, state abi.DeviceState) {
 	}
 }
 
-// streamState tells the program that a stream was made or is about to go. Default streams come and go with their
-// contexts and are not told of.
+// streamState calls the callbacks of the program for a stream that was made or is about to be destroyed. Default
+// streams come and go with their contexts and are not reported.
 func (rt *Runtime) streamState(s *Stream, state abi.StreamState) {
 	var list registry[StreamStateFunc]
 	Locked(&rt.callbacks.mu, func() { list = rt.callbacks.streams })

@@ -53,7 +53,7 @@ type CheckHooks interface {
 }
 
 // Order stands for something that tasks signal and other tasks wait for: a notify, a word, a block of a pool. What
-// comes before a task that signals it comes before what is behind a task that waits for it, and passes later. The core
+// comes before a task that signals it comes before what follows a task that waits for it and passes later. The core
 // keeps one with each such thing; what is in it is the checker's.
 type Order any
 
@@ -62,7 +62,7 @@ type Order any
 type ForeignGate interface {
 	driver.Gate
 
-	// Foreign tells, after Pass has returned true, whether another process may have opened it.
+	// Foreign reports whether another process may have opened it. It is called after Pass has returned true.
 	Foreign() bool
 }
 
@@ -93,7 +93,7 @@ type Resource struct {
 	Size   uint64  // of memory, as the program asked for it, or of a pool
 	Number int32   // of a stream, an event or a notify, for people
 	Device int32   // user id
-	Pooled bool    // memory of a pool, that comes or goes in the order of stream Number: behind its task Task, or at it
+	Pooled bool    // memory of a pool, that comes or goes in the order of stream Number: after its task Task, or at it
 	Task   uint32
 	Forced bool // Releasing, Released: what it has to do is dropped rather than waited for
 	Swept  bool // Releasing, Released: it goes with its context, the program did not destroy it

@@ -256,7 +256,7 @@ func (k *kindsSeen) Submitted(t observe.Task) {
 
 func (k *kindsSeen) Ran(int32, uint32, int64, int64, observe.Result) {}
 
-// TestComputingIsObserved proves what a tracer is told of tasks that compute, and of managed memory.
+// TestComputingIsObserved proves what a tracer receives about tasks that compute, and about managed memory.
 func TestComputingIsObserved(t *testing.T) {
 	p, err := product.Find("A2", "")
 	if err != nil {

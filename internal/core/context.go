@@ -60,13 +60,13 @@ func (c *Context) all() []*Stream {
 	for s := range c.streams {
 		list = append(list, s)
 	}
-	// whoever goes through them does it the same way each time
+	// in the same order each time
 	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
-// destroy ends the context: what its streams have queued is dropped, they and its memory go. The first caller does
-// it and gets true, others return at once. t is who does it, nil if the process ends.
+// destroy ends the context: what its streams have queued is dropped, they and its memory go. The first caller does it
+// and gets true, others return at once. t is the calling thread, nil if the process ends.
 func (c *Context) destroy(t *Thread) bool {
 	if c.dead.Swap(true) {
 		return false

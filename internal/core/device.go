@@ -55,7 +55,7 @@ func (l *coreLimits) Clear() {
 	}
 }
 
-// NoDevice is the answer to a number that is no usable device.
+// NoDevice is the error for a number that is no usable device.
 func (t *Thread) NoDevice(api, arg string, id int64) *Error {
 	return Fail(api, abi.ErrRTInvalidDeviceid, arg, "%d is no usable device; %s", id, t.Runtime.DeviceRange())
 }
@@ -146,8 +146,8 @@ func (d *Device) retain() (*Context, error) {
 	return d.primary, nil
 }
 
-// drop takes one reference (or, forced, all) from the primary context and destroys it with the last one. False if
-// there was none. t is who does it, nil if the process ends.
+// drop takes one reference (or, forced, all) from the primary context and destroys it with the last one. False if there
+// was none. t is the calling thread, nil if the process ends.
 func (d *Device) drop(t *Thread, all bool) bool {
 	d.mu.Lock()
 	if d.retains == 0 {

@@ -64,8 +64,8 @@ func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
-// ToPageable reports whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later,
-// so it is made at once, whatever the declared direction.
+// ToPageable reports whether a copy goes between managed and ordinary memory. The latter may have gone later, so it is
+// made at once, whatever the declared direction.
 func ToPageable(src, dst driver.Place) bool {
 	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable
 }

@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Error says why a call was refused, or how queued work failed. The code is what a C caller receives; the rest is
-// for the person who reads it.
+// Error says why a call was refused, or how queued work failed. The code is what a C caller receives; the rest is for
+// people.
 type Error struct {
 	Code     abi.Code
 	API      string // entry point as the header spells it
@@ -58,10 +58,10 @@ func (e *Error) Error() string {
 // Is makes errors.Is(err, code) true whatever the call and the argument.
 func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok && c == e.Code }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Recorded reports whether the error becomes the thread's last error: answers of the ACL layer never do.
+// Recorded reports whether the error becomes the thread's last error: errors of the ACL layer never do.
 func (e *Error) Recorded() bool {
 	switch e.Code / 1000 {
 	case 107, 207, 507:
@@ -83,22 +83,22 @@ func Fail(api string, code abi.Code, arg, format string, args ...any) *Error {
 	return &Error{Code: code, API: api, Arg: arg, Index: -1, Text: fmt.Sprintf(format, args...)}
 }
 
-// IsNull is the answer to a NULL argument in the ACL layer.
+// IsNull is the error for a NULL argument in the ACL layer.
 func IsNull(api, arg string) *Error {
 	return Fail(api, abi.ErrInvalidParam, arg, "is NULL")
 }
 
-// Invalid is the ACL layer's answer to a bad argument.
+// Invalid is the error of the ACL layer for a bad argument.
 func Invalid(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrInvalidParam, arg, format, args...)
 }
 
-// Refused is the runtime's answer to a bad argument.
+// Refused is the error of the runtime for a bad argument.
 func Refused(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrRTParamInvalid, arg, format, args...)
 }
 
-// Unsupported is the answer of a product, a form or a driver that lacks a feature.
+// Unsupported is the error of a product, a form or a driver that lacks a feature.
 func Unsupported(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrRTFeatureNotSupport, arg, format, args...)
 }

@@ -82,7 +82,7 @@ func (t *Thread) Event(api, arg string, h Handle) (*Event, *Error) {
 	return nil, NoEvent(api, arg, h)
 }
 
-// NoEvent is the answer to a handle that names no event.
+// NoEvent is the error for a handle that names no event.
 func NoEvent(api, arg string, h Handle) *Error {
 	return Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed",
 		uintptr(h)).Because(Gone, uintptr(h))
@@ -303,7 +303,8 @@ func (d droppedRecord) Code() abi.Code {
 	return abi.ErrRTStreamAbort
 }
 
-// record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
+// record queues a mark on the stream. A state event's own flag comes first, so it is set when the record is seen to be
+// done.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	if l := s.Lane(); l != nil {
 		if done, err := l.Record(api, t, e, false); done {

@@ -180,8 +180,8 @@ func (h *eventHammer) pump(stop <-chan struct{}) {
 	}
 }
 
-// TestEventHammer: threads that record, wait for, ask, reset, destroy and make the same events on the same streams
-// end, get only answers that some order of the calls explains, and leave nothing behind.
+// TestEventHammer: threads that record, wait for, ask, reset, destroy and make the same events on the same streams end,
+// get only results that some order of the calls explains, and leave nothing behind.
 func TestEventHammer(t *testing.T) {
 	for _, abort := range []bool{false, true} {
 		name := "plain"
@@ -235,8 +235,8 @@ func (q slowQueue) Submit(op driver.Op) {
 	}
 }
 
-// TestEventRecordInTwoThreads: while one thread is inside aclrtRecordEvent, a wait that another thread puts on the
-// same stream does not refer to the record, which will come behind it.
+// TestEventRecordInTwoThreads: while one thread is inside aclrtRecordEvent, a wait that another thread puts on the same
+// stream does not refer to the record, which comes after it.
 func TestEventRecordInTwoThreads(t *testing.T) {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
 	if err != nil {

@@ -23,8 +23,8 @@ func (t *Thread) QueryEvent(event Handle, status *abi.EventStatus) *Error {
 	return nil
 }
 
-// dropped is the answer to questions about a record that an abort dropped: it will never be done, and a program that
-// asks until it is would ask for ever.
+// dropped is the error for queries of a record that an abort dropped: it will never be done, and a program that polls
+// until it is would poll for ever.
 func dropped(api string, f driver.Flag) *Error {
 	if f == nil || f.Err() == nil {
 		return nil
@@ -91,7 +91,7 @@ func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error
 	return t.waitsEvent(api, e, WaitLimit{Timeout: millis(timeout)})
 }
 
-// wait waits for the latest record and tells of a task before it that failed. The stream still reports that failure
+// wait waits for the latest record and returns the failure of a task before it. The stream still reports that failure
 // itself: only its own synchronisation makes it forget.
 func (e *Event) wait(api string, w WaitLimit) *Error {
 	r := e.last()

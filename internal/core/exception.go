@@ -13,16 +13,16 @@ import (
 // functions until it returns.
 type ExceptionFunc = func(info Addr)
 
-// exceptionState tells the program of failed tasks. The functions run one after another, in the order of the
-// failures, on a goroutine that lives only while there is something to tell. Streams go on meanwhile, but a
+// exceptionState calls functions of the program for failed tasks. They run one after another, in the order of the
+// failures, on a goroutine that runs only while there are failures to report. Streams go on meanwhile, but a
 // synchronisation that returns a failure does so after the functions have been called for it.
 type exceptionState struct {
-	teller atomic.Int64 // thread that runs the functions at the moment; 0 when none does
+	caller atomic.Int64 // thread that runs the functions at the moment; 0 when none does
 
 	mu     sync.Mutex
 	single Func[ExceptionFunc]   // guarded by mu; aclrtSetExceptionInfoCallback
 	list   []Func[ExceptionFunc] // guarded by mu; aclrtExceptionInfoCallbackRegister; replaced, never changed
-	queue  []*exception          // guarded by mu; to be told
+	queue  []*exception          // guarded by mu; to be reported
 	newest *exception            // guarded by mu; the last that was put there
 	alive  bool                  // guarded by mu; the goroutine runs
 	tokens uintptr               // guarded by mu; tokens given out
@@ -34,13 +34,14 @@ type exception struct {
 	task, stream, thread, device uint32
 	code                         abi.Code
 	kernel                       FailedKernel  // if it is one
-	told                         chan struct{} // closed when the functions have been called
+	called                       chan struct{} // closed when the functions have been called
 }
 
 // tokenBase keeps tokens apart from handles and addresses.
 const tokenBase = 0xE << 56
 
-// raise tells the program that a task failed. It does not wait: whoever reports the failure does (settle).
+// raise queues a failure for the functions of the program. It does not wait; a synchronisation that returns the failure
+// does (settle).
 func (rt *Runtime) raise(s *Stream, tag driver.Tag, f *failure) {
 	x := &rt.callbacks.exceptions
 	k := failedKernel(f.err)
@@ -51,28 +52,28 @@ func (rt *Runtime) raise(s *Stream, tag driver.Tag, f *failure) {
 	}
 	x.newest = &exception{
 		task: tag.Task, stream: uint32(s.ID), thread: tag.Thread, device: uint32(s.Context.Device.User),
-		code: f.code, kernel: k, told: make(chan struct{}),
+		code: f.code, kernel: k, called: make(chan struct{}),
 	}
 	x.queue = append(x.queue, x.newest)
 	if !x.alive {
 		x.alive = true
-		go x.tell()
+		go x.call()
 	}
 }
 
-// tell calls the functions for what is queued. It keeps its thread, so that a function that synchronises the failed
+// call calls the functions for what is queued. It keeps its thread, so that a function that synchronises the failed
 // stream is recognised and does not wait for itself.
-func (x *exceptionState) tell() {
+func (x *exceptionState) call() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	x.teller.Store(threadNumber())
-	for x.tellOne() {
+	x.caller.Store(threadNumber())
+	for x.callOne() {
 	}
 }
 
-// tellOne calls the functions for the oldest failure; false if there is none. A function that ends its goroutine ends
+// callOne calls the functions for the oldest failure; false if there is none. A function that ends its goroutine ends
 // this one, and another goes on.
-func (x *exceptionState) tellOne() bool {
+func (x *exceptionState) callOne() bool {
 	e, token, calls := x.next()
 	if e == nil {
 		return false
@@ -80,9 +81,9 @@ func (x *exceptionState) tellOne() bool {
 	returned := false
 	defer func() {
 		Locked(&x.mu, func() { delete(x.known, token) })
-		close(e.told)
+		close(e.called)
 		if !returned {
-			go x.tell()
+			go x.call()
 		}
 	}()
 	for _, f := range calls {
@@ -95,14 +96,14 @@ func (x *exceptionState) tellOne() bool {
 	return true
 }
 
-// next takes the oldest failure that has not been told, its token and the functions to call; nil if there is none, and
-// then the goroutine is over.
+// next takes the oldest failure that has not been reported, its token and the functions to call; nil if there is none,
+// and then the goroutine is over.
 func (x *exceptionState) next() (*exception, Addr, []Func[ExceptionFunc]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.queue) == 0 {
 		x.queue, x.alive = nil, false
-		x.teller.Store(0)
+		x.caller.Store(0)
 		return nil, 0, nil
 	}
 	e := x.queue[0]
@@ -130,10 +131,10 @@ func (x *exceptionState) settle() {
 		return
 	}
 	select {
-	case <-e.told:
+	case <-e.called:
 	default:
-		if n := threadNumber(); n == 0 || n != x.teller.Load() {
-			<-e.told
+		if n := threadNumber(); n == 0 || n != x.caller.Load() {
+			<-e.called
 		}
 	}
 }
@@ -196,10 +197,10 @@ func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *
 	return nil
 }
 
-// noInfo is the answer about an exception that is NULL or over.
+// noInfo is what the functions return for an exception that is NULL or over.
 const noInfo = 0xFFFFFFFF
 
-// ask answers with a field of the exception that info names.
+// ask returns a field of the exception that info names.
 func (t *Thread) ask(info Addr, field func(*exception) uint32) uint32 {
 	if e := t.Runtime.callbacks.exceptions.find(info); e != nil {
 		return field(e)

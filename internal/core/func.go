@@ -14,8 +14,8 @@ type named[F any] struct {
 	args Addr
 }
 
-// registry is an ordered list of named callbacks. It is never changed, only replaced: whoever has read it may call
-// its functions with no lock held.
+// registry is an ordered list of named callbacks. It is never changed, only replaced: a reader may call its functions
+// with no lock held.
 type registry[F any] []named[F]
 
 // find is the place of a name, or -1.

@@ -9,7 +9,7 @@ import (
 // NULL. A handle is used once: after its object is gone it names nothing for ever, whatever is made later.
 type Handle uintptr
 
-// kind tells handles of different things apart.
+// kind distinguishes handles of different things.
 type kind uint8
 
 const (

@@ -9,9 +9,8 @@ import (
 	"ropeway/internal/abi"
 )
 
-// The log tells what happened to a person who reads it later: errors the program was given, aclAppLog's lines, and (at
-// info) when the library and its devices came and went. Calls that succeed are not logged. Where a level is off nothing
-// is put together for it.
+// The log has what a person reads later: errors that calls returned, aclAppLog's lines, and (at info) when the library
+// and its devices started and ended. Calls that succeed are not logged. Lines of a level that is off are not formatted.
 
 // logLevel is the level of a line of aclAppLog; what is out of range counts as the nearest.
 func logLevel(l abi.LogLevel) slog.Level {

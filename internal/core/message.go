@@ -51,7 +51,7 @@ func (t *Thread) GetRecentErrMsg() string {
 		return ""
 	}
 	if t.Current() == nil {
-		// who asks what went wrong makes no mistake
+		// asking for the message is no mistake of the program
 		t.Done(NoCurrentContext("aclGetRecentErrMsg").Because(NoCause, 0))
 	}
 	s := &t.Runtime.callbacks
@@ -133,7 +133,7 @@ var (
 		"The object belongs to another context than the one current in this thread.",
 		"Call aclrtSetCurrentContext with the context of the object first."}
 	classSubscribe = class{"EE1010", "Subscription_Conflict",
-		"Streams and threads do not agree on who runs callbacks.",
+		"The stream has no subscription, has one already, or runs host functions.",
 		"Call aclrtSubscribeReport once for each stream, and use either aclrtLaunchCallback or " +
 			"aclrtLaunchHostFunc on it."}
 	classEvent = class{"EE1011", "Invalid_Event_Time",

@@ -30,19 +30,19 @@ type OngoingCall struct {
 	blocked  int64
 	function uint16
 	stream   int32
-	copied   bool // it made Thread.copied, which nobody was told of yet
+	copied   bool // it made Thread.copied, which is not reported yet
 }
 
-// Begin tells that the thread begins a call, by the tracer's number of the function. What it returns, the call that
-// this one is inside of, is for End. There is a tracer.
+// Begin reports that the thread begins a call, by the tracer's number of the function. It returns the call that this
+// one is inside of, for End. There is a tracer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
-	t.tellCopied()
+	t.reportCopied()
 	outer = t.Call
 	t.Call = OngoingCall{Start: t.Runtime.Probe.Trace.Now(), function: function, stream: observe.None}
 	return outer
 }
 
-// End tells that the thread's call has ended.
+// End reports that the thread's call has ended.
 func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
 	o := t.Runtime.Probe.Trace
 	c := observe.Call{
@@ -52,14 +52,14 @@ func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
 	if t.Call.copied && c.Blocked == 0 && code == abi.Success && state == observe.Returned {
 		o.Copied(c, t.copied)
 	} else {
-		t.tellCopied()
+		t.reportCopied()
 		o.Called(c)
 	}
 	t.Call = outer
 }
 
-// tellCopied tells of the copy that the thread's call has made, if it is not to be told with the call.
-func (t *Thread) tellCopied() {
+// reportCopied reports the copy that the thread's call has made, if it is not to be reported with the call.
+func (t *Thread) reportCopied() {
 	if t.Call.copied {
 		t.Call.copied = false
 		o := t.Runtime.Probe.Trace
@@ -83,7 +83,7 @@ func (t *Thread) about(s *Stream) {
 	}
 }
 
-// submitted ends a call of a face that does not tell its calls: it did nothing but submit.
+// submitted ends a call of a face that does not report its calls: it did nothing but submit.
 func (t *Thread) submitted(api string, s *Stream, began int64) {
 	if t.Call.Start == 0 {
 		o := t.Runtime.Probe.Trace
@@ -113,7 +113,7 @@ func (t *Thread) waitsEvent(api string, e *Event, w WaitLimit) *Error {
 }
 
 func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(began int64) *Error) *Error {
-	t.tellCopied() // this may never end
+	t.reportCopied() // this may never end
 	o := t.Runtime.Probe.Trace
 	c := observe.Call{Function: t.Call.function, Thread: t.id, Stream: observe.None, Start: t.Call.Start, After: after}
 	known := t.Call.Start != 0
@@ -162,7 +162,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 		o.Copied(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()},
 			w)
 	default:
-		t.tellCopied()
+		t.reportCopied()
 		t.Call.copied, t.copied = true, w
 	}
 }
@@ -190,7 +190,8 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	t.submitted(api, s, began)
 }
 
-// runObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
+// runObserved is Driver.Run in a call that began at a time (0: now), reported to the tracer. It takes from began to
+// ended.
 func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
 	o := t.Runtime.Probe.Trace
 	w := t.Runtime.work(&op)

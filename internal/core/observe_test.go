@@ -20,7 +20,7 @@ import (
 // counted is a tracer that counts.
 type counted struct {
 	mu       sync.Mutex
-	tasks    map[observe.At]int // told as submitted, less told as ended
+	tasks    map[observe.At]int // reported as submitted, less reported as ended
 	ended    map[observe.At]int
 	calls    []observe.Call
 	closed   atomic.Int32
@@ -127,8 +127,8 @@ func newTraced(t *testing.T, c *counted) (*core.Runtime, *counted) {
 	return core.New(core.Options{Driver: d, Product: p, Probe: core.Probe{Trace: c}}), c
 }
 
-// TestObservedOnce: each task is told once as submitted and once as ended, in this order, whatever becomes of it, while
-// threads submit, wait and abort at random.
+// TestObservedOnce: each task is reported once as submitted and once as ended, in this order, whatever becomes of it,
+// while threads submit, wait and abort at random.
 func TestObservedOnce(t *testing.T) {
 	rt, c := newObserved(t)
 	main := rt.NewThread(1)
@@ -192,7 +192,7 @@ func TestObservedOnce(t *testing.T) {
 	}
 }
 
-// TestObservedCalls: a call that a face tells of is told with its function, its stream, and how long it waited, with
+// TestObservedCalls: a call that a face reports is recorded with its function, its stream, and how long it waited, with
 // what is inside of it.
 func TestObservedCalls(t *testing.T) {
 	rt, c := newObserved(t)
@@ -223,7 +223,7 @@ func TestObservedCalls(t *testing.T) {
 	}
 }
 
-// TestObservedCopy: a call that makes a copy at once is told in one piece; where it waits, fails, or the copy is
+// TestObservedCopy: a call that makes a copy at once is reported in one piece; where it waits, fails, or the copy is
 // queued, in three.
 func TestObservedCopy(t *testing.T) {
 	rt, c := newObserved(t)
@@ -270,7 +270,7 @@ func TestObservedCopy(t *testing.T) {
 	if c.ended[observe.At{Stream: 1, Number: 4}] != 1 {
 		t.Error("it has not ended")
 	}
-	must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face tells of
+	must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face reports
 	if n := len(c.copied); n != 2 || c.copied[n-1].call.Function != 5 || c.copied[n-1].task.Number != 5 {
 		t.Errorf("from Go: %+v", c.copied)
 	}

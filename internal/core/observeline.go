@@ -9,9 +9,8 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A front end that tells its calls says where they come from, as well. Of a Go program the core finds that out
-// itself: the innermost function that is not ours. What it has found it keeps, so that a call costs the walk of a few
-// frames.
+// A front end that reports its calls also says where they come from. For a Go program the core finds the innermost
+// function that is not ours. It caches what it finds, so that a call costs the walk of a few frames.
 
 // lines are what is known of the addresses in a Go program's stacks.
 type lines struct {

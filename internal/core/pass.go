@@ -30,7 +30,7 @@ func (t *Thread) RememberCopy(c *Context, s *Stream, stream Handle, from, to dri
 	}
 }
 
-// RepeatCopy queues a copy if it is like the last one, and tells whether it did.
+// RepeatCopy queues a copy if it is like the last one, and reports whether it did.
 func (t *Thread) RepeatCopy(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) bool {
 	s, c := t.CopyCache.s, t.Explicit
 	if c == nil {

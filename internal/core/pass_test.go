@@ -173,7 +173,7 @@ func TestQuiet(t *testing.T) {
 	view(host, n)[n-1] = 1
 
 	must(t, th.CreateEventWithFlag(&event, 1))
-	must(t, th.StreamWaitEvent(stuck, event)) // nobody records it
+	must(t, th.StreamWaitEvent(stuck, event)) // it is never recorded
 	must(t, transfer.MemcpyAsync(th, dev, 64, host, 64, abi.MemcpyHostToDevice, stuck))
 
 	must(t, th.CreateEventWithFlag(&later, 1))

@@ -25,7 +25,7 @@ func (p *LocationCache) Find(addr Addr, epoch uint64) driver.Location {
 	if l.Place == driver.OnDevice || l.Place == driver.Host || l.Place == driver.Managed {
 		hi := addr + Addr(l.Room)
 		if hi == p.Hi && addr < p.Lo && p.epoch == epoch {
-			// The same allocation, further down: who goes through it backwards is not to be asked about every step.
+			// The same allocation, further down: going through it backwards must not call the driver for every step.
 			p.Lo = addr
 			if a := p.Runtime.Driver.Describe(addr); a.Start+Addr(a.Size) == hi {
 				p.Lo = a.Start

@@ -175,8 +175,8 @@ func (t *Thread) runProbed(op driver.Op, call int64) (began, ended int64, err er
 	return began, ended, err
 }
 
-// running tells the checker that t is about to carry op out. It is apart so that nothing else pays for the copy of op
-// on the heap.
+// running reports to the checker that t is about to carry op out. It is a function of its own so that nothing else pays
+// for the copy of op on the heap.
 //
 //go:noinline
 func (t *Thread) running(op driver.Op) (done func(bool)) {
@@ -225,8 +225,8 @@ func (rt *Runtime) Ending(t *Thread) {
 	}
 }
 
-// quiesced has the checker run what can run, and tells whether there is one. Destructors that run later may still
-// synchronise, and are to be judged by it.
+// quiesced has the checker run what can run, and reports whether there is a checker. Destructors that run later may
+// still synchronise, and are to be judged by it.
 func (rt *Runtime) quiesced() bool {
 	c := rt.Checker()
 	if c != nil {
@@ -235,7 +235,7 @@ func (rt *Runtime) quiesced() bool {
 	return c != nil
 }
 
-// observeQueue reports a new stream to the tracer, which is told then of what its queue runs.
+// observeQueue reports a new stream to the tracer, which from then on receives what its queue runs.
 func (s *Stream) observeQueue(o *driver.QueueOptions) {
 	if tr := s.Runtime.Tracer(); tr != nil {
 		o.Observer = s

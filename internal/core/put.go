@@ -66,8 +66,8 @@ func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, 
 	s.queue.Copy(dst, src, n, tag)
 }
 
-// Part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something
-// between the two if the caller sees to it.
+// Part enqueues what comes before the operation of a task that is numbered already. The caller ensures that nothing is
+// put between the two.
 func (s *Stream) Part(tag driver.Tag, op driver.Op) {
 	op.Tag = tag
 	op.Tag.More = true

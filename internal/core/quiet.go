@@ -35,7 +35,7 @@ func (rt *Runtime) Quiet(limit time.Duration) {
 	}
 }
 
-// comeToRest waits for what the stream has to do now, until it cannot go on by itself or it is time. It tells whether
+// comeToRest waits for what the stream has to do now, until it cannot go on by itself or it is time. It reports whether
 // it waited.
 func (s *Stream) comeToRest(end time.Time) bool {
 	left := time.Until(end)

@@ -26,8 +26,8 @@ func within(t *testing.T, d time.Duration, f func()) {
 	}
 }
 
-// submitting starts goroutines that put waits for an event nobody records on a stream, until the stream is gone or the
-// function returned is called.
+// submitting starts goroutines that put waits for an event that is never recorded on a stream, until the stream is gone
+// or the function returned is called.
 func submitting(rt *core.Runtime, c, s, event core.Handle, n int) (stop func()) {
 	var quit atomic.Bool
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func TestAbortIsNotHeldUp(t *testing.T) {
 	})
 }
 
-// TestNothingRunsBehindTheFailureThatStops: in STOP mode a task behind the one that failed never runs, however the
+// TestNothingRunsBehindTheFailureThatStops: in STOP mode a task after the one that failed never runs, however the
 // submitter and the worker that finds the failure meet.
 func TestNothingRunsBehindTheFailureThatStops(t *testing.T) {
 	_, th := newRuntime(t, "A2")

@@ -15,7 +15,7 @@ import (
 // maxSubscribers is how many threads may have subscriptions; the documents' number.
 const maxSubscribers = 1024
 
-// reportState is who runs the functions of aclrtLaunchCallback. Its lock comes after Stream.mu.
+// reportState has the threads that run the functions of aclrtLaunchCallback. Its lock comes after Stream.mu.
 type reportState struct {
 	mu          sync.Mutex
 	subscribers map[uint64]*subscriber // guarded by mu; by pthread id
@@ -26,8 +26,8 @@ type reportState struct {
 type subscriber struct {
 	id    uint64        // immutable; pthread id
 	dev   *Device       // immutable
-	turn  chan struct{} // capacity 1; holds an element while someone runs reports
-	more  chan struct{} // capacity 1; holds an element if there are reports nobody has looked at
+	turn  chan struct{} // capacity 1; holds an element while a thread runs reports
+	more  chan struct{} // capacity 1; holds an element if there are new reports
 	ended chan struct{} // closed at the end
 
 	streams int       // guarded by reportState.mu; subscriptions
@@ -59,7 +59,7 @@ func (r *report) dropped() bool {
 	return r.sub.over || r.sub.by.gone || r.stream.drops.Load() != r.drops
 }
 
-// post hands a report to its subscriber; false if nobody wants it any more. It never blocks.
+// post hands a report to its subscriber; false if the report was dropped. It never blocks.
 func (s *reportState) post(r *report) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *reportState) run(r *report) {
 	r.fn(r.data)
 }
 
-// find is the subscriber with a pthread id, or nil. 0 is nobody's.
+// find is the subscriber with a pthread id, or nil. 0 is no id.
 func (s *reportState) find(id uint64) *subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func (rt *Runtime) unsubscribeAll(s *Stream) {
 	}
 }
 
-// unsubscribeOwn ends the subscription of s if t itself serves it: t is about to wait for the stream, and nobody else
-// would run what the stream waits for.
+// unsubscribeOwn ends the subscription of s if t itself serves it: t is about to wait for the stream, and no other
+// thread would run what the stream waits for.
 func (t *Thread) unsubscribeOwn(s *Stream) {
 	s.mu.Lock()
 	sub := s.subscription
@@ -205,7 +205,7 @@ func (rt *Runtime) forgetThread(t *Thread) {
 // SetPthread says what the thread is called in aclrtSubscribeReport: its pthread id. 0 is no id.
 func (t *Thread) SetPthread(id uint64) { t.pthread = id }
 
-// hostFuncsUsed is the answer where a stream runs host functions already.
+// hostFuncsUsed is the error where a stream runs host functions already.
 func hostFuncsUsed(api string, s *Stream) *Error {
 	return Fail(api, abi.ErrRTStreamSubscribe, "stream",
 		"stream %d runs functions of aclrtLaunchHostFunc and takes no others", s.ID)
@@ -370,7 +370,7 @@ func (rt *Runtime) callbackTask(s *Stream, sub *subscription, fn func(Addr), dat
 	}}
 }
 
-// callbacks is who serves the stream and whether it runs host functions instead. s may be nil.
+// callbacks is the subscription of the stream and whether it runs host functions instead. s may be nil.
 func (s *Stream) callbacks() (sub *subscription, hostFuncs bool) {
 	if s == nil {
 		return nil, false
@@ -394,8 +394,8 @@ func (s *reportState) served(sub *subscription) bool {
 // milliseconds (-1: for ever) until there is something.
 func (t *Thread) ProcessReport(timeout int32) *Error { return t.ProcessReportCancel(timeout, nil) }
 
-// ProcessReportCancel is aclrtProcessReport for a caller that may lose patience: when cancel closes first, the answer
-// is that of a timeout.
+// ProcessReportCancel is aclrtProcessReport for a caller that may stop waiting: when cancel closes first, the error is
+// that of a timeout.
 func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Error {
 	const api = "aclrtProcessReport"
 	if timeout == 0 || timeout < -1 {
@@ -463,7 +463,7 @@ func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 	return ran
 }
 
-// serve runs a function; a checker is told if its stream waits for it.
+// serve runs a function; it is reported to a checker if its stream waits for it.
 func (t *Thread) serve(s *reportState, r *report) {
 	if r.done != nil {
 		defer t.runningFunc(r.stream)()

@@ -49,7 +49,7 @@ func servers(rt *core.Runtime, n int) (stop func()) {
 				switch err := th.ProcessReportCancel(-1, quit); {
 				case err == nil || err.Code == abi.ErrRTReportTimeout:
 				case err.Code == abi.ErrRTThreadSubscribe:
-					time.Sleep(50 * time.Microsecond) // until somebody subscribes it
+					time.Sleep(50 * time.Microsecond) // until a thread subscribes it
 				default:
 					panic(err)
 				}
@@ -126,7 +126,7 @@ func reportRound(t *testing.T, th *core.Thread, random *rand.Rand, server uint64
 	}
 }
 
-// TestHeldStream shows that nothing of a stream runs while a function holds it, whoever submits.
+// TestHeldStream shows that nothing of a stream runs while a function holds it, whichever thread submits.
 func TestHeldStream(t *testing.T) {
 	noLeaks(t)
 	rt, th := newRuntime(t, "A2")

@@ -8,7 +8,7 @@
 // may be nil. The front end passes the *Error to [Thread.Done], which records it the way the vendor does and returns
 // the code.
 //
-// # Who owns what
+// # Ownership
 //
 // A Device's fields are guarded by Device.mu, a Context's by Context.mu, a Stream's and an Event's by their own mu,
 // unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
@@ -168,8 +168,7 @@ func (rt *Runtime) ByPhys(phys int32) *Device {
 	return nil
 }
 
-// Close ends all work and gives everything back: contexts, devices, the driver. No call is under way and none may
-// follow.
+// Close ends all work and releases everything: contexts, devices, the driver. No call is under way and none may follow.
 func (rt *Runtime) Close() error {
 	rt.Ending(nil)
 	for _, d := range rt.Devices {
@@ -184,7 +183,7 @@ func (rt *Runtime) Close() error {
 // Live counts what the program has not destroyed, for leak reports.
 type Live struct{ Contexts, Streams, Events int }
 
-// Live tells what is left.
+// Live returns what is left.
 func (rt *Runtime) Live() Live {
 	return Live{rt.contexts.Count(), rt.Streams.Count(), rt.Events.Count()}
 }

@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
-// promises: task numbers, the first failure, aborts, failure modes.
+// Stream is an ordered queue of tasks on one device. It adds to the driver's queue what AscendCL promises: task
+// numbers, the first failure, aborts, failure modes.
 type Stream struct {
 	Runtime *Runtime            // immutable
 	Context *Context            // immutable
@@ -40,7 +40,7 @@ type Stream struct {
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
-	subscription *subscription // guarded by mu; who runs aclrtLaunchCallback's functions
+	subscription *subscription // guarded by mu; the thread that runs aclrtLaunchCallback's functions
 	hostFuncs    bool          // guarded by mu; aclrtLaunchHostFunc was used
 	tag          uint32        // guarded by mu; user tag
 	cacheInfo    uint32        // guarded by mu
@@ -56,7 +56,7 @@ type failure struct {
 // lowestPriority is the largest number, and the least urgent one.
 const lowestPriority = 7
 
-// unwaited are the flags of streams nobody waits for.
+// unwaited are the flags of streams that calls do not wait for.
 const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuSchedule
 
 // newStream makes a stream of c, or nil if c was destroyed meanwhile. The caller has seen to it that the device has one
@@ -109,7 +109,8 @@ func (s *Stream) drop() {
 	s.Runtime.reports.release(s)
 }
 
-// Dropped is for a task that is submitted now: it tells whether the stream has dropped its work since.
+// Dropped is for a task that is submitted now: the function it returns reports whether the stream has dropped its work
+// since.
 func (s *Stream) Dropped() func() bool {
 	if s.IsCaptured() {
 		return func() bool { return false } // it runs in executions of a model
@@ -127,8 +128,8 @@ func (s *Stream) shut() {
 	s.Runtime.reports.release(s)
 }
 
-// end takes the stream out of the world; force drops its work, else it is waited for. The first caller does it and
-// the program is told before; others get false, and if they force it, it is over when they return.
+// end ends the stream; force drops its work, else end waits for it. The first caller does it, after the callbacks of
+// the program; others get false, and if they force it, it has ended when they return.
 func (s *Stream) end(force bool) bool {
 	if s.ending.Swap(true) {
 		if force {
@@ -160,7 +161,7 @@ func (s *Stream) end(force bool) bool {
 }
 
 // TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
-// and a context that stops on failures stops. Callbacks come first: whoever sees the failure can wait for them.
+// and a context that stops on failures stops. Callbacks come first: a thread that sees the failure can wait for them.
 func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	f := &failure{code: TaskCode(err), err: err, task: s.TaskNumber(tag)}
 	s.Runtime.raise(s, tag, f)
@@ -235,8 +236,8 @@ type WaitLimit struct {
 	Cancel  <-chan struct{}
 }
 
-// Wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams
-// nobody waits for are done at once.
+// Wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams that
+// calls do not wait for are done at once.
 func (s *Stream) Wait(api string, w WaitLimit) *Error {
 	if s.flags&unwaited != 0 {
 		return nil
@@ -300,7 +301,7 @@ func (s *Stream) failed(api string, f *failure) *Error {
 	return e
 }
 
-// stopped is the answer of a context that a failure has stopped.
+// stopped is the error of a context that a failure has stopped.
 func stopped(api string, code abi.Code) *Error {
 	return Fail(api, code, "",
 		"a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")

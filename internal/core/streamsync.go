@@ -11,8 +11,8 @@ func (t *Thread) SynchronizeStream(stream Handle) *Error {
 	return t.SynchronizeStreamCancel(stream, nil)
 }
 
-// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may lose patience: when cancel closes first, the
-// answer is that of a timeout.
+// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may stop waiting: when cancel closes first, the
+// error is that of a timeout.
 func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
 	const api = "aclrtSynchronizeStream"
 	s, err := t.Stream(api, "stream", stream)

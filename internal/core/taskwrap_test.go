@@ -63,7 +63,7 @@ func TestTaskNumbersWrap(t *testing.T) {
 		if err := th.SynchronizeStream(h); err == nil {
 			t.Error("the stream does not report the failure")
 		}
-		// A failure that nobody asked for stays one of before, however many tasks come after it.
+		// A failure that was not asked for stays one of before, however many tasks come after it.
 		s.TaskFailed(s.NextTag(th, nil), driver.ErrFault)
 		s.Tasks.Add(3 << 31)
 		if err := th.RecordEvent(after, h); err != nil {

@@ -111,7 +111,7 @@ func (t *Thread) use(explicit, primary *Context) {
 	t.Explicit, t.Primary = explicit, primary
 }
 
-// NoCurrentContext is the answer to a thread without a context.
+// NoCurrentContext is the error for a thread without a context.
 func NoCurrentContext(api string) *Error {
 	return Fail(api, abi.ErrRTContextNull, "",
 		"this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").
@@ -184,7 +184,7 @@ func (t *Thread) StreamOfCurrent(api string, s *Stream) (*Stream, *Error) {
 	return c.On(api, s)
 }
 
-// Lacks is the answer of a product whose documents do not list the function api, or nil.
+// Lacks is the error of a product whose documents do not list the function api, or nil.
 func (t *Thread) Lacks(api string) *Error {
 	if t.Runtime.Product.Has(api) {
 		return nil

@@ -39,7 +39,7 @@ func TestMapCrowd(t *testing.T) {
 				must(t, memory.FreePhysical(th, h))
 				must(t, transfer.Memset(th, at, page, int32(i), page))
 				transfer.Memset(th, base, page*threads, 0,
-					1) //nolint:errcheck // whoever is first there may have nothing mapped
+					1) //nolint:errcheck // nothing may be mapped there yet
 				must(t, memory.UnmapMem(th, at))
 				must(t, memory.FreePhysical(th, again))
 			}
@@ -69,7 +69,7 @@ func BenchmarkMap(b *testing.B) {
 	}
 }
 
-// slowRelease is a driver that takes its time to give addresses back.
+// slowRelease is a driver that is slow to release addresses.
 type slowRelease struct {
 	*soft.Driver
 	inside, goOn chan struct{}
@@ -85,8 +85,8 @@ func (d *slowRelease) Release(addr uintptr) error {
 	return d.Driver.Release(addr)
 }
 
-// TestReleaseBesides proves that nobody who maps memory waits for addresses that another thread gives back, that
-// those are gone at once, and that they are back where the driver refuses.
+// TestReleaseBesides proves that mapping memory does not wait for addresses that another thread releases, that those
+// are gone at once, and that they are back if the driver refuses.
 func TestReleaseBesides(t *testing.T) {
 	p, err := product.Find("A2", "")
 	if err != nil {

@@ -17,7 +17,7 @@ type areas struct {
 // areaBytes is the size of one.
 const areaBytes = 4096
 
-// GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: memory of the device that nobody else uses, for kernels that pass
+// GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: memory of the device that nothing else uses, for kernels that pass
 // it on.
 func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
 	const api = "aclrtGetHardwareSyncAddr"

@@ -239,10 +239,10 @@ func TestGlobals(t *testing.T) {
 func TestFails(t *testing.T) {
 	b := newBench(t, "A2")
 	s, f := b.Stream(b.Th), b.function("wild")
-	var told []uint32
+	var codes []uint32
 	var function, ofBinary core.Handle
 	b.OK(b.Th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1, Call: func(info core.Addr) {
-		told = append(told, b.Th.GetErrorCodeFromExceptionInfo(info))
+		codes = append(codes, b.Th.GetErrorCodeFromExceptionInfo(info))
 		b.OK(b.Th.GetFuncHandleFromExceptionInfo(info, &function))
 	}}))
 	b.OK(launch.BinarySetExceptionCallback(b.Th, b.bin, func(info, data core.Addr) {
@@ -252,8 +252,8 @@ func TestFails(t *testing.T) {
 	}, 77))
 	b.OK(b.host("wild", 1, s, 64))
 	b.Want(b.Th.SynchronizeStream(s), abi.ErrRTAicoreException)
-	if !slices.Equal(told, []uint32{uint32(abi.ErrRTAicoreException)}) || function != f || ofBinary != f {
-		t.Errorf("told %v of %#x and %#x, want %#x", told, function, ofBinary, f)
+	if !slices.Equal(codes, []uint32{uint32(abi.ErrRTAicoreException)}) || function != f || ofBinary != f {
+		t.Errorf("codes %v of %#x and %#x, want %#x", codes, function, ofBinary, f)
 	}
 	b.OK(process.SetOpExecuteTimeOutWithMs(b.Th, 20))
 	b.OK(b.host("endless", 2, s))

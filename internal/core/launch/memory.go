@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// argMemory is pinned memory for the arguments of launches, in blocks of a few sizes. It is taken from the driver
-// that has the memory, not from those in front of it, whom it does not concern, and kept.
+// argMemory is pinned memory for the arguments of launches, in blocks of a few sizes. It is taken from the driver that
+// has the memory, not from those in front of it, which it does not concern, and kept.
 type argMemory struct {
 	rt *core.Runtime // immutable
 

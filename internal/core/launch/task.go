@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TaskOf is the launch that a model makes instead of a kernel it had. It belongs to the caller, who returns it.
+// TaskOf is the launch that a model makes instead of a kernel it had. It belongs to the caller, which returns it.
 func TaskOf(t *core.Thread, api string, c *core.Context, k *abi.MdlRIKernelTaskParams) (*driver.Launch, *core.Error) {
 	if k.FuncHandle == 0 || k.Args == 0 || k.ArgsSize == 0 {
 		return nil, core.Refused(api, "params", "funcHandle or args is NULL, or argsSize is 0")

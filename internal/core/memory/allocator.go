@@ -8,7 +8,7 @@ import (
 )
 
 // allocatorDesc describes an allocator of the program: functions, as their addresses, and the object they are called
-// with. Nobody calls them here: they are for the workspace of operators, which ask for them with
+// with. They are not called here: they are for the workspace of operators, which ask for them with
 // aclrtAllocatorGetByStream.
 type allocatorDesc struct {
 	object, alloc, free, advise, address atomic.Uintptr

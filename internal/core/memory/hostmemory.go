@@ -111,7 +111,7 @@ func FreeHostWithDevSync(t *core.Thread, hostPtr core.Addr) *core.Error {
 	return freeHost(t, api, hostPtr)
 }
 
-// freeHost gives pinned host memory back.
+// freeHost frees pinned host memory.
 func freeHost(t *core.Thread, api string, p core.Addr) *core.Error {
 	const arg = "hostPtr"
 	rt := t.Runtime
@@ -126,7 +126,7 @@ func freeHost(t *core.Thread, api string, p core.Addr) *core.Error {
 			core.PlaceName(place)).Because(core.NotToFree, p)
 	}
 	return t.Releasing(core.Resource{Kind: core.PinnedMemory, Name: p},
-		func() *core.Error { return gaveBack(rt, api, arg, p, rt.Driver.FreeHost(p)) })
+		func() *core.Error { return freeError(rt, api, arg, p, rt.Driver.FreeHost(p)) })
 }
 
 // registerFlags are what aclrtHostRegisterV2 knows; all but PINNED make a device address.
@@ -184,8 +184,8 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 	return nil
 }
 
-// register makes host memory known to the driver and returns its device address, if flag asks for one. Nobody looks
-// whether the memory is there: a copy finds out. A program may register pinned memory to map it, not to pin it again.
+// register makes host memory known to the driver and returns its device address, if flag asks for one. It does not
+// check whether the memory is there: a copy does. A program may register pinned memory to map it, not to pin it again.
 func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint32) (core.Addr, *core.Error) {
 	rt := c.Runtime
 	if !rt.Product.Register {

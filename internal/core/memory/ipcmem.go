@@ -17,7 +17,7 @@ const (
 	ipcPage      = 4 << 10 // inside an allocation, what is exported begins at a page
 )
 
-// noSharing is the answer of a product whose memory other processes cannot have, or nil.
+// noSharing is the error of a product whose memory other processes cannot have, or nil.
 func noSharing(t *core.Thread, api string) *core.Error {
 	switch p := t.Runtime.Product; {
 	case p.RC:
@@ -186,7 +186,7 @@ func allow(t *core.Thread, api string, key *byte, arg string, pids *int32, n uin
 	x := ipc.exports[k]
 	if x == nil {
 		return core.Fail(api, abi.ErrRTDrvInternalError, "key",
-			"this process does not export it, or no longer; the exporting process names those who may import")
+			"this process does not export it, or no longer; the exporting process names the processes that may import")
 	}
 	return x.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostForKey)
 }
@@ -279,7 +279,7 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 		c.Device.Peers.Or(1 << s.Device)
 	}
 	if !memoryOf(t.Runtime).ipc.add(c, k, im) { // the device was reset meanwhile
-		im.end() //nolint:errcheck // nobody has its address
+		im.end() //nolint:errcheck // nothing has its address
 		return core.NoCurrentContext(api)
 	}
 	*devPtr = im.addr
@@ -318,7 +318,7 @@ func (im *ipcImport) unmap() error {
 	return err
 }
 
-// end takes the mapping away. It waits for nobody.
+// end removes the mapping. It does not wait.
 func (im *ipcImport) end() error {
 	err := im.unmap()
 	im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm

@@ -47,8 +47,8 @@ func memfd(t testing.TB, size int64, seals int) *os.File {
 	return f
 }
 
-// A process that gives its key away on purpose, with a file that could do harm, is refused: what can be truncated
-// kills who touches it.
+// A process that gives its key away on purpose, with a file that could do harm, is refused: what can be truncated kills
+// a process that touches it.
 func TestImportRefusesBadFiles(t *testing.T) {
 	rt, th := coretest.NewProcess(t, 64<<20)
 	const n = 2 << 20

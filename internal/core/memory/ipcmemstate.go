@@ -160,7 +160,7 @@ func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 	rt.Broker.Withdraw(k)
 }
 
-// freed ends the exports of memory that has gone from start: nobody can import it any more. What is there by now,
+// freed ends the exports of memory that has gone from start: it cannot be imported any more. What is there by now,
 // another thread's, keeps its own.
 func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 	if !ipc.some.Load() {
@@ -210,7 +210,7 @@ func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 	core.Locked(&ipc.mu, func() { ipc.spent = append(ipc.spent, gone...) })
 }
 
-// sweep gives addresses of imports back that went with a device. No lock is held.
+// sweep releases addresses of imports that went with a device. No lock is held.
 func (ipc *ipcState) sweep() {
 	if !ipc.some.Load() {
 		return

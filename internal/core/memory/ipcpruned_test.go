@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/share"
 )
 
-// TestLinksPruned proves that the attribute of a key goes with its export, and that keys that nobody imports do not
+// TestLinksPruned proves that the attribute of a key goes with its export, and that keys that are not imported do not
 // pile up.
 func TestLinksPruned(t *testing.T) {
 	rt, th := coretest.NewProcess(t, 64<<20)

@@ -11,9 +11,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Managed memory has one address for the host and all devices. The driver makes it (driver.ManagedAllocator) and
-// takes it in copies and fills like other memory, in the order of the stream. What advice and prefetches leave behind
-// is kept here, page by page: where memory is, is the driver's business.
+// Managed memory has one address for the host and all devices. The driver makes it (driver.ManagedAllocator) and takes
+// it in copies and fills like other memory, in the order of the stream. The effects of advice and prefetches are kept
+// here, page by page; the driver decides where memory is.
 
 // managedPage is what managed memory is a multiple of, and what attributes belong to.
 const managedPage = 2 << 20
@@ -21,7 +21,7 @@ const managedPage = 2 << 20
 // Values of attributes that name a place.
 const (
 	atHost  = -1
-	nowhere = -2 // nobody has said where, or the pages disagree
+	nowhere = -2 // not set, or the pages disagree
 )
 
 // managedState is the managed memory there is.
@@ -108,7 +108,7 @@ func MemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint32) *
 	return nil
 }
 
-// freeManaged gives managed memory back.
+// freeManaged frees managed memory.
 func freeManaged(t *core.Thread, api, arg string, p core.Addr, l driver.Location) *core.Error {
 	s := &memoryOf(t.Runtime).managed
 	user := int32(0)
@@ -119,13 +119,13 @@ func freeManaged(t *core.Thread, api, arg string, p core.Addr, l driver.Location
 		var span *managedSpan
 		core.Locked(&s.mu, func() {
 			span = s.spans[p]
-			delete(s.spans, p) // before the address can be given to somebody else
+			delete(s.spans, p) // before the address can be used again
 		})
 		m, ok := manager(t.Runtime)
 		if span == nil || !ok {
-			return gaveBack(t.Runtime, api, arg, p, driver.ErrNotAllocated)
+			return freeError(t.Runtime, api, arg, p, driver.ErrNotAllocated)
 		}
-		return gaveBack(t.Runtime, api, arg, p, m.FreeManaged(p))
+		return freeError(t.Runtime, api, arg, p, m.FreeManaged(p))
 	})
 }
 
@@ -184,7 +184,7 @@ func (s *managedState) each(span *managedSpan, first, number uint64, f func(mana
 	}
 }
 
-// notManaged is the answer to a range that is not, or not all, managed memory.
+// notManaged is the error for a range that is not, or not all, managed memory.
 func notManaged(rt *core.Runtime, api, arg string, addr core.Addr, n uint64) *core.Error {
 	if l := rt.Driver.Locate(addr); l.Place == driver.Managed {
 		return core.TooShort(api, arg, addr, n, l)

@@ -55,7 +55,7 @@ func unknownAttribute(api string, a abi.MemManagedRangeAttribute) *core.Error {
 	return nil
 }
 
-// managedAttributes answers questions about a range: all of them, or none.
+// managedAttributes writes attributes of a range: all of them, or none.
 func managedAttributes(t *core.Thread, api string, ptr core.Addr, size uint64, list []managedQuestion) *core.Error {
 	if _, ok := manager(t.Runtime); !ok {
 		return noManaged(t, api).NotRecorded()
@@ -129,7 +129,7 @@ func (p *managedAre) answer(q managedQuestion) {
 	*core.Pointer[int32](q.data) = value
 }
 
-// accessedBy writes who is going to access the pages, as far as there is room, and fills the rest with none.
+// accessedBy writes which devices are going to access the pages, as far as there is room, and fills the rest with none.
 func (p *managedAre) accessedBy(q managedQuestion) {
 	var list []int32
 	if p.byHost {

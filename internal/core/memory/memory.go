@@ -250,7 +250,7 @@ func FreeWithDevSync(t *core.Thread, devPtr core.Addr) *core.Error {
 	return free(t, api, "devPtr", devPtr)
 }
 
-// free gives device memory back to the device it is on, which need not be the current one.
+// free frees device memory. Its device need not be the current one.
 func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	rt := t.Runtime
 	if b := memoryOf(rt).pools.find(p); b != nil {
@@ -287,7 +287,7 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 		return core.Refused(api, arg, "%#x went with device %d, which was reset", p, d.User)
 	}
 	return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: d.User}, func() *core.Error {
-		err := gaveBack(rt, api, arg, p, dev.Free(p))
+		err := freeError(rt, api, arg, p, dev.Free(p))
 		if err == nil {
 			memoryOf(rt).ipc.freed(rt, p)
 		}
@@ -302,8 +302,8 @@ func isMapped(api, arg string, p core.Addr) *core.Error {
 			"and aclrtFreePhysical frees the memory", p).Because(core.NotToFree, p)
 }
 
-// gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.
-func gaveBack(rt *core.Runtime, api, arg string, p core.Addr, err error) *core.Error {
+// freeError is the error of freeing memory; nil if err is. For a pointer into an allocation it says where that starts.
+func freeError(rt *core.Runtime, api, arg string, p core.Addr, err error) *core.Error {
 	if err == nil {
 		return nil
 	}
@@ -311,7 +311,7 @@ func gaveBack(rt *core.Runtime, api, arg string, p core.Addr, err error) *core.E
 	if al := rt.Driver.Describe(p); al.Size > 0 && al.Start != p {
 		e.Text = fmt.Sprintf("%#x lies %d bytes inside the %d bytes at %#x", p, p-al.Start, al.Size, al.Start)
 	} else {
-		e.Text = fmt.Sprintf("%#x cannot be given back here", p)
+		e.Text = fmt.Sprintf("%#x cannot be freed here", p)
 	}
 	return e.Because(core.Gone, p)
 }

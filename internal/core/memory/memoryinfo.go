@@ -74,7 +74,7 @@ type kindOfMemory uint8
 
 const (
 	ddr    kindOfMemory = iota
-	hbm                 // answered with DDR where that is what there is
+	hbm                 // DDR where that is what there is
 	either              // what there is; of DDR no parts are known
 )
 
@@ -157,7 +157,7 @@ func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageI
 		return core.NoCurrentContext(api)
 	}
 	if !t.Runtime.Product.Has(api) {
-		return core.Unsupported(api, "", "%s does not tell who uses memory", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s does not report the users of memory", t.Runtime.Product.Name).NotRecorded()
 	}
 	*memUsageInfo = abi.MemUsageInfo{}
 	if dev := d.Opened.Load(); dev != nil {

@@ -84,7 +84,7 @@ func TestExportOfMapping(t *testing.T) {
 	}
 }
 
-// TestKeyEndsWithMapping: when the mapping has gone that a key was made of, nobody can import it.
+// TestKeyEndsWithMapping: when the mapping has gone that a key was made of, it cannot be imported.
 func TestKeyEndsWithMapping(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	const n = 2 << 20

@@ -8,7 +8,7 @@ import (
 // Peer access is one-directional and belongs to a device, not to a context or a thread: Device.peers holds the
 // physical numbers it was enabled for. It ends when the device's last context goes.
 
-// noPeers is the answer of a product whose devices cannot reach each other at all, or nil.
+// noPeers is the error of a product whose devices cannot reach each other at all, or nil.
 func noPeers(t *core.Thread, api string) *core.Error {
 	if !t.Runtime.Product.Peer {
 		return core.Unsupported(api, "", "devices of the %s cannot reach each other's memory", t.Runtime.Product.Name)
@@ -167,7 +167,7 @@ func GetDevicesTopo(t *core.Thread, deviceID, otherDeviceID uint32, value *uint6
 	return nil
 }
 
-// DeviceGetHostAtomicCapabilities is aclrtDeviceGetHostAtomicCapabilities. The arrays have count elements. The answer
+// DeviceGetHostAtomicCapabilities is aclrtDeviceGetHostAtomicCapabilities. The arrays have count elements. The result
 // is always 0: there are no kernels that could update memory.
 func DeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation,
 	count uint32, deviceID int32) *core.Error {
@@ -181,8 +181,8 @@ func DeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, opera
 	return noAtomics(t, api, capabilities, operations, count)
 }
 
-// DeviceGetP2PAtomicCapabilities is aclrtDeviceGetP2PAtomicCapabilities, answered like
-// [Thread.DeviceGetHostAtomicCapabilities].
+// DeviceGetP2PAtomicCapabilities is aclrtDeviceGetP2PAtomicCapabilities, with the result of
+// [DeviceGetHostAtomicCapabilities].
 func DeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32,
 	srcDeviceID, dstDeviceID int32) *core.Error {
 	const api = "aclrtDeviceGetP2PAtomicCapabilities"

@@ -87,7 +87,7 @@ func MemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 		})
 }
 
-// noPool is the answer of most calls to a handle that names no pool.
+// noPool is the error of most calls to a handle that names no pool.
 func noPool(api string, h core.Handle) *core.Error {
 	return core.Fail(api, abi.ErrRTInternalError, "memPool",
 		"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone,

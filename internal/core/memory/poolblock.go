@@ -73,7 +73,7 @@ type poolBlock struct {
 	span  *ranges.Span[*poolBlock] // immutable; in poolState.index
 	class *poolClass               // immutable; of the pool, where it is when it is unused
 	done  func()                   // immutable; freeOver, made once
-	bare  error                    // immutable; why there is no memory behind the address, nil if there is
+	bare  error                    // immutable; why there is no memory at the address, nil if there is
 
 	live  atomic.Bool   // the program has it
 	seen  atomic.Bool   // another process may have it, too
@@ -142,7 +142,7 @@ func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error
 		got = p.pickLarger(s, size)
 	}
 	p.mu.Unlock()
-	p.giveBack(out)
+	p.releaseBlocks(out)
 	switch {
 	case got.b != nil:
 		return got, nil
@@ -152,7 +152,7 @@ func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error
 	return p.grow(api, size)
 }
 
-// full is the answer of a pool without room for size bytes.
+// full is the error of a pool without room for size bytes.
 func (p *Pool) full(api string, size uint64) *core.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,8 +227,8 @@ func (p *Pool) cut(b *poolBlock, i int) {
 	p.idle -= b.size
 }
 
-// makeRoom takes as many unused blocks as make room for size bytes, if there are that many that nobody uses. The
-// caller returns them. p.mu is held.
+// makeRoom takes as many unused blocks as make room for size bytes, if there are that many. The caller frees them. p.mu
+// is held.
 func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	if p.room(size) || size > p.max {
 		return nil
@@ -266,7 +266,7 @@ func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	return out
 }
 
-// trim gives unused memory back, as long as more says so, which runs with mu locked.
+// trim frees unused memory, as long as more says so, which runs with mu locked.
 func (p *Pool) trim(more func(size uint64) bool) {
 	p.mu.Lock()
 	var out []*poolBlock
@@ -283,26 +283,25 @@ func (p *Pool) trim(more func(size uint64) bool) {
 	})
 	over := p.gone && p.idle == 0 && len(p.leaving) == 0
 	p.mu.Unlock()
-	p.giveBack(out)
+	p.releaseBlocks(out)
 	if over {
 		memoryOf(p.rt).pools.forget(nil, p)
 	}
 }
 
-// giveBack gives memory back that is on no list any more.
-func (p *Pool) giveBack(out []*poolBlock) {
+// releaseBlocks frees blocks that are on no list any more.
+func (p *Pool) releaseBlocks(out []*poolBlock) {
 	if len(out) == 0 {
 		return
 	}
-	memoryOf(p.rt).pools.forget(out, nil) // first: the addresses may be somebody else's at once
+	memoryOf(p.rt).pools.forget(out, nil) // first: the addresses may be reused at once
 	for _, b := range out {
 		b.release()
 	}
 }
 
-// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there,
-// so the block is an address with nothing behind it; where the driver has no such addresses it is the call that
-// fails.
+// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there, so
+// the block is an address without memory; where the driver has no such addresses it is the call that fails.
 func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 	a, err := p.open.Alloc(size, driver.PageHugeFirst)
 	if errors.Is(err, driver.ErrNoMemory) {
@@ -350,7 +349,7 @@ func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 	return taken{b: b}, nil
 }
 
-// release returns what is behind a block that is not in the index any more. No lock is held.
+// release frees the memory of a block that is not in the index any more. No lock is held.
 func (b *poolBlock) release() {
 	if b.bare != nil {
 		b.unreserve()
@@ -359,7 +358,7 @@ func (b *poolBlock) release() {
 	b.pool.open.Free(b.addr) //nolint:errcheck // it is the pool's, or went with the device
 }
 
-// unreserve gives the address back that has no memory.
+// unreserve releases an address that has no memory.
 func (b *poolBlock) unreserve() {
 	if m, ok := driver.As[driver.Mapper](b.pool.rt.Driver); ok {
 		m.Release(b.addr) //nolint:errcheck // nothing can be mapped there

@@ -1,6 +1,6 @@
 package memory
 
-// freeOver tells that a stream has reached a free of b, or dropped it.
+// freeOver notes that a stream has reached a free of b, or dropped it.
 func (b *poolBlock) freeOver() {
 	b.over.Add(1)
 	if b.waiting.Load() == 0 {

@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/share"
 )
 
-// What keys of memory, notifies and events have in common. Who may import what is internal/share's to decide.
+// What keys of memory, notifies and events have in common. internal/share decides which process may import what.
 
 // keyRoom is the longest text of a key, with its terminator.
 const keyRoom = 65
@@ -57,7 +57,7 @@ func ShareError(api, arg string, err error) *core.Error {
 	return e
 }
 
-// badShare is the answer to memory that cannot be what the exporting process says. The driver has no 107000 for that.
+// badShare is the error for memory that cannot be what the exporting process says. The driver has no 107000 for that.
 func badShare(api, arg string, err error) *core.Error {
 	e := core.FromDriver(api, arg, err)
 	if e.Code == abi.ErrRTParamInvalid {
@@ -115,7 +115,7 @@ func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 
 // WhiteList is the processes that a program has named for an export, over all calls. Its owner guards it.
 type WhiteList struct {
-	open  bool               // there is none: everybody may import, and nobody can be named
+	open  bool               // there is none: all processes may import, and none can be named
 	named map[int32]struct{} // nil until the first
 }
 

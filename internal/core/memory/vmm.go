@@ -15,8 +15,8 @@ import (
 )
 
 // Virtual memory (spec/semantics.md, section 13): addresses are reserved, memory is made without an address, and a
-// mapping puts the one behind the other. The driver does it; the core knows what belongs to what, refuses what does
-// not fit, and counts who has a memory.
+// mapping puts the one behind the other. The driver does it; the core knows what belongs to what, refuses what does not
+// fit, and counts the references to a memory.
 
 // vmm is the virtual memory of a process. The driver is called with mu held where a mapping changes: it cannot call
 // back.
@@ -34,7 +34,7 @@ type vmm struct {
 type mapping struct {
 	memory *Physical              // immutable
 	span   *ranges.Span[*mapping] // immutable
-	closed bool                   // guarded by vmm.mu; nobody has access yet, and the driver does not know of it
+	closed bool                   // guarded by vmm.mu; no device has access yet, and the driver does not know of it
 	host   bool                   // guarded by vmm.mu; the host has access
 	peers  uint64                 // guarded by vmm.mu; physical numbers of the devices that have access
 }
@@ -189,8 +189,8 @@ func ReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	})
 }
 
-// unreserve takes a reservation out, so that nobody finds it any more: the driver frees it with mu not held, as
-// that may take a while.
+// unreserve takes a reservation out, so that it is not found any more: the driver frees it with mu not held, as that
+// may take a while.
 func (v *vmm) unreserve(api string, addr core.Addr) (*ranges.Span[struct{}], *core.Error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -358,7 +358,7 @@ func (v *vmm) mapping(addr core.Addr) *mapping {
 	return nil
 }
 
-// notMapped is the answer to an address at which no mapping, or x around it, starts.
+// notMapped is the error for an address at which no mapping, or x around it, starts.
 func notMapped(api string, addr core.Addr, x *mapping) *core.Error {
 	if x != nil {
 		return core.Refused(api, "virPtr", "%#x lies %d bytes inside the mapping at %#x", addr, addr-x.span.Start,

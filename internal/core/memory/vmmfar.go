@@ -78,7 +78,7 @@ func importFar(t *core.Thread, api string, f driver.Fabric, data []byte, d *core
 	return handOut(t, api, handle, p)
 }
 
-// farLost is the error of giving up memory of a server that does not answer.
+// farLost is the error of freeing memory of a server that does not answer.
 func farLost(api string, failed error) *core.Error {
 	if !errors.Is(failed, driver.ErrLost) {
 		return nil // its device may have been closed

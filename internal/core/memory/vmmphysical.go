@@ -245,7 +245,7 @@ func (p *Physical) retain() core.Handle {
 	return p.handle
 }
 
-// settle gives the memory back if nobody has it any more. vmm.mu is held.
+// settle frees the memory if nothing has it any more. vmm.mu is held.
 func (p *Physical) settle() error {
 	if p.refs > 0 || p.maps > 0 {
 		return nil

@@ -101,7 +101,7 @@ func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Opti
 	}
 	if p.others { // or the white list of its process could be got around
 		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle",
-			"%#x was imported; the process that exported it can name who else may import", uintptr(handle))
+			"%#x was imported; the process that exported it can name other processes that may import", uintptr(handle))
 	}
 	if p.exported {
 		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle",
@@ -226,7 +226,7 @@ func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Erro
 	it.Close()
 	if failed == nil || errors.Is(failed, share.ErrNotAllowed) {
 		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
-			"another process exports it; that one names those who may import")
+			"another process exports it; that one names the processes that may import")
 	}
 	return ShareError(api, "shareableHandle", failed)
 }

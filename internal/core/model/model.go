@@ -31,7 +31,7 @@ type Model struct {
 	why       string               // guarded by mu; why the capture is invalid, or the model unusable
 	name      string               // guarded by mu
 	mode      abi.MdlRICaptureMode // guarded by mu; of the capture
-	by        *core.Thread         // guarded by mu; who began the capture
+	by        *core.Thread         // guarded by mu; the thread that began the capture
 	counted   bool                 // guarded by mu; the capture counts for its context and thread
 	lanes     []*lane              // guarded by mu; the stream where the capture began is the first
 	tasks     []modelTask          // guarded by mu while it is captured; all streams, in the order of submission

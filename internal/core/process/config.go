@@ -219,7 +219,7 @@ func UnuseStreamResInCurrentThread(t *core.Thread, stream core.Handle) *core.Err
 	return err
 }
 
-// GetResInCurrentThread is aclrtGetResInCurrentThread. A stream that was destroyed limits nobody.
+// GetResInCurrentThread is aclrtGetResInCurrentThread. A stream that was destroyed limits no thread.
 func GetResInCurrentThread(t *core.Thread, kind abi.DevResLimitType, value *uint32) *core.Error {
 	const api = "aclrtGetResInCurrentThread"
 	if value == nil {

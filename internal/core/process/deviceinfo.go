@@ -182,7 +182,7 @@ func GetDeviceCapability(t *core.Thread, deviceID int32, devFeatureType abi.DevF
 	return nil
 }
 
-// notSet is the answer about a device that this process has not set.
+// notSet is the error about a device that this process has not set.
 func notSet(api string, id int32) *core.Error {
 	return core.Fail(api, abi.ErrRTDevSetupError, "deviceId",
 		"device %d is not set in this process; call aclrtSetDevice first", id)

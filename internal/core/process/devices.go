@@ -22,7 +22,7 @@ func GetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	return nil
 }
 
-// countDevices is how many devices the process may use, or the answer when there is none.
+// countDevices is how many devices the process may use, or the error when there is none.
 func countDevices(t *core.Thread, api string) (uint32, *core.Error) {
 	if len(t.Runtime.Devices) == 0 {
 		return 0, core.Fail(api, abi.ErrRTNoDevice, "", "%s", t.Runtime.DeviceRange())

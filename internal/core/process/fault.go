@@ -130,12 +130,12 @@ func RepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) *core
 	return nil
 }
 
-// noFaults is the answer of a product that does not tell of its faults, or nil.
+// noFaults is the error of a product that does not report its faults, or nil.
 func noFaults(t *core.Thread, api string) *core.Error {
 	if t.Runtime.Product.Modern {
 		return nil
 	}
-	return core.Unsupported(api, "", "%s does not tell of its faults", t.Runtime.Product.Name)
+	return core.Unsupported(api, "", "%s does not report its faults", t.Runtime.Product.Name)
 }
 
 // repairs reports whether the product can repair a kind of fault.

@@ -88,7 +88,7 @@ func nesting(text string) int {
 	return max(most[0], most[1])
 }
 
-// bad is the answer to a key with a wrong value.
+// bad is the error for a key with a wrong value.
 func (c *initConfig) bad(code abi.Code, key, format string, args ...any) *core.Error {
 	return core.Fail(c.api, code, "configPath", key+" "+format, args...)
 }
@@ -122,7 +122,7 @@ func (c *initConfig) checkDump() *core.Error {
 	return nil
 }
 
-// checkRest reads everything behind the dump section.
+// checkRest reads everything after the dump section.
 func (c *initConfig) checkRest(t *core.Thread) *core.Error {
 	for _, check := range []func(*core.Thread) *core.Error{c.checkStacks, c.checkDevice, c.checkPrintf, c.checkGraphs,
 		c.checkProfiler} {

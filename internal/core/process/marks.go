@@ -11,9 +11,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free
-// ranges, each with a text. They are on while somebody records, as the vendor's are under its profiler; the tracer
-// receives them, and nothing else is done with them.
+// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free ranges,
+// each with a text. They are on while there is a tracer, as the vendor's are under its profiler; the tracer receives
+// them, and nothing else is done with them.
 
 // marks are those of the process.
 type marks struct {
@@ -298,7 +298,7 @@ func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *c
 	return nil
 }
 
-// ProfTrace is aclrtProfTrace: a mark with numbers. Without somebody who records, the task shows nothing.
+// ProfTrace is aclrtProfTrace: a mark with numbers. Without a tracer, the task does nothing.
 func ProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Handle) *core.Error {
 	const api = "aclrtProfTrace"
 	s, _, err := checkProfTrace(t, userdata, length, stream)

@@ -174,8 +174,8 @@ func versionNumber(text string) (int32, bool) {
 // GetSocName is aclrtGetSocName.
 func GetSocName(t *core.Thread) string { return t.Runtime.Product.Chip }
 
-// cannAttrs are the attributes of 950, A3 and A2; other products have none. Compiling operators is not built, so
-// nobody has that one.
+// cannAttrs are the attributes of 950, A3 and A2; other products have none. Compiling operators is not built, so no
+// product has that one.
 var cannAttrs = [...]abi.CannAttr{abi.CannAttrInfNan, abi.CannAttrBF16}
 
 // GetCannAttributeList is aclGetCannAttributeList. The list is not to be written to.

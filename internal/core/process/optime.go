@@ -86,8 +86,8 @@ func GetOpTimeOutInterval(t *core.Thread, interval *uint64) *core.Error {
 	return nil
 }
 
-// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout, in milliseconds. Where a product knows "never", that is also its
-// answer to more than the longest limit.
+// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout, in milliseconds. Where a product knows "never", it also returns that
+// for more than the longest limit.
 func GetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
 	if timeoutMs == nil {
 		return core.IsNull("aclrtGetOpExecuteTimeout", "timeoutMs")

@@ -14,26 +14,26 @@ import (
 // cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell
 // with a bit, a count notify one with a number, an IPC event one with numbers of records.
 //
-// Whoever changes the words looks at the waits, in the order of their turn, and lets those go that may: so no wait
-// misses a value that was there for a moment only, and of two waits that take what they find the earlier one gets it.
-// Words that other processes see too are in a page of their own; a change rings its bell, and a process listens to it
-// as long as it has waits.
+// A change of the words checks the waits, in the order of their turn, and ends those that are met: so no wait misses a
+// value that was there for a moment only, and of two waits that take what they find the earlier one gets it. Words that
+// other processes see too are in a page of their own; a change notifies the other processes, and a process listens as
+// long as it has waits.
 //
-// The words are written and read with mu held, and atomically because of the other processes, whom nobody trusts: any
-// value is possible at any time.
+// The words are written and read with mu held, and atomically because of the other processes. Those are not trusted:
+// any value is possible at any time.
 type cell struct {
 	order core.Order   // signalled by records
 	holds atomic.Int32 // the handle and the tasks that need it; with the last one the page goes
 
-	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the
-	// words may have died
+	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: the process that is to
+	// change the words may have died
 	suspect func() (changed bool)
 
 	mu        sync.Mutex
 	words     []atomic.Uint64 // guarded by mu; in the page if there is one
 	page      *cellPage       // guarded by mu; nil while the cell is this process's alone
 	waits     []*cellWait     // guarded by mu; that hold a stream up, in the order of their turn
-	listening bool            // guarded by mu; a goroutine waits for the bell
+	listening bool            // guarded by mu; a goroutine runs watch
 }
 
 // newCell makes a cell of n words, all 0, for a handle.
@@ -117,7 +117,7 @@ func (c *cell) change(f func(words []atomic.Uint64)) {
 	gone := c.settle()
 	page := c.page
 	if page != nil {
-		page.ring() // with mu held: release could close the page
+		page.notify() // with mu held: release could close the page
 	}
 	c.mu.Unlock()
 	wake(gone)
@@ -130,7 +130,7 @@ func (c *cell) look(f func(words []atomic.Uint64)) {
 	f(c.words)
 }
 
-// settle lets the waits go that may, and returns what is to be called for them once mu is released. mu is held.
+// settle ends the waits that are met, and returns what to call for them once mu is released. mu is held.
 func (c *cell) settle() (gone []func()) {
 	kept := c.waits[:0]
 	for _, w := range c.waits {
@@ -152,22 +152,22 @@ func wake(list []func()) {
 	}
 }
 
-// listen sees to it that changes by other processes are noticed as long as there are waits. mu is held.
+// listen starts a goroutine that notices changes by other processes, as long as there are waits. mu is held.
 func (c *cell) listen() {
 	if c.page != nil && !c.listening && len(c.waits) > 0 {
 		c.listening = true
-		go c.hear(c.page)
+		go c.watch(c.page)
 	}
 }
 
-// suspicion is how long a wait for another process lasts before it is looked whether that process is still there, and
-// how often from then on.
+// suspicion is how long a wait for another process lasts before it checks whether that process still exists, and how
+// often it checks from then on.
 const suspicion = 100 * time.Millisecond
 
-// hear looks at the waits whenever the bell of page rings, until there are none.
-func (c *cell) hear(page *cellPage) {
+// watch checks the waits after each notification on page, until there are none.
+func (c *cell) watch(page *cellPage) {
 	for {
-		err := page.heed(c.suspect != nil, func() (done bool) {
+		err := page.watch(c.suspect != nil, func() (done bool) {
 			c.mu.Lock()
 			gone := c.settle()
 			done = len(c.waits) == 0
@@ -197,7 +197,7 @@ type cellWait struct {
 	c *cell
 	// immutable; whether it may go on. If so, it takes what it takes. Called with c.mu held, until it is true
 	met  func(words []atomic.Uint64) bool
-	back func(words []atomic.Uint64) // immutable; gives back what met took; nil: nothing is given back
+	back func(words []atomic.Uint64) // immutable; undoes what met took; nil: nothing to undo
 	// immutable; what it waits for comes from this process, although others can have the cell
 	here bool
 
@@ -232,7 +232,7 @@ func (w *cellWait) Again() driver.Gate {
 // Foreign reports whether another process may have let it go: see core.ForeignGate.
 func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
-// Leave implements driver.Gate. A wait that was let go in the same moment gives back what it took.
+// Leave implements driver.Gate. A wait that was met at the same moment undoes what it took.
 func (w *cellWait) Leave() {
 	c := w.c
 	c.mu.Lock()

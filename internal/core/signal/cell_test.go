@@ -31,8 +31,8 @@ func newNotify(m *coretest.Machine) (n core.Handle) {
 	return n
 }
 
-// TestCellOrder: waits are let go in the order of their turn, each record lets one go, and one that leaves in the
-// moment in which it was let go gives back what it took, to the next.
+// TestCellOrder: waits are let go in the order of their turn, each record lets one go, and one that leaves at the
+// moment at which it was met leaves what it took to the next.
 func TestCellOrder(t *testing.T) {
 	n := &Notify{}
 	for _, shared := range []bool{false, true} {
@@ -112,7 +112,7 @@ func TestCellAwait(t *testing.T) {
 	}
 }
 
-// TestCellPageRefused: files that are no page and bell are refused, and closed.
+// TestCellPageRefused: files that are no page and sockets are refused, and closed.
 func TestCellPageRefused(t *testing.T) {
 	page := func(size int64, seals int) *os.File {
 		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -134,7 +134,7 @@ func TestCellPageRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		unix.Close(pair[1]) //nolint:errcheck // it is open
-		return os.NewFile(uintptr(pair[0]), "bell")
+		return os.NewFile(uintptr(pair[0]), "socket")
 	}
 	null := func() *os.File {
 		f, err := os.Open(os.DevNull)
@@ -145,15 +145,15 @@ func TestCellPageRefused(t *testing.T) {
 	}
 	before := coretest.OpenFiles(t)
 	for name, files := range map[string][]*os.File{
-		"none": nil, "no bell": {page(4096, cellPageSeals)}, "no rope": {page(4096, cellPageSeals), socket()},
+		"none": nil, "no socket": {page(4096, cellPageSeals)}, "one socket": {page(4096, cellPageSeals), socket()},
 		"too many": {page(4096, cellPageSeals), socket(), socket(), socket()},
 		"short":    {page(100, cellPageSeals), socket(), socket()}, "empty": {page(0, cellPageSeals), socket(),
 			socket()}, "long": {page(8192, cellPageSeals), socket(), socket()},
 		"can shrink": {page(4096, unix.F_SEAL_GROW), socket(), socket()}, "not sealed": {page(4096, 0), socket(),
 			socket()},
-		"no page": {null(), socket(), socket()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0),
+		"no page": {null(), socket(), socket()}, "a page for a socket": {page(4096, cellPageSeals), page(4096, 0),
 			socket()},
-		"no rope but null": {page(4096, cellPageSeals), socket(), null()}, "exchanged": {socket(),
+		"null for a socket": {page(4096, cellPageSeals), socket(), null()}, "exchanged": {socket(),
 			page(4096, cellPageSeals), socket()},
 	} {
 		if c, err := openCell(notifyWords, files); err == nil {
@@ -171,8 +171,8 @@ func TestCellPageRefused(t *testing.T) {
 	c.release()
 }
 
-// TestCellHostile: another process may write anything into the page, fill the bell and take its flags away; it can
-// confuse those who share the cell with it, but neither stop nor break the process.
+// TestCellHostile: another process may write anything into the page, fill the socket and change its flags; it can
+// confuse processes that share the cell with it, but neither stop nor break them.
 func TestCellHostile(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	var event core.Handle
@@ -201,12 +201,12 @@ func TestCellHostile(t *testing.T) {
 				w[r.IntN(len(w))].Store([]uint64{0, 1, 2, math.MaxUint64, math.MaxUint64 >> 1, 1 << 63, r.Uint64(),
 					r.Uint64N(1000)}[r.IntN(8)])
 			})
-			for _, end := range []syscall.RawConn{other.page.heard, other.page.rung} {
+			for _, end := range []syscall.RawConn{other.page.rawReceive, other.page.rawSend} {
 				end.Control(func(fd uintptr) { //nolint:errcheck // it is open
 					unix.SetNonblock(int(fd), false) //nolint:errcheck // it can be
 				})
 			}
-			other.page.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
+			other.page.rawSend.Control(func(fd uintptr) { //nolint:errcheck // it is open
 				for unix.Send(int(fd), make([]byte, 1000),
 					unix.MSG_DONTWAIT) == nil { //nolint:errcheck // until it is full
 				}

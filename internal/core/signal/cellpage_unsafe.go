@@ -12,20 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cellPage is a page that processes share, and a bell. Both have no name: they are there as long as a process has them.
+// cellPage is a page that processes share, and a pair of sockets by which they notify each other. Both have no name:
+// they exist as long as a process has them.
 //
-// The bell is a pair of sockets: a byte that is sent to the rope is there to be received from the bell. Nobody has to
-// receive it: who listens is told of each byte that arrives, because Go's poller watches edges, and so any number of
-// processes hear the same bell. An eventfd would be less, but whether writing to one waits is a flag that all
-// processes share, and any of them can change; what is sent says itself that it does not wait.
+// A notification is a byte on one socket that arrives at the other. It need not be received: Go's poller is
+// edge-triggered and wakes a waiting goroutine for each byte that arrives, in any number of processes. An eventfd would
+// be simpler, but whether a write to it blocks is a flag that all processes share and any of them can change; a send on
+// a socket says for itself that it does not block.
 type cellPage struct {
-	words  []atomic.Uint64
-	memory []byte   // the mapping
-	file   *os.File // of the page
-	bell   *os.File // where it is heard
-	rope   *os.File // where it is rung
-	heard  syscall.RawConn
-	rung   syscall.RawConn
+	words      []atomic.Uint64
+	memory     []byte   // the mapping
+	file       *os.File // of the page
+	receive    *os.File // where notifications are received
+	send       *os.File // where they are sent
+	rawReceive syscall.RawConn
+	rawSend    syscall.RawConn
 }
 
 const (
@@ -49,7 +50,7 @@ func newCellPage() (*cellPage, error) {
 	if err != nil {
 		return nil, errors.Join(os.NewSyscallError("socketpair", err), file.Close())
 	}
-	return mapCellPage(file, os.NewFile(uintptr(pair[0]), "bell"), os.NewFile(uintptr(pair[1]), "rope"))
+	return mapCellPage(file, os.NewFile(uintptr(pair[0]), "receive"), os.NewFile(uintptr(pair[1]), "send"))
 }
 
 // openCellPage makes a page of the files of another process. What that process could take away while it is in use is
@@ -57,9 +58,9 @@ func newCellPage() (*cellPage, error) {
 func openCellPage(files []*os.File) (*cellPage, error) {
 	if len(files) != 3 {
 		closeAll(files)
-		return nil, fmt.Errorf("%d files came where a page, a bell and its rope were expected", len(files))
+		return nil, fmt.Errorf("%d files came where a page and two sockets were expected", len(files))
 	}
-	if err := errors.Join(checkPage(files[0]), checkBell(files[1]), checkBell(files[2])); err != nil {
+	if err := errors.Join(checkPage(files[0]), checkSocket(files[1]), checkSocket(files[2])); err != nil {
 		closeAll(files)
 		return nil, err
 	}
@@ -86,11 +87,11 @@ func checkPage(file *os.File) error {
 	})
 }
 
-// checkBell lets a socket through: sending and receiving there never waits, if told so.
-func checkBell(file *os.File) error {
+// checkSocket accepts a stream socket: sending and receiving there never blocks, given MSG_DONTWAIT.
+func checkSocket(file *os.File) error {
 	return control(file, func(fd int) error {
 		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
-			return errors.New("what came is not a bell")
+			return errors.New("what came is not a socket")
 		}
 		return nil
 	})
@@ -110,20 +111,20 @@ func control(file *os.File, f func(fd int) error) error {
 }
 
 // mapCellPage maps the page; it closes the files if it cannot.
-func mapCellPage(file, bell, rope *os.File) (*cellPage, error) {
-	p := &cellPage{file: file, bell: bell, rope: rope}
+func mapCellPage(file, receive, send *os.File) (*cellPage, error) {
+	p := &cellPage{file: file, receive: receive, send: send}
 	err := control(file, func(fd int) (err error) {
 		p.memory, err = unix.Mmap(fd, 0, cellPageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		return os.NewSyscallError("mmap", err)
 	})
 	if err == nil {
-		p.heard, err = bell.SyscallConn()
+		p.rawReceive, err = receive.SyscallConn()
 	}
 	if err == nil {
-		p.rung, err = rope.SyscallConn()
+		p.rawSend, err = send.SyscallConn()
 	}
-	if err == nil && bell.SetReadDeadline(time.Time{}) != nil {
-		err = errors.New("the bell cannot be listened to")
+	if err == nil && receive.SetReadDeadline(time.Time{}) != nil {
+		err = errors.New("the socket cannot be waited for")
 	}
 	if err != nil {
 		p.close()
@@ -133,9 +134,9 @@ func mapCellPage(file, bell, rope *os.File) (*cellPage, error) {
 	return p, nil
 }
 
-// files are duplicates of page, bell and rope, for another process.
+// files returns duplicates of the files of the page and the sockets, for another process.
 func (p *cellPage) files() (list []*os.File, err error) {
-	for _, f := range []*os.File{p.file, p.bell, p.rope} {
+	for _, f := range []*os.File{p.file, p.receive, p.send} {
 		err := control(f, func(fd int) error {
 			n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 			if err == nil {
@@ -151,39 +152,40 @@ func (p *cellPage) files() (list []*os.File, err error) {
 	return list, nil
 }
 
-// ring tells all processes that listen. It does not wait, whatever they do with the bell: where there is no room for
-// another byte, those that are there are received first. Who sends bytes meanwhile, rings as well.
-func (p *cellPage) ring() {
+// notify wakes all processes that wait. It does not block, whatever they do with the sockets: where there is no room
+// for another byte, it receives those that are there first. A process that sends bytes meanwhile has notified them as
+// well.
+func (p *cellPage) notify() {
 	const always = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	p.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
+	p.rawSend.Control(func(fd uintptr) { //nolint:errcheck // it is open
 		if unix.Send(int(fd), []byte{1}, always) != unix.EAGAIN {
 			return
 		}
-		p.heard.Control(func(bell uintptr) { //nolint:errcheck // it is open
-			unix.Recvfrom(int(bell), make([]byte, 64<<10),
+		p.rawReceive.Control(func(from uintptr) { //nolint:errcheck // it is open
+			unix.Recvfrom(int(from), make([]byte, 64<<10),
 				always) //nolint:errcheck // if there is nothing, there is room
 		})
-		unix.Send(int(fd), []byte{1}, always) //nolint:errcheck // somebody else rings
+		unix.Send(int(fd), []byte{1}, always) //nolint:errcheck // another process has just sent one
 	})
 }
 
-// heed calls f now, and again when the bell was rung, until f is done. With doubt it returns os.ErrDeadlineExceeded
+// watch calls f now, and again after each notification, until f is done. With doubt it returns os.ErrDeadlineExceeded
 // after a while.
-func (p *cellPage) heed(doubt bool, f func() (done bool)) error {
+func (p *cellPage) watch(doubt bool, f func() (done bool)) error {
 	if doubt {
-		if err := p.bell.SetReadDeadline(time.Now().Add(suspicion)); err != nil {
+		if err := p.receive.SetReadDeadline(time.Now().Add(suspicion)); err != nil {
 			return err
 		}
 	}
-	return p.heard.Read(func(uintptr) bool { return f() })
+	return p.rawReceive.Read(func(uintptr) bool { return f() })
 }
 
-// close gives page and bell back. Nobody uses the words any more; who listens is let go.
+// close releases the page and the sockets. Nothing uses the words any more; watch returns.
 func (p *cellPage) close() {
 	if p.memory != nil {
 		unix.Munmap(p.memory) //nolint:errcheck // it is mapped
 	}
-	p.bell.Close() //nolint:errcheck // nothing is lost
-	p.rope.Close() //nolint:errcheck // nothing is lost
-	p.file.Close() //nolint:errcheck // nothing is lost
+	p.receive.Close() //nolint:errcheck // nothing is lost
+	p.send.Close()    //nolint:errcheck // nothing is lost
+	p.file.Close()    //nolint:errcheck // nothing is lost
 }

@@ -189,7 +189,7 @@ func isDone(m *coretest.Machine, event core.Handle) bool {
 	return status == abi.EventRecordedStatusComplete
 }
 
-// TestCellProcessKilled: a process that is killed takes its records with it: who waits for one goes on, and is told.
+// TestCellProcessKilled: the records of a process that is killed are dropped: a wait for one ends, with an error.
 func TestCellProcessKilled(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	before := coretest.OpenFiles(t)
@@ -238,7 +238,8 @@ func TestCellProcessNotReaped(t *testing.T) {
 	m.Want(m.Th.SynchronizeEvent(event), abi.ErrRTStreamAbort)
 }
 
-// TestCellFinalize: aclFinalize ends what the process shares. Who has it keeps it, and it may be shared again.
+// TestCellFinalize: aclFinalize ends what the process shares. Processes that have it keep it, and it may be shared
+// again.
 func TestCellFinalize(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	o := coretest.NewMachine(t, "A2", "")

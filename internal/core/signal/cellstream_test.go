@@ -101,8 +101,8 @@ func TestCellHoldsStream(t *testing.T) {
 	}
 }
 
-// TestCellBlocking: under launch blocking records and waits return at once: what lets a wait go may be submitted
-// behind it.
+// TestCellBlocking: under launch blocking records and waits return at once: what lets a wait go may be submitted after
+// it.
 func TestCellBlocking(t *testing.T) {
 	prod, err := product.Find("950", "")
 	if err != nil {

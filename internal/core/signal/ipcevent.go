@@ -14,9 +14,9 @@ import (
 	"ropeway/internal/share"
 )
 
-// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a
-// page that all of them share: a wait refers to the number of the latest record that was queued when the wait was, by
-// whomever, and is over when that record is. What became of a record is in a ring, because records of several streams
+// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a page
+// that all of them share: a wait refers to the number of the latest record that was queued when the wait was, by any
+// process, and is over when that record is. What became of a record is in a ring, because records of several streams
 // end in any order.
 type ipcEvent struct {
 	cell *cell
@@ -72,8 +72,9 @@ func openIPCEvent(files []*os.File) (*ipcEvent, error) {
 
 // begin numbers a record; 0 if all places are taken by records that are not over.
 //
-// A number is taken by writing the maker into its place. Whoever finds it taken counts it in ipcBegun, because who
-// took it may have been killed before. That others write anything at any time costs a record, not an endless search.
+// A number is taken by writing the maker into its place. A process that finds it taken counts it in ipcBegun, because
+// the one that took it may have been killed before it did. That others write anything at any time costs a record, not
+// an endless search.
 func (x *ipcEvent) begin() (number uint64) {
 	x.cell.look(func(w []atomic.Uint64) {
 		me := thisMaker(w)
@@ -115,7 +116,7 @@ func vacate(w []atomic.Uint64, n uint64, m maker) bool {
 	return true
 }
 
-// drop ends a record that nobody else will end.
+// drop ends a record that nothing else will end.
 func drop(w []atomic.Uint64, number uint64) {
 	end, _ := ipcPlace(number)
 	raise(&w[end], number<<1|1)
@@ -156,7 +157,7 @@ func over(w []atomic.Uint64, number uint64) bool {
 	return w[end].Load()>>1 >= number
 }
 
-// orphans drops records of processes that have ended: nobody else will. cell.mu is held.
+// orphans drops records of processes that have ended: nothing else will. cell.mu is held.
 func (x *ipcEvent) orphans() (changed bool) {
 	w := x.cell.words
 	ended := map[maker]bool{}
@@ -167,10 +168,10 @@ func (x *ipcEvent) orphans() (changed bool) {
 		}
 		_, place := ipcPlace(n)
 		m := maker(w[place].Load())
-		gone, asked := ended[m.who()]
+		gone, asked := ended[m.process()]
 		if !asked {
 			gone = m.ended(w)
-			ended[m.who()] = gone
+			ended[m.process()] = gone
 		}
 		if gone {
 			drop(w, n)

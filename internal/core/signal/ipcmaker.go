@@ -13,17 +13,17 @@ import (
 	"ropeway/internal/share"
 )
 
-// maker says who made a record of an IPC event: the number of its process, the name space that this is a number in,
-// and when the process began, because numbers are used again; and for which lap of the ring. It is one word: at
-// whatever moment a process is killed, its name is there as a whole or not at all.
+// maker identifies the process that made a record of an IPC event (its number, the name space that this is a number in,
+// and when the process began, because numbers are used again) and the lap of the ring. It is one word: at whatever
+// moment a process is killed, its name is there as a whole or not at all.
 type maker uint64
 
 // The bits of a maker, from the lowest; the rest is the lap.
 const (
-	makerPid   = 22 // Linux has no larger numbers
-	makerSpace = 4  // where in the page the name space is; 0: not known
-	makerBegan = 24 // 0: not known
-	makerWho   = makerPid + makerSpace + makerBegan
+	makerPid     = 22 // Linux has no larger numbers
+	makerSpace   = 4  // where in the page the name space is; 0: not known
+	makerBegan   = 24 // 0: not known
+	makerProcess = makerPid + makerSpace + makerBegan
 )
 
 func newMaker(pid, space, began uint64) maker {
@@ -37,16 +37,16 @@ func (m maker) pid() int      { return int(low(uint64(m), makerPid)) }
 func (m maker) space() int    { return int(low(uint64(m)>>makerPid, makerSpace)) }
 func (m maker) began() uint64 { return low(uint64(m)>>(makerPid+makerSpace), makerBegan) }
 
-// who is the maker without the lap.
-func (m maker) who() maker { return maker(low(uint64(m), makerWho)) }
+// process is the maker without the lap.
+func (m maker) process() maker { return maker(low(uint64(m), makerProcess)) }
 
-// made is who as the maker of a record.
-func (m maker) made(number uint64) maker { return m | maker((number/ipcPlaces+1)<<makerWho) }
+// made is the process as the maker of a record.
+func (m maker) made(number uint64) maker { return m | maker((number/ipcPlaces+1)<<makerProcess) }
 
 // of reports whether it made the record in its place that has this number, rather than one of another lap.
-func (m maker) of(number uint64) bool { return m == m.who().made(number) }
+func (m maker) of(number uint64) bool { return m == m.process().made(number) }
 
-// ended reports whether the process has certainly ended. Of one in another name space nobody here knows.
+// ended reports whether the process has certainly ended. For one in another name space it returns false.
 func (m maker) ended(w []atomic.Uint64) bool {
 	self := thisProcess()
 	if self.space == 0 || m.space() == 0 || m.pid() == 0 || w[ipcSpaces+m.space()].Load() != self.space {

@@ -26,7 +26,7 @@ func TestIPCBeginKilled(t *testing.T) {
 		"known to none":  func(w []atomic.Uint64) { thisMaker(w) },
 		"not counted":    func(w []atomic.Uint64) { take(w, child(w)) },
 		"counted":        func(w []atomic.Uint64) { take(w, child(w)); w[ipcBegun].Add(1) },
-		"without a name": func(w []atomic.Uint64) { w[ipcBegun].Add(1) }, // somebody else's doing
+		"without a name": func(w []atomic.Uint64) { w[ipcBegun].Add(1) }, // by another process
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, err := newIPCEvent()
@@ -130,7 +130,7 @@ func TestIPCBeginAnything(t *testing.T) {
 	}
 	defer x.cell.release()
 	for _, begun := range []uint64{0, 1, 1<<64 - 1, 1<<64 - ipcPlaces, 1 << 62} {
-		for _, word := range []uint64{0, 1<<64 - 1, 1 << makerWho, uint64(maker(5).made(0)),
+		for _, word := range []uint64{0, 1<<64 - 1, 1 << makerProcess, uint64(maker(5).made(0)),
 			uint64(maker(5).made(begun + 1))} {
 			x.cell.look(func(w []atomic.Uint64) {
 				for i := range w {
@@ -144,8 +144,8 @@ func TestIPCBeginAnything(t *testing.T) {
 	}
 }
 
-// TestIPCMakerEnded: a maker has ended if its process has, whoever has its number now; of other name spaces nothing
-// is known.
+// TestIPCMakerEnded: a maker has ended if its process has, even if another has its number now; of other name spaces
+// nothing is known.
 func TestIPCMakerEnded(t *testing.T) {
 	self := thisProcess()
 	if self.space == 0 || self.began == 0 {

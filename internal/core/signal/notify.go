@@ -50,7 +50,7 @@ func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.
 	return nil, noNotify(api, arg, h)
 }
 
-// noNotify is the answer to a handle that names no notify.
+// noNotify is the error for a handle that names no notify.
 func noNotify(api, arg string, h core.Handle) *core.Error {
 	return core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no notify, or one that was destroyed",
 		uintptr(h)).Because(core.Gone, uintptr(h))

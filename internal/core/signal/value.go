@@ -13,9 +13,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at
-// the waits for its word at once. All other changes (a copy, another process) are noticed by looking: 20 µs after a
-// wait has begun, then at growing distances, and from a millisecond on each millisecond. Nobody looks while nobody
+// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at the
+// waits for its word at once. All other changes (a copy, another process) are noticed by polling: 20 µs after a wait
+// has begun, then at growing intervals, and from a millisecond on each millisecond. Nothing is polled while nothing
 // waits.
 type values struct {
 	waiting atomic.Int32 // waits in the map
@@ -76,7 +76,7 @@ func (w *valueWait) Pass(wake func()) bool {
 	if w.passed {
 		return true
 	}
-	if w.listed { // who changes the word looks
+	if w.listed { // a store to the word wakes it
 		w.wake = wake
 		return false
 	}
@@ -161,7 +161,7 @@ func (v *values) store(words driver.WordAccess, addr core.Addr, value uint64) er
 	return err
 }
 
-// look notices changes that nobody tells of, until nobody waits.
+// look polls for changes that are not reported, until nothing waits.
 func (v *values) look() {
 	pause := firstLook
 	for {

@@ -29,7 +29,7 @@ const (
 	valueEQ
 )
 
-// TestValueNobodyWaits: once no stream waits for a word, nobody looks.
+// TestValueNobodyWaits: once no stream waits for a word, polling stops.
 func TestValueNobodyWaits(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	v, p, s := &signalsOf(m.Runtime).values, word(m), m.Stream(m.Th)
@@ -48,7 +48,7 @@ func TestValueNobodyWaits(t *testing.T) {
 	}
 	m.OK(ValueWrite(m.Th, p, 1, 0, 0))
 	m.Within("the first wait", func() { m.OK(m.Th.SynchronizeStream(s)) })
-	m.OK(transfer.Memset(m.Th, p, 8, 2, 1)) // a change that nobody tells of
+	m.OK(transfer.Memset(m.Th, p, 8, 2, 1)) // a change that is not reported
 	m.Within("the second wait", func() { m.OK(m.Th.SynchronizeDevice()) })
 	m.Within("looking", func() {
 		for looking() {

@@ -266,9 +266,9 @@ func (b *batch) end(k int) uint64 {
 	return b.n
 }
 
-// each goes through the segments in order until f fails. Those that are certainly right, because they are where
-// others with the same attribute were, go to q at once; f judges the rest, and tells whether both ends of one are
-// where to and from found them.
+// each goes through the segments in order until f fails. Those that are certainly right, because they are where others
+// with the same attribute were, go to q at once; f judges the rest, and reports whether both ends of one are where to
+// and from found them.
 func (b *batch) each(q *batchQueue, to, from *core.LocationCache,
 	f func(i int, a *abi.MemcpyBatchAttr) (known bool, err *core.Error)) *core.Error {
 	var goodDst, goodSrc windows
@@ -431,7 +431,7 @@ func queueBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 	return submitBatch(t, b, q)
 }
 
-// queueSegment validates segment i in full. It tells whether the segment is to be queued; a pageable one has been
+// queueSegment validates segment i in full. It reports whether the segment is to be queued; a pageable one has been
 // copied.
 func queueSegment(t *core.Thread, b *batch, q *batchQueue, i int, a *abi.MemcpyBatchAttr, to,
 	from *core.LocationCache) (queue bool, err *core.Error) {
@@ -479,7 +479,7 @@ func submitBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 	return q.s.Launch(b.api, t, core.Task{Op: driver.Op{Kind: driver.OpBatch, Segs: segs}})
 }
 
-// copySegment copies pageable segment i in the calling thread, behind everything queued.
+// copySegment copies pageable segment i in the calling thread, after everything queued.
 func copySegment(t *core.Thread, b *batch, q *batchQueue, i int) *core.Error {
 	if err := submitBatch(t, b, q); err != nil {
 		return err

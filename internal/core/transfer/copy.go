@@ -179,7 +179,7 @@ func noHostKind(api string) *core.Error {
 		"host to host cannot be copied asynchronously; use aclrtMemcpy").NotRecorded().Because(core.HostToHost, 0)
 }
 
-// copyAlign is what the addresses of asynchronous copies have to be multiples of, where somebody looks.
+// copyAlign is what the addresses of asynchronous copies have to be multiples of, where that is checked.
 const copyAlign = 64
 
 // alignedCopy refuses addresses that are no multiples of copyAlign.

@@ -123,7 +123,7 @@ func UpdateDataBuffer(t *core.Thread, buffer core.Handle, data core.Addr, size u
 	return nil
 }
 
-// noBuffer is the answer to a handle that names nothing; the vendor's library would read memory it has freed.
+// noBuffer is the error for a handle that names nothing; the vendor's library would read memory it has freed.
 func noBuffer(api string, buffer core.Handle) *core.Error {
 	return core.Invalid(api, "dataBuffer", "%#x is no data buffer, or one that was destroyed", uintptr(buffer))
 }

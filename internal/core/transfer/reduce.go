@@ -43,7 +43,7 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 	}
 	typ, reducible := reduceTypes[dataType]
 	switch dataType {
-	case abi.DataTypeInt4, abi.DataTypeUint8, abi.DataTypeUint16: // known, and nobody has them
+	case abi.DataTypeInt4, abi.DataTypeUint8, abi.DataTypeUint16: // known, and no product has them
 	default:
 		if !reducible {
 			return core.Invalid(api, "type", "%v cannot be reduced", dataType)
@@ -123,7 +123,7 @@ func reduceTask(s *core.Stream, op reduce.Op, dst, src core.Addr, n uint64, drop
 	pieces := (n + pieceBytes - 1) / pieceBytes
 	err := compute(s.Runtime, pieces, overlap, dropped, func(h *hand, i uint64) error {
 		if dst > src {
-			i = pieces - 1 - i // from behind, as memmove does
+			i = pieces - 1 - i // from the end, as memmove does
 		}
 		at := i * pieceBytes
 		m := min(n-at, pieceBytes)
