@@ -140,7 +140,7 @@ func TestDescriptorInMappedMemory(t *testing.T) {
 	p.silent()
 }
 
-// leakMistakes are things that a program has to give back, and how.
+// leakMistakes are things that a program has to free, and how.
 var leakMistakes = []mistake{
 	{rule: "leak", name: "a context", role: "made", run: func(p *program) {
 		var h core.Handle

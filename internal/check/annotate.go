@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-// What a program may tell the checker, or ask it: capi/include/ropeway/check.h.
+// What a program may call for the checker: capi/include/ropeway/check.h.
 
 // InFlight reports whether a copy that is not known to be complete touches n bytes at addr.
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
@@ -63,15 +63,15 @@ func (c *Checker) Report() []byte {
 	return b
 }
 
-// Judge looks at an access of the host to n bytes at addr that t tells of: no fault does, in a Go program.
+// Judge looks at an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
 func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.judgeAccess(c.whoIs(t), addr, addr+uintptr(n), write)
+	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
 }
 
-// Note tells who reads the report what could not be done.
+// Note adds a line to the report: what could not be done.
 func (c *Checker) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

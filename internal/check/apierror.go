@@ -15,7 +15,7 @@ import (
 
 // failure is a call that failed.
 type failure struct {
-	who  origin
+	from origin
 	api  string
 	code abi.Code
 }
@@ -24,8 +24,8 @@ type failure struct {
 const mostFailures = 64
 
 // failed remembers a call. mu is held.
-func (c *Checker) failed(who origin, err *core.Error) {
-	c.failures = keepLast(c.failures, failure{who, err.API, err.Code})
+func (c *Checker) failed(from origin, err *core.Error) {
+	c.failures = keepLast(c.failures, failure{from, err.API, err.Code})
 }
 
 // keepLast appends to a list of the last mostFailures things.
@@ -42,15 +42,15 @@ type taskName struct {
 	task   uint32
 }
 
-// blame notes that a finding is about a task, if who is one. mu is held.
-func (c *Checker) blame(who origin) {
-	if who.task == 0 {
+// blame notes that a finding is about a task, if from is one. mu is held.
+func (c *Checker) blame(from origin) {
+	if from.task == 0 {
 		return
 	}
 	if c.blamed == nil || len(c.blamed) >= mostGone {
 		c.blamed = map[taskName]struct{}{}
 	}
-	c.blamed[taskName{who.stream, who.task}] = struct{}{}
+	c.blamed[taskName{from.stream, from.task}] = struct{}{}
 }
 
 // failedOn is the last call that failed and should have written to an allocation, nil if there is none: destinations
@@ -58,7 +58,7 @@ func (c *Checker) blame(who origin) {
 func (c *Checker) failedOn(a *allocation) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if s := f.who.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start &&
+		if s := f.from.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start &&
 			uintptr(s.arguments[0]) < a.end() {
 			return f
 		}
@@ -70,7 +70,7 @@ func (c *Checker) failedOn(a *allocation) *failure {
 func (c *Checker) notMade(thread uint32) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if f.who.thread == thread && containsAny(f.api, "Malloc", "Create", "Reserve", "Import", "Register") {
+		if f.from.thread == thread && containsAny(f.api, "Malloc", "Create", "Reserve", "Import", "Register") {
 			return f
 		}
 	}
@@ -99,14 +99,14 @@ func ordinary(code abi.Code) bool {
 	return false
 }
 
-// unminded reports whether programs drop the code of a function for good reasons. A thread that serves reports calls
-// again and again, before streams are subscribed and after they no longer are. Names for a recording fail where
-// nothing records.
-func unminded(api string) bool {
+// mayDrop reports whether programs drop the code of a function for good reasons. A thread that serves reports calls
+// repeatedly, before streams are subscribed and after they no longer are. Names for a recording fail where nothing
+// records.
+func mayDrop(api string) bool {
 	return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof")
 }
 
-// asks reports whether a function is there to find something out.
+// asks reports whether a function is a query.
 func asks(api string) bool {
 	return containsAny(api, "Get", "Query", "Can", "Capabilit", "Peek")
 }
@@ -114,7 +114,7 @@ func asks(api string) bool {
 // apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
 func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || unminded(err.API) || ordinary(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || mayDrop(err.API) || ordinary(err.Code) {
 		return false // a Go program has an error in its hands
 	}
 	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
@@ -122,7 +122,7 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	}
 	dropped := c.drops(by, d.offence.site)
 	null := err.Text == "is NULL"
-	harmless := null && givesBack(err.API) // as free in C: nothing is left to do
+	harmless := null && releases(err.API) // as free in C: nothing is left to do
 	if !dropped && (asks(err.API) || unsupported(err.Code) || err.Injected) {
 		return false
 	}
@@ -141,21 +141,21 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
 	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, name, how, why)
-	for _, who := range c.failedTasks {
-		if err.Task != 0 && who.stream == err.Stream && who.task == err.Task {
-			d.others = []other{{"submitted", who}}
+	for _, from := range c.failedTasks {
+		if err.Task != 0 && from.stream == err.Stream && from.task == err.Task {
+			d.others = []other{{"submitted", from}}
 		}
 	}
 	if null {
 		if f := c.notMade(d.offence.thread); f != nil {
-			d.others = append(d.others, other{"failed", f.who})
+			d.others = append(d.others, other{"failed", f.from})
 			d.summary += fmt.Sprintf("; %s had failed before with %d", f.api, f.code)
 		}
 	}
 	return true
 }
 
-// unsupported reports whether a code says that something does not exist here: who asks for it finds out.
+// unsupported reports whether a code says that something does not exist here: a program may call to find out.
 func unsupported(code abi.Code) bool {
 	return code == abi.ErrRTFeatureNotSupport || code == abi.ErrFeatureUnsupported || code == abi.ErrApiNotSupport
 }

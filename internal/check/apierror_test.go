@@ -37,7 +37,7 @@ func TestAPIErrors(t *testing.T) {
 		err        *core.Error
 		dropped    finding.Severity // if the program drops the code
 		has        finding.Severity // if it has the code
-		afterwards bool             // a note is told only if the program fails
+		afterwards bool             // a note is reported only if the program fails
 	}{
 		{"an argument", failing("aclrtMemcpy", abi.ErrInvalidParam), finding.Warning, finding.Notice, false},
 		{"the runtime", failing("aclrtMemcpy", abi.ErrRTParamInvalid), finding.Warning, finding.Notice, false},

@@ -18,80 +18,14 @@ import (
 	"ropeway/internal/finding"
 )
 
-// names is a face that knows calls by their names.
-type names struct {
-	list   []string
-	spans  [][]uint64
-	device span
-
-	registered, aliases []uint64
-	pinned              span
-	pages               spans
-}
-
-func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
-	return n.list[function], fmt.Sprint(arguments)
-}
-func (n *names) PythonArguments(_ uint32, arguments []uint64) string {
-	return fmt.Sprint("python ", arguments)
-}
-func (n *names) FrameName(id uint32) (file, function string) {
-	return fmt.Sprintf("file%d.py", id), fmt.Sprintf("f%d", id)
-}
-func (n *names) SetSpans(pairs []uint64)      { n.spans = append(n.spans, pairs) }
-func (n *names) SetDeviceSpan(lo, hi uintptr) { n.device = span{lo, hi} }
-func (n *names) SetRegistered(pairs, aliases []uint64) {
-	n.registered, n.aliases = pairs, aliases
-}
-
-func (n *names) SetPinnedSpan(lo, hi uintptr) { n.pinned = span{lo, hi} }
-
-// caller is a thread of which a face knows what it does.
-type caller struct {
-	face    *names
-	now     uint32
-	line    uint32
-	ignored bool
-	inC     bool // no interpreter is there
-}
-
-func (c *caller) Calling() (uint32, []uint64, bool) { return c.now, []uint64{1, 2}, c.now != 0 }
-func (c *caller) Stack(pcs []uintptr) int           { pcs[0] = 0x1234; return 1 }
-func (c *caller) Frames(named [][2]uint32) int {
-	if c.inC {
-		return 0
-	}
-	named[0] = [2]uint32{1, c.line}
-	return 1
-}
-func (c *caller) Ignored() bool { return c.ignored }
-
-// in says which function the thread is in, and where.
-func (c *caller) in(function string, line uint32) {
-	i := slices.Index(c.face.list, function)
-	if i < 0 {
-		i = len(c.face.list)
-		c.face.list = append(c.face.list, function)
-	}
-	c.now, c.line = uint32(i), line
-}
-
-// withFace makes the program one of which a face knows the calls.
-func (p *program) withFace() *caller {
-	by := &caller{face: &names{list: []string{""}}}
-	p.c.SetFace(by.face)
-	p.SetCaller(by)
-	return by
-}
-
 func (p *program) pending() int {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	return p.c.pending
 }
 
-// TestLate proves that nothing runs that nobody forces, that a query lets one task go on, and that waiting for one
-// stream leaves another alone.
+// TestLate proves that nothing runs before the program waits for it, that a query lets one task go on, and that waiting
+// for one stream leaves another alone.
 func TestLate(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
@@ -134,7 +68,7 @@ func TestDepth(t *testing.T) {
 	p.reads(host, 64)
 	p.only("host-read-in-flight")
 	if p.kept.start.Depth != 4 {
-		t.Errorf("told a depth of %d", p.kept.start.Depth)
+		t.Errorf("a depth of %d is reported", p.kept.start.Depth)
 	}
 }
 
@@ -240,7 +174,7 @@ func TestFunctions(t *testing.T) {
 		rule string // "": correct
 		run  func(p *program, s, other core.Handle, host, dev core.Addr)
 	}{
-		{"it uses what came before it and fills what comes behind", "",
+		{"it uses what came before it and fills what comes after", "",
 			func(p *program, s, _ core.Handle, host, dev core.Addr) {
 				p.down(host, dev, 64, s)
 				p.function(s, func(t *core.Thread) {
@@ -378,8 +312,7 @@ func TestFreedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestAnnotations proves what a program can ask and tell: whether a range is in flight, and that what has run is
-// complete.
+// TestAnnotations proves what a program can call: whether a range is in flight, and that what has run is complete.
 func TestAnnotations(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -407,7 +340,7 @@ func TestAnnotations(t *testing.T) {
 	p.silent()
 }
 
-// TestNotes are told once.
+// TestNotes proves that a note is reported once.
 func TestNotes(t *testing.T) {
 	p := begin(t)
 	for range 3 {
@@ -439,7 +372,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestNothingAfterTheEnd proves that the report ends once, and has nothing behind its end.
+// TestNothingAfterTheEnd proves that the report ends once, and has nothing after its end.
 func TestNothingAfterTheEnd(t *testing.T) {
 	p := begin(t)
 	p.finish()
@@ -472,7 +405,7 @@ func TestSnapshotBehindFunction(t *testing.T) {
 	p.silent()
 }
 
-// TestEndingTwice proves that what was never synchronised, or given back, is told once, however often the program ends.
+// TestEndingTwice proves that what was never synchronised or freed is reported once, however often the program ends.
 func TestEndingTwice(t *testing.T) {
 	p := begin(t)
 	s := p.stream()

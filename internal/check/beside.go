@@ -7,9 +7,9 @@ import (
 )
 
 // The host can do to pinned memory what it likes, within its bounds. The driver keeps allocations apart: most of what
-// surrounds one is closed, and faults there come to Touch. The rest of its first and its last page holds a pattern.
-// The allocation ends near the end of a page, so that behind it the rest is less than 64 bytes. The pattern is looked
-// at when the memory is copied or freed, and when the program ends.
+// surrounds one is closed, and faults there come to Touch. The rest of its first and its last page holds a pattern. The
+// allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is looked at when the
+// memory is copied or freed, and when the program ends.
 
 // onPage is the allocation that addr is in or, if there is none, one that has bytes on the same page; nil if there is
 // none. mu is held.
@@ -36,8 +36,8 @@ func (c *Checker) onPage(addr uintptr) *allocation {
 
 func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
 
-// tellPages tells the face which pages have bytes of pinned memory. mu is held.
-func (c *Checker) tellPages(a *allocation, there bool) {
+// setPages passes to the face which pages have bytes of pinned memory. mu is held.
+func (c *Checker) setPages(a *allocation, there bool) {
 	if c.face != nil && c.closing && a.what == core.PinnedMemory {
 		c.face.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
 	}
@@ -67,7 +67,7 @@ func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 }
 
 // judgeBeside looks at an access of the host that begins beside an allocation, or goes past its end. mu is held.
-func (c *Checker) judgeBeside(who origin, a *allocation, lo, hi uintptr, write bool) {
+func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write bool) {
 	switch {
 	case a.what != core.PinnedMemory || a.vanished || lo >= a.start && hi <= a.end():
 		return
@@ -78,7 +78,7 @@ func (c *Checker) judgeBeside(who origin, a *allocation, lo, hi uintptr, write b
 	}
 	a.marred = true
 	c.report(draft{
-		rule: "host-out-of-bounds", role: done(write), offence: who, lo: lo, hi: hi, memory: a,
+		rule: "host-out-of-bounds", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s %s %s", does(write), count(hi-lo), besides(a, lo, hi)),
 	})
 }
@@ -97,7 +97,7 @@ func besides(a *allocation, lo, hi uintptr) string {
 }
 
 // verify looks whether the bytes beside an allocation are what they were. mu is held.
-func (c *Checker) verify(who origin, a *allocation) {
+func (c *Checker) verify(from origin, a *allocation) {
 	now := c.calls.Load()
 	if a.what != core.PinnedMemory || a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
 		return
@@ -112,19 +112,19 @@ func (c *Checker) verify(who origin, a *allocation) {
 		if lo, hi := s[0], s[1]; lo < hi {
 			a.marred = true
 			c.report(draft{
-				rule: "host-out-of-bounds", role: "found", offence: who, others: others, lo: lo, hi: hi, memory: a,
+				rule: "host-out-of-bounds", role: "found", offence: from, others: others, lo: lo, hi: hi, memory: a,
 				summary: fmt.Sprintf("the host has written %s %s", count(hi-lo), besides(a, lo, hi)),
 			})
 		}
 	}
-	a.intact = who
+	a.intact = from
 }
 
 // verifyAll looks at all pinned memory. mu is held.
-func (c *Checker) verifyAll(who origin) {
+func (c *Checker) verifyAll(from origin) {
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		a.verified = 0
-		c.verify(who, a)
+		c.verify(from, a)
 		return true
 	})
 }

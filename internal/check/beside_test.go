@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// besideMistakes are writes of the host beside pinned memory that no fault tells of.
+// besideMistakes are writes of the host beside pinned memory that do not fault.
 var besideMistakes = []mistake{
 	{rule: "host-out-of-bounds", name: "written behind the end, found by the copy", role: "found",
 		memory: "pinned", from: 1000, n: 3, task: true,

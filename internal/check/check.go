@@ -4,19 +4,18 @@
 // # How it judges
 //
 // Every queue is a line of numbered tasks. A clock says how far each line has come. A queue's clock is what happened
-// before its next task: its own tasks, what the host knew when the task was submitted, and what the flags and the
-// gates it waited for knew. The host has one clock for the whole process, known: what has been synchronised, or was
-// found complete by a query, or came before a callback. It is one for all threads: a thread that synchronised may
-// have told others in ways nobody sees.
+// before its next task: its own tasks, what the host knew when the task was submitted, and what the flags and the gates
+// it waited for knew. The host has one clock for the whole process, known: what has been synchronised, or was found
+// complete by a query, or came before a callback. It is one for all threads: a thread that synchronised may have
+// signalled others in ways that the checker does not see.
 //
 // A task is in flight from its submission until the host knows it to be complete, whether it has run or not. So what is
 // found does not depend on when things run, and findings come again when the program is run again.
 //
-// # Who owns what
+// # Ownership
 //
-// Checker.mu guards everything, unless it is immutable or said otherwise. Work of the driver, functions of the
-// program and of the core run with it released; a queue that is running something is marked so, and nobody else runs
-// it.
+// Checker.mu guards everything, unless it is immutable or said otherwise. Work of the driver, functions of the program
+// and of the core run with it released; a queue that is running something is marked so, and no other thread runs it.
 package check
 
 import (
@@ -58,7 +57,7 @@ type Sink interface {
 	End(e finding.End)
 }
 
-// Face is what the checker asks of who is between it and the program.
+// Face is the front end between the checker and the program.
 type Face interface {
 	// Describe is a call for people: the function's name and its arguments.
 	Describe(function uint32, arguments []uint64) (name, text string)
@@ -75,7 +74,7 @@ type Face interface {
 	SetDeviceSpan(lo, hi uintptr)
 
 	// SetRegistered says which memory of the program is registered, in the same form as SetSpans: Vanish is to be
-	// told before the program frees or unmaps it. aliases are its device addresses, which are judged like device
+	// called before the program frees or unmaps it. aliases are its device addresses, which are judged like device
 	// memory.
 	SetRegistered(pairs, aliases []uint64)
 
@@ -103,7 +102,7 @@ type Checker struct {
 	drv      *watched  // immutable
 	calls    atomic.Uint64
 	wanted   atomic.Int32 // threads that wait for functions of streams
-	ticker   atomic.Bool  // a goroutine looks after work that nobody forces
+	ticker   atomic.Bool  // a goroutine runs work that no call waits for
 
 	mu       sync.Mutex
 	rng      *rand.Rand
@@ -113,8 +112,8 @@ type Checker struct {
 	queues   []*queue
 	byStream map[int32]*queue
 	lines    []uint64 // tasks given on each line so far
-	marks    []uint64 // how often somebody took note of how far each line was
-	free     []uint32 // lines nobody uses
+	marks    []uint64 // how often the progress of each line was noted
+	free     []uint32 // unused lines
 	pending  int      // tasks submitted and not run
 	tasks    uint64
 	waiters  hostqueue.Waiters
@@ -194,15 +193,15 @@ func (c *Checker) Driver() driver.Driver { return c.drv }
 
 var _ core.CheckHooks = (*Checker)(nil)
 
-// SetFace says who knows the calls of the program.
+// SetFace sets the front end, which knows the calls of the program.
 func (c *Checker) SetFace(f Face) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.face = f
 }
 
-// CloseMemory makes the checker close the program's view of pinned memory while copies are pending: somebody catches
-// the faults and asks Touch. Without it sources are compared with a snapshot.
+// CloseMemory makes the checker close the program's view of pinned memory while copies are pending: the front end
+// catches the faults and calls Touch. Without it sources are compared with a snapshot.
 func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,12 +210,12 @@ func (c *Checker) CloseMemory() {
 		c.face.SetDeviceSpan(c.guard.DeviceSpan())
 		c.face.SetPinnedSpan(c.guard.Span())
 	}
-	c.tellSpans(span{})
+	c.setSpans(span{})
 }
 
 // SpeakGo says that the program is a Go program: findings name what it calls, and what Close frees is no leak. It is
-// called by ropeway.Open. A program that ends without Runtime.Close has a leak, which nobody is there to find by
-// then: so it is sent at once, and counts unless the end follows.
+// called by ropeway.Open. A program that ends without Runtime.Close has a leak, which cannot be found after its end: so
+// it is sent at once, and counts unless the end follows.
 func (c *Checker) SpeakGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +266,7 @@ func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
 	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number,
 		coming: map[uint32]submission{}}
-	o.Sink, o.Observer = q, nil // what is late is told by who made it late
+	o.Sink, o.Observer = q, nil // the checker reports failures and times: it decides when work runs
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()

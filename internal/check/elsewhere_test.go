@@ -22,7 +22,7 @@ func TestReservedTouched(t *testing.T) {
 			want = "which is mapped memory of device 0"
 		}
 		if !slices.Contains(v.by.face.aliases, uint64(at)) {
-			t.Errorf("the face was told %#x, without %#x", v.by.face.aliases, at)
+			t.Errorf("the face got %#x, without %#x", v.by.face.aliases, at)
 		}
 		v.by.now, v.by.line = 0, 50
 		if a := v.c.Touch(at+64, 4, false, 0, v.by, 1); a.What != notOurs {
@@ -36,7 +36,7 @@ func TestReservedTouched(t *testing.T) {
 		}
 		v.ok(memory.ReleaseMemAddress(v.program.Thread, v.gone(at)))
 		if slices.Contains(v.by.face.aliases, uint64(at)) {
-			t.Errorf("the face was told %#x, with %#x, which was released", v.by.face.aliases, at)
+			t.Errorf("the face got %#x, with %#x, which was released", v.by.face.aliases, at)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestForeignFree(t *testing.T) {
 	}
 }
 
-// TestStrangeFree: memory that the API never gave out is found when it is given back and the code is dropped. A program
+// TestStrangeFree: memory that the API did not allocate is found when it is freed and the code is dropped. A program
 // that has the code may try one function after another.
 func TestStrangeFree(t *testing.T) {
 	for _, drops := range []bool{true, false} {

@@ -24,7 +24,7 @@ func (f *flag) ready() bool { return f.set || f.err != nil }
 func (f *flag) raise(by clock) {
 	f.at = max(int64(time.Since(f.c.start)), f.at+1)
 	if f.set {
-		return // who waits for it need not have waited for this
+		return // a wait for it need not have waited for this
 	}
 	f.set, f.err = true, nil
 	f.clock = by.clone()
@@ -33,7 +33,7 @@ func (f *flag) raise(by clock) {
 // forget drops q from the queues that will set f. mu is held.
 func (f *flag) forget(q *queue) { f.setters = without(f.setters, q) }
 
-// without is list with q one time less. Who has list keeps it as it is.
+// without is list with q one time less. It does not change list.
 func without(list []*queue, q *queue) []*queue {
 	for i, s := range list {
 		if s == q {
@@ -51,7 +51,7 @@ func (f *flag) Set() {
 	f.c.changed()
 }
 
-// IsSet implements driver.Flag: who asks lets one task go on.
+// IsSet implements driver.Flag: a query lets one task go on.
 func (f *flag) IsSet() bool {
 	c := f.c
 	c.called()

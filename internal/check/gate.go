@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// order is what a core.Order holds here: who hands it on, who takes it, and what came before it was handed on.
+// order is what a core.Order holds here: which queues signal it, which wait for it, and what came before the signals.
 type order struct {
-	clock   clock    // what came before the operations that have handed it on; replaced, never changed
+	clock   clock    // what came before the operations that have signalled it; replaced, never changed
 	setters []*queue // queues with an operation that will, by submission
 	waiters []*queue // queues with a gate that takes it, by submission
 }
@@ -37,15 +37,15 @@ func (c *Checker) pass(t *task) bool {
 	return t.passed
 }
 
-// wake is what gates call: somebody may be waiting for what they hold up. mu is not held.
+// wake is what gates call: a thread may be waiting for what they hold up. mu is not held.
 func (c *Checker) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed()
 }
 
-// before is what has happened according to a gate that is open. A word in memory may have been written by anything,
-// so the last one who did counts too, and so does the host. mu is held.
+// before is what has happened according to a gate that is open. A word in memory may have been written by anything, so
+// its last writer counts too, and so does the host. mu is held.
 func (c *Checker) before(t *task) (k clock) {
 	if o := t.order; o != nil {
 		k = o.clock.clone()
@@ -73,15 +73,15 @@ func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
 		}
 		k.join(q.clock)
 		k.raise(q.line, q.over())
-		c.marks[q.line]++ // what has run is told from what has not
+		c.marks[q.line]++ // so that what has run differs from what has not
 		for _, t := range q.waiting {
 			t.mark++
 		}
 	}
 }
 
-// goBehind lets q go on behind a gate: it is open, or its time was up. mu is held.
-func (c *Checker) goBehind(q *queue, t *task) error {
+// goPast lets q go on after a gate: it is open, or its time was up. mu is held.
+func (c *Checker) goPast(q *queue, t *task) error {
 	if !t.passed {
 		t.op.Gate.Leave()
 		return driver.ErrTimeout
@@ -95,7 +95,7 @@ func (c *Checker) goBehind(q *queue, t *task) error {
 	return t.fails
 }
 
-// hand hands the order of t on, which is about to run: what came before it comes before those who wait for it. The
+// hand signals the order of t, which is about to run: what came before t comes before what waits for the order. The
 // result is for look. mu is held, and released meanwhile.
 func (c *Checker) hand(q *queue, t *task) *order {
 	o := t.order
@@ -168,7 +168,7 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	return at < hi && lo < end
 }
 
-// Querying implements core.CheckHooks: who asks lets one task go on, and who waits all that are needed.
+// Querying implements core.CheckHooks: a query lets one task go on, and a wait all that are needed.
 func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
 	c.called()
 	c.mu.Lock()

@@ -57,7 +57,7 @@ func (p *program) wordOf(value uint64) core.Addr {
 	return a
 }
 
-// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream is behind what
+// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream comes after what
 // the host knew then, and that looking at a word which a stream writes is no mistake.
 func TestHostOpensValue(t *testing.T) {
 	p := begin(t)
@@ -153,7 +153,7 @@ func TestPoolChance(t *testing.T) {
 	p.silent()
 }
 
-// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what is behind it is
+// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what comes after it is
 // judged without it.
 func TestTimeUp(t *testing.T) {
 	p := begin(t, soon)
@@ -163,7 +163,7 @@ func TestTimeUp(t *testing.T) {
 	if err := p.SynchronizeStream(s); err == nil {
 		t.Error("the stream waited for nothing")
 	}
-	p.ok(signal.RecordNotify(p.Thread, n, s)) // nobody has taken it
+	p.ok(signal.RecordNotify(p.Thread, n, s)) // no wait has taken it
 	p.ok(signal.WaitAndResetNotify(p.Thread, n, s, 0))
 	p.ok(p.SynchronizeStream(s))
 	p.silent()

@@ -94,7 +94,7 @@ func ParseInjections(text string) (list []Injection, err error) {
 	return list, nil
 }
 
-// fires counts a call and tells whether it is the one to fail. Checker.mu is held.
+// fires counts a call and reports whether it is the one to fail. Checker.mu is held.
 func (i *Injection) fires(function string, stream int32, run bool) bool {
 	if i.Function != function || i.Run != run || i.Stream >= 0 && i.Stream != stream {
 		return false
@@ -126,10 +126,10 @@ func (e injected) Code() abi.Code { return e.code }
 
 // arm makes a task fail if it is one that is to fail when it runs. mu is held.
 func (c *Checker) arm(t *task) {
-	if len(c.inject) == 0 || t.who.site == nil {
+	if len(c.inject) == 0 || t.from.site == nil {
 		return
 	}
-	name := c.function(t.who.site)
+	name := c.function(t.from.site)
 	for _, i := range c.inject {
 		if c.fires(i, name, t.q.stream, true) {
 			t.fails = injected{i.Code}
@@ -140,8 +140,8 @@ func (c *Checker) arm(t *task) {
 // Injecting reports whether faults are injected at all.
 func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
 
-// Before is asked by a face before it carries a call out; the error, if there is one, is the answer instead. stream
-// is the handle that the call is given, 0 if it takes none.
+// Before is called by a face before it carries a call out; if it returns an error, the call returns that instead.
+// stream is the handle that the call is given, 0 if it takes none.
 func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	if !c.Injecting() {
 		return nil

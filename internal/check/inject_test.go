@@ -195,7 +195,7 @@ func TestInjectAtTheCall(t *testing.T) {
 	}
 	if got := p.kept.fired; !slices.Equal(got, []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1},
 		{What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}}) {
-		t.Errorf("before the end, %v are told", got)
+		t.Errorf("before the end, %v are reported", got)
 	}
 	p.finish()
 	p.silent()
@@ -206,8 +206,8 @@ func TestInjectAtTheCall(t *testing.T) {
 	}
 }
 
-// TestInjectAtRun proves that a task fails when it runs, with the code asked for, told by the synchronisation; its
-// memory is left alone.
+// TestInjectAtRun proves that a task fails when it runs, that the synchronisation returns the code asked for, and that
+// its memory is left alone.
 func TestInjectAtRun(t *testing.T) {
 	p := begin(t, func(o *Options) {
 		var err error

@@ -11,7 +11,7 @@ import (
 
 // flight is an access that is in flight.
 type flight struct {
-	who    origin
+	from   origin
 	does   string  // what it does to them
 	lo, hi uintptr // the bytes it shares with what was asked
 }
@@ -27,16 +27,16 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 		}
 	}
 	if p, wrote, at, end := c.shadow.pending(known, write, lo, hi); p != nil {
-		return flight{p.who, p.does(wrote), at, end}, true
+		return flight{p.from, p.does(wrote), at, end}, true
 	}
 	return flight{}, false
 }
 
-// knownTo is what is known to be complete where who is: a function that runs in the order of a stream knows more. mu
-// is held.
-func (c *Checker) knownTo(who origin) clock {
-	s := c.serving[who.thread]
-	if s == nil || who.thread == 0 {
+// knownTo is what is known to be complete at an origin: a function that runs in the order of a stream knows more. mu is
+// held.
+func (c *Checker) knownTo(from origin) clock {
+	s := c.serving[from.thread]
+	if s == nil || from.thread == 0 {
 		return *c.known
 	}
 	k := c.known.clone()
@@ -49,7 +49,7 @@ func (c *Checker) knownTo(who origin) clock {
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, l := range t.led {
 		if l.lo < hi && lo < l.hi && (l.write || write) {
-			return flight{t.who, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
+			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
 		}
 	}
 	if hi <= t.lo || lo >= t.hi || !moves(t.op.Kind) {
@@ -60,7 +60,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	}
 	t.q.c.touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
-			f, found = flight{t.who, does(w), max(l, lo), min(h, hi)}, true
+			f, found = flight{t.from, does(w), max(l, lo), min(h, hi)}, true
 		}
 		return !found
 	})
@@ -86,24 +86,24 @@ func (p *past) does(wrote bool) string {
 	return does(wrote)
 }
 
-// isWord reports whether t writes a word at once, for those who wait for it.
+// isWord reports whether t writes a word at once, for waits.
 func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.
-func (c *Checker) task(who origin) string {
+func (c *Checker) task(from origin) string {
 	name := "a task"
-	if who.site != nil {
-		if n := c.name(who.site); n != "" {
+	if from.site != nil {
+		if n := c.name(from.site); n != "" {
 			name = n
 		}
 	}
-	if who.kernel != "" {
-		name = fmt.Sprintf("kernel %s of %s", who.kernel, name)
+	if from.kernel != "" {
+		name = fmt.Sprintf("kernel %s of %s", from.kernel, name)
 	}
-	if who.task == 0 { // memory of a pool that came in the order of a stream
-		return fmt.Sprintf("%s (on stream %d)", name, who.stream)
+	if from.task == 0 { // memory of a pool that came in the order of a stream
+		return fmt.Sprintf("%s (on stream %d)", name, from.stream)
 	}
-	return fmt.Sprintf("%s (task %d of stream %d)", name, who.task, who.stream)
+	return fmt.Sprintf("%s (task %d of stream %d)", name, from.task, from.stream)
 }
 
 // name is what the program calls the function of a site, "" if it is not known.
@@ -128,9 +128,9 @@ func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
-		c.judgeBounds(t.who, lo, hi, write)
+		c.judgeBounds(t.from, lo, hi, write)
 		if a := c.find(lo); a != nil {
-			c.verify(t.who, a)
+			c.verify(t.from, a)
 		}
 		c.shut(t, lo, hi, write)
 		return true
@@ -140,17 +140,17 @@ func (c *Checker) judgeSubmit(t *task) {
 		c.judgeAlignment(t)
 	}
 	if op.Kind == driver.OpBatch {
-		c.judgeBatch(t.who, op)
+		c.judgeBatch(t.from, op)
 	}
 	c.foresee(t)
 }
 
 // judgeBatch looks whether the segments of a batch, which run in any order, are independent. mu is held.
-func (c *Checker) judgeBatch(who origin, op *driver.Op) {
+func (c *Checker) judgeBatch(from origin, op *driver.Op) {
 	if c.on("batch-overlap") {
 		if a, b, lo, hi, found := overlap(op.Segs.List); found {
 			c.report(draft{
-				rule: "batch-overlap", role: how(who), offence: who, lo: lo, hi: hi, memory: c.find(lo),
+				rule: "batch-overlap", role: how(from), offence: from, lo: lo, hi: hi, memory: c.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
 					count(hi-lo)),
 			})
@@ -159,8 +159,8 @@ func (c *Checker) judgeBatch(who origin, op *driver.Op) {
 }
 
 // how names what an origin did: it submitted a task, or called.
-func how(who origin) string {
-	if who.task == 0 {
+func how(from origin) string {
+	if from.task == 0 {
 		return "called"
 	}
 	return "submitted"
@@ -188,14 +188,14 @@ func (c *Checker) judgeAlignment(t *task) {
 		return // memory of our own, or a variable of the device
 	}
 	c.report(draft{
-		rule: "misaligned", role: "submitted", offence: t.who, lo: at, hi: at + uintptr(t.op.N), memory: a,
+		rule: "misaligned", role: "submitted", offence: t.from, lo: at, hi: at + uintptr(t.op.N), memory: a,
 		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
 	})
 }
 
-// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its
-// own. mu is held.
-func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
+// judgeBounds looks whether a range goes past what the program asked for. What the driver rounded it up to does not
+// belong to it. mu is held.
+func (c *Checker) judgeBounds(from origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
 	if a == nil {
 		a = c.rounded(lo)
@@ -209,7 +209,7 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	}
 	lo = max(lo, end)
 	c.report(draft{
-		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+		rule: "out-of-bounds", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(),
 			done(write)),
 	})
@@ -224,7 +224,7 @@ func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
 	return end
 }
 
-// rounded is the allocation that addr lies behind, in what the driver rounded it up to; nil if addr is in none.
+// rounded is the allocation that addr lies just past, in what the driver rounded it up to; nil if addr is in none.
 // Memory next to an allocation may be another one: of the program, or of the core. mu is held.
 func (c *Checker) rounded(addr uintptr) *allocation {
 	a, _ := c.memory.Get(c.under.Describe(addr).Start)
@@ -244,10 +244,10 @@ func done(write bool) string {
 // judgeRun looks at a task that is about to run, and returns how its accesses are entered. mu is held.
 func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	p = new(past)
-	if s := t.who.site; s != nil && !s.shared {
+	if s := t.from.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: t.isWord(),
+	*p = past{line: q.line, n: t.n, mark: t.mark, from: t.from, early: t.early, word: t.isWord(),
 		small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
@@ -257,7 +257,7 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
 		if a := c.used(t, lo); a != nil && !a.left && reads && t.born >= a.born {
-			c.judgeWritten(t.who, a, lo, hi, usedBy(&t.op))
+			c.judgeWritten(t.from, a, lo, hi, usedBy(&t.op))
 		}
 		c.enter(q, p, lo, hi, write)
 		return true
@@ -283,7 +283,7 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 		return
 	}
 	if a.left {
-		c.usedAfter(p.who, a, lo, min(hi, a.end()))
+		c.usedAfter(p.from, a, lo, min(hi, a.end()))
 		return
 	}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
@@ -304,19 +304,19 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 
 // race reports two accesses that nothing orders. mu is held.
 func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
-	who := p.who
+	from := p.from
 	if before.host {
-		c.collision(before.who, wrote, flight{who, does(write), lo, hi})
+		c.collision(before.from, wrote, flight{from, does(write), lo, hi})
 		return
 	}
 	d := draft{
-		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo,
+		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.from}}, lo: lo,
 		hi: hi, memory: a,
-		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write),
-			count(hi-lo), c.task(before.who), before.does(wrote)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
+			count(hi-lo), c.task(before.from), before.does(wrote)),
 	}
 	if w := cmp.Or(p.early, before.early); w != nil {
-		d.others = append(d.others, other{"waited", w.who})
+		d.others = append(d.others, other{"waited", w.from})
 		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
 		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the " +
 			"first task, and " +
@@ -334,17 +334,17 @@ func usedBy(op *driver.Op) string {
 }
 
 // judgeWritten looks whether device memory that is read was ever written; used is what is done with it. mu is held.
-func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr, used string) {
+func (c *Checker) judgeWritten(from origin, a *allocation, lo, hi uintptr, used string) {
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return
 	}
 	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
-			rule: "uninitialised-read", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+			rule: "uninitialised-read", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 			summary: fmt.Sprintf("%s of device memory are %s that were never written", count(hi-lo), used),
 		}
 		if f := c.failedOn(a); f != nil {
-			d.others = []other{{"failed", f.who}}
+			d.others = []other{{"failed", f.from}}
 			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
 		c.report(d)
@@ -352,118 +352,18 @@ func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr, used s
 	}
 }
 
-// follow judges the copy that a descriptor describes now. mu is held.
-func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
-	a := c.find(op.Src)
-	l := op.Layout
-	for _, field := range [...]span{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
-		lo := op.Src + field.lo
-		if a == nil || a.what != core.DeviceMemory { // of other memory nobody notes what was written
-			break
-		}
-		if at, end := a.written.missing(lo, lo+field.hi); at < end {
-			c.report(draft{
-				rule: "unset-descriptor", role: "submitted", offence: p.who, lo: op.Src, hi: op.Src + uintptr(op.N),
-				memory:  a,
-				summary: "a copy uses a descriptor that was never set",
-			})
-			return
-		}
-	}
-	b, ok := c.peek(op.Src, op.N)
-	if !ok {
-		return
-	}
-	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
-	_ = c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
-		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
-}
-
-// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no
-// address. mu is held.
-func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
-	at = c.canonical(at)
-	if c.find(at) == nil {
-		gone := c.findGone(at)
-		what := "is no memory of the device"
-		if gone != nil {
-			what = "was freed before the copy ran"
-		}
-		lo, hi, memory := at, at+uintptr(n), gone
-		if gone == nil {
-			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
-		}
-		c.report(draft{
-			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: lo, hi: hi, memory: memory,
-			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
-		})
-		return false
-	}
-	c.judgeBounds(p.who, at, at+uintptr(n), write)
-	if a := c.find(at); a != nil && !write {
-		c.judgeWritten(p.who, a, at, at+uintptr(n), "copied")
-	}
-	c.enter(q, p, at, at+uintptr(n), write)
-	return true
-}
-
-// peek reads device memory as it is now.
-func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
-	b := make([]byte, n)
-	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
-	return b, err == nil
-}
-
-// foresee notes where a task will be led by device memory, if nothing that is pending writes that first. mu is held.
-func (c *Checker) foresee(t *task) {
-	op := &t.op
-	look := func(at uintptr, n uint64) []byte {
-		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
-			return nil
-		}
-		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
-			if lo, hi := a.written.missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
-				return nil
-			}
-		}
-		b, _ := c.peek(at, n)
-		return b
-	}
-	lead := func(at, n uint64, write bool) {
-		if n > 0 {
-			lo := c.canonical(uintptr(at))
-			t.led = append(t.led, led{lo, lo + uintptr(n), write})
-		}
-	}
-	switch op.Kind {
-	case driver.OpDesc:
-		if b := look(op.Src, op.N); b != nil {
-			n := uint64(binary.LittleEndian.Uint32(b[op.Layout.Length:]))
-			lead(binary.LittleEndian.Uint64(b[op.Layout.Src:]), n, false)
-			lead(binary.LittleEndian.Uint64(b[op.Layout.Dst:]), n, true)
-		}
-	case driver.OpOffset:
-		if b := look(op.Src, 8); b != nil {
-			lead(binary.LittleEndian.Uint64(b)+op.SrcPitch, op.N, false)
-		}
-		if b := look(op.Dst, 8); b != nil {
-			lead(binary.LittleEndian.Uint64(b)+op.DstPitch, op.N, true)
-		}
-	}
-}
-
 // judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a
 // function that runs in the order of a stream is judged like one of the task that calls it. mu is held.
-func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake bool) {
-	s := c.serving[who.thread]
-	if s == nil || who.thread == 0 {
-		return c.judgeHost(who, lo, hi, write)
+func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake bool) {
+	s := c.serving[from.thread]
+	if s == nil || from.thread == 0 {
+		return c.judgeHost(from, lo, hi, write)
 	}
-	who.stream, who.task = s.q.stream, s.task
-	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, who: who, host: true}
+	from.stream, from.task = s.q.stream, s.task
+	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, from: from, host: true}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
-		c.collision(who, write, flight{before.who, before.does(wrote), lo, hi})
+		c.collision(from, write, flight{before.from, before.does(wrote), lo, hi})
 	}
 	if write {
 		c.shadow.wrote(p, s.q.clock, lo, hi, report)
@@ -474,31 +374,31 @@ func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake b
 }
 
 // judgeHost looks at an access of the host that no stream orders. mu is held.
-func (c *Checker) judgeHost(who origin, lo, hi uintptr, write bool) bool {
+func (c *Checker) judgeHost(from origin, lo, hi uintptr, write bool) bool {
 	f, found := c.inFlight(*c.known, lo, hi, write)
 	if !found {
 		return false
 	}
-	c.collision(who, write, f)
+	c.collision(from, write, f)
 	return true
 }
 
 // collision reports an access of the host to what is in flight. mu is held.
-func (c *Checker) collision(who origin, write bool, f flight) {
+func (c *Checker) collision(from origin, write bool, f flight) {
 	rule, verb := "host-read-in-flight", "reads"
 	if write {
 		rule, verb = "host-write-in-flight", "writes"
 	}
 	subject := "the host"
-	if who.site != nil {
-		if n := c.name(who.site); n != "" {
+	if from.site != nil {
+		if n := c.name(from.site); n != "" {
 			subject = n
 		}
 	}
 	c.report(draft{
-		rule: rule, role: done(write), offence: who, others: []other{{"submitted", f.who}},
+		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
 		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb,
-			count(f.hi-f.lo), c.task(f.who), f.does),
+			count(f.hi-f.lo), c.task(f.from), f.does),
 	})
 }

@@ -54,8 +54,8 @@ func TestFaceNamesInC(t *testing.T) {
 	}
 }
 
-// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak;
-// a runtime that nobody closes is one, which is said beforehand.
+// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak; a
+// runtime that is never closed is one, which is reported beforehand.
 func TestGoProgram(t *testing.T) {
 	for _, rule := range []string{"leak", ""} {
 		p := begin(t, off(rule))
@@ -72,7 +72,7 @@ func TestGoProgram(t *testing.T) {
 			t.Errorf("without the rule: %s", show(f))
 		case rule == "" && (f == nil || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" ||
 			!strings.Contains(f.Advice, "Runtime.Close")):
-			t.Errorf("%+v is told of a runtime that nobody closes", f)
+			t.Errorf("%+v is reported for a runtime that is never closed", f)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (c *Checker) givenTo(lo, hi uintptr) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
 			if t.isGiven(lo, hi) {
-				return flight{t.who, "is given", lo, hi}, true
+				return flight{t.from, "is given", lo, hi}, true
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 	words = c.given(t.op.Launch)
 	for _, at := range words {
 		if c.find(at) == nil {
-			c.judgeFreed(t.who, at, "given")
+			c.judgeFreed(t.from, at, "given")
 		}
 	}
 	return words
@@ -85,14 +85,14 @@ func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 
 // judgeFreed reports that a kernel is given or touches memory at an address that was freed, if it was; at is in no
 // allocation. mu is held.
-func (c *Checker) judgeFreed(who origin, at uintptr, how string) bool {
+func (c *Checker) judgeFreed(from origin, at uintptr, how string) bool {
 	a := c.findGone(at)
 	if a == nil || a.pooled {
 		return false
 	}
 	c.report(draft{
-		rule: "use-after-free", role: "submitted", offence: who, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", who.kernel, how, a.kind()),
+		rule: "use-after-free", role: "submitted", offence: from, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", from.kernel, how, a.kind()),
 	})
 	return true
 }
@@ -115,12 +115,12 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, touch
 			}
 			a := c.used(t, lo)
 			if a == nil {
-				c.judgeFreed(t.who, lo, "using")
+				c.judgeFreed(t.from, lo, "using")
 				continue
 			}
-			c.judgeBounds(t.who, lo, hi, write)
+			c.judgeBounds(t.from, lo, hi, write)
 			if !write && !a.left && t.born >= a.born {
-				c.judgeWritten(t.who, a, lo, hi, "read by kernel "+t.who.kernel)
+				c.judgeWritten(t.from, a, lo, hi, "read by kernel "+t.from.kernel)
 			}
 			c.enter(q, p, lo, hi, write)
 		}

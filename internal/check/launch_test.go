@@ -81,7 +81,7 @@ func TestKernelNeverWaited(t *testing.T) {
 	t.Errorf("not found: %v", p.findings())
 }
 
-// TestKernelDropped: a kernel that is dropped before it ran gives back what it held.
+// TestKernelDropped: a kernel that is dropped before it ran releases what it held.
 func TestKernelDropped(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(void) {}"), p.stream()
@@ -146,7 +146,7 @@ func TestKernelRaces(t *testing.T) {
 	}
 }
 
-// TestKernelBounds: bytes behind the end of an allocation are not the kernel's.
+// TestKernelBounds: bytes past the end of an allocation are not the kernel's.
 func TestKernelBounds(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel(declared), p.stream()

@@ -24,7 +24,7 @@ type allocation struct {
 	freedBy  origin
 	leaked   bool  // it has been reported
 	vanished bool  // registered or pinned memory: the program has freed or unmapped it, which has been reported
-	written  spans // device memory: what somebody wrote
+	written  spans // device memory: what was written
 
 	pooled  bool        // it is of a pool, and in the order of streams
 	freedOn int32       // pooled: the stream in whose order it goes
@@ -58,7 +58,7 @@ func (a *allocation) kind() string {
 	return "registered"
 }
 
-// gone is what happens to an allocation when it is given back.
+// gone is what happens to an allocation when it is freed.
 func (a *allocation) gone() string {
 	switch a.what {
 	case core.RegisteredMemory:
@@ -86,7 +86,7 @@ func (a *allocation) ofHost() bool {
 	return a.what == core.PinnedMemory || a.what == core.RegisteredMemory
 }
 
-// handle is anything else that has to be given back.
+// handle is anything else that has to be released.
 type handle struct {
 	r       core.Resource
 	by      origin
@@ -113,7 +113,7 @@ func (h *handle) retain(by origin) {
 	h.refs = append(h.refs, other{"retained", by})
 }
 
-// release takes a reference back. Which one nobody can tell: it is taken for the oldest.
+// release releases a reference: the oldest, because it is not known which one.
 func (h *handle) release(by origin) {
 	h.frees++
 	h.refs = h.refs[1:]
@@ -141,7 +141,7 @@ func (h *handle) leakCounted(d *draft) {
 		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
 	d.advice = "Call aclrtFreePhysical once for aclrtMallocPhysical and once for each aclrtMemRetainAllocationHandle."
 	left := h.refs[0]
-	d.role, d.offence = left.role, left.who
+	d.role, d.offence = left.role, left.from
 	if left.role != "made" {
 		d.others = []other{{"made", h.by}}
 	}
@@ -168,7 +168,7 @@ func (h *handle) kind() string {
 	return "event"
 }
 
-// gone is what happens to it when it is given back.
+// gone is what happens to it when it is released.
 func (h *handle) gone() string {
 	switch h.r.Kind {
 	case core.PhysicalMemory:
@@ -190,8 +190,8 @@ func (h *handle) String() string {
 	return fmt.Sprintf("%s %d", h.kind(), h.r.Number)
 }
 
-// find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong
-// to it, up to the next one: a copy that goes too far starts in it.
+// find is the allocation that addr is in, nil if there is none. Bytes past what the program asked for still belong to
+// it, up to the next one: a copy that goes too far starts in it.
 func (c *Checker) find(addr uintptr) *allocation {
 	for _, a := range c.near {
 		if a != nil && addr-a.start < uintptr(a.size) {
@@ -237,7 +237,7 @@ func (c *Checker) remember(a *allocation) {
 	}
 	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
-	c.tellPages(a, true)
+	c.setPages(a, true)
 }
 
 // reused forgets freed allocations of which addresses in [lo, hi) are used again. mu is held.
@@ -290,7 +290,7 @@ func (c *Checker) forget(a *allocation, by origin) {
 	}
 	c.memory.Delete(a.start)
 	c.near = [4]*allocation{}
-	c.tellPages(a, false)
+	c.setPages(a, false)
 	c.dropPages(a)
 	if a.what == core.RegisteredMemory {
 		if len(c.unregistered) >= mostGone {

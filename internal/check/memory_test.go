@@ -100,7 +100,7 @@ func TestFind(t *testing.T) {
 				list = append(list[:i:i], list[i+1:]...)
 				c.forget(a, origin{thread: 7})
 				if !a.freed || a.freedBy.thread != 7 {
-					t.Fatal("nobody knows who freed it")
+					t.Fatal("where it was freed is not known")
 				}
 				for i := a.start; i < a.end(); i++ {
 					live[i], gone[i] = nil, a
@@ -121,8 +121,8 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// TestFindRegisteredInsidePinned proves that pinned memory that is registered, wholly or in part, so that a device
-// can map it, is still found before, in and behind that part, and again when it is unregistered.
+// TestFindRegisteredInsidePinned proves that pinned memory that is registered, wholly or in part, so that a device can
+// map it, is still found before, in and after that part, and again when it is unregistered.
 func TestFindRegisteredInsidePinned(t *testing.T) {
 	for _, part := range []span{{0x1000, 0x3000}, {0x1000, 0x2000}, {0x1800, 0x2000}, {0x2000, 0x3000}} {
 		c := newBare()

@@ -134,7 +134,7 @@ func TestKnown(t *testing.T) {
 			p.ok(p.StreamWaitEvent(other, e))
 			p.ok(p.SynchronizeStream(other))
 		}},
-		{"another stream is told to wait for it", false, func(p *program, s core.Handle) {
+		{"another stream waits for it", false, func(p *program, s core.Handle) {
 			e := p.event(latest)
 			p.ok(p.RecordEvent(e, s))
 			p.ok(p.StreamWaitEvent(p.stream(), e))

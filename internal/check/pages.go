@@ -188,13 +188,13 @@ func (c *Checker) compare(t *task) {
 			continue // a copy wrote it; that is another rule
 		}
 		if a := c.find(s.lo); a != nil && a.vanished {
-			continue // the program has given it back, which has been found
+			continue // the program has freed it, which has been found
 		}
 		c.report(draft{
-			rule: "host-write-in-flight", role: "found", offence: t.who, others: []other{{"submitted", t.who}},
+			rule: "host-write-in-flight", role: "found", offence: t.from, others: []other{{"submitted", t.from}},
 			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
-			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.who)),
-			advice: "Between the submission and the synchronisation somebody wrote these bytes: leave the " +
+			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.from)),
+			advice: "These bytes were written between the submission and the synchronisation: leave the " +
 				"buffer alone, or use a second one.",
 		})
 	}
@@ -223,7 +223,7 @@ func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	return c.protect(r, first, last, open)
 }
 
-// level is how far what is in flight closes [lo, hi) to somebody who knows what known says. mu is held.
+// level is how far what is in flight closes [lo, hi) to code that knows what known says. mu is held.
 func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
 	if _, found := c.inFlight(known, lo, hi, false); found {
 		return closed
@@ -248,8 +248,8 @@ func (c *Checker) openRegistered() {
 	}
 }
 
-// OpenKnown opens all host memory that is known to be complete: a system call is about to be made whose memory nobody
-// sees.
+// OpenKnown opens all host memory that is known to be complete: a system call is about to be made whose memory is not
+// seen.
 func (c *Checker) OpenKnown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -117,7 +117,7 @@ func TestClosing(t *testing.T) {
 }
 
 // TestStepping proves that an access to a page of which a part is in flight is let through once: it is judged by its
-// bytes, and the page is closed again behind it.
+// bytes, and the page is closed again after it.
 func TestStepping(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(2*page), p.dev(2*page)
@@ -289,8 +289,8 @@ func TestRegisteredClosing(t *testing.T) {
 	p.only("host-write-in-flight")
 }
 
-// TestMostRuns proves that when too many runs of pages would be closed the next ones are not, that the program is
-// told, and that their sources are still compared with a snapshot.
+// TestMostRuns proves that when too many runs of pages would be closed the next ones are not, that the report says so,
+// and that their sources are still compared with a snapshot.
 func TestMostRuns(t *testing.T) {
 	defer func(n int) { mostRuns = n }(mostRuns)
 	mostRuns = 4
@@ -314,7 +314,7 @@ func TestMostRuns(t *testing.T) {
 	p.are("another one", host, "---r-----r------")
 }
 
-// TestCannotClose proves that memory that the kernel does not close has snapshots, and that the program is told.
+// TestCannotClose proves that memory that the kernel does not close has snapshots, and that the report says so.
 func TestCannotClose(t *testing.T) {
 	g := &guarding{refuse: errors.New("no room")}
 	p, _ := closing(t, guarded(g))
@@ -393,8 +393,8 @@ func TestTouchOthers(t *testing.T) {
 	}
 }
 
-// TestNoClosing proves that without somebody who catches faults nothing is closed, nor where the rules are not looked
-// at.
+// TestNoClosing proves that without a front end that catches faults nothing is closed, nor where the rules are not
+// looked at.
 func TestNoClosing(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(page), p.dev(page)

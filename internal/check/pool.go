@@ -7,12 +7,12 @@ import (
 	"ropeway/internal/core"
 )
 
-// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come behind
-// everything that uses the memory, and what comes behind it is too late. Who gets the memory next, on the same
-// stream, is behind the free by that; on another one the core has seen to it, so that nothing before counts.
+// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come after everything
+// that uses the memory, and what comes after it is too late. The next user of the memory comes after the free: on the
+// same stream by its order, on another one because the core orders it, so that nothing before counts.
 //
 // An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of
-// the memory is ordered behind it or is a race, whether the stream had anything to do before or not.
+// the memory is ordered after it or is a race, whether the stream had anything to do before or not.
 
 // comes is the begin of pool memory. mu is held.
 func (c *Checker) comes(a *allocation, r core.Resource) {
@@ -21,7 +21,7 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	if old != nil && old.pooled && old.freedAt != 0 {
 		a.before, old.before = old, nil
 		if old.freedOn == r.Number && !old.left {
-			return // the free is still to be judged, and what is not behind it is not behind this either
+			return // the free is still to be judged, and what does not come after it does not come after this either
 		}
 	}
 	end := a.end()
@@ -30,9 +30,9 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	}
 	c.shadow.forget(a.start, end)
 	if q != nil {
-		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], who: a.by, gives: true, born: a.born}
-		p.who.stream = r.Number
-		c.marks[q.line]++ // what is used in its order is told from what came before
+		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], from: a.by, gives: true, born: a.born}
+		p.from.stream = r.Number
+		c.marks[q.line]++ // so that what is used in its order differs from what came before
 		c.shadow.add(&cell{lo: a.start, hi: a.end(), write: p})
 	}
 }
@@ -59,14 +59,14 @@ func (q *queue) freedBy(task uint32) *allocation {
 // goes judges a task that frees pool memory: what uses it has to come before. mu is held.
 func (c *Checker) goes(q *queue, t *task) {
 	a := t.frees
-	late := func(who origin, does string, lo, hi uintptr) {
+	late := func(from origin, does string, lo, hi uintptr) {
 		c.report(draft{
-			rule: "free-in-flight", role: "freed", offence: t.who, others: []other{{"submitted", who}}, lo: lo,
+			rule: "free-in-flight", role: "freed", offence: t.from, others: []other{{"submitted", from}}, lo: lo,
 			hi: hi, memory: a,
-			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.who),
-				c.task(who), does),
+			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.from),
+				c.task(from), does),
 			advice: "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or " +
-				"synchronise before giving it back.",
+				"synchronise before freeing it.",
 		})
 	}
 	uses := func(w *task) (f flight, found bool) {
@@ -79,7 +79,7 @@ func (c *Checker) goes(q *queue, t *task) {
 		pending := false
 		for _, w := range o.waiting {
 			if f, found := uses(w); found {
-				late(f.who, f.does, f.lo, f.hi)
+				late(f.from, f.does, f.lo, f.hi)
 				pending = true
 			}
 		}
@@ -92,10 +92,10 @@ func (c *Checker) goes(q *queue, t *task) {
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}
-	p := &past{line: q.line, n: t.n, mark: t.mark, who: t.who, frees: true}
+	p := &past{line: q.line, n: t.n, mark: t.mark, from: t.from, frees: true}
 	c.shadow.wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
 		if !before.gives {
-			late(before.who, before.does(wrote), lo, hi)
+			late(before.from, before.does(wrote), lo, hi)
 		}
 	})
 	a.left = true
@@ -119,16 +119,16 @@ func (c *Checker) used(t *task, addr uintptr) *allocation {
 }
 
 // judgeGone looks whether the host uses pool memory that it has freed. mu is held.
-func (c *Checker) judgeGone(who origin, lo, hi uintptr) {
+func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
 	if a := c.findGone(lo); a != nil && a.pooled {
-		c.usedAfter(who, a, lo, min(hi, a.end()))
+		c.usedAfter(from, a, lo, min(hi, a.end()))
 	}
 }
 
-// usedAfter reports the use of pool memory behind its free. mu is held.
-func (c *Checker) usedAfter(who origin, a *allocation, lo, hi uintptr) {
+// usedAfter reports the use of pool memory after its free. mu is held.
+func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
 	c.report(draft{
-		rule: "use-after-free", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+		rule: "use-after-free", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 		summary: "memory of a pool is used after it was freed",
 	})
 }

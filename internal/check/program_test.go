@@ -22,7 +22,7 @@ import (
 	"ropeway/internal/product"
 )
 
-// Who looks after work that nobody forces ends with his next look, which programs with much patience do not wait for.
+// TestMain ignores lookAfter: it ends at its next tick, for which programs with a long patience do not wait.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*Checker).lookAfter.func1"))
 }
@@ -51,8 +51,8 @@ func (k *keeper) Fired(s finding.Shot)        { k.with(func() { k.fired = append
 func (k *keeper) Unclosed(f *finding.Finding) { k.with(func() { k.open = f }) }
 func (k *keeper) End(e finding.End)           { k.with(func() { k.end = &e }) }
 
-// program is a checked program in the making. Its helpers count as part of the product: stacks begin with who calls
-// them.
+// program is a checked program in the making. Its helpers count as part of the product: stacks begin with their
+// callers.
 type program struct {
 	*core.Thread
 	t     testing.TB
@@ -111,7 +111,7 @@ func (p *program) thread(id uint32) *core.Thread {
 	return t
 }
 
-// finish gives back what is left, after it was synchronised.
+// finish synchronises and releases what is left.
 func (p *program) finish() {
 	if p.ended {
 		return
@@ -133,7 +133,7 @@ func (p *program) ok(err *core.Error) {
 	}
 }
 
-// refused wants a call to fail, and tells the checker of it as a face would.
+// refused wants a call to fail, and reports it to the checker as a face would.
 func (p *program) refused(err *core.Error) {
 	p.t.Helper()
 	if err == nil {
@@ -148,7 +148,7 @@ func (p *program) here(what string) {
 	p.lines[what] = line + 1
 }
 
-// gone tells that the program gives something back by itself.
+// gone notes that the program releases something by itself.
 func (p *program) gone(name uintptr) uintptr {
 	p.undo = slices.DeleteFunc(p.undo, func(u undo) bool { return u.name == name })
 	return name
@@ -192,7 +192,7 @@ func (p *program) event(kind int) (e core.Handle) {
 	return e
 }
 
-// raw is device memory that nobody has written.
+// raw is device memory that was never written.
 func (p *program) raw(n uint64) (a core.Addr) {
 	p.ok(memory.Malloc(p.Thread, &a, n, abi.MemMallocHugeFirst))
 	p.later(a, func() *core.Error { return memory.Free(p.Thread, a) })

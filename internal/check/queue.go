@@ -18,15 +18,15 @@ type queue struct {
 	device int32           // immutable; physical number
 	line   uint32          // immutable
 
-	// failure is of the task that is running. The queue below writes it, with no lock; whoever marked this queue as
-	// running reads it when the queue below has ended the task.
+	// failure is of the task that is running. The queue below writes it, with no lock; the thread that marked this
+	// queue as running reads it when the queue below has ended the task.
 	failure error
 
 	// What follows is guarded by Checker.mu.
 
 	waiting   []*task // submitted and not begun
 	submitted uint64  // number of the last task on the line, or of the last allocation in its order
-	running   uint64  // number of the task that somebody is carrying out; 0: none
+	running   uint64  // number of the task that a thread is carrying out; 0: none
 	calling   bool    // and that is a function of the program
 	closed    bool    // what is submitted is discarded
 	final     bool    // Close was called: it stays closed
@@ -39,7 +39,7 @@ type queue struct {
 	workBy   origin // where that was submitted
 	reported uint64 // work that has been reported as never synchronised
 	current  *task  // what is running
-	began    int64  // when that began, if somebody observes the queue
+	began    int64  // when that began, if the queue has an observer
 
 	early *earlyWait             // the last wait for an event, if that came before any record
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
@@ -48,15 +48,15 @@ type queue struct {
 	coming map[uint32]submission
 }
 
-// task is something queued. Checker.mu guards it until somebody carries it out or discards it, and has it alone from
-// then on.
+// task is something queued. Checker.mu guards it until a thread carries it out or discards it, and owns it from then
+// on.
 type task struct {
 	op    driver.Op
 	q     *queue
 	n     uint64 // on its line
-	mark  uint64 // how often somebody had taken note of how far the line was
+	mark  uint64 // how often the progress of the line had been noted
 	known *clock // what the host knew when it was submitted
-	who   origin
+	from  origin
 	order *order  // what it signals or waits for; may be nil
 	sums  []sum   // what its host memory held then
 	lo    uintptr // everything it touches, as far as the operation says, is in [lo, hi)
@@ -106,7 +106,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	q.Submit(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
 }
 
-// Submit implements driver.Queue: op runs when somebody wants it.
+// Submit implements driver.Queue: op runs when a call waits for it.
 func (q *queue) Submit(op driver.Op) {
 	if op.Kind == driver.OpProgram {
 		hostqueue.EachStep(&op, q.Submit)
@@ -134,7 +134,7 @@ func (q *queue) Submit(op driver.Op) {
 		c.judgeSubmit(t)
 	}
 	if moves(op.Kind) || op.Kind == driver.OpHostFunc {
-		q.work, q.workBy = t.n, t.who
+		q.work, q.workBy = t.n, t.from
 	}
 	c.arm(t)
 	q.waiting = append(q.waiting, t)
@@ -162,7 +162,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	s := q.arrived(op.Tag)
 	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0],
 		calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, kernel: kernelOf(&op)}
+	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, kernel: kernelOf(&op)}
 	return t
 }
 
@@ -180,7 +180,7 @@ func (q *queue) arrived(tag driver.Tag) submission {
 	return s
 }
 
-// recycle takes a task back that nobody looks at any more. mu is held.
+// recycle returns a task that is not used any more to the pool. mu is held.
 func (c *Checker) recycle(t *task) {
 	if len(c.pool) < 4096 {
 		*t = task{sums: t.sums, led: t.led}
@@ -188,14 +188,14 @@ func (c *Checker) recycle(t *task) {
 	}
 }
 
-// enlist notes who can open what others wait for, and who waits. mu is held.
+// enlist notes that t can signal something, or waits for something. mu is held.
 func (c *Checker) enlist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
 	case driver.OpAwait:
 		q.early = nil
 	case driver.OpSet:
-		c.marks[q.line]++ // the flag tells what came before it from what comes now
+		c.marks[q.line]++ // so that what came before the flag differs from what comes now
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
 	case driver.OpFunc, driver.OpCompute:
@@ -336,7 +336,7 @@ func (q *queue) Open() {
 	q.closed = q.final
 }
 
-// Close implements driver.Queue. Unlike Wait it tells the host nothing about the work before it.
+// Close implements driver.Queue. Unlike Wait it adds nothing to what the host knows.
 func (q *queue) Close() {
 	c := q.c
 	c.mu.Lock()

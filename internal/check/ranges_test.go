@@ -119,7 +119,7 @@ func TestTouches(t *testing.T) {
 			if nothing := tt.want == nil; moves(tt.op.Kind) == nothing && tt.name != "no rows" {
 				t.Errorf("moves memory: %v", !nothing)
 			}
-			for stop := 1; stop <= len(tt.want); stop++ { // who has seen enough is not asked again
+			for stop := 1; stop <= len(tt.want); stop++ { // after it returned false it is not called again
 				asked := 0
 				touches(&tt.op, func(uintptr, uintptr, bool) bool {
 					asked++

@@ -15,7 +15,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d := draft{role: "called", offence: c.whoIs(t), summary: err.API + ": " + err.Text, detail: err.API}
+	d := draft{role: "called", offence: c.originOf(t), summary: err.API + ": " + err.Text, detail: err.API}
 	if err.Arg != "" {
 		d.summary = err.API + ": " + err.Arg + ": " + err.Text
 	}
@@ -49,7 +49,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.NotToFree:
 		c.badFree(&d, err, a)
 	case core.Gone:
-		if !c.isGone(&d, err) && givesBack(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
+		if !c.isGone(&d, err) && releases(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}
 	}
@@ -62,8 +62,8 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	c.failed(d.offence, err)
 }
 
-// givesBack reports whether a function gives something back.
-func givesBack(api string) bool {
+// releases reports whether a function releases something.
+func releases(api string) bool {
 	return containsAny(api, "Free", "Destroy", "Unregister", "Unmap", "Release")
 }
 
@@ -77,8 +77,7 @@ func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
 	return true
 }
 
-// badFree makes a finding of an address that cannot be given back; a is the allocation that it is in, or nil. mu is
-// held.
+// badFree makes a finding of an address that cannot be freed; a is the allocation that it is in, or nil. mu is held.
 func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	d.rule, d.memory = "invalid-free", a
 	if a != nil && a.start != err.Value {
@@ -88,9 +87,9 @@ func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	}
 }
 
-// isGone makes a finding of the use of something that was given back; false if it never was there. mu is held.
+// isGone makes a finding of the use of something that was released; false if it never was there. mu is held.
 func (c *Checker) isGone(d *draft, err *core.Error) bool {
-	again := givesBack(err.API)
+	again := releases(err.API)
 	rule, how := "use-after-free", "is used"
 	if again {
 		rule, how = "double-free", "is freed again"
@@ -122,7 +121,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	if d.Kind == core.LargeLimit && !c.tooLarge(a, d) {
 		return
 	}
-	f := draft{role: "called", offence: c.whoIs(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
+	f := draft{role: "called", offence: c.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
 	name := "the call"
 	if n := c.name(f.offence.site); n != "" {
 		name = n
@@ -151,7 +150,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 		f.detail = "limit"
 	case core.EarlyWait:
 		if q := c.byStream[d.Stream]; q != nil {
-			q.early = &earlyWait{who: f.offence, event: d.Text}
+			q.early = &earlyWait{from: f.offence, event: d.Text}
 		}
 		return
 	default:
@@ -162,10 +161,10 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 
 // staleAlias is memory that is no longer registered and that a call is given by its device address, at, which is addr
 // or another argument; nil if there is none. mu is held.
-func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintptr) {
+func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintptr) {
 	addresses := []uint64{uint64(addr)}
-	if who.site != nil {
-		addresses = append(addresses, who.site.arguments...)
+	if from.site != nil {
+		addresses = append(addresses, from.site.arguments...)
 	}
 	for _, x := range addresses {
 		if a := c.findGone(uintptr(x)); a != nil && a.what == core.RegisteredMemory {
@@ -186,6 +185,6 @@ func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 
 // earlyWait is a wait of a stream for an event that was not recorded yet, and so waits for nothing.
 type earlyWait struct {
-	who   origin
+	from  origin
 	event string // its name
 }

@@ -142,7 +142,7 @@ func (p *program) peers(enabled bool) (mine, other core.Addr) {
 	return mine, other
 }
 
-// TestLimitOfRegisteredMemory: behind registered memory the program may have more of its own, so its limit may be
+// TestLimitOfRegisteredMemory: after registered memory the program may have more of its own, so its limit may be
 // larger.
 func TestLimitOfRegisteredMemory(t *testing.T) {
 	p := begin(t)
@@ -200,7 +200,7 @@ func TestRefusedCopyIsNoCopy(t *testing.T) {
 	p.refused(transfer.Memcpy(p.Thread, dev, 64, wild, 64, abi.MemcpyDeviceToDevice))
 	p.silent()
 	p.ok(transfer.Memcpy(p.Thread, host, 64, dev, 64, abi.MemcpyDeviceToHost))
-	p.only("uninitialised-read") // nobody wrote it
+	p.only("uninitialised-read") // it was never written
 	p.ok(transfer.Memset(p.Thread, dev, 4096, 0, 4096))
 	p.down(host, dev, 64, s)
 	p.refused(transfer.Memcpy(p.Thread, host, 64, wild, 64, abi.MemcpyHostToHost)) // it would collide with the task

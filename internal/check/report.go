@@ -41,12 +41,12 @@ type draft struct {
 	memory  *allocation
 	advice  string // instead of the rule's
 	code    abi.Code
-	detail  string // tells findings apart that have the same stacks
+	detail  string // distinguishes findings that have the same stacks
 }
 
 type other struct {
 	role string
-	who  origin
+	from origin
 }
 
 // on reports whether a rule is looked at.
@@ -64,7 +64,7 @@ func (c *Checker) report(d draft) {
 	c.blame(d.offence)
 	key := foldKey{rule: d.rule, here: stackOf(d.offence), detail: d.detail}
 	if len(d.others) > 0 {
-		key.there = stackOf(d.others[0].who)
+		key.there = stackOf(d.others[0].from)
 	}
 	if i, ok := c.folded[key]; ok {
 		c.again(i)
@@ -93,7 +93,7 @@ func (c *Checker) report(d draft) {
 func (c *Checker) finding(d draft) *finding.Finding {
 	rule, l := finding.ByName(d.rule), c.languageOf(d.offence)
 	if d.offence.site == nil && len(d.others) > 0 {
-		l = c.languageOf(d.others[0].who)
+		l = c.languageOf(d.others[0].from)
 	}
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: l.Text(d.summary), Advice: rule.AdviceIn(l),
@@ -106,7 +106,7 @@ func (c *Checker) finding(d draft) *finding.Finding {
 		f.Severity = d.least
 	}
 	for _, o := range d.others {
-		f.Others = append(f.Others, c.at(o.role, o.who))
+		f.Others = append(f.Others, c.at(o.role, o.from))
 	}
 	if a := d.memory; a != nil {
 		if d.role != "allocated" {

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// callMistakes are about what calls are given, and what is never given back.
+// callMistakes are about arguments of calls, and about what is never released.
 var callMistakes = []mistake{
 	{rule: "use-after-free", name: "device memory", role: "called", other: "allocated", memory: "device", n: 4096,
 		run: func(p *program) {

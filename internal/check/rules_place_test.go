@@ -57,14 +57,14 @@ func (p *program) allow(pool core.Handle, a abi.MemPoolAttr) {
 	p.ok(memory.MemPoolSetAttr(p.Thread, pool, a, core.AddrOf(on)))
 }
 
-// behind makes what is queued on b next come behind what is on a.
-func (p *program) behind(b, a core.Handle) {
+// after makes what is queued on b next come after what is on a.
+func (p *program) after(b, a core.Handle) {
 	e := p.event(latest)
 	p.ok(p.RecordEvent(e, a))
 	p.ok(p.StreamWaitEvent(b, e))
 }
 
-// stranger is another process, as far as the API can tell, that shares device memory.
+// stranger is another process, as far as the API knows, that shares device memory.
 func (p *program) stranger(n uint64) *byte {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
 	if err != nil {
@@ -246,11 +246,11 @@ var placeMistakes = []mistake{
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
 			p.up(a, host, 4096, s)
-			p.behind(o, s)
+			p.after(o, s)
 			p.here("other")
 			p.down(host, a, 64, o)
 			if p.fixed {
-				p.behind(s, o)
+				p.after(s, o)
 			}
 			p.here("offence")
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
@@ -318,7 +318,7 @@ var placeMistakes = []mistake{
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			a = p.from(pool, s) // as soon as s gets there
 			if p.fixed {
-				p.behind(o, s)
+				p.after(o, s)
 			}
 			p.here("offence")
 			p.up(a, host, 64, o)
@@ -340,11 +340,11 @@ var placeMistakes = []mistake{
 			}
 			p.up(a+1024, host, 64, o) // which waits
 			if p.fixed {
-				p.behind(third, o)
+				p.after(third, o)
 			}
 			p.here("offence")
 			p.up(a, host, 64, third)
-			p.behind(o, third)
+			p.after(o, third)
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 			for _, x := range []core.Handle{s, o, third} {
 				p.ok(p.SynchronizeStream(x))
@@ -357,7 +357,7 @@ var placeMistakes = []mistake{
 			p.here("other")
 			a := p.from(pool, s) // s has had nothing to do
 			if p.fixed {
-				p.behind(o, s)
+				p.after(o, s)
 			}
 			p.here("offence")
 			p.up(a, host, 64, o)

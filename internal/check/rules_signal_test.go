@@ -49,7 +49,7 @@ func (p *program) both(a, b core.Handle) {
 	p.ok(p.SynchronizeStream(a))
 }
 
-// signalMistakes are about what streams tell each other by notifies and values.
+// signalMistakes are about streams that signal each other by notifies and values.
 var signalMistakes = []mistake{
 	{rule: "stream-race", name: "a notify that nobody waits for", role: "submitted", other: "submitted",
 		memory: "device", n: 64, task: true,

@@ -176,10 +176,10 @@ func (q *queue) call(t *task) {
 	if t.fails != nil {
 		return
 	}
-	// Faults are told by thread.
+	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(threadNumber(), &serving{q: q, n: t.n, task: t.who.task})()
+	defer q.c.serve(threadNumber(), &serving{q: q, n: t.n, task: t.from.task})()
 	t.op.Fn()
 }
 
@@ -203,7 +203,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 			return driver.ErrTimeout
 		}
 	case driver.OpWaitCond:
-		return c.goBehind(q, t)
+		return c.goPast(q, t)
 	case driver.OpFunc:
 		if t.frees != nil {
 			c.goes(q, t)
@@ -262,11 +262,11 @@ func (c *Checker) move(q *queue, t *task) error {
 	return q.failure
 }
 
-// finish ends t: its failure is told before anything behind it runs. Checker.mu is held, and released meanwhile.
+// finish ends t: its failure is reported before anything after it runs. Checker.mu is held, and released meanwhile.
 func (q *queue) finish(t *task, err error) {
 	c := q.c
 	if err != nil {
-		c.failedTasks = keepLast(c.failedTasks, t.who)
+		c.failedTasks = keepLast(c.failedTasks, t.from)
 	}
 	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
@@ -284,7 +284,7 @@ func (q *queue) finish(t *task, err error) {
 // patient.
 const ticks = 25
 
-// lookAfter sees to it that work runs that nobody forces: when the program has not called for a while.
+// lookAfter runs work that no call waits for, when the program has made no call for a while.
 func (c *Checker) lookAfter() {
 	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
 		return
@@ -331,7 +331,7 @@ func (c *Checker) learn(by clock) {
 	c.know(k)
 }
 
-// know replaces what the host knows. Of lines about which it has learnt something, somebody has taken note. mu is held.
+// know replaces what the host knows. It counts a mark for each line whose progress is new. mu is held.
 func (c *Checker) know(k clock) {
 	for i, n := range k {
 		if n > 0 && !c.known.has(uint32(i), n) {

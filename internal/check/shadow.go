@@ -6,13 +6,13 @@ import "github.com/tidwall/btree"
 type past struct {
 	line uint32 // of the queue
 	n    uint64 // number of the task on its line
-	mark uint64 // how often somebody had taken note of how far the line was
-	who  origin
+	mark uint64 // how often the progress of the line had been noted
+	from origin
 	host bool // a function of the program did it, in the order of the stream
 
 	early *earlyWait // what was to order it, and does not
 
-	word  bool // a word was written at once, for those who wait for it: aclrtValueWrite
+	word  bool // a word was written at once, for waits: aclrtValueWrite
 	small bool // no more than a word was copied
 	frees bool // memory of a pool went
 	gives bool // memory of a pool came
@@ -20,14 +20,12 @@ type past struct {
 	born uint64 // gives: Checker.born then
 }
 
-// together reports whether two accesses get on without an order: words that are written for those who wait, and looks
-// at them.
+// together reports whether two accesses need no order: words that are written for waits, and reads of them.
 func together(a *past, wrote bool, b *past, writes bool) bool {
 	return a.word && (b.word || b.small && !writes) || b.word && a.small && !wrote
 }
 
-// shadow knows, for every byte that tasks have touched, who wrote it last and who has read it since. Cells do not
-// overlap.
+// shadow has, for every byte that tasks have touched, its last write and the reads since. Cells do not overlap.
 type shadow struct {
 	cells btree.Map[uintptr, *cell]
 }
@@ -42,10 +40,10 @@ type cell struct {
 // wordBytes is the size of what aclrtValueWrite writes.
 const wordBytes = 8
 
-// clash is told of an access that is not ordered with the new one, and of the bytes they share.
+// clash receives an access that is not ordered with the new one, and the bytes they share.
 type clash func(before *past, wrote bool, lo, hi uintptr)
 
-// floor is the cell that holds addr or, if none does, the first behind it; nil if there is none.
+// floor is the cell that holds addr or, if none does, the first after it; nil if there is none.
 func (s *shadow) floor(addr uintptr) *cell {
 	var found *cell
 	s.cells.Descend(addr, func(_ uintptr, c *cell) bool {
@@ -112,8 +110,7 @@ func (s *shadow) wrote(p *past, before clock, lo, hi uintptr, f clash) {
 	s.add(&cell{lo: lo, hi: hi, write: p})
 }
 
-// add enters a cell where there is none. When there are many, it becomes one with a neighbour that nothing can tell
-// from it.
+// add enters a cell where there is none. When there are many, it is merged with a neighbour that has the same history.
 func (s *shadow) add(c *cell) {
 	if s.cells.Len() >= manyCells && c.lo > 0 {
 		if left := s.floor(c.lo - 1); left != nil && left.hi == c.lo && left.alike(c) {
@@ -125,8 +122,8 @@ func (s *shadow) add(c *cell) {
 }
 
 // alike reports whether two cells have the same history for every task that is still to come: their accesses come from
-// one place in the program and one line, and since the first of them nobody has taken note of how far the line was.
-// So every clock, now and later, has both or neither.
+// one place in the program and one line, and since the first of them the progress of the line has not been noted. So
+// every clock, now and later, has both or neither.
 func (c *cell) alike(o *cell) bool {
 	if !same(c.write, o.write) || len(c.reads) != len(o.reads) {
 		return false
@@ -144,7 +141,7 @@ func same(a, b *past) bool {
 		return a == b
 	}
 	return a.line == b.line && a.mark == b.mark && a.host == b.host && a.word == b.word && a.small == b.small &&
-		a.frees == b.frees && a.gives == b.gives && stackOf(a.who) == stackOf(b.who)
+		a.frees == b.frees && a.gives == b.gives && stackOf(a.from) == stackOf(b.from)
 }
 
 // read enters a read of [lo, hi) by p, which happened after everything in before.
@@ -190,7 +187,7 @@ func (c *cell) judge(p *past, before clock, write bool, lo, hi uintptr, f clash)
 	}
 }
 
-// addRead adds a reader. Those before it need no mention: who is ordered after p is ordered after them.
+// addRead adds a read, and removes those before it: what is ordered after p is ordered after them.
 func (c *cell) addRead(p *past, before clock) {
 	kept := c.reads[:0]
 	for _, r := range c.reads {

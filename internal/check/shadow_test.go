@@ -23,7 +23,7 @@ type deed struct {
 // after reports whether d happened after o.
 func (d *deed) after(o *past) bool { return d.p.line == o.line || d.before.has(o.line, o.n) }
 
-// world is lines that do tasks and tell each other how far they are, as streams and events do.
+// world is lines that do tasks and learn from each other how far they are, as streams and events do.
 type world struct {
 	clocks []clock // what each line knows, itself included
 	marks  []uint64
@@ -43,12 +43,12 @@ func (w *world) do(line, place int) (*past, clock) {
 		n = before[line] + 1
 	}
 	w.clocks[line].raise(uint32(line), n)
-	return &past{line: uint32(line), n: n, mark: w.marks[line], who: origin{site: &site{stack: w.stacks[place]}}},
+	return &past{line: uint32(line), n: n, mark: w.marks[line], from: origin{site: &site{stack: w.stacks[place]}}},
 		before
 }
 
-// tell makes a line know what another one knows.
-func (w *world) tell(from, to int) {
+// follow makes a line know what another one knows.
+func (w *world) follow(from, to int) {
 	if from == to {
 		return
 	}
@@ -118,7 +118,7 @@ func (b *bytewise) forget(lo, hi uintptr) {
 	}
 }
 
-// pending tells of each byte of [lo, hi) whether something that touched it is not known.
+// pending reports whether something that touched byte i is not known.
 func (b *bytewise) pending(known clock, write bool, i uintptr) bool {
 	if w := b.write[i]; w != nil && !known.has(w.line, w.n) {
 		return true
@@ -142,8 +142,8 @@ func enter(s *shadow, d deed, lo, hi uintptr) map[meeting]bool {
 	return found
 }
 
-// sound tells what is wrong with the cells of a shadow: they are sorted, disjoint, never empty and never without an
-// access.
+// sound returns what is wrong with the cells of a shadow: they must be sorted, disjoint, never empty and never without
+// an access.
 func sound(s *shadow) error {
 	end := uintptr(0)
 	var err error
@@ -203,7 +203,7 @@ func TestShadow(t *testing.T) {
 					}
 				}
 			},
-			"tell":   func(t *rapid.T) { w.tell(line.Draw(t, "from"), line.Draw(t, "to")) },
+			"follow": func(t *rapid.T) { w.follow(line.Draw(t, "from"), line.Draw(t, "to")) },
 			"learn":  func(t *rapid.T) { w.learn(line.Draw(t, "line")) },
 			"submit": func(t *rapid.T) { w.submit(line.Draw(t, "line")) },
 			"forget": func(t *rapid.T) {
@@ -325,7 +325,7 @@ func TestShadowJoins(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"tell":   func(t *rapid.T) { w.tell(line.Draw(t, "from"), line.Draw(t, "to")) },
+			"follow": func(t *rapid.T) { w.follow(line.Draw(t, "from"), line.Draw(t, "to")) },
 			"learn":  func(t *rapid.T) { w.learn(line.Draw(t, "line")) },
 			"submit": func(t *rapid.T) { w.submit(line.Draw(t, "line")) },
 			"": func(t *rapid.T) {

@@ -10,12 +10,11 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Connect is a sink that sends records to who listens at a Unix socket. What cannot be sent is lost: the program goes
-// on.
+// Connect is a sink that sends records to a Unix socket. What cannot be sent is lost: the program goes on.
 func Connect(path string) (Sink, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("nobody takes the report: %w", err)
+		return nil, fmt.Errorf("no process receives the report: %w", err)
 	}
 	return &socketSink{w: bufio.NewWriter(c), c: c}, nil
 }
@@ -32,7 +31,7 @@ func (s *socketSink) send(r finding.Record) {
 	}
 	line, err := json.Marshal(r)
 	if err == nil {
-		s.w.Write(line) //nolint:errcheck // Flush tells
+		s.w.Write(line) //nolint:errcheck // Flush returns the error
 		s.w.WriteByte('\n')
 		err = s.w.Flush()
 	}
@@ -51,7 +50,7 @@ func (s *socketSink) Fired(x finding.Shot) { s.send(finding.Record{Fired: &x}) }
 // Unclosed counts if the end does not follow.
 func (s *socketSink) Unclosed(f *finding.Finding) { s.send(finding.Record{Unclosed: f}) }
 
-// End is the last record: who listens need not wait for the end of the process.
+// End is the last record: the receiver need not wait for the end of the process.
 func (s *socketSink) End(e finding.End) {
 	s.send(finding.Record{End: &e})
 	s.w = nil
@@ -74,7 +73,7 @@ func (s *textSink) Finding(f *finding.Finding) {
 	if f.Severity != finding.Notice {
 		s.n++
 	}
-	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is nobody else to tell
+	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is no other place to report it
 }
 func (s *textSink) Note(text string)          { fmt.Fprintln(s.w, "ropeway: check:", text) }
 func (s *textSink) Fired(finding.Shot)        {}

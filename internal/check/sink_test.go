@@ -14,7 +14,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-// listen is a socket that somebody listens at.
+// listen is a socket with a listener.
 func listen(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "report")
@@ -71,7 +71,7 @@ func TestSocketSink(t *testing.T) {
 	s.Note("too late") // and no harm is done
 }
 
-// TestSocketSinkLosesItsListener proves that a checked program goes on when nobody takes its findings any more.
+// TestSocketSinkLosesItsListener proves that a checked program goes on when its findings are not received any more.
 func TestSocketSinkLosesItsListener(t *testing.T) {
 	path, l := listen(t)
 	s, err := Connect(path)
@@ -95,7 +95,7 @@ func TestSocketSinkLosesItsListener(t *testing.T) {
 
 func TestSocketSinkWithoutListener(t *testing.T) {
 	s, err := Connect(filepath.Join(t.TempDir(), "nobody"))
-	if err == nil || s != nil || !strings.Contains(err.Error(), "nobody takes the report") {
+	if err == nil || s != nil || !strings.Contains(err.Error(), "no process receives the report") {
 		t.Errorf("got %v, %v", s, err)
 	}
 }

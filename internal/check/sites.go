@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// origin is who did something: a task of a stream, or a call of a thread.
+// origin is what did something: a task of a stream, or a call of a thread.
 type origin struct {
 	site   *site
 	stream int32
@@ -28,7 +28,7 @@ type site struct {
 	thread    uint32
 	api       string // of a Go program: the method
 	ignored   bool   // the program asked not to be judged here
-	shared    bool   // by many calls: arguments and past are nobody's
+	shared    bool   // by many calls: arguments and past are not valid
 	past      past   // of the task that it submitted; here, because both live as long
 }
 
@@ -56,7 +56,7 @@ func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
 		t.known = map[uint64]*stack{}
 	}
 	if len(named) > 0 {
-		pcs = nil // what the interpreter does below is nobody's concern
+		pcs = nil // what the interpreter does below is of no interest
 	}
 	h := hashOf(pcs, named)
 	if s, ok := t.known[h]; ok {
@@ -184,9 +184,9 @@ func (c *Checker) frames(s *stack) []finding.Frame {
 	return list
 }
 
-// languageOf is in which language functions are called where who is.
-func (c *Checker) languageOf(who origin) finding.Language {
-	if s := who.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
+// languageOf is the language in which functions are called at an origin.
+func (c *Checker) languageOf(from origin) finding.Language {
+	if s := from.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
 		return finding.Python
 	}
 	return c.language
@@ -210,13 +210,13 @@ func (c *Checker) call(s *site) string {
 }
 
 // at writes where something happened.
-func (c *Checker) at(role string, who origin) finding.Site {
-	f := finding.Site{Role: role, Thread: who.thread}
-	if who.task != 0 {
-		number := who.stream
-		f.Stream, f.Task = &number, who.task
+func (c *Checker) at(role string, from origin) finding.Site {
+	f := finding.Site{Role: role, Thread: from.thread}
+	if from.task != 0 {
+		number := from.stream
+		f.Stream, f.Task = &number, from.task
 	}
-	if s := who.site; s != nil {
+	if s := from.site; s != nil {
 		f.Call, f.Stack = c.call(s), c.frames(s.stack)
 		if f.Thread == 0 {
 			f.Thread = s.thread

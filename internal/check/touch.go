@@ -28,22 +28,22 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := c.accessBy(by, thread)
+	from := c.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
 		if near := c.fencedBy(addr); near != nil && c.findGone(addr) == nil {
-			c.judgeBeside(who, near, addr, addr+length, write)
+			c.judgeBeside(from, near, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
 		if gone := c.findGone(addr); gone != nil {
 			c.report(draft{
-				rule: "use-after-free", role: done(write), offence: who, lo: addr, hi: addr + length, memory: gone,
+				rule: "use-after-free", role: done(write), offence: from, lo: addr, hi: addr + length, memory: gone,
 				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
 			})
 			return Touch{What: notOurs}
 		}
 		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil || c.elsewhere(addr) {
-			c.judgeDeviceTouch(who, addr, addr+length, write)
+			c.judgeDeviceTouch(from, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
 		if c.accessible(addr, write) {
@@ -53,12 +53,12 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 		return Touch{What: notOurs}
 	}
 	if pc != 0 || !write { // the kernel may write less than it was given room for
-		c.judgeBeside(who, a, addr, addr+length, write)
+		c.judgeBeside(from, a, addr, addr+length, write)
 	}
-	return c.judgeTouch(addr, addr+length, write, who, a, r)
+	return c.judgeTouch(addr, addr+length, write, from, a, r)
 }
 
-// accessBy is who accesses memory, mostly outside of any call. mu is held.
+// accessBy is the origin of an access to memory, mostly outside of any call. mu is held.
 func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
@@ -70,7 +70,7 @@ func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 }
 
 // judgeDeviceTouch reports an access of the host to device memory. It faults on hardware, too. mu is held.
-func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
+func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
 	address := lo
 	where := "which is no allocation"
@@ -89,13 +89,13 @@ func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
 		lo = c.canonical(lo)
 	}
 	c.report(draft{
-		rule: "device-memory-on-host", role: done(write), offence: who, lo: lo, hi: hi, memory: a,
+		rule: "device-memory-on-host", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), address, where),
 	})
 }
 
-// nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there
-// are none before. It is the border of a page. mu is held.
+// nextRun is where pages that can be closed begin again after addr, which is on none of them; at least hi if there are
+// none before. It is the border of a page. mu is held.
 func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
 	from := addr
@@ -122,23 +122,23 @@ func (c *Checker) accessible(addr uintptr, write bool) bool {
 }
 
 // judgeTouch is Touch for pages that are known. mu is held.
-func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocation, r *pageRun) Touch {
+func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocation, r *pageRun) Touch {
 	first := r.page(lo)
 	last := r.page(min(hi, r.hi) - 1)
 	most := readOnly // what the access can do with
 	if write {
 		most = open
 	}
-	mistake := c.judgeAccess(who, lo, min(hi, max(a.end(), lo+1)), write)
+	mistake := c.judgeAccess(from, lo, min(hi, max(a.end(), lo+1)), write)
 	step := false
 	for i := first; i <= last; i++ {
 		if r.state[i] <= most {
-			continue // somebody else has opened it
+			continue // another thread has opened it
 		}
 		page := r.lo + uintptr(i)*pageBytes
-		level := c.level(c.knownTo(who), page, page+pageBytes)
+		level := c.level(c.knownTo(from), page, page+pageBytes)
 		complete := level == open
-		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(who, page, most)) {
+		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(from, page, most)) {
 			level = open
 		}
 		if level > most {
@@ -177,18 +177,18 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 }
 
 // opensFor reports whether a page is to stay open until a function of the program ends: it is closed only because of
-// tasks behind the function, and the function has been stepped through it often enough. mu is held.
-func (c *Checker) opensFor(who origin, page uintptr, most uint8) bool {
-	s := c.serving[who.thread]
-	if s == nil || who.thread == 0 {
+// tasks after the function, and the function has been stepped through it often enough. mu is held.
+func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
+	s := c.serving[from.thread]
+	if s == nil || from.thread == 0 {
 		return false
 	}
 	if s.steps[page]++; s.steps[page] < patienceN {
 		return false
 	}
 	behind := s.q.waiting
-	s.q.waiting = nil // they are ordered behind it
-	level := c.level(c.knownTo(who), page, page+pageBytes)
+	s.q.waiting = nil // they are ordered after it
+	level := c.level(c.knownTo(from), page, page+pageBytes)
 	s.q.waiting = behind
 	return level <= most
 }
@@ -241,8 +241,8 @@ func (c *Checker) Window() (low, high uintptr) {
 	return c.guard.Span()
 }
 
-// tellSpans tells the face where faults are ours: pinned memory, registered memory, and more. mu is held.
-func (c *Checker) tellSpans(more span) {
+// setSpans passes to the face where it catches faults: pinned memory, registered memory, and more. mu is held.
+func (c *Checker) setSpans(more span) {
 	if c.face == nil || !c.closing {
 		return
 	}
@@ -279,9 +279,9 @@ func (c *Checker) elsewhere(addr uintptr) bool {
 	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
 }
 
-// tellRegistered tells the face what is registered now, and where else device addresses are. mu is held.
-func (c *Checker) tellRegistered() {
-	c.tellSpans(span{})
+// setRegistered passes to the face what is registered now, and where else device addresses are. mu is held.
+func (c *Checker) setRegistered() {
+	c.setSpans(span{})
 	if c.face == nil {
 		return
 	}

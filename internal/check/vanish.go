@@ -56,28 +56,28 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
-	who := c.accessBy(by, thread)
+	from := c.accessBy(by, thread)
 	if how.Call != "" {
-		who.site.api = how.Call
+		from.site.api = how.Call
 	}
 	if a := c.find(lo); a != nil && a.what == core.PinnedMemory && how.whole() {
-		c.judgeForeign(who, a, lo, how)
+		c.judgeForeign(from, a, lo, how)
 		return
 	}
 	for _, a := range c.registeredIn(lo, hi) {
 		if !a.vanished && !a.freed {
-			c.judgeVanish(who, a, lo, hi, how)
+			c.judgeVanish(from, a, lo, hi, how)
 		}
 	}
-	c.tellRegistered()
+	c.setRegistered()
 }
 
 // judgeForeign reports pinned memory that is handed to the allocator of the C library, which does not know it. mu is
 // held.
-func (c *Checker) judgeForeign(who origin, a *allocation, at uintptr, how Way) {
+func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
 	name, _, _ := strings.Cut(how.Call, "(")
 	c.report(draft{
-		rule: "invalid-free", role: "called", offence: who, lo: at, hi: a.end(), memory: a,
+		rule: "invalid-free", role: "called", offence: from, lo: at, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
 			name, at),
 	})
@@ -103,33 +103,33 @@ func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
 }
 
 // judgeVanish is Vanish for one registration. mu is held, and released meanwhile.
-func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way) {
-	from, to := max(lo, a.start), min(hi, a.end())
-	if how.Kind == Returned && (from != a.start || to != a.end()) {
+func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Way) {
+	start, end := max(lo, a.start), min(hi, a.end())
+	if how.Kind == Returned && (start != a.start || end != a.end()) {
 		return
 	}
-	f, found := c.inFlight(c.knownTo(who), from, to, true)
+	f, found := c.inFlight(c.knownTo(from), start, end, true)
 	if !found {
-		f, found = c.awaited(from, to)
+		f, found = c.awaited(start, end)
 	}
 	switch {
 	case found:
 		c.report(draft{
-			rule: "free-in-flight", role: how.role(), offence: who, others: []other{{"submitted", f.who}},
+			rule: "free-in-flight", role: how.role(), offence: from, others: []other{{"submitted", f.from}},
 			lo: f.lo, hi: f.hi, memory: a,
 			summary: fmt.Sprintf("registered memory %s, which is not known to be complete",
-				how.under(c.task(f.who), f.does)),
-			advice: "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
+				how.under(c.task(f.from), f.does)),
+			advice: "Synchronise, and unregister the memory (aclrtHostUnregister), before releasing it.",
 		})
 		a.vanished = true // so that its bytes are not compared
 		c.settle(a)
 	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
-		return // a neighbour: who registers whole pages registers what else lies on them
+		return // a neighbour: registering whole pages registers what else lies on them
 	case !a.leaked:
 		c.report(draft{
-			rule: "free-in-flight", role: how.role(), offence: who, lo: from, hi: to, memory: a,
+			rule: "free-in-flight", role: how.role(), offence: from, lo: start, hi: end, memory: a,
 			summary: fmt.Sprintf("registered memory %s before it was unregistered: devices may still use it", how),
-			advice:  "Unregister the memory (aclrtHostUnregister) before giving it back.",
+			advice:  "Unregister the memory (aclrtHostUnregister) before releasing it.",
 		})
 	}
 	if !a.freed { // by another thread, meanwhile

@@ -197,7 +197,7 @@ func TestVanishTold(t *testing.T) {
 	want := func(registered, aliases []uint64) {
 		t.Helper()
 		if n := v.by.face; !slices.Equal(n.registered, registered) || !slices.Equal(n.aliases, aliases) {
-			t.Errorf("told %#x and %#x, want %#x and %#x", n.registered, n.aliases, registered, aliases)
+			t.Errorf("the face got %#x and %#x, want %#x and %#x", n.registered, n.aliases, registered, aliases)
 		}
 	}
 	want([]uint64{host, host + vanishBytes}, []uint64{alias, alias + vanishBytes})
@@ -252,7 +252,7 @@ func TestAliasTouched(t *testing.T) {
 	}
 }
 
-// TestAliasAsked: what a program asks or tells by a device address is about the same bytes.
+// TestAliasAsked: annotations with a device address are about the same bytes.
 func TestAliasAsked(t *testing.T) {
 	p := begin(t)
 	s, dev := p.stream(), p.dev(4096)

@@ -11,8 +11,8 @@ import (
 // task that closed them to be complete. That changes no finding, because such a page is opened only if nothing of it
 // is in flight, which is when a touch would have opened it.
 //
-// A page that is opened early does not tell whether it is touched. So after a number of tasks one is not opened
-// early. If the host touches the page, the number doubles; if the next task finds it closed, the page is cold.
+// A page that is opened early does not show whether it is touched. So after a number of tasks one is not opened early.
+// If the host touches the page, the number doubles; if the next task finds it closed, the page is cold.
 
 const (
 	firstWarm    = 4   // tasks for which a page is opened early after it was touched once

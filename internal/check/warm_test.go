@@ -86,7 +86,7 @@ func TestWarmTwice(t *testing.T) {
 	p.silent()
 }
 
-// TestWarmInFlight proves that a warm page stays closed while any work on it is in flight: on another stream, behind
+// TestWarmInFlight proves that a warm page stays closed while any work on it is in flight: on another stream, after
 // what was waited for, or on another part of it. An access meanwhile is found.
 func TestWarmInFlight(t *testing.T) {
 	for _, tt := range []struct {

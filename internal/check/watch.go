@@ -21,8 +21,8 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	}
 }
 
-// whoIs is a call of a thread as an origin. mu is held.
-func (c *Checker) whoIs(t *core.Thread) origin {
+// originOf is a call of a thread as an origin. mu is held.
+func (c *Checker) originOf(t *core.Thread) origin {
 	s := c.here(t)
 	if s.thread == 0 && len(c.serving) > 0 { // a Go program: its functions are known by the thread they are locked to
 		if n := threadNumber(); c.serving[n] != nil {
@@ -38,33 +38,33 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := c.whoIs(t)
+	from := c.originOf(t)
 	var found []draft
 	c.held = &found
 	defer func() { c.held = nil }()
 	if op.Kind == driver.OpBatch {
-		c.judgeBatch(who, op)
+		c.judgeBatch(from, op)
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		c.judgeBounds(who, lo, hi, write)
+		c.judgeBounds(from, lo, hi, write)
 		switch a := c.find(lo); {
 		case lo >= hi:
 		case a == nil:
-			c.judgeGone(who, lo, hi)
+			c.judgeGone(from, lo, hi)
 		default:
-			c.judgeAccess(who, lo, hi, write)
+			c.judgeAccess(from, lo, hi, write)
 		}
 		return true
 	})
 	return func(done bool) {
 		if done {
-			c.made(who, op, found)
+			c.made(from, op, found)
 		}
 	}
 }
 
-// made is the end of an operation that who carried out, and in which findings were found.
-func (c *Checker) made(who origin, op *driver.Op, found []draft) {
+// made is the end of an operation that from carried out, and in which findings were found.
+func (c *Checker) made(from origin, op *driver.Op, found []draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range found {
@@ -75,9 +75,9 @@ func (c *Checker) made(who origin, op *driver.Op, found []draft) {
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.verify(who, a)
+		c.verify(from, a)
 		if !write {
-			c.judgeWritten(who, a, lo, hi, usedBy(op))
+			c.judgeWritten(from, a, lo, hi, usedBy(op))
 		} else if a.what == core.DeviceMemory {
 			a.written.add(lo, hi)
 		}
@@ -89,7 +89,7 @@ func (c *Checker) made(who origin, op *driver.Op, found []draft) {
 func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tellSpans(span{r.Name, r.Name + uintptr(r.Size)})
+	c.setSpans(span{r.Name, r.Name + uintptr(r.Size)})
 }
 
 // serving is a function of the program that runs as a task of a stream.
@@ -98,7 +98,7 @@ type serving struct {
 	n    uint64 // on its line
 	task uint32 // on its stream
 
-	steps map[uintptr]uint8 // accesses by page to memory that tasks behind it will use
+	steps map[uintptr]uint8 // accesses by page to memory that tasks after it will use
 }
 
 // serve notes that a thread runs a function; the result ends it.
@@ -119,7 +119,7 @@ func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	}
 }
 
-// WaitingForFuncs implements core.CheckHooks: work that nobody forces is not held back as long.
+// WaitingForFuncs implements core.CheckHooks: work that no call waits for is held back for a shorter time.
 func (c *Checker) WaitingForFuncs() (end func()) {
 	c.wanted.Add(1)
 	return func() { c.wanted.Add(-1) }
@@ -131,7 +131,7 @@ func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	q := c.byStream[stream]
 	var s *serving
 	if q != nil && q.current != nil {
-		s = &serving{q: q, n: q.running, task: q.current.who.task}
+		s = &serving{q: q, n: q.running, task: q.current.from.task}
 	}
 	c.mu.Unlock()
 	if s == nil {
@@ -146,7 +146,7 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.born++
-	by := c.whoIs(t)
+	by := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born}
@@ -169,11 +169,11 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 		c.trimHandles()
 	}
 	if hasSpan(r.Kind) {
-		c.tellRegistered()
+		c.setRegistered()
 	}
 }
 
-// hasSpan reports whether tellRegistered tells of resources of a kind.
+// hasSpan reports whether setRegistered passes resources of a kind.
 func hasSpan(kind core.ResourceKind) bool {
 	return kind == core.RegisteredMemory || kind == core.ImportedMemory || kind == core.AddressRange
 }
@@ -204,20 +204,20 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := c.whoIs(t)
+	from := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		if a := c.live(r.Kind, r.Name); a != nil && r.Pooled {
 			c.willGo(a, r)
 		} else if a != nil {
-			c.verify(who, a)
-			c.judgeFree(who, a)
+			c.verify(from, a)
+			c.judgeFree(from, a)
 			c.dropEarly(a)
 		}
 	case r.Kind == core.StreamHandle:
 		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
 			d := draft{
-				rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", q.workBy}},
+				rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", q.workBy}},
 				summary: fmt.Sprintf("stream %d goes with its context, and %s is not known to be complete", r.Number,
 					c.task(q.workBy)),
 			}
@@ -235,8 +235,8 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 
 // judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu
 // is held.
-func (c *Checker) judgeFree(who origin, a *allocation) {
-	f, found := c.inFlight(c.knownTo(who), a.start, a.end(), true)
+func (c *Checker) judgeFree(from origin, a *allocation) {
+	f, found := c.inFlight(c.knownTo(from), a.start, a.end(), true)
 	if !found {
 		f, found = c.awaited(a.start, a.end())
 	}
@@ -247,10 +247,10 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 		return
 	}
 	c.report(draft{
-		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo,
+		rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 		hi: f.hi, memory: a,
 		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(),
-			c.task(f.who), f.does),
+			c.task(f.from), f.does),
 	})
 	c.settle(a)
 }
@@ -283,7 +283,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 		for _, t := range q.waiting {
 			if t.awaits(lo, hi) {
 				at, end := t.word()
-				return flight{t.who, "waits for", at, end}, true
+				return flight{t.from, "waits for", at, end}, true
 			}
 		}
 	}
@@ -297,13 +297,13 @@ func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.has(q.line, q.
 func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := c.whoIs(t)
+	from := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		if a := c.live(r.Kind, r.Name); a != nil {
-			c.forget(a, who)
+			c.forget(a, from)
 			if hasSpan(r.Kind) {
-				c.tellRegistered()
+				c.setRegistered()
 			}
 		}
 		return
@@ -315,15 +315,15 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	case h == nil:
 	case r.Counts:
 		if len(h.refs) > 1 {
-			h.release(who)
+			h.release(from)
 		}
 	default:
 		if r.Swept {
 			c.leak(h)
 		}
-		h.freed, h.freedBy = true, who
+		h.freed, h.freedBy = true, from
 		if hasSpan(r.Kind) {
-			c.tellRegistered()
+			c.setRegistered()
 		}
 	}
 }
@@ -345,25 +345,25 @@ func (c *Checker) endQueue(stream int32) {
 	}
 }
 
-// Ending implements core.CheckHooks: what was never synchronised, and what was never given back.
+// Ending implements core.CheckHooks: it reports what was never synchronised, and what was never released.
 func (c *Checker) Ending(t *core.Thread) {
 	c.mu.Lock()
-	where, role, who := "the process ends", "ended", origin{}
+	where, role, from := "the process ends", "ended", origin{}
 	switch {
 	case t != nil:
-		where, who = "aclFinalize is called", c.whoIs(t)
+		where, from = "aclFinalize is called", c.originOf(t)
 	case c.language == finding.Go:
-		where, role, who = "the runtime is closed", "closed", origin{site: &site{}}
-		c.hereInGo(who.site)
+		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
+		c.hereInGo(from.site)
 	}
-	c.verifyAll(who)
+	c.verifyAll(from)
 	for _, q := range c.queues {
 		if !q.unknown() || q.reported == q.work {
 			continue
 		}
 		q.reported = q.work
 		c.report(draft{
-			rule: "unsynchronised-exit", role: role, offence: who, others: []other{{"submitted", q.workBy}},
+			rule: "unsynchronised-exit", role: role, offence: from, others: []other{{"submitted", q.workBy}},
 			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.task(q.workBy)),
 			detail:  fmt.Sprint(q.stream),
 		})
@@ -375,7 +375,7 @@ func (c *Checker) Ending(t *core.Thread) {
 	}
 }
 
-// Quiesce implements core.CheckHooks: what is queued runs, but nobody learns that it is complete.
+// Quiesce implements core.CheckHooks: what is queued runs, but is not known to be complete.
 func (c *Checker) Quiesce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -162,7 +162,7 @@ func TestCheckPrints(t *testing.T) {
 	rt, warn = openChecked(t, "ROPEWAY_CHECK_REPORT="+filepath.Join(t.TempDir(), "nobody"))
 	leaky(t, rt)
 	if !strings.Contains(warn.String(), "leak") || !strings.Contains(warn.String(),
-		"ROPEWAY_CHECK_REPORT: nobody takes the report") {
+		"ROPEWAY_CHECK_REPORT: no process receives the report") {
 		t.Errorf("printed %s", warn)
 	}
 }

@@ -1,0 +1,109 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// follow judges the copy that a descriptor describes now. mu is held.
+func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
+	a := c.find(op.Src)
+	l := op.Layout
+	for _, field := range [...]span{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
+		lo := op.Src + field.lo
+		if a == nil || a.what != core.DeviceMemory { // of other memory it is not noted what was written
+			break
+		}
+		if at, end := a.written.missing(lo, lo+field.hi); at < end {
+			c.report(draft{
+				rule: "unset-descriptor", role: "submitted", offence: p.from, lo: op.Src, hi: op.Src + uintptr(op.N),
+				memory:  a,
+				summary: "a copy uses a descriptor that was never set",
+			})
+			return
+		}
+	}
+	b, ok := c.peek(op.Src, op.N)
+	if !ok {
+		return
+	}
+	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
+	_ = c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
+		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
+}
+
+// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no
+// address. mu is held.
+func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
+	at = c.canonical(at)
+	if c.find(at) == nil {
+		gone := c.findGone(at)
+		what := "is no memory of the device"
+		if gone != nil {
+			what = "was freed before the copy ran"
+		}
+		lo, hi, memory := at, at+uintptr(n), gone
+		if gone == nil {
+			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
+		}
+		c.report(draft{
+			rule: "unset-descriptor", role: "submitted", offence: p.from, lo: lo, hi: hi, memory: memory,
+			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
+		})
+		return false
+	}
+	c.judgeBounds(p.from, at, at+uintptr(n), write)
+	if a := c.find(at); a != nil && !write {
+		c.judgeWritten(p.from, a, at, at+uintptr(n), "copied")
+	}
+	c.enter(q, p, at, at+uintptr(n), write)
+	return true
+}
+
+// peek reads device memory as it is now.
+func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
+	b := make([]byte, n)
+	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
+	return b, err == nil
+}
+
+// foresee notes where a task will be led by device memory, if nothing that is pending writes that first. mu is held.
+func (c *Checker) foresee(t *task) {
+	op := &t.op
+	look := func(at uintptr, n uint64) []byte {
+		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
+			return nil
+		}
+		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
+			if lo, hi := a.written.missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
+				return nil
+			}
+		}
+		b, _ := c.peek(at, n)
+		return b
+	}
+	lead := func(at, n uint64, write bool) {
+		if n > 0 {
+			lo := c.canonical(uintptr(at))
+			t.led = append(t.led, led{lo, lo + uintptr(n), write})
+		}
+	}
+	switch op.Kind {
+	case driver.OpDesc:
+		if b := look(op.Src, op.N); b != nil {
+			n := uint64(binary.LittleEndian.Uint32(b[op.Layout.Length:]))
+			lead(binary.LittleEndian.Uint64(b[op.Layout.Src:]), n, false)
+			lead(binary.LittleEndian.Uint64(b[op.Layout.Dst:]), n, true)
+		}
+	case driver.OpOffset:
+		if b := look(op.Src, 8); b != nil {
+			lead(binary.LittleEndian.Uint64(b)+op.SrcPitch, op.N, false)
+		}
+		if b := look(op.Dst, 8); b != nil {
+			lead(binary.LittleEndian.Uint64(b)+op.DstPitch, op.N, true)
+		}
+	}
+}
