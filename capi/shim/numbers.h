@@ -3,7 +3,7 @@
 #ifndef ROPEWAY_NUMBERS_H
 #define ROPEWAY_NUMBERS_H
 
-/* Tells apart tables that number the functions differently. */
+/* Distinguishes tables that number the functions differently. */
 #define ROPEWAY_TABLE 0xcf3a2b27u
 
 /* One number for each function of the API. */

@@ -53,8 +53,8 @@ var meant = map[string]struct{ why, rules string }{
 		"double-free leak out-of-bounds use-after-free wrong-context"},
 	"python test_forms": {"it passes wrong arguments", "api-error double-free invalid-free leak out-of-bounds " +
 		"unsynchronised-exit wrong-context"},
-	"python test_util":   {"a process that it starts gives little back", "leak"},
-	"python test_memory": {"a process that it starts gives little back", "leak"},
+	"python test_util":   {"a process that it starts releases little", "leak"},
+	"python test_memory": {"a process that it starts releases little", "leak"},
 	"python test_rules": {"it breaks every rule of the copies",
 		"free-in-flight host-to-host-async leak misaligned mixed-directions out-of-bounds pageable-async " +
 			"peer-access unset-descriptor " +

@@ -67,7 +67,7 @@ func TestFullCacheDoesNotThrash(t *testing.T) {
 		}
 	}
 	if sheds > 2 {
-		t.Errorf("pages given back %d times", sheds)
+		t.Errorf("pages freed %d times", sheds)
 	}
 }
 

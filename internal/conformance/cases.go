@@ -1490,7 +1490,7 @@ var Cases = []Case{
 	{Func: "aclrtDeviceGetP2PAtomicCapabilities", Rule: 6, If: "an operation is not a defined enumerator", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "device"},
 	{Func: "aclrtGetDevicesTopo", Rule: 1, If: "value is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "device"},
 	{Func: "aclrtGetDevicesTopo", Rule: 2, If: "deviceId, then otherDeviceId is not a usable device", Code: abi.ErrRTInvalidDeviceid, HasCode: true, Mark: "decided", MarkText: "the same 107001 whether ASCEND_RT_VISIBLE_DEVICES is set or not", Group: "device"},
-	{Func: "aclrtGetDevicesTopo", Rule: 3, If: "driver cannot tell (RC form)", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Mark: "decided", MarkText: "RC form only; elsewhere the links of a typical board are told", Group: "device"},
+	{Func: "aclrtGetDevicesTopo", Rule: 3, If: "driver cannot tell (RC form)", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Mark: "decided", MarkText: "RC form only; elsewhere the links of a typical board are returned", Group: "device"},
 	{Func: "aclrtGetLogicDevIdByUserDevId", Rule: 1, If: "logicDevId is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "device"},
 	{Func: "aclrtGetLogicDevIdByUserDevId", Rule: 2, If: "userDevid < 0", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "device"},
 	{Func: "aclrtGetLogicDevIdByUserDevId", Rule: 3, If: "userDevid is not a usable device", Code: abi.ErrRTInvalidDeviceid, HasCode: true, Group: "device"},

@@ -154,7 +154,7 @@ func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes u
 	}
 	e.ok(memory.Free(e.th, p))
 	if now, _ := e.memInfo(abi.MemAttrHBMMem); now != before {
-		e.Error("freeing did not give all back")
+		e.Error("freeing did not free all")
 	}
 }
 

@@ -88,15 +88,15 @@ var noFunc core.Func[core.ExceptionFunc]
 func proveExceptionCallbacks() {
 	behaves("aclrtSetExceptionInfoCallback", func(e *env) {
 		s := e.stream()
-		var told []string
-		note := func(who string) func(core.Addr) { return func(core.Addr) { told = append(told, who) } }
+		var calls []string
+		note := func(name string) func(core.Addr) { return func(core.Addr) { calls = append(calls, name) } }
 		fails := func(want ...string) {
 			e.Helper()
-			told = nil
+			calls = nil
 			e.failsOn(s, fault)
 			e.want(e.th.SynchronizeStream(s), faultCode)
-			if !slices.Equal(told, want) { // the callbacks have been called before the failure is returned
-				e.Errorf("told %v, want %v", told, want)
+			if !slices.Equal(calls, want) { // the callbacks have been called before the failure is returned
+				e.Errorf("got %v, want %v", calls, want)
 			}
 		}
 		fails()
@@ -118,10 +118,10 @@ func proveExceptionCallbacks() {
 	behaves("aclrtExceptionInfoCallbackRegister", func(e *env) {
 		countsOnHaste(e)
 		// Failures are reported one after another, in their order, of all streams; each function once.
-		var told []string
+		var calls []string
 		for i := range uintptr(2) {
 			f := noting(1+i, func(info core.Addr) {
-				told = append(told, fmt.Sprint(i, " ", e.stranger().GetTaskIdFromExceptionInfo(info)))
+				calls = append(calls, fmt.Sprint(i, " ", e.stranger().GetTaskIdFromExceptionInfo(info)))
 			})
 			e.ok(e.stranger().ExceptionInfoCallbackRegister(f))
 			e.ok(e.stranger().ExceptionInfoCallbackRegister(f))
@@ -133,8 +133,8 @@ func proveExceptionCallbacks() {
 		}
 		release()
 		e.want(e.th.SynchronizeStream(s), faultCode)
-		if want := []string{"0 2", "1 2", "0 3", "1 3", "0 4", "1 4"}; !slices.Equal(told, want) {
-			e.Errorf("told %q", told)
+		if want := []string{"0 2", "1 2", "0 3", "1 3", "0 4", "1 4"}; !slices.Equal(calls, want) {
+			e.Errorf("got %q", calls)
 		}
 		// The promise holds for every way to learn of the failure, in STOP mode, and for slow functions.
 		done := false
@@ -324,10 +324,10 @@ func proveDeviceAbort() {
 		return e.stranger().SetDeviceTaskAbortCallback(cstr("a"), abort, 0)
 	})
 	behaves("aclrtSetDeviceTaskAbortCallback", func(e *env) {
-		var told []string
+		var calls []string
 		note := func(name string) core.TaskAbortFunc {
 			return func(d int32, stage abi.DeviceTaskAbortStage, timeout uint32, args core.Addr) int32 {
-				told = append(told, fmt.Sprint(name, d, int(stage), timeout, args))
+				calls = append(calls, fmt.Sprint(name, d, int(stage), timeout, args))
 				return 0
 			}
 		}
@@ -338,19 +338,19 @@ func proveDeviceAbort() {
 		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("unknown"), nil, 0))
 		e.ok(e.th.DeviceTaskAbort(0, 0))
 		want := []string{"a2 0 1000 5", "b2 0 1000 6", "a2 1 1000 5", "b2 1 1000 6", "b0 0 0 6", "b0 1 0 6"}
-		if !slices.Equal(told, want) {
-			e.Errorf("told %q", told)
+		if !slices.Equal(calls, want) {
+			e.Errorf("got %q", calls)
 		}
 		small := e.on(machine{product: "310P"}) // no product check
 		small.ok(small.th.SetDeviceTaskAbortCallback(cstr("a"), abort, 0))
 	})
 
 	prove("aclrtDeviceTaskAbort", 5, func(e *env) *core.Error {
-		var told []abi.DeviceTaskAbortStage
+		var calls []abi.DeviceTaskAbortStage
 		answer := [2]int32{77, 0}
 		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), func(_ int32, stage abi.DeviceTaskAbortStage, _ uint32,
 			_ core.Addr) int32 {
-			told = append(told, stage)
+			calls = append(calls, stage)
 			return answer[stage]
 		}, 0))
 		s, release := e.busy()
@@ -360,8 +360,8 @@ func proveDeviceAbort() {
 		e.want(err, 77)
 		release()
 		e.ok(e.th.SynchronizeStream(s))
-		if !ran || !slices.Equal(told, []abi.DeviceTaskAbortStage{0}) {
-			e.Errorf("the abort did not end there: ran %v, told %v", ran, told)
+		if !ran || !slices.Equal(calls, []abi.DeviceTaskAbortStage{0}) {
+			e.Errorf("the abort did not end there: ran %v, reported %v", ran, calls)
 		}
 		answer = [2]int32{0, 78}
 		e.want(e.th.DeviceTaskAbort(0, 1), 78)

@@ -120,7 +120,7 @@ func init() {
 	prove("aclrtFreeHost", 2, func(e *env) *core.Error {
 		p := e.device(4096)
 		err := memory.FreeHost(e.stranger(), p)
-		if !strings.Contains(err.Error(), "aclrtFree gives it back") {
+		if !strings.Contains(err.Error(), "aclrtFree frees it") {
 			e.Errorf("%v does not say what to call", err)
 		}
 		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)

@@ -378,7 +378,7 @@ func importBehaviour(e *env) {
 	err := memory.Free(o.th, q)
 	o.want(err, abi.ErrRTParamInvalid)
 	if !strings.Contains(err.Error(), "aclrtIpcMemClose") {
-		e.Errorf("%v does not say how to give it back", err)
+		e.Errorf("%v does not say how to close it", err)
 	}
 
 	// Memory of another device is a peer's.

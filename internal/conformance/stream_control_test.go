@@ -287,18 +287,18 @@ func proveAttributes() {
 
 func proveStateCallbacks() {
 	behaves("aclrtRegStreamStateCallback", func(e *env) {
-		var told []string
-		teller := func(who string) core.StreamStateFunc {
+		var calls []string
+		note := func(name string) core.StreamStateFunc {
 			return func(s core.Handle, st abi.StreamState, args core.Addr) {
 				var id int32
 				e.ok(e.th.StreamGetId(s, &id)) // it is alive both times
-				told = append(told, fmt.Sprintf("%s %v %d", who, st, args))
+				calls = append(calls, fmt.Sprintf("%s %v %d", name, st, args))
 			}
 		}
-		e.ok(e.th.RegStreamStateCallback(cstr("a"), teller("a"), 1))
-		e.ok(e.th.RegStreamStateCallback(cstr("b"), teller("b"), 2))
+		e.ok(e.th.RegStreamStateCallback(cstr("a"), note("a"), 1))
+		e.ok(e.th.RegStreamStateCallback(cstr("b"), note("b"), 2))
 		e.ok(e.th.DestroyStream(e.stream()))
-		e.ok(e.th.RegStreamStateCallback(cstr("a"), teller("c"), 3)) // replaces it
+		e.ok(e.th.RegStreamStateCallback(cstr("a"), note("c"), 3)) // replaces it
 		e.ok(e.th.RegStreamStateCallback(cstr("b"), nil, 0))
 		e.ok(e.th.RegStreamStateCallback(cstr("unknown"), nil, 0))
 		e.ok(e.th.DestroyStreamForce(e.flagged(0)))
@@ -307,8 +307,8 @@ func proveStateCallbacks() {
 		const made, gone = "ACL_RT_STREAM_STATE_CREATE_POST", "ACL_RT_STREAM_STATE_DESTROY_PRE"
 		want := []string{"a " + made + " 1", "b " + made + " 2", "a " + gone + " 1", "b " + gone + " 2",
 			"c " + made + " 3", "c " + gone + " 3"}
-		if !slices.Equal(told, want) {
-			e.Errorf("told %q", told)
+		if !slices.Equal(calls, want) {
+			e.Errorf("got %q", calls)
 		}
 	})
 
@@ -318,11 +318,11 @@ func proveStateCallbacks() {
 		return e.stranger().RegDeviceStateCallback(cstr("a"), state, 0)
 	})
 	behaves("aclrtRegDeviceStateCallback", func(e *env) {
-		var told []string
-		teller := func(d int32, st abi.DeviceState, args core.Addr) {
-			told = append(told, fmt.Sprint(d, " ", st, " ", args))
+		var calls []string
+		note := func(d int32, st abi.DeviceState, args core.Addr) {
+			calls = append(calls, fmt.Sprint(d, " ", st, " ", args))
 		}
-		e.ok(e.th.RegDeviceStateCallback(cstr("a"), teller, 5))
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), note, 5))
 		e.ok(e.th.SetDevice(2))
 		e.ok(e.th.ResetDevice(2))
 		e.ok(e.th.SetDevice(1))
@@ -336,9 +336,9 @@ func proveStateCallbacks() {
 				want = append(want, d+" ACL_RT_DEVICE_STATE_"+st+" 5")
 			}
 		}
-		if !slices.Equal(told, want) {
-			e.Errorf("told %q", told)
+		if !slices.Equal(calls, want) {
+			e.Errorf("got %q", calls)
 		}
-		e.ok(e.th.RegDeviceStateCallback(cstr("a"), teller, 5)) // the name is free again
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), note, 5)) // the name is free again
 	})
 }

@@ -340,18 +340,18 @@ func proveQueries() {
 // TestDestroyContextReleasesStreams shows that streams that go with their context are reported and counted.
 func TestDestroyContextReleasesStreams(t *testing.T) {
 	e := newEnv(t, machine{})
-	var told []abi.StreamState
+	var calls []abi.StreamState
 	e.ok(e.th.RegStreamStateCallback(cstr("x"), func(_ core.Handle, st abi.StreamState,
 		_ core.Addr) {
-		told = append(told, st)
+		calls = append(calls, st)
 	}, 0))
 	th := e.elsewhere()
 	var s, c core.Handle
 	e.ok(th.CreateStream(&s))
 	e.ok(th.GetCurrentContext(&c))
 	e.ok(th.DestroyContext(c))
-	if !slices.Equal(told, []abi.StreamState{abi.StreamStateCreatePost, abi.StreamStateDestroyPre}) {
-		t.Errorf("told %v", told)
+	if !slices.Equal(calls, []abi.StreamState{abi.StreamStateCreatePost, abi.StreamStateDestroyPre}) {
+		t.Errorf("got %v", calls)
 	}
 	var n uint32
 	e.ok(e.th.GetStreamAvailableNum(&n))

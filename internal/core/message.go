@@ -126,7 +126,7 @@ var (
 	classResource = class{"EE1006", "Resource_Exhausted", "All of a limited resource is in use.",
 		"Destroy what is no longer needed."}
 	classMemory = class{"EE1007", "Memory_Exhausted", "There is not enough free memory.",
-		"Free memory, or ask for less; aclrtGetMemInfo tells how much there is."}
+		"Free memory, or ask for less; aclrtGetMemInfo returns how much there is."}
 	classHandle = class{"EE1008", "Invalid_Handle", "The object was destroyed, or is of another kind.",
 		"Use objects only between their creation and their destruction."}
 	classForeign = class{"EE1009", "Wrong_Context",

@@ -113,10 +113,10 @@ func TestReleaseBesides(t *testing.T) {
 		must(t, memory.MapMem(th, other, page, 0, h, 0))
 		must(t, memory.UnmapMem(th, other))
 		if err := memory.MapMem(th, leaving, page, 0, h, 0); err == nil {
-			t.Error("mapped to addresses that are being given back")
+			t.Error("mapped to addresses that are being released")
 		}
 		if err := memory.ReleaseMemAddress(th, leaving); err == nil {
-			t.Error("given back twice")
+			t.Error("released twice")
 		}
 		d.goOn <- struct{}{}
 		if err := <-answer; (err != nil) != d.fails {

@@ -5,7 +5,7 @@
 // ends, the kernel takes the socket and the files back. A [Key] is the tag and a secret. A process that imports
 // connects, asks, and gets one reply with a note and up to four files (SCM_RIGHTS).
 //
-// # Who gets what
+// # Access
 //
 //   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's
 //     nonce that it made the key: one that takes the name of a process that has ended learns nothing and can pass

@@ -29,7 +29,7 @@ func writeShimNumbers(t *table.Table, _ string) ([]byte, error) {
 	b.WriteString(`#ifndef ROPEWAY_NUMBERS_H
 #define ROPEWAY_NUMBERS_H
 
-/* Tells apart tables that number the functions differently. */
+/* Distinguishes tables that number the functions differently. */
 `)
 	fmt.Fprintf(&b, "#define ROPEWAY_TABLE 0x%08xu\n\n/* One number for each function of the API. */\nenum {\n",
 		fingerprint(t))

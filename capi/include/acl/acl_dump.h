@@ -105,8 +105,8 @@ ACL_DUMP_API aclError acldumpRegCallback(int32_t (*const messageCallback)(const 
 ACL_DUMP_API void acldumpUnregCallback(void);
 
 /*
- * Tells the operator libraries to record the parameters of the operators they run, as files below path. Not
- * yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes the operator libraries record the parameters of the operators they run, as files below path. Not yet
+ * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);

@@ -340,7 +340,7 @@ MSVP_PROF_API aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclpro
 MSVP_PROF_API void* aclprofCreateStamp(void);
 
 /*
- * Gives a stamp back to the pool.
+ * Returns a stamp to the pool.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API void aclprofDestroyStamp(void* stamp);

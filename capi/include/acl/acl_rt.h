@@ -1266,7 +1266,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const 
     size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream);
 
 /*
- * Tells how many bytes of device memory a copy descriptor needs.
+ * Returns how many bytes of device memory a copy descriptor needs.
  * Products: 950, A3, A2, 310B. Errors: 100000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t* descSize);
@@ -1445,7 +1445,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsag
     size_t inputNum, size_t* outputNum);
 
 /*
- * Tells whether every address of a list belongs to one of the memory types in the mask; *checkResult is 1
+ * Reports whether every address of a list belongs to one of the memory types in the mask; *checkResult is 1
  * when all do, else 0.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207000.
  */
@@ -1506,7 +1506,7 @@ ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void* pHost, void** pDevi
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void* ptr);
 
 /*
- * Tells whether one kind of device engine (aclrtHacType) can reach mapped host memory.
+ * Reports whether one kind of device engine (aclrtHacType) can reach mapped host memory.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107000, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
@@ -1515,7 +1515,7 @@ ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclr
 /* ==== unified addressing ==== */
 
 /*
- * Tells where a pointer lives and its page size. Needs no context.
+ * Returns where a pointer lives and its page size. Needs no context.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
@@ -1643,7 +1643,7 @@ ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, siz
     void* expectPtr, uint64_t flags);
 
 /*
- * Gives a reserved range back. Unmap it first.
+ * Releases a reserved range. Unmap it first.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void* virPtr);
@@ -2937,7 +2937,7 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, a
     aclmdlRICaptureMode mode);
 
 /*
- * Tells whether stream is being captured and into which model.
+ * Reports whether stream is being captured and into which model.
  * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
@@ -3323,7 +3323,7 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHan
     aclrtFuncHandle* funcHandle);
 
 /*
- * Tells where the code of the binary is on the current device, and how long it is.
+ * Returns where the code of the binary is on the current device, and how long it is.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr,
@@ -3420,8 +3420,8 @@ ACL_FUNC_VISIBILITY aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binH
 ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void** addr);
 
 /*
- * Tells whether code compiled for the product named socVersion runs on the devices of this process: 1 yes, 0
- * no.
+ * Reports whether code compiled for the product named socVersion runs on the devices of this process: 1 yes,
+ * 0 no.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
@@ -3434,8 +3434,8 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, acl
 
 /*
  * As aclrtKernelArgsInit with memory of the caller: argsHandle is memory of the size that
- * aclrtKernelArgsGetHandleMemSize tells, userHostMem a buffer of the size that aclrtKernelArgsGetMemSize
- * tells.
+ * aclrtKernelArgsGetHandleMemSize returns, userHostMem a buffer of the size that aclrtKernelArgsGetMemSize
+ * returns.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle,
@@ -3528,7 +3528,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcH
 
 /*
  * Queues a kernel with arguments given as an array of pointers, one per parameter, each read with the size
- * that the meta data of the binary tell. func is a host symbol or a function handle.
+ * that the meta data of the binary say. func is a host symbol or a function handle.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 207000, 107000, 107003, 107022,
  * 107023, 207001, and others passed on.
  */
@@ -3776,7 +3776,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len);
 ACL_FUNC_VISIBILITY aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 
 /*
- * Gives back a buffer; for the head of a chain the whole chain. Not yet built, returns 207000
+ * Frees a buffer; for the head of a chain the whole chain. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */

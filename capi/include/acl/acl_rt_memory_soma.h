@@ -43,7 +43,7 @@ typedef struct {
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps);
 
 /*
- * Destroys a pool. Give its memory back first.
+ * Destroys a pool. Free its memory first.
  * Products: A2. Errors: 100000, 507000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolDestroy(const aclrtMemPool memPool);
@@ -76,7 +76,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, ac
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream);
 
 /*
- * Gives unused pool memory back to the device, keeping at least minBytesToKeep.
+ * Returns unused pool memory to the device, keeping at least minBytesToKeep.
  * Products: A2. Errors: 100000, 507000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep);

@@ -113,8 +113,8 @@ ACL_FUNC_VISIBILITY aclError acltdtDequeueData(uint32_t qid, void* data, size_t 
 ACL_FUNC_VISIBILITY aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout);
 
 /*
- * Opens a queue of another process in this one and tells the rights on it. RC form with a preconfigured share
- * group only. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Opens a queue of another process in this one and returns the rights on it. RC form with a preconfigured
+ * share group only. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t* permission);
@@ -255,7 +255,7 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
 ACL_FUNC_VISIBILITY aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf* buf);
 
 /*
- * Gives back a buffer or, for the head of a chain, the chain. RC form only. Not yet built, returns 207000
+ * Frees a buffer or, for the head of a chain, the chain. RC form only. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */

@@ -220,7 +220,7 @@ static void owner(const char *scene)
 		hear("imported");
 		pattern(8);
 		OK(aclrtMemcpy(p, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
-		OK(aclrtUnmapMem(p)); /* the owner gives it up first: it stays with who has it */
+		OK(aclrtUnmapMem(p)); /* the owner releases it first; importers keep it */
 		OK(aclrtReleaseMemAddress(p));
 		OK(aclrtFreePhysical(h));
 		say("freed");

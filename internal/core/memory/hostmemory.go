@@ -122,7 +122,7 @@ func freeHost(t *core.Thread, api string, p core.Addr) *core.Error {
 		return isMapped(api, arg, p)
 	}
 	if place := rt.Driver.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {
-		return core.Refused(api, arg, "%#x is %s; aclrtFree gives it back", p,
+		return core.Refused(api, arg, "%#x is %s; aclrtFree frees it", p,
 			core.PlaceName(place)).Because(core.NotToFree, p)
 	}
 	return t.Releasing(core.Resource{Kind: core.PinnedMemory, Name: p},

@@ -275,7 +275,7 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 		return freeManaged(t, api, arg, p, l)
 	}
 	if memoryOf(rt).ipc.imported(p) {
-		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back",
+		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose closes it",
 			p).Because(core.NotToFree, p)
 	}
 	d := rt.ByPhys(l.Device)

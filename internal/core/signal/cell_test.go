@@ -74,16 +74,16 @@ func TestCellOrder(t *testing.T) {
 		}
 		list[1].Leave()
 		if i := next(); i != 3 {
-			t.Errorf("what was given back let %d go", i)
+			t.Errorf("what was undone let %d go", i)
 		}
 		list[3].Leave()
 		if i := next(); i != 4 {
-			t.Errorf("what was given back again let %d go", i)
+			t.Errorf("what was undone again let %d go", i)
 		}
 		list[4].Leave()
 		w := &cellWait{c: c, met: n.take}
 		if !w.Pass(nil) {
-			t.Error("what was given back last is lost")
+			t.Error("what was undone last is lost")
 		}
 		if len(woken) > 0 {
 			t.Errorf("%d was let go too", <-woken)

@@ -158,7 +158,7 @@ func (c *gpu) kernelFault(l *driver.Launch, r result, since int) error {
 		}
 	}
 	if since > 1 {
-		note = fmt.Sprintf("; it can be any of the last %d kernels: ASCEND_LAUNCH_BLOCKING=1 tells which", since)
+		note = fmt.Sprintf("; it can be any of the last %d kernels: ASCEND_LAUNCH_BLOCKING=1 shows which", since)
 	}
 	word, text := c.d.lib.describe(r)
 	return &driver.KernelError{Failure: r.failure(), Launch: l,

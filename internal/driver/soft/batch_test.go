@@ -102,7 +102,7 @@ func TestBatchShared(t *testing.T) {
 				}
 			default:
 				if tt.bad >= 0 {
-					t.Error("the bad segment was not told")
+					t.Error("the bad segment was not reported")
 				} else if got := bytesAt(dst, uint64(tt.count*size)); bytes.Count(got, []byte{7}) != len(got) {
 					t.Error("not whole")
 				}

@@ -80,10 +80,10 @@ func TestUnreserve(t *testing.T) {
 					t.Fatal(err)
 				}
 				if p := d.Locate(at).Place; p != driver.Pageable {
-					t.Errorf("what was given back is %v", p)
+					t.Errorf("what was released is %v", p)
 				}
 				if d.Accessible(at, false) {
-					t.Error("what was given back can be read")
+					t.Error("what was released can be read")
 				}
 				// Others go on meanwhile, and what they do does not bring the addresses back.
 				for range 3 {
@@ -95,7 +95,7 @@ func TestUnreserve(t *testing.T) {
 					}
 					never, err := d.Reserve(extent, 0)
 					if err != nil || d.Release(never) != nil || d.deferrals() != 1 {
-						t.Errorf("addresses that were never used are not given back: %v", err)
+						t.Errorf("addresses that were never used are not released: %v", err)
 					}
 				}
 				if !isTaken(at) {

@@ -97,7 +97,7 @@ func TestHammerGiveUp(t *testing.T) {
 	// Waiters are used again: none comes with news for someone else.
 	for range 100 {
 		if w := new(hostqueue.Waiters).Add(); w.Woken() {
-			t.Fatal("a waiter in the pool has been told already")
+			t.Fatal("a waiter in the pool has been woken already")
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestSmallAddressSpace(t *testing.T) {
 		}
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "MiB") {
-		t.Errorf("the user was told %q", said)
+		t.Errorf("the warnings are %q", said)
 	}
 	if _, err := New(Options{Devices: 1000}); err == nil || !strings.Contains(err.Error(), "ulimit -v") {
 		t.Errorf("1000 devices in 4 GiB: %v", err)
