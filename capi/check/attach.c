@@ -1,7 +1,7 @@
 /*
  * The entry point, and what is known of threads.
  *
- * Who owns what. check_core, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
+ * Ownership. check_core, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
  * anybody in. A struct self belongs to its thread; when the thread ends it waits in `unused` for the next one and is never
  * unmapped, because the core may still look at it.
  */

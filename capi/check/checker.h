@@ -1,5 +1,5 @@
 /*
- * libropeway_check.so: what the checker needs of C. It stands before the core's entry point and tells the core from where a thread
+ * libropeway_check.so: what the checker needs of C. It stands before the core's entry point and reports to the core from where a thread
  * calls, and it turns accesses of the program to closed memory into questions to the core.
  *
  * What happens in a signal handler is kept small: a fault is synchronous, so the interrupted thread is sent into an ordinary

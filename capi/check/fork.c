@@ -1,6 +1,6 @@
 /*
  * A forked child that uses the API. It has no core, so it reports by itself: the one finding it can have, as a line of JSON
- * (finding.Record) to whoever started the check, or as text to standard error.
+ * (finding.Record) to the process that started the check, or as text to standard error.
  */
 #define _GNU_SOURCE
 #include "checker.h"

@@ -4,7 +4,7 @@
  * The frame that the kernel pushed (info, context, registers of the floating-point unit) is copied to the interrupted thread's
  * own stack, in the kernel's layout, and the thread goes on there in the function with that frame on top. To the kernel being
  * in a handler is nothing but a stack and a mask; ours blocks no signals, so the function is not in one any more.
- * The function's return address is a piece of code that gives the frame back to the kernel, exactly like libc's for
+ * The function's return address is a piece of code that returns the frame to the kernel, exactly like libc's for
  * handlers; unwinders know it by its bytes, so they see through to the interrupted code.
  *
  * The stack may be near its end, or be a small one for signal handlers: then the frame goes to a spare stack of the thread.

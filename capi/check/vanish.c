@@ -97,7 +97,7 @@ static void leave_out_sanitizer(ropeway_call *access)
 	memmove(access->stack, access->stack + first, access->depth * sizeof access->stack[0]);
 }
 
-/* Tells the core that memory is about to go. */
+/* Reports to the core that memory is about to go. */
 static void report(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
 {
 	if (!check_core || check_forked())

@@ -5,9 +5,9 @@
  * interrupted a call, with frames of the Go runtime below it. So at the end a thread of ours enters instead. It is started with
  * the core, because a handler may also have interrupted malloc, which starting a thread needs.
  *
- * Who owns what. `core` is set before the thread is started. Whoever ends the process takes
- * `state` from IDLE to TAKEN, fills `task`, and makes it ASKED; the thread makes it ENTERED and then DONE; whoever asked makes it
- * IDLE, or, if it takes too long, GIVEN_UP, which it stays. A forked child has no such thread, and asks nothing (shim.c).
+ * Ownership. `core` is set before the thread is started. The thread that ends the process takes
+ * `state` from IDLE to TAKEN, fills `task`, and makes it ASKED; our thread makes it ENTERED and then DONE; the first makes it
+ * IDLE again or, if it takes too long, GIVEN_UP, which it stays. A forked child has no such thread, and asks nothing (shim.c).
  */
 #define _GNU_SOURCE
 #include "shim.h"

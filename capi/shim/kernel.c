@@ -4,7 +4,7 @@
  * A fault in a kernel does not end the process: the handler finds that its thread is in a kernel, and jumps back to where the kernel was
  * called. Threads that are to leave an endless kernel get a signal of ours and do the same. What the kernel had locked stays locked.
  *
- * Who owns what. A struct core is on the stack of its thread; others look at it with run->lock held, while it is in the list. `old` is
+ * Ownership. A struct core is on the stack of its thread; others look at it with run->lock held, while it is in the list. `old` is
  * written once, with `installing` held, before the first kernel runs.
  */
 #define _GNU_SOURCE
@@ -361,7 +361,7 @@ EXPORT void ropeway_block_barrier(void)
 		if (atomic_load(&run->failed))
 			quit(c);
 		if (spins >= 1000) {
-			const struct timespec look = {.tv_nsec = 10000000}; /* for a failure that was not told */
+			const struct timespec look = {.tv_nsec = 10000000}; /* for a failure that was not reported */
 			syscall(SYS_futex, &run->round, FUTEX_WAIT_PRIVATE, round, &look, NULL, 0);
 		}
 	}

@@ -4,7 +4,7 @@
  * The core is a Go program, and a Go runtime neither survives fork without exec nor can be unloaded. So this library
  * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
  *
- * Who owns what. ropeway_core_entry is written once by whoever holds `loading`, and once more in a forked child, which has
+ * Ownership. ropeway_core_entry is written once by the thread that holds `loading`, and once more in a forked child, which has
  * one thread. ropeway_self, ropeway_from, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
  * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
  * nothing of the core is called with `loading` held.
@@ -186,7 +186,7 @@ static void find_checker(struct found *f)
 		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", check_path);
 }
 
-/* Loads the core. Several threads may do so at once: the system's loader has a lock, and whoever is in it (a plug-in whose
+/* Loads the core. Several threads may do so at once: the system's loader has a lock, and a thread that holds it (a plug-in whose
  * constructor calls us) must not wait for one that we hold while we wait for it. */
 static void find_core(struct found *f)
 {
@@ -321,7 +321,7 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 
 /*
  * The destructor of thread_key. Destructors of other keys may still want their context: the first round only asks for a
- * second one. Who calls after that is let in again until the next round; the system makes four.
+ * second one. A call after that is let in again until the next round; the system makes four.
  */
 static void leave(void *round)
 {

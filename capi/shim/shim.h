@@ -29,7 +29,7 @@ extern _Atomic(ropeway_entry) ropeway_core_entry;
 /* What the calling thread is to the core: NULL before its first call. */
 extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
 
-/* Where the calling thread calls from, and whether somebody wants to know: a recorder. Set once, before the first call goes on. */
+/* Where the calling thread calls from, and whether that is recorded. Set once, before the first call goes on. */
 extern _Thread_local ropeway_site ropeway_from __attribute__((tls_model("initial-exec")));
 extern atomic_int ropeway_recorded;
 
@@ -45,7 +45,7 @@ int ropeway_checking_enabled(void);
 /* The first call of a thread: loads the core if nobody has, and makes the thread known to it. */
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 
-/* The core's entry, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
+/* The core's entry, or, under ThreadSanitizer, one that reports to it what happens in which order (order.c). */
 ropeway_entry ropeway_ordered(ropeway_entry entry, void *object);
 
 /* The same for code of the program that the core calls: what others did before, and what it did (order.c). */

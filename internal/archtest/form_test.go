@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,25 +98,34 @@ func wording(text string, first int) (all []problem) {
 	return all
 }
 
-// TestPages: the pages that people read use the same words.
+// TestPages: what is not Go uses the same words: pages, C, Python and the scripts.
 func TestPages(t *testing.T) {
-	pages := []string{"README.md", "CONTRIBUTING.md", "RATIONALE.md", "CHANGELOG.md"}
-	more, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil || len(more) < 10 {
-		t.Fatalf("%d pages in docs: %v", len(more), err)
-	}
-	for _, page := range more {
-		pages = append(pages, "docs/"+filepath.Base(page))
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(filepath.Join(root, page))
+	pages := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		base := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != root && (base[0] == '.' || slices.Contains([]string{"bin", "dist", "node_modules",
+			"archtest"}, base)):
+			return fs.SkipDir
+		case d.IsDir() || !slices.Contains([]string{".md", ".c", ".h", ".cpp", ".S", ".py", ".sh", ".yaml"},
+			filepath.Ext(base)):
+			return nil
+		}
+		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Error(err)
-			continue
+			return err
 		}
+		pages++
+		file, _ := filepath.Rel(root, name)
 		for _, p := range wording(string(text), 1) {
-			t.Errorf("%s:%d: %s", page, p.line, p.text)
+			t.Errorf("%s:%d: %s", filepath.ToSlash(file), p.line, p.text)
 		}
+		return nil
+	})
+	if err != nil || pages < 100 {
+		t.Errorf("%d files: %v", pages, err)
 	}
 }
 

@@ -312,7 +312,7 @@ static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, PyMethodDe
 	static PyMethodDef own[] = {
 		{"set_runner", set_runner, METH_O, "Says what runs functions that were given to streams."},
 		{"watch_frames", watch_frames, METH_VARARGS, "Begins to report to the checker, or the recorder, where the program is."},
-		{"note_frames", note_frames_now, METH_NOARGS, "Tells where the program is, before a call."},
+		{"note_frames", note_frames_now, METH_NOARGS, "Notes where the program is, before a call."},
 		{"forget_frames", forget_frames_now, METH_NOARGS, "After the call."},
 		{NULL, NULL, 0, NULL},
 	};

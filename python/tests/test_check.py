@@ -107,7 +107,7 @@ def upload(page):
 
 
 class TestMemoryGoes(CheckedCase):
-    """Registered memory that Python gives back by itself."""
+    """Registered memory that Python frees by itself."""
 
     def assert_goes(self, body, word, call):
         end = "ok(rt.synchronize_stream(stream))\nok(rt.host_unregister(page))\n"

@@ -117,7 +117,7 @@ class TestJupyter(unittest.TestCase):
         self.assertEqual([], got["shown"][2])
 
     def test_nothing_called(self):
-        """A notebook that has not called AscendCL has no report, and is told so."""
+        """A notebook that has not called AscendCL has no report, and the page says so."""
         got = notebook("%load_ext ropeway_jupyter", "%%ropeway_trace\nx = 1")
         self.assertEqual([True, True], got["ended"], got["said"])
         self.assertIn("nothing has called AscendCL yet", got["said"])

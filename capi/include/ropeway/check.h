@@ -34,7 +34,7 @@ static inline int ropeway_check_in_flight(const void *address, size_t size)
 }
 
 /*
- * Tells of an order that the checker cannot see, made by hand: the program knows by other means that the work on these
+ * Reports an order that the checker cannot see: the program knows by other means that the work on these
  * bytes is complete (a flag that a host function set, a message of another process). What has not run yet stays in flight.
  */
 static inline void ropeway_check_complete(const void *address, size_t size)

@@ -302,7 +302,7 @@ static void user(const char *scene)
 		say("imported");
 		hear("freed");
 		aclrtDrvMemHandle twice;
-		OK(import(&f, &twice)); /* it can be imported as long as somebody has it */
+		OK(import(&f, &twice)); /* it can be imported as long as a process has it */
 		OK(aclrtFreePhysical(twice));
 		OK(aclrtFreePhysical(h)); /* mapped, so it stays */
 		OK(aclrtMemcpy(host, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));

@@ -35,7 +35,7 @@ void ok(aclError code)
 		throw failure(code);
 }
 
-// live counts what the classes hold, so that unwinding can be seen to give everything back.
+// live counts what the classes hold, so that unwinding can be seen to release everything.
 std::atomic<int> live{0};
 
 struct Library {
@@ -95,7 +95,7 @@ void there_and_back()
 		CHECK(down.p[i] == 1.0f + static_cast<float>(i));
 }
 
-// An error becomes an exception, and unwinding gives everything back while work is queued.
+// An error becomes an exception, and unwinding releases everything while work is queued.
 void unwinding()
 {
 	bool caught = false;

@@ -287,14 +287,14 @@ static void builder(void)
 	}
 }
 
-static int told;
-static aclrtFuncHandle told_of;
+static int failed_code;
+static aclrtFuncHandle failed_kernel;
 
 static void failed(aclrtExceptionInfo *info, void *data)
 {
-	CHECK(data == &told);
-	told = (int)aclrtGetErrorCodeFromExceptionInfo(info);
-	OK(aclrtGetFuncHandleFromExceptionInfo(info, &told_of));
+	CHECK(data == &failed_code);
+	failed_code = (int)aclrtGetErrorCodeFromExceptionInfo(info);
+	OK(aclrtGetFuncHandleFromExceptionInfo(info, &failed_kernel));
 }
 
 static void launches(void)
@@ -333,10 +333,10 @@ static void launches(void)
 	}
 	FUNCTION("aclrtBinarySetExceptionCallback") {
 		uint64_t nowhere = 64;
-		OK(aclrtBinarySetExceptionCallback(binary, failed, &told));
+		OK(aclrtBinarySetExceptionCallback(binary, failed, &failed_code));
 		OK(aclrtLaunchKernelWithHostArgs(kernel("wild"), 1, scene.stream, NULL, &nowhere, sizeof nowhere, NULL, 0));
 		CHECK(aclrtSynchronizeStream(scene.stream) == ACL_ERROR_RT_AICORE_EXCEPTION);
-		EFFECT(told == ACL_ERROR_RT_AICORE_EXCEPTION && told_of == kernel("wild"));
+		EFFECT(failed_code == ACL_ERROR_RT_AICORE_EXCEPTION && failed_kernel == kernel("wild"));
 		REFUSES(2, aclrtBinarySetExceptionCallback(binary, NULL, NULL));
 	}
 }

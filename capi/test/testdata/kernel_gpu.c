@@ -136,7 +136,7 @@ static void variables(void)
 	CHECK(!strcmp(name, "times"));
 }
 
-/* A kernel without meta data is told its number of threads by itself. */
+/* A kernel without meta data says its number of threads itself. */
 static void threads(void)
 {
 	uint32_t *p = words(0), got = 0;

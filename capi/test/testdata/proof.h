@@ -214,7 +214,7 @@ extern atomic_int meetings;
 
 static inline void meet(void) { atomic_fetch_add(&meetings, 1); }
 
-/* A gate holds whoever comes until it is opened. */
+/* A gate holds threads until it is opened. */
 struct gate {
 	mtx_t lock;
 	cnd_t changed;
@@ -242,7 +242,7 @@ static inline void gate_hold(void *p)
 	meet();
 }
 
-/* Wait until somebody waits at the gate. */
+/* Wait until a thread waits at the gate. */
 static inline void gate_reached(struct gate *g)
 {
 	mtx_lock(&g->lock);

@@ -31,14 +31,14 @@ int main(int argc, char **argv)
 	if (aclrtMemcpyAsync(device, 1, host, 2, ACL_MEMCPY_HOST_TO_DEVICE, stream) == ACL_SUCCESS)
 		return 1;
 	must(aclrtSynchronizeStream(stream), "synchronise");
-	if (strcmp(end, "stuck") == 0) { /* in a call, until somebody ends it */
+	if (strcmp(end, "stuck") == 0) { /* in a call, until it is killed */
 		must(aclrtCreateEventWithFlag(&never, ACL_EVENT_SYNC), "event");
 		must(aclrtStreamWaitEvent(stream, never), "wait");
 		puts("ready");
 		fflush(stdout);
 		must(aclrtSynchronizeStream(stream), "synchronise");
 	}
-	if (strcmp(end, "busy") == 0) { /* copying, until somebody ends it */
+	if (strcmp(end, "busy") == 0) { /* copying, until it is killed */
 		for (long i = 0;; i++) {
 			must(aclrtMemcpyAsync(device, 4096, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream), "copy");
 			if (i == 100000) {

@@ -20,7 +20,7 @@ int main(void)
 	OK(aclrtCreateStream(&stream));
 	OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
 	OK(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS));
-	OK(aclrtStreamWaitEvent(stream, gate)); /* until somebody records it */
+	OK(aclrtStreamWaitEvent(stream, gate)); /* until another thread records it */
 	OK(aclrtRecordEvent(event, stream));
 
 	/* The time runs out: no error, and nothing that looks like one. */

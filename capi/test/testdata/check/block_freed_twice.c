@@ -1,5 +1,5 @@
 /*
- * Two tables own one block, and both give it back.
+ * Two tables own one block, and both free it.
  *
  * finds: double-free (error)
  * offence: called aclrtFree in release at OFFENCE

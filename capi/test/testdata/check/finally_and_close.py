@@ -1,4 +1,4 @@
-"""close gives the pinned buffer back, and so does the finally around it.
+"""close frees the pinned buffer, and so does the finally around it.
 
 finds: double-free (error)
 offence: called acl.rt.free_host in main at OFFENCE

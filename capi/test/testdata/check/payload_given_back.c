@@ -1,5 +1,5 @@
 /*
- * A message begins with a header. Its payload is handed out, and given back where the message should be.
+ * A message begins with a header. Its payload is handed out, and freed where the message should be.
  *
  * finds: invalid-free (error)
  * offence: called aclrtFreeHost in release at OFFENCE

@@ -1,4 +1,4 @@
-"""An exception skips the line that gives a pinned buffer back.
+"""An exception skips the line that frees a pinned buffer.
 
 finds: leak (error)
 offence: allocated acl.rt.malloc_host in load at ALLOCATED

@@ -35,7 +35,7 @@ static inline void refused(aclError code, const char *call, int line)
 	exit(1);
 }
 
-/* start makes device 0 current and returns a stream of it; finish gives both back. */
+/* start makes device 0 current and returns a stream of it; finish releases both. */
 static inline aclrtStream start(void)
 {
 	aclrtStream stream;

@@ -26,7 +26,7 @@ def start():
 
 
 def finish(stream):
-    """Gives back what start took."""
+    """Releases what start took."""
     ok(acl.rt.destroy_stream(stream))
     ok(acl.rt.reset_device(0))
     ok(acl.finalize())

@@ -63,7 +63,7 @@ EXPORT result cuMemAddressFree(address addr, size_t n)
 	struct area *a = areas;
 	while (a && (a->free || a->start != addr || a->n != n)) a = a->next;
 	for (struct mount *m = mounts; m; m = m->next)
-		if (m->start - addr < n) BUG("memory is mapped in what is given back");
+		if (m->start - addr < n) BUG("memory is mapped in what is released");
 	struct chosen *c = choice(addr);
 	if (a) a->free = 1;
 	if (c && c->start == addr && c->n == n) {
