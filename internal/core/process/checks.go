@@ -42,7 +42,7 @@ func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uin
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -65,7 +65,7 @@ func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *co
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -125,7 +125,7 @@ func checkDeviceGetPCIBusId(t *core.Thread, deviceID int32, pciBusId *byte, leng
 		return
 	}
 	if deviceID < 0 { // 2
-		err = core.Fail(api, abi.ErrRTInvalidDeviceid, "deviceId", "is below 0; it is %d", deviceID)
+		err = t.NoDevice(api, "deviceId", int64(deviceID))
 		return
 	}
 	if length < 13 { // 3
@@ -346,7 +346,7 @@ func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSiz
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -369,7 +369,7 @@ func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStrea
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -400,7 +400,7 @@ func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, output
 		return
 	}
 	if theStream.IsCaptured() { // 5
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 6
@@ -427,7 +427,7 @@ func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Hand
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
