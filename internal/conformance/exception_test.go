@@ -297,7 +297,6 @@ func proveFaults() {
 	})
 
 	l2 := abi.ErrorInfo{TryRepair: 1, ErrorType: abi.ErrorTypeErrorL2}
-	prove("aclrtRepairError", 5, func(e *env) *core.Error { return process.RepairError(e.th, 3, &l2) })
 	prove("aclrtRepairError", 6, func(e *env) *core.Error {
 		e.want(process.RepairError(e.on(machine{product: "950"}).th, 0, &abi.ErrorInfo{TryRepair: 1}),
 			abi.ErrRTParamInvalid)

@@ -193,10 +193,6 @@ func proveAbort() {
 			func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 	})
 
-	prove("aclrtPersistentTaskClean", 3, func(e *env) *core.Error {
-		e = e.on(small)
-		return e.stranger().PersistentTaskClean(e.stream())
-	})
 	prove("aclrtPersistentTaskClean", 4, func(e *env) *core.Error {
 		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule),
 			e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
@@ -210,13 +206,6 @@ func proveAttributes() {
 	small := machine{product: "310P"}
 	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo,
 		abi.StreamAttrPriority
-	prove("aclrtSetStreamAttribute", 3, func(e *env) *core.Error {
-		e.want(e.stranger().SetStreamAttribute(0, 0, &abi.StreamAttrValue{}), abi.ErrRTParamInvalid)
-		return e.stranger().SetStreamAttribute(0, unknown, &abi.StreamAttrValue{})
-	})
-	prove("aclrtSetStreamAttribute", 4, func(e *env) *core.Error {
-		return e.stranger().SetStreamAttribute(0, priority, &abi.StreamAttrValue{})
-	})
 	prove("aclrtSetStreamAttribute", 5, func(e *env) *core.Error {
 		var v abi.StreamAttrValue
 		// Failure mode, in the order of aclrtSetStreamFailureMode.
@@ -265,13 +254,6 @@ func proveAttributes() {
 		e.want(e.stranger().SetStreamAttribute(0, tag, &v), abi.ErrRTContextNull)
 	})
 
-	prove("aclrtGetStreamAttribute", 3, func(e *env) *core.Error {
-		e.want(e.stranger().GetStreamAttribute(0, 0, &abi.StreamAttrValue{}), abi.ErrRTParamInvalid)
-		return e.stranger().GetStreamAttribute(0, unknown, &abi.StreamAttrValue{})
-	})
-	prove("aclrtGetStreamAttribute", 4, func(e *env) *core.Error {
-		return e.stranger().GetStreamAttribute(0, priority, &abi.StreamAttrValue{})
-	})
 	behaves("aclrtGetStreamAttribute", func(e *env) {
 		for attr := abi.StreamAttrFailureMode; attr < priority; attr++ {
 			v := abi.StreamAttrValue{Raw: [16]byte{9, 9, 9, 9}}

@@ -19,18 +19,8 @@ func (rt *Runtime) SetAbortPatience(d time.Duration) { rt.callbacks.patience.Sto
 // threads that wait for the stream get 107023. It can be used again afterwards.
 func (t *Thread) StreamAbort(stream Handle) *Error {
 	const api = "aclrtStreamAbort"
-	s, err := t.Stream(api, "stream", stream)
+	s, c, err := t.checkStreamAbort(stream)
 	if err != nil {
-		return err
-	}
-	c := t.Current()
-	if err := t.NoDefault(api, s, c); err != nil {
-		return err
-	}
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s, err = c.On(api, s); err != nil {
 		return err
 	}
 	if !t.Runtime.Product.Abort {
@@ -76,16 +66,9 @@ func (s *Stream) reopen() {
 // StreamStop is aclrtStreamStop: aclrtStreamAbort that does not wait for what is running. Threads that wait for the
 // stream get 107023.
 func (t *Thread) StreamStop(stream Handle) *Error {
-	const api = "aclrtStreamStop"
-	if stream == 0 {
-		return Refused(api, "stream", "is NULL; there is no stopping the default stream")
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, err := t.checkStreamStop(stream)
 	if err != nil {
 		return err
-	}
-	if !t.Runtime.Product.Abort {
-		return Unsupported(api, "", "%s cannot stop streams", t.Runtime.Product.Name)
 	}
 	s.aborts.Add(1)
 	s.drop()
@@ -96,15 +79,9 @@ func (t *Thread) StreamStop(stream Handle) *Error {
 // PersistentTaskClean is aclrtPersistentTaskClean. It is for streams bound to a model, and there are no models.
 func (t *Thread) PersistentTaskClean(stream Handle) *Error {
 	const api = "aclrtPersistentTaskClean"
-	s, err := t.Stream(api, "stream", stream)
+	s, err := t.checkPersistentTaskClean(stream)
 	if err != nil {
 		return err
-	}
-	if s == nil {
-		return Refused(api, "stream", "is NULL; the default stream is not persistent")
-	}
-	if !t.Runtime.Product.Modern {
-		return Unsupported(api, "", "%s has no persistent tasks", t.Runtime.Product.Name)
 	}
 	why := "is not bound to a loaded model"
 	if s.flags&abi.StreamPersistent == 0 {

@@ -16,6 +16,22 @@ func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error
 	return
 }
 
+func (t *Thread) checkResetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtResetDevice"
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+		return
+	}
+	return
+}
+
+func (t *Thread) checkResetDeviceForce(deviceID int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtResetDeviceForce"
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+		return
+	}
+	return
+}
+
 func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
 	const api = "aclrtGetDevice"
 	if deviceID == nil { // 1
@@ -24,6 +40,32 @@ func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
 	}
 	if ctx = t.Current(); ctx == nil { // 2
 		err = NoCurrentContext(api).NotRecorded()
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSynchronizeDevice() (ctx *Context, err *Error) {
+	const api = "aclrtSynchronizeDevice"
+	if ctx = t.Current(); ctx == nil { // 1
+		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSynchronizeDeviceWithTimeout(timeout int32) (ctx *Context, err *Error) {
+	const api = "aclrtSynchronizeDeviceWithTimeout"
+	if timeout < -1 { // 1
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
+		return
+	}
+	if timeout == 0 { // 2
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -140,12 +182,83 @@ func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context,
 	return
 }
 
+func (t *Thread) checkCreateStream(stream *Handle) (ctx *Context, err *Error) {
+	const api = "aclrtCreateStream"
+	if stream == nil { // 1
+		err = IsNull(api, "stream")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
 func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32) *Error {
 	const api = "aclrtCreateStreamWithConfig"
 	if stream == nil { // 1
 		return IsNull(api, "stream")
 	}
 	return nil
+}
+
+func (t *Thread) checkDestroyStream(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtDestroyStream"
+	if stream == 0 { // 1
+		err = IsNull(api, "stream")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = Captured(api, theStream)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDestroyStreamForce(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtDestroyStreamForce"
+	if stream == 0 { // 1
+		err = IsNull(api, "stream")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = Captured(api, theStream)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSynchronizeStream(stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtSynchronizeStream"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if theStream.IsCaptured() { // 2
+		err = Captured(api, theStream)
+		return
+	}
+	return
 }
 
 func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, err *Error) {
@@ -162,7 +275,7 @@ func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32)
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = Captured(api, theStream)
 		return
 	}
 	return
@@ -178,7 +291,54 @@ func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theS
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = Captured(api, theStream)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamGetPriority(stream Handle, priority *uint32) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtStreamGetPriority"
+	if priority == nil { // 1
+		err = IsNull(api, "priority")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamGetFlags(stream Handle, flags *uint32) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtStreamGetFlags"
+	if flags == nil { // 1
+		err = IsNull(api, "flags")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamGetId(stream Handle, streamID *int32) (theStream *Stream, err *Error) {
+	const api = "aclrtStreamGetId"
+	if streamID == nil { // 1
+		err = IsNull(api, "streamId")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 3
 		return
 	}
 	return
@@ -192,6 +352,107 @@ func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *
 	return
 }
 
+func (t *Thread) checkSetStreamOverflowSwitch(stream Handle, flag uint32) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtSetStreamOverflowSwitch"
+	if flag != 0 && flag != 1 { // 1
+		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theStream.IsCaptured() { // 3
+		err = Captured(api, theStream)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 6
+		err = t.Lacks(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetStreamOverflowSwitch(stream Handle, flag *uint32) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtGetStreamOverflowSwitch"
+	if flag == nil { // 1
+		err = IsNull(api, "flag")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 4
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 5
+		err = t.Lacks(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamAbort(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtStreamAbort"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 2
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL on 310B, 310P or 910, or NULL without a current context")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 4
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamStop(stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtStreamStop"
+	if stream == 0 { // 1
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 3
+		err = t.Lacks(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkPersistentTaskClean(stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtPersistentTaskClean"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if stream == 0 { // 2
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL")
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 3
+		err = t.Lacks(api)
+		return
+	}
+	return
+}
+
 func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, err *Error) {
 	const api = "aclrtGetStreamAvailableNum"
 	if streamCount == nil { // 1
@@ -200,6 +461,46 @@ func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, 
 	}
 	if ctx = t.Current(); ctx == nil { // 2
 		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) (theStream *Stream, err *Error) {
+	const api = "aclrtSetStreamAttribute"
+	if value == nil { // 1
+		err = IsNull(api, "value")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if stmAttrType < 1 || stmAttrType > 5 { // 3
+		err = Fail(api, abi.ErrRTParamInvalid, "stmAttrType", "is no attribute; it is %d", stmAttrType)
+		return
+	}
+	if stream == 0 && stmAttrType == 5 { // 4
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and stmAttrType is the priority (5); stmAttrType is %d", stmAttrType)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) (theStream *Stream, err *Error) {
+	const api = "aclrtGetStreamAttribute"
+	if value == nil { // 1
+		err = IsNull(api, "value")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if stmAttrType < 1 || stmAttrType > 5 { // 3
+		err = Fail(api, abi.ErrRTParamInvalid, "stmAttrType", "is no attribute; it is %d", stmAttrType)
+		return
+	}
+	if stream == 0 && stmAttrType == 5 { // 4
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and stmAttrType is the priority (5); stmAttrType is %d", stmAttrType)
 		return
 	}
 	return
@@ -754,6 +1055,22 @@ func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.Callba
 	return
 }
 
+func (t *Thread) checkProcessReport(timeout int32) *Error {
+	const api = "aclrtProcessReport"
+	if timeout == 0 || timeout < -1 { // 1
+		return Fail(api, abi.ErrInvalidParam, "timeout", "is 0 or timeout < -1; it is %d", timeout)
+	}
+	return nil
+}
+
+func (t *Thread) checkUnSubscribeReport(_ uint64, stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtUnSubscribeReport"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	return
+}
+
 func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theStream *Stream, err *Error) {
 	const api = "aclrtLaunchHostFunc"
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
@@ -761,6 +1078,46 @@ func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theS
 	}
 	if fn == nil { // 2
 		err = Fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetThreadLastTaskId(taskID *uint32) *Error {
+	const api = "aclrtGetThreadLastTaskId"
+	if taskID == nil { // 1
+		return IsNull(api, "taskId")
+	}
+	return nil
+}
+
+func (t *Thread) checkExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Error {
+	const api = "aclrtExceptionInfoCallbackRegister"
+	if callback.Key == 0 { // 1
+		return Fail(api, abi.ErrRTParamInvalid, "callback", "is NULL")
+	}
+	return nil
+}
+
+func (t *Thread) checkExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
+	const api = "aclrtExceptionInfoCallbackUnregister"
+	if callback.Key == 0 { // 1
+		return Fail(api, abi.ErrRTParamInvalid, "callback", "is NULL")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetArgsFromExceptionInfo(info Addr, _ *Addr, _ *uint32) (theInfo *exception, err *Error) {
+	const api = "aclrtGetArgsFromExceptionInfo"
+	if theInfo, err = t.raised(api, info); err != nil { // 1
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetFuncHandleFromExceptionInfo(info Addr, _ *Handle) (theInfo *exception, err *Error) {
+	const api = "aclrtGetFuncHandleFromExceptionInfo"
+	if theInfo, err = t.raised(api, info); err != nil { // 1
 		return
 	}
 	return

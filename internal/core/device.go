@@ -216,29 +216,33 @@ func notSetUp(api string, id int32, err error) *Error {
 
 // ResetDevice is aclrtResetDevice.
 func (t *Thread) ResetDevice(deviceID int32) *Error {
-	return t.reset("aclrtResetDevice", deviceID, false)
+	d, err := t.checkResetDevice(deviceID)
+	if err != nil {
+		return err
+	}
+	return t.reset("aclrtResetDevice", d, false)
 }
 
 // ResetDeviceForce is aclrtResetDeviceForce.
 func (t *Thread) ResetDeviceForce(deviceID int32) *Error {
-	return t.reset("aclrtResetDeviceForce", deviceID, true).quietIf(abi.ErrRTContextReleaseError)
+	d, err := t.checkResetDeviceForce(deviceID)
+	if err != nil {
+		return err
+	}
+	return t.reset("aclrtResetDeviceForce", d, true).quietIf(abi.ErrRTContextReleaseError)
 }
 
-func (t *Thread) reset(api string, deviceID int32, all bool) *Error {
-	d := t.Runtime.Device(deviceID)
-	if d == nil {
-		return t.NoDevice(api, "deviceId", int64(deviceID))
-	}
+func (t *Thread) reset(api string, d *Device, all bool) *Error {
 	t.Runtime.deviceState(d.User, abi.DeviceStateResetPre)
 	if !d.drop(t, all) {
 		return Fail(api, abi.ErrRTContextReleaseError, "deviceId",
-			"device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
+			"device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", d.User)
 	}
 	if c := t.Primary; c != nil && c.dead.Load() && !t.Shared {
 		t.use(t.Explicit, nil) // nothing is left of it here; a default device may step in
 	}
 	t.Runtime.deviceState(d.User, abi.DeviceStateResetPost)
-	t.LogInfo(api, "device is reset", slog.Int("device", int(deviceID)))
+	t.LogInfo(api, "device is reset", slog.Int("device", int(d.User)))
 	return nil
 }
 
@@ -285,6 +289,20 @@ func (t *Thread) Usable(api, arg string, id int32) (*Device, *Error) {
 		return d, nil
 	}
 	return nil, t.NoDevice(api, arg, int64(id))
+}
+
+// Physical finds the device with a physical number.
+func (t *Thread) Physical(api, arg string, id int32) (*Device, *Error) {
+	if d := t.Runtime.ByPhys(id); d != nil {
+		return d, nil
+	}
+	return nil, Fail(api, abi.ErrRTInvalidDeviceid, arg, "no device this process can see has the number %d", id)
+}
+
+// NotSet is the error of a call that needs the device to be set.
+func (d *Device) NotSet(api, arg string) *Error {
+	return Fail(api, abi.ErrRTDevSetupError, arg, "device %d is not set in this process; call aclrtSetDevice first",
+		d.User)
 }
 
 // ByNumber is the device with an unsigned user id, or nil. Enormous ones turn negative, which no device is.

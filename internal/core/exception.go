@@ -172,8 +172,8 @@ func (t *Thread) SetExceptionInfoCallback(callback Func[ExceptionFunc]) *Error {
 // ExceptionInfoCallbackRegister is aclrtExceptionInfoCallbackRegister. Functions are called in the order they were
 // registered in; the same one counts once.
 func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Error {
-	if callback.Key == 0 {
-		return Refused("aclrtExceptionInfoCallbackRegister", "callback", "is NULL")
+	if err := t.checkExceptionInfoCallbackRegister(callback); err != nil {
+		return err
 	}
 	x := &t.Runtime.callbacks.exceptions
 	x.mu.Lock()
@@ -189,8 +189,8 @@ func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Er
 
 // ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister. A call that is under way goes on.
 func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
-	if callback.Key == 0 {
-		return Refused("aclrtExceptionInfoCallbackUnregister", "callback", "is NULL")
+	if err := t.checkExceptionInfoCallbackUnregister(callback); err != nil {
+		return err
 	}
 	x := &t.Runtime.callbacks.exceptions
 	Locked(&x.mu, func() { x.list = without(x.list, callback.Key) })
@@ -234,13 +234,21 @@ func (t *Thread) GetErrorCodeFromExceptionInfo(info Addr) uint32 {
 	return t.ask(info, func(e *exception) uint32 { return uint32(e.code) })
 }
 
+// raised finds the exception that info names.
+func (t *Thread) raised(api string, info Addr) (*exception, *Error) {
+	if e := t.Runtime.callbacks.exceptions.find(info); e != nil {
+		return e, nil
+	}
+	return nil, Fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+}
+
 // GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo. Only kernels have arguments.
 func (t *Thread) GetArgsFromExceptionInfo(info Addr, devArgsPtr *Addr, devArgsLen *uint32) *Error {
 	const api = "aclrtGetArgsFromExceptionInfo"
-	e := t.Runtime.callbacks.exceptions.find(info)
+	e, err := t.checkGetArgsFromExceptionInfo(info, devArgsPtr, devArgsLen)
 	switch {
-	case e == nil:
-		return Fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+	case err != nil:
+		return err
 	case devArgsPtr == nil:
 		return IsNull(api, "devArgsPtr")
 	case devArgsLen == nil:
@@ -259,10 +267,10 @@ const notAnACLCode abi.Code = -1
 // GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo.
 func (t *Thread) GetFuncHandleFromExceptionInfo(info Addr, function *Handle) *Error {
 	const api = "aclrtGetFuncHandleFromExceptionInfo"
-	e := t.Runtime.callbacks.exceptions.find(info)
+	e, err := t.checkGetFuncHandleFromExceptionInfo(info, function)
 	switch {
-	case e == nil:
-		return Fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+	case err != nil:
+		return err
 	case function == nil:
 		return IsNull(api, "func")
 	}

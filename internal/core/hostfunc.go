@@ -62,8 +62,8 @@ func subscribed(api string, s *Stream) *Error {
 // GetThreadLastTaskId is aclrtGetThreadLastTaskId: the number, on its stream, of the task this thread submitted last;
 // 0 if it never did.
 func (t *Thread) GetThreadLastTaskId(taskID *uint32) *Error {
-	if taskID == nil {
-		return IsNull("aclrtGetThreadLastTaskId", "taskId")
+	if err := t.checkGetThreadLastTaskId(taskID); err != nil {
+		return err
 	}
 	*taskID = t.lastTask
 	return nil

@@ -272,7 +272,7 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 // UnSubscribeReport is aclrtUnSubscribeReport. What the thread has not run of the stream's functions is dropped.
 func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	const api = "aclrtUnSubscribeReport"
-	s, err := t.Stream(api, "stream", stream)
+	s, err := t.checkUnSubscribeReport(threadID, stream)
 	if err == nil {
 		s, err = t.StreamOrDefault(api, s)
 	}
@@ -398,8 +398,8 @@ func (t *Thread) ProcessReport(timeout int32) *Error { return t.ProcessReportCan
 // that of a timeout.
 func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Error {
 	const api = "aclrtProcessReport"
-	if timeout == 0 || timeout < -1 {
-		return Invalid(api, "timeout", "%d ms is neither -1 nor positive", timeout)
+	if err := t.checkProcessReport(timeout); err != nil {
+		return err
 	}
 	s := &t.Runtime.reports
 	by := s.find(t.pthread)

@@ -309,7 +309,11 @@ func stopped(api string, code abi.Code) *Error {
 
 // CreateStream is aclrtCreateStream.
 func (t *Thread) CreateStream(stream *Handle) *Error {
-	return t.createStream("aclrtCreateStream", stream, 0, 0)
+	c, err := t.checkCreateStream(stream)
+	if err != nil {
+		return err
+	}
+	return t.createStream("aclrtCreateStream", c, stream, 0, 0)
 }
 
 // CreateStreamWithConfig is aclrtCreateStreamWithConfig.
@@ -324,17 +328,15 @@ func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *
 	if flag&abi.StreamDeviceUseOnly != 0 && flag != abi.StreamDeviceUseOnly {
 		return Refused(api, "flag", "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
 	}
-	return t.createStream(api, stream, priority, flag)
-}
-
-func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32) *Error {
-	if stream == nil {
-		return IsNull(api, "stream")
-	}
 	c := t.Current()
 	if c == nil {
 		return NoCurrentContext(api)
 	}
+	return t.createStream(api, c, stream, priority, flag)
+}
+
+// createStream makes a stream of c.
+func (t *Thread) createStream(api string, c *Context, stream *Handle, priority, flag uint32) *Error {
 	if !TakeOne(&c.Device.streams, int32(t.Runtime.Product.Streams)) {
 		return Fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some",
 			c.Device.User, t.Runtime.Product.Streams)
@@ -361,32 +363,24 @@ func TakeOne(n *atomic.Int32, limit int32) bool {
 
 // DestroyStream is aclrtDestroyStream.
 func (t *Thread) DestroyStream(stream Handle) *Error {
-	return t.destroyStream("aclrtDestroyStream", stream, false)
+	s, c, err := t.checkDestroyStream(stream)
+	if err != nil {
+		return err
+	}
+	return t.destroyStream("aclrtDestroyStream", c, s, false)
 }
 
 // DestroyStreamForce is aclrtDestroyStreamForce.
 func (t *Thread) DestroyStreamForce(stream Handle) *Error {
-	return t.destroyStream("aclrtDestroyStreamForce", stream, true)
-}
-
-func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
-	if stream == 0 {
-		return IsNull(api, "stream")
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, c, err := t.checkDestroyStreamForce(stream)
 	if err != nil {
 		return err
 	}
-	if s.IsCaptured() {
-		return Captured(api, s)
-	}
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s, err = c.On(api, s); err != nil {
-		return err
-	}
+	return t.destroyStream("aclrtDestroyStreamForce", c, s, true)
+}
+
+// destroyStream destroys a stream of c.
+func (t *Thread) destroyStream(api string, c *Context, s *Stream, force bool) *Error {
 	if s == c.Default {
 		return Refused(api, "stream", "is the default stream, which lives as long as its context")
 	}
@@ -399,7 +393,7 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 		}
 		if !s.end(force) {
 			return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile",
-				uintptr(stream)).Because(Gone, uintptr(stream))
+				uintptr(s.Handle)).Because(Gone, uintptr(s.Handle))
 		}
 		return nil
 	})

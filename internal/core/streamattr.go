@@ -2,62 +2,46 @@ package core
 
 import "ropeway/internal/abi"
 
+// orDefault is s, or the default stream of the context where s is nil.
+func (c *Context) orDefault(s *Stream) *Stream {
+	if s == nil {
+		return c.Default
+	}
+	return s
+}
+
 // must finds the stream for a call that needs a current context: s, or the default stream of the context.
 func (t *Thread) must(api string, s *Stream) (*Stream, *Error) {
 	c := t.Current()
 	if c == nil {
 		return nil, NoCurrentContext(api)
 	}
-	if s == nil {
-		return c.Default, nil
-	}
-	return s, nil
+	return c.orDefault(s), nil
 }
 
 // StreamGetPriority is aclrtStreamGetPriority.
 func (t *Thread) StreamGetPriority(stream Handle, priority *uint32) *Error {
-	const api = "aclrtStreamGetPriority"
-	if priority == nil {
-		return IsNull(api, "priority")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err == nil {
-		s, err = t.must(api, s)
-	}
+	s, c, err := t.checkStreamGetPriority(stream, priority)
 	if err != nil {
 		return err
 	}
-	*priority = s.priority.Load()
+	*priority = c.orDefault(s).priority.Load()
 	return nil
 }
 
 // StreamGetFlags is aclrtStreamGetFlags.
 func (t *Thread) StreamGetFlags(stream Handle, flags *uint32) *Error {
-	const api = "aclrtStreamGetFlags"
-	if flags == nil {
-		return IsNull(api, "flags")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err == nil {
-		s, err = t.must(api, s)
-	}
+	s, c, err := t.checkStreamGetFlags(stream, flags)
 	if err != nil {
 		return err
 	}
-	*flags = s.flags
+	*flags = c.orDefault(s).flags
 	return nil
 }
 
 // StreamGetId is aclrtStreamGetId. Only the default stream needs a context.
 func (t *Thread) StreamGetId(stream Handle, streamID *int32) *Error {
-	const api = "aclrtStreamGetId"
-	if streamID == nil {
-		return IsNull(api, "streamId")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err == nil {
-		s, err = t.StreamOrDefault(api, s)
-	}
+	s, err := t.checkStreamGetId(stream, streamID)
 	if err != nil {
 		return err
 	}
@@ -121,42 +105,18 @@ func (t *Thread) setFailureMode(api string, s *Stream, mode uint64) *Error {
 
 // SetStreamOverflowSwitch is aclrtSetStreamOverflowSwitch.
 func (t *Thread) SetStreamOverflowSwitch(stream Handle, flag uint32) *Error {
-	const api = "aclrtSetStreamOverflowSwitch"
-	if err := checkSwitch(api, "flag", flag); err != nil {
-		return err
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, _, err := t.checkSetStreamOverflowSwitch(stream, flag)
 	if err != nil {
-		return err
-	}
-	if s.IsCaptured() {
-		return Captured(api, s)
-	}
-	if s, err = t.overflow(api, s); err != nil {
 		return err
 	}
 	s.overflow.Store(flag)
 	return nil
 }
 
-func checkSwitch(api, arg string, flag uint32) *Error {
-	if flag > 1 {
-		return Invalid(api, arg, "%d is neither 0 (off) nor 1 (on)", flag)
-	}
-	return nil
-}
-
 // GetStreamOverflowSwitch is aclrtGetStreamOverflowSwitch.
 func (t *Thread) GetStreamOverflowSwitch(stream Handle, flag *uint32) *Error {
-	const api = "aclrtGetStreamOverflowSwitch"
-	if flag == nil {
-		return IsNull(api, "flag")
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, _, err := t.checkGetStreamOverflowSwitch(stream, flag)
 	if err != nil {
-		return err
-	}
-	if s, err = t.overflow(api, s); err != nil {
 		return err
 	}
 	*flag = s.overflow.Load()
@@ -183,7 +143,7 @@ func (t *Thread) overflow(api string, s *Stream) (*Stream, *Error) {
 // A priority counts for the getters; the queue keeps the one it was made with.
 func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) *Error {
 	const api = "aclrtSetStreamAttribute"
-	s, err := t.attribute(api, stream, stmAttrType, value)
+	s, err := t.checkSetStreamAttribute(stream, stmAttrType, value)
 	if err != nil {
 		return err
 	}
@@ -192,8 +152,8 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 		return t.setFailureMode(api, s, *value.FailureMode())
 	case abi.StreamAttrFloatOverflowCheck:
 		flag := *value.OverflowSwitch()
-		if err := checkSwitch(api, "value", flag); err != nil {
-			return err
+		if flag > 1 {
+			return Invalid(api, "value", "%d is neither 0 (off) nor 1 (on)", flag)
 		}
 		if s, err = t.overflow(api, s); err == nil {
 			s.overflow.Store(flag)
@@ -216,29 +176,10 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 	return nil
 }
 
-// attribute makes the checks that reading and setting have in common.
-func (t *Thread) attribute(api string, stream Handle, attr abi.StreamAttr, value *abi.StreamAttrValue) (*Stream,
-	*Error) {
-	if value == nil {
-		return nil, IsNull(api, "value")
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return nil, err
-	}
-	if attr < abi.StreamAttrFailureMode || attr > abi.StreamAttrPriority {
-		return nil, Refused(api, "stmAttrType", "%d is no attribute; there are 1 to 5", attr)
-	}
-	if attr == abi.StreamAttrPriority && s == nil {
-		return nil, Refused(api, "stream", "is NULL, and the default stream has no priority of its own")
-	}
-	return s, nil
-}
-
 // GetStreamAttribute is aclrtGetStreamAttribute.
 func (t *Thread) GetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) *Error {
 	const api = "aclrtGetStreamAttribute"
-	s, err := t.attribute(api, stream, stmAttrType, value)
+	s, err := t.checkGetStreamAttribute(stream, stmAttrType, value)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,9 @@ func (t *Thread) SynchronizeStream(stream Handle) *Error {
 // error is that of a timeout.
 func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
 	const api = "aclrtSynchronizeStream"
-	s, err := t.Stream(api, "stream", stream)
+	s, err := t.checkSynchronizeStream(stream)
 	if err != nil {
 		return err
-	}
-	if s.IsCaptured() {
-		return Captured(api, s)
 	}
 	return t.synchronize(api, s, WaitLimit{Cancel: cancel})
 }
@@ -54,31 +51,29 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 
 // SynchronizeDevice is aclrtSynchronizeDevice.
 func (t *Thread) SynchronizeDevice() *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{})
+	return t.SynchronizeDeviceCancel(nil)
 }
 
 // SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
 func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{Cancel: cancel})
+	c, err := t.checkSynchronizeDevice()
+	if err != nil {
+		return err
+	}
+	return t.synchronizeDevice("aclrtSynchronizeDevice", c, WaitLimit{Cancel: cancel})
 }
 
 // SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
 func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) *Error {
 	const api = "aclrtSynchronizeDeviceWithTimeout"
-	if timeout < -1 {
-		return Refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).NotRecorded()
+	c, err := t.checkSynchronizeDeviceWithTimeout(timeout)
+	if err != nil {
+		return err
 	}
-	if timeout == 0 {
-		return Refused(api, "timeout", "0 ms is neither -1 nor positive")
-	}
-	return t.synchronizeDevice(api, WaitLimit{Timeout: millis(timeout)})
+	return t.synchronizeDevice(api, c, WaitLimit{Timeout: millis(timeout)})
 }
 
-func (t *Thread) synchronizeDevice(api string, w WaitLimit) *Error {
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
+func (t *Thread) synchronizeDevice(api string, c *Context, w WaitLimit) *Error {
 	if err := c.anyCaptured(api); err != nil {
 		return err
 	}

@@ -43,12 +43,11 @@ type Product struct {
 	Modern         bool    // 950, A3, A2: NULL streams where others refuse them, waits across devices, 1 GiB pages
 	DDR            bool    // memory is DDR: HBM questions get its numbers
 	Padding        uint64
-	NoHostKind     bool // A2, A3: an asynchronous copy declared as host to host is refused, whatever its addresses are
-	Aligned        bool // 310: addresses of asynchronous copies must be multiples of 64
-	LateHostErrors bool // 310: host-to-host and pageable copies are accepted and fail when they run
-	SatModes       []int32
-	DefaultSatMode int32
-	WaitTimeout    bool // a time limit of a single event wait counts
+	NoHostKind     bool  // A2, A3: an asynchronous copy declared as host to host is refused, whatever its addresses are
+	Aligned        bool  // 310: addresses of asynchronous copies must be multiples of 64
+	LateHostErrors bool  // 310: host-to-host and pageable copies are accepted and fail when they run
+	DefaultSatMode int32 // 0 saturates, 1 gives INF and NAN
+	WaitTimeout    bool  // a time limit of a single event wait counts
 
 	// Operator time limits, in microseconds.
 	OpInterval, OpDefault uint64
@@ -76,33 +75,33 @@ const (
 var products = []Product{
 	modern(Product{Name: "A2", Chip: "Ascend910B1", Managed: true, Pools: true, Random: true, DescSize: 32, Padding: 32,
 		PeerEnable: true, NoHostKind: true,
-		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6,
+		Notifies: 8192, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6,
 		L2Bytes: 192 << 20}),
 	modern(Product{Name: "A3", Chip: "Ascend910_9391", Managed: true, Random: true, DescSize: 32, Padding: 32,
 		NoHostKind: true,
-		Notifies:   8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6,
+		Notifies:   8192, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6,
 		L2Bytes: 192 << 20}),
 	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, UB: true, DescSize: 64, PeerEnable: true,
 		Notifies: 65535, ReduceTypes: []int32{int8s, int16s, int32s, uint32s, float16, float, bf16},
-		SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 36, VectorCores: 72, AICPUs: 6, L2Bytes: 128 << 20}),
+		DefaultSatMode: 1, CubeCores: 36, VectorCores: 72, AICPUs: 6, L2Bytes: 128 << 20}),
 	{Name: "310B", Chip: "Ascend310B1", Streams: 512, Events: 65536, Notifies: 2048, DescSize: 32,
 		Padding: 32, DDR: true,
-		ReduceKinds: true, ReduceTypes: []int32{int8s, int16s, int32s, float16, float}, SatModes: []int32{0},
+		ReduceKinds: true, ReduceTypes: []int32{int8s, int16s, int32s, float16, float},
 		WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
 		CubeCores: 1, VectorCores: 1, AICPUs: 3, L2Bytes: 4 << 20},
 	{Name: "310P", Chip: "Ascend310P3", Streams: 1024, Events: 1023, Notifies: 1024, NotifyShared: true,
 		NotifyDevice: true, IPCMemory: true, Padding: 32, DDR: true, Peer: true, PeerEnable: true,
-		ReduceTypes: []int32{float, float16, int16s}, SatModes: []int32{0}, OpInterval: 2147483,
+		ReduceTypes: []int32{float, float16, int16s}, OpInterval: 2147483,
 		OpDefault: 547 * usPerS,
 		CubeCores: 8, VectorCores: 7, AICPUs: 7, L2Bytes: 16 << 20},
 	{Name: "910", Chip: "Ascend910A", Streams: 2048, Events: 65535, Notifies: 1024, NotifyShared: true, IPCMemory: true,
 		Padding: 32, Peer: true, PeerEnable: true,
-		OffsetCopy: true, Register: true, ReduceTypes: []int32{float}, SatModes: []int32{0}, OpInterval: 68719476,
+		OffsetCopy: true, Register: true, ReduceTypes: []int32{float}, OpInterval: 68719476,
 		OpDefault: 68 * usPerS,
 		CubeCores: 32, VectorCores: 32, AICPUs: 14, L2Bytes: 32 << 20},
 	{Name: "310", Chip: "Ascend310", Streams: 1024, Events: 1023, Notifies: 1024, NotifyShared: true,
 		NotifyDevice: true, Padding: 32, DDR: true, LateHostErrors: true, Aligned: true,
-		ReduceTypes: []int32{float, float16, int16s}, SatModes: []int32{0}, OpInterval: 68719476,
+		ReduceTypes: []int32{float, float16, int16s}, OpInterval: 68719476,
 		OpDefault: 68 * usPerS,
 		CubeCores: 2, VectorCores: 2, AICPUs: 4, L2Bytes: 8 << 20},
 }

@@ -18,7 +18,7 @@ func writeChecks(pkg string) func(t *table.Table, root string) ([]byte, error) {
 }
 
 func checksOf(pkg string, t *table.Table, root string) ([]byte, error) {
-	methods, err := coreMethods(root)
+	built, err := coreMethods(root)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func checksOf(pkg string, t *table.Table, root string) ([]byte, error) {
 	b.WriteString("// Each of these checks the leading rules of one function of the API in the order of the table, " +
 		"and returns what it has looked up on the way.\n")
 	for _, f := range t.Functions {
-		m := methods[f.Name]
+		m := built.methods[f.Name]
 		if f.Status != table.Core || m == nil || m.pkg != pkg || !m.checks {
 			continue
 		}
@@ -228,9 +228,26 @@ func (c *check) returns(err string) string {
 func (c *check) results() bool {
 	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool {
 		r := &c.f.Rules[n-1]
-		return r.Expr != nil &&
-			c.looksUp(r.Expr) != nil
+		if r.Call != nil {
+			return c.m.finders[r.Call.Op] != ""
+		}
+		return r.Expr != nil && (c.looksUp(r.Expr) != nil || c.orDefault(r) != "")
 	})
+}
+
+// orDefault is the stream of a rule that refuses NULL, the default stream, where there is no context that has one; ""
+// if the rule is another one. Its check finds the default stream.
+func (c *check) orDefault(r *table.Rule) string {
+	w := r.Expr
+	if w.Op != "&&" || *r.Code != noContextCode || w.Args[0].Op != "==" || w.Args[1].Op != "!" ||
+		w.Args[1].Args[0].Op != "context" || w.Args[0].Args[1].Op != table.WhenNumber {
+		return ""
+	}
+	name := w.Args[0].Args[0].Name
+	if p := c.f.Param(name); p == nil || p.Type.Base != "aclrtStream" {
+		return ""
+	}
+	return name
 }
 
 // looksUp is the predicate of a rule whose check finds what a number or a handle names, else nil.
@@ -244,7 +261,7 @@ func (c *check) looksUp(w *table.When) *table.When {
 	switch {
 	case w.Op == "elsewhere":
 		return w
-	case w.Op == "!" && slices.Contains([]string{"live", "usable", "context"}, w.Args[0].Op):
+	case w.Op == "!" && slices.Contains([]string{"live", "usable", "physical", "context"}, w.Args[0].Op):
 		return w.Args[0]
 	}
 	return nil
@@ -270,13 +287,18 @@ func (c *check) bind(what, goType string) string {
 
 // lookUp writes the check of a rule that finds something; false if it is not of that kind.
 func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
-	w := c.looksUp(r.Expr)
-	if w == nil {
-		return false, nil
-	}
 	quiet := ""
 	if r.Quiet {
 		quiet = ".NotRecorded()"
+	}
+	if param := c.orDefault(r); guard == "" && c.bound[param] != "" {
+		fmt.Fprintf(&c.body, "if %[1]s, err = t.StreamOrDefault(api, %[1]s); err != nil { // %[2]d\n%[3]s\n}\n",
+			c.bound[param], number, c.returns("err"+quiet))
+		return true, nil
+	}
+	w := c.looksUp(r.Expr)
+	if w == nil {
+		return false, nil
 	}
 	if w.Op == "context" {
 		if guard != "" {
@@ -293,9 +315,12 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	}
 	param := w.Args[0].Name
 	p := c.f.Param(param)
-	arg, _, err := c.operand(param)
+	arg, typ, err := c.operand(param)
 	if err != nil {
 		return true, err
+	}
+	if typ == "uint32" && (w.Op == "usable" || w.Op == "physical") {
+		arg = "int32(" + arg + ")" // enormous numbers turn negative, which no device is
 	}
 	o, made := objectOf(p)
 	var find, name string
@@ -311,10 +336,10 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		name = c.bound[param]
 		find = fmt.Sprintf("ctx.On(api, %s)", name)
 		err = c.mustBe(r, 107003)
-	case w.Op == "usable":
+	case w.Op == "usable", w.Op == "physical":
 		name = c.bind(param, c.typed("*Device"))
-		find = fmt.Sprintf("t.Usable(api, %q, %s)", param, arg)
-		err = c.mustBe(r, 107001)
+		find = fmt.Sprintf("t.%s(api, %q, %s)", upperFirst(w.Op), param, arg)
+		err = c.mustBe(r, noDeviceCode)
 	case !made || o.find == "":
 		return true, fmt.Errorf("nothing finds a %s", p.Type)
 	default:
@@ -335,7 +360,10 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 }
 
 const (
+	noDeviceCode  = 107001 // ACL_ERROR_RT_INVALID_DEVICEID
 	noContextCode = 107002 // ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument
+	capturedCode  = 107027 // ACL_ERROR_RT_STREAM_CAPTURED
+	notSetCode    = 507033 // ACL_ERROR_RT_DEV_SETUP_ERROR
 	noFeatureCode = 207000 // ACL_ERROR_RT_FEATURE_NOT_SUPPORT
 )
 
@@ -347,7 +375,8 @@ func (c *check) mustBe(r *table.Rule, code int32) error {
 	return nil
 }
 
-// byHand writes the call of a function of the package, or else of a method of core.Thread.
+// byHand writes the call of a function of the package, or else of a method of core.Thread. One that returns something
+// beside the error has found what its first argument names.
 func (c *check) byHand(number int, r *table.Rule) error {
 	args := []string{"api"}
 	for _, a := range r.Call.Args {
@@ -370,6 +399,12 @@ func (c *check) byHand(number int, r *table.Rule) error {
 	target := "err := "
 	if c.results() {
 		target = "err = "
+	}
+	if found := c.m.finders[r.Call.Op]; found != "" {
+		if len(r.Call.Args) == 0 {
+			return fmt.Errorf("by %q: what it finds has no name; its first argument gives it one", r.By)
+		}
+		target = c.bind(r.Call.Args[0].Name, found) + ", err = "
 	}
 	call := "t." + r.Call.Op + "("
 	if c.m.beside[r.Call.Op] {
@@ -434,6 +469,16 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
 		return "t.Lacks(api)" + quiet, nil
+	}
+	if r.Expr.Op == "captured" && *r.Code == capturedCode && c.holds[params[0]] == c.typed("*Stream") {
+		return fmt.Sprintf("%s(api, %s)%s", c.of("Captured"), c.bound[params[0]], quiet), nil
+	}
+	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "open" && *r.Code == notSetCode && c.bound[params[0]] != "" {
+		return fmt.Sprintf("%s.NotSet(api, %q)%s", c.bound[params[0]], params[0], quiet), nil
+	}
+	if len(params) == 1 && len(r.Expr.Args) == 2 && *r.Code == noDeviceCode {
+		text, _, err := c.operand(params[0])
+		return fmt.Sprintf("t.NoDevice(api, %q, int64(%s))%s", params[0], text, quiet), err
 	}
 	if of := r.Expr; *r.Code == noFeatureCode && (of.Op == "product" || of.Op == "!" && of.Args[0].Op == "product") {
 		return fmt.Sprintf("%s(api, \"\", \"%%s does not have this function\", t.Runtime.Product.Name)%s",

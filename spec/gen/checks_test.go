@@ -29,7 +29,7 @@ func written(t *testing.T, rules ...table.Rule) (string, error) {
 		}
 	}
 	m := &method{pkg: "core", name: "F", names: []string{"event", "stream", "bits"},
-		params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
+		params: []string{"Handle", "Handle", "uint32"}, result: "*Error", finders: map[string]string{"finds": "*thing"}}
 	c := &check{n: n, f: &f, m: m, bound: map[string]string{}, holds: map[string]string{}}
 	c.whenGo = whenGo{tab, &f, c}
 	var b bytes.Buffer
@@ -86,6 +86,45 @@ func TestChecks(t *testing.T) {
 	}
 	if strings.Contains(got, "bits == 3") {
 		t.Error("a rule after one that the work checks is checked before it")
+	}
+}
+
+// TestChecksFind: what a function finds, and the default stream, are results; errors that the core words better than
+// the table are its own.
+func TestChecksFind(t *testing.T) {
+	finds := table.Rule{By: "finds(flag)", Call: &table.When{Op: "finds", Args: []*table.When{{Op: table.WhenParam,
+		Name: "flag"}}}}
+	got, err := written(t,
+		rule("stream != NULL && !live(stream)", 107017, "ACL_ERROR_RT_INVALID_HANDLE"),
+		rule("captured(stream)", 107027, "ACL_ERROR_RT_STREAM_CAPTURED"),
+		rule("flag < 4", 107001, "ACL_ERROR_RT_INVALID_DEVICEID"),
+		rule("stream == NULL && !context()", 107002, "ACL_ERROR_RT_CONTEXT_NULL"),
+		finds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"(theStream *Stream, theFlag *thing, err *Error)",
+		"theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 4",
+		"theFlag, err = t.finds(api, bits); err != nil { // 5",
+		"err = Captured(api, theStream)",
+		`err = t.NoDevice(api, "flag", int64(bits))`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	devices, err := written(t,
+		rule("!physical(flag)", 107001, "ACL_ERROR_RT_INVALID_DEVICEID"),
+		rule("!open(flag)", 507033, "ACL_ERROR_RT_DEV_SETUP_ERROR"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`theFlag, err = t.Physical(api, "flag", int32(bits))`,
+		`err = theFlag.NotSet(api, "flag")`} {
+		if !strings.Contains(devices, want) {
+			t.Errorf("%q is missing in\n%s", want, devices)
+		}
 	}
 }
 

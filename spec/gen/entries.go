@@ -3,11 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/printer"
-	"go/token"
-	"path/filepath"
 	"strings"
 
 	"ropeway/spec/table"
@@ -16,7 +11,7 @@ import (
 // writeEntries writes what the core does for each function number. How a slot becomes a parameter follows from the
 // parameter's type in package core, which is read from its source.
 func writeEntries(t *table.Table, root string) ([]byte, error) {
-	methods, err := coreMethods(root)
+	built, err := coreMethods(root)
 	if err != nil {
 		return nil, err
 	}
@@ -46,133 +41,15 @@ func writeEntries(t *table.Table, root string) ([]byte, error) {
 		if f.Status != table.Core {
 			continue
 		}
-		m := methods[f.Name]
-		if m == nil {
-			return nil, fmt.Errorf("%s: nothing in internal/core does it", f.Name)
+		m, err := built.of(f)
+		if err != nil {
+			return nil, err
 		}
 		if err := writeEntry(&b, t, f, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
 	return append([]byte("//go:build cgo\n\n"), withImports("main", b.String())...), nil
-}
-
-// method is what does the work of a function of the API: a method of core.Thread, or a function of a package below
-// core with a thread as its first parameter.
-type method struct {
-	pkg    string // "core", or the package below it
-	name   string
-	names  []string
-	params []string // types as package core spells them
-	result string
-	checks bool            // the file calls its generated check
-	beside map[string]bool // functions of the package, if that is not core
-}
-
-// call spells a call of the method in a thread.
-func (m *method) call(thread string, args []string) string {
-	if m.pkg == "core" {
-		return fmt.Sprintf("t.%s(%s)", m.name, strings.Join(args, ", "))
-	}
-	return fmt.Sprintf("%s.%s(%s)", m.pkg, m.name, strings.Join(append([]string{thread}, args...), ", "))
-}
-
-// coreMethods finds the method for each C function: it has the function's name without acl or aclrt (or, where that is
-// taken, with it), and its comment begins "Method is function".
-func coreMethods(root string) (map[string]*method, error) {
-	methods := map[string]*method{}
-	for _, pkg := range corePackages {
-		if err := methodsOf(filepath.Join(root, corePath(pkg)), pkg, methods); err != nil {
-			return nil, err
-		}
-	}
-	return methods, nil
-}
-
-// corePackages are core and the packages below it.
-var corePackages = []string{"core", "launch", "memory", "model", "process", "signal", "transfer"}
-
-// corePath is the directory of one of them, from the root of the module.
-func corePath(pkg string) string {
-	if pkg == "core" {
-		return "internal/core"
-	}
-	return "internal/core/" + pkg
-}
-
-// methodsOf adds the methods that one package has.
-func methodsOf(dir, pkg string, methods map[string]*method) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return err
-	}
-	beside := map[string]bool{}
-	fset := token.NewFileSet()
-	spell := func(e ast.Expr) string {
-		var b bytes.Buffer
-		printer.Fprint(&b, fset, e) //nolint:errcheck // to memory
-		return strings.ReplaceAll(b.String(), "core.", "")
-	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		for _, d := range file.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			receiver, params := fn.Recv, fn.Type.Params.List
-			if pkg != "core" && fn.Recv == nil && len(params) > 0 {
-				beside[fn.Name.Name] = true
-				receiver, params = &ast.FieldList{List: params[:1]}, params[1:]
-			}
-			if receiver == nil || spell(receiver.List[0].Type) != "*Thread" || !fn.Name.IsExported() {
-				continue
-			}
-			words := strings.Fields(fn.Doc.Text())
-			if len(words) < 3 || words[1] != "is" {
-				continue
-			}
-			api := strings.TrimRight(words[2], ".,:;")
-			if bare := strings.TrimPrefix(strings.TrimPrefix(api, "acl"), "rt"); !strings.EqualFold(bare,
-				fn.Name.Name) && !strings.EqualFold(api, fn.Name.Name) {
-				continue
-			}
-			m := &method{pkg: pkg, name: fn.Name.Name, beside: beside}
-			for _, p := range params {
-				for _, name := range p.Names {
-					m.names, m.params = append(m.names, name.Name), append(m.params, spell(p.Type))
-				}
-			}
-			check := "check" + strings.ToUpper(fn.Name.Name[:1]) + fn.Name.Name[1:]
-			m.checks = calls(file, check)
-			if fn.Type.Results != nil {
-				m.result = spell(fn.Type.Results.List[0].Type)
-			}
-			methods[api] = m
-		}
-	}
-	return nil
-}
-
-// calls reports whether a file calls a method or a function.
-func calls(file *ast.File, name string) (found bool) {
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.SelectorExpr:
-			found = found || n.Sel.Name == name
-		case *ast.CallExpr:
-			id, ok := n.Fun.(*ast.Ident)
-			found = found || ok && id.Name == name
-		}
-		return !found
-	})
-	return found
 }
 
 func writeEntry(b *bytes.Buffer, t *table.Table, f *table.Function, m *method) error {

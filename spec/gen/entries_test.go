@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,6 +53,37 @@ func TestEntries(t *testing.T) {
 		}
 		if got += b.String(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %s, want %s", c.function, got, c.want)
+		}
+	}
+}
+
+// TestMissingMethod: where nothing does a function of the table, the generator says what to write, and where.
+func TestMissingMethod(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"", "aclrtTouch: no function does it; write in a file of internal/core/launch, memory, model, process, " +
+			"signal, transfer\n\n\t// Touch is aclrtTouch.\n\tfunc Touch(t *core.Thread, …) *core.Error\n"},
+		{"// Touch touches it.\nfunc Touch(t *core.Thread, n uint32) *core.Error { return nil }",
+			"the function at internal/core/memory/touch.go:6 does not say which function of the API it is; begin its " +
+				"comment with \"// Touch is aclrtTouch.\""},
+		{"// Feel is aclrtTouch.\nfunc Feel(t *core.Thread, n uint32) *core.Error { return nil }",
+			"the comment at internal/core/memory/touch.go:6 says that it is this function, but it has another name; " +
+				"call it Touch"},
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, "internal/core/memory/touch.go")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("package memory\n\nimport \"core\"\n\n"+c.source+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		built, err := coreMethods(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = built.of(&table.Function{Name: "aclrtTouch", Proto: "aclError aclrtTouch(uint32_t n)"})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }

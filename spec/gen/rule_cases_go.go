@@ -54,7 +54,7 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 
 // writeRuleCalls writes how the core is called with slots, for the functions that have cases.
 func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
-	methods, err := coreMethods(root)
+	built, err := coreMethods(root)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 		if f.Status != table.Core || len(breakable(f)) == 0 {
 			continue
 		}
-		m := methods[f.Name]
-		if m == nil {
-			return nil, fmt.Errorf("%s: nothing in internal/core does it", f.Name)
+		m, err := built.of(f)
+		if err != nil {
+			return nil, err
 		}
 		args, err := slotArguments(t, f, m)
 		if err != nil {

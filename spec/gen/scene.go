@@ -109,7 +109,7 @@ func numbersFor(name, typ string, rules []ruleToBreak) []string {
 			return
 		case w.Op == "self":
 			list = append(list, "self")
-		case w.Op == "usable" || w.Op == "open":
+		case w.Op == "usable" || w.Op == "physical" || w.Op == "open":
 			list = slices.Insert(slices.DeleteFunc(list, func(v string) bool { return v == "0" }), 0, "0")
 			add(usableDevices, -1)
 		case len(w.Args) == 2 && w.Args[1].Op == table.WhenNumber:
@@ -255,7 +255,7 @@ func (s *scene) Is(predicate, param string) bool {
 		return strings.HasSuffix(v, ".elsewhere") && s.context
 	case "self":
 		return v == "self"
-	case "usable":
+	case "usable", "physical": // tests see all devices, in their order
 		n := s.Value(param)
 		return n >= 0 && n < usableDevices
 	case "open":

@@ -27,7 +27,7 @@ func (t *Table) Prose(f *Function, w *When) string {
 		case "live":
 			name, handle := of(w.Args[0])
 			return name + " is not " + liveHandle(handle)
-		case "usable":
+		case "usable", "physical":
 			name, _ := of(w.Args[0])
 			return name + " is not a usable device"
 		case "context":

@@ -27,6 +27,7 @@ import (
 //	bound(s)      the stream s is bound to a model
 //	self(n)       n is the number of the calling process
 //	usable(n)     n is the number of a usable device
+//	physical(n)   n is the physical number of a usable device
 //	open(n)       the process has device n set, or a context on it
 //	context()     the calling thread has a current context
 //	listed()      the documents of the product list the function
@@ -52,7 +53,7 @@ const (
 )
 
 // WhenOfParam are the predicates about a parameter.
-var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self", "usable", "open"}
+var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self", "usable", "physical", "open"}
 
 // WhenOfObject are the predicates about an object, by the type of its handle. The core has a method for each: isIpc for
 // ipc.

@@ -2062,7 +2062,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uui
 /*
  * Sets a stack or printf-buffer size for the kernels of this process. Limits - 0 SIMT stack, 1 SIMT
  * divergence stack, 2 AI Core stack, 3 SIMD printf buffer per core, 4 SIMT printf buffer.
- * Products: 950, A3, A2. Errors: 100000, 207000, 107000.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107001, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value);
 

@@ -40,7 +40,7 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 		return
 	}
 	if theStream.IsCaptured() { // 10
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is already being captured, be it as the stream where a capture began or as one pulled in through an event, or its capture is invalidated")
+		err = core.Captured(api, theStream)
 		return
 	}
 	return
@@ -166,7 +166,7 @@ func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle
 		return
 	}
 	if theStream.IsCaptured() { // 5
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 7
@@ -193,7 +193,7 @@ func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStre
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 6
@@ -219,7 +219,7 @@ func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Han
 		return
 	}
 	if theStream.IsCaptured() { // 5
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if err = launchable(t, api, theStream); err != nil { // 6

@@ -9,6 +9,213 @@ import (
 
 // Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
+func checkInitCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[InitFunc], _ core.Addr) *core.Error {
+	const api = "aclInitCallbackRegister"
+	if cb.Key == 0 { // 1
+		return core.IsNull(api, "cbFunc")
+	}
+	return nil
+}
+
+func checkInitCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[InitFunc]) *core.Error {
+	const api = "aclInitCallbackUnRegister"
+	if cb.Key == 0 { // 1
+		return core.IsNull(api, "cbFunc")
+	}
+	return nil
+}
+
+func checkFinalizeCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[FinalizeFunc], _ core.Addr) *core.Error {
+	const api = "aclFinalizeCallbackRegister"
+	if cb.Key == 0 { // 1
+		return core.IsNull(api, "cbFunc")
+	}
+	return nil
+}
+
+func checkFinalizeCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[FinalizeFunc]) *core.Error {
+	const api = "aclFinalizeCallbackUnRegister"
+	if cb.Key == 0 { // 1
+		return core.IsNull(api, "cbFunc")
+	}
+	return nil
+}
+
+func checkGetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, value *int64) *core.Error {
+	const api = "aclrtGetSysParamOpt"
+	if value == nil { // 1
+		return core.IsNull(api, "value")
+	}
+	if opt < 0 || opt > 3 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "opt", "is not 0..3; it is %d", opt)
+	}
+	return nil
+}
+
+func checkSetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, _ int64) *core.Error {
+	const api = "aclrtSetSysParamOpt"
+	if opt < 0 || opt > 3 { // 1
+		return core.Fail(api, abi.ErrInvalidParam, "opt", "is not 0..3; it is %d", opt)
+	}
+	return nil
+}
+
+func checkGetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimitType, value *uint32) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtGetDeviceResLimit"
+	if value == nil { // 1
+		err = core.IsNull(api, "value")
+		return
+	}
+	if deviceID < 0 { // 2
+		err = t.NoDevice(api, "deviceId", int64(deviceID))
+		return
+	}
+	if kind < 0 || kind >= 2 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is at least 2; it is %d", kind)
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	if !theDeviceId.IsSet() { // 5
+		err = theDeviceId.NotSet(api, "deviceId")
+		return
+	}
+	return
+}
+
+func checkSetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimitType, value uint32) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtSetDeviceResLimit"
+	if deviceID < 0 { // 1
+		err = t.NoDevice(api, "deviceId", int64(deviceID))
+		return
+	}
+	if kind < 0 || kind >= 2 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is at least 2; it is %d", kind)
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+		return
+	}
+	if !theDeviceId.IsSet() { // 4
+		err = theDeviceId.NotSet(api, "deviceId")
+		return
+	}
+	if err = hasCores(t, api, kind, value); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkResetDeviceResLimit(t *core.Thread, deviceID int32) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtResetDeviceResLimit"
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+		return
+	}
+	if !theDeviceId.IsSet() { // 2
+		err = theDeviceId.NotSet(api, "deviceId")
+		return
+	}
+	return
+}
+
+func checkGetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResLimitType, value *uint32) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtGetStreamResLimit"
+	if value == nil { // 1
+		err = core.IsNull(api, "value")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if kind < 0 || kind >= 2 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkSetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResLimitType, value uint32) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtSetStreamResLimit"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if kind < 0 || kind >= 2 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 3
+		return
+	}
+	if err = hasCores(t, api, kind, value); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkResetStreamResLimit(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtResetStreamResLimit"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+		return
+	}
+	return
+}
+
+func checkUseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtUseStreamResInCurrentThread"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+		return
+	}
+	return
+}
+
+func checkUnuseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtUnuseStreamResInCurrentThread"
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+		return
+	}
+	return
+}
+
+func checkGetResInCurrentThread(t *core.Thread, kind abi.DevResLimitType, value *uint32) *core.Error {
+	const api = "aclrtGetResInCurrentThread"
+	if value == nil { // 1
+		return core.IsNull(api, "value")
+	}
+	if kind < 0 || kind >= 2 { // 2
+		return core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
+	}
+	return nil
+}
+
+func checkGetRunMode(t *core.Thread, runMode *abi.RunMode) *core.Error {
+	const api = "aclrtGetRunMode"
+	if runMode == nil { // 1
+		return core.IsNull(api, "runMode")
+	}
+	return nil
+}
+
+func checkSetTsDevice(t *core.Thread, tsID abi.TsId) *core.Error {
+	const api = "aclrtSetTsDevice"
+	if tsID != 0 && tsID != 1 { // 1
+		return core.Fail(api, abi.ErrInvalidParam, "tsId", "is not 0 or 1; it is %d", tsID)
+	}
+	return nil
+}
+
 func checkGetDeviceUtilizationRate(t *core.Thread, _ int32, utilizationInfo *abi.UtilizationInfo) *core.Error {
 	const api = "aclrtGetDeviceUtilizationRate"
 	if utilizationInfo == nil { // 1
@@ -28,6 +235,31 @@ func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	return nil
 }
 
+func checkSetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) (done bool, err *core.Error) {
+	const api = "aclrtSetDeviceSatMode"
+	if mode == 0 && t.Product("950") || mode == 1 && t.Product("310B", "310P", "910") { // 1
+		done, err = true, core.Fail(api, abi.ErrRTFeatureNotSupport, "mode", "is 0 on 950, or 1 on 310B, 310P or 910; it is %d", mode)
+		return
+	}
+	if mode == 0 && t.Product("310B", "310P", "910") { // 2
+		done = true
+		return
+	}
+	if mode != 0 && mode != 1 { // 3
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "mode", "is not 0 or 1; it is %d", mode)
+		return
+	}
+	return
+}
+
+func checkGetDeviceSatMode(t *core.Thread, mode *abi.FloatOverflowMode) *core.Error {
+	const api = "aclrtGetDeviceSatMode"
+	if mode == nil { // 1
+		return core.IsNull(api, "mode")
+	}
+	return nil
+}
+
 func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetOverflowStatus"
 	if outputAddr == 0 { // 1
@@ -42,7 +274,7 @@ func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uin
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -65,7 +297,7 @@ func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *co
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -88,6 +320,14 @@ func checkQueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.De
 		return
 	}
 	return
+}
+
+func checkDeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
+	const api = "aclrtDeviceGetBareTgid"
+	if pid == nil { // 1
+		return core.IsNull(api, "pid")
+	}
+	return nil
 }
 
 func checkGetDeviceInfo(t *core.Thread, _ uint32, _ abi.DevAttr, value *int64) *core.Error {
@@ -118,6 +358,46 @@ func checkDeviceGetUuid(t *core.Thread, deviceID int32, uuid *abi.Uuid) (theDevi
 	return
 }
 
+func checkDeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
+	const api = "aclrtDeviceSetLimit"
+	if limit < 0 || limit > 4 { // 1
+		return core.Fail(api, abi.ErrInvalidParam, "limit", "is not 0..4; it is %d", limit)
+	}
+	if value > 4294967295 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "value", "is above UINT32_MAX; it is %d", value)
+	}
+	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // 3
+		return core.Fail(api, abi.ErrRTFeatureNotSupport, "limit", "a SIMT limit (0, 1, 4) on a product other than 950; it is %d", limit).NotRecorded()
+	}
+	if !t.Runtime.Product.Has(api) { // 4
+		return t.Lacks(api)
+	}
+	if err := someVisible(t, api); err != nil { // 5
+		return err
+	}
+	if err := limitFits(t, api, limit, value); err != nil { // 6
+		return err
+	}
+	return nil
+}
+
+func checkDeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.Error {
+	const api = "aclrtDeviceGetLimit"
+	if value == nil { // 1
+		return core.IsNull(api, "value")
+	}
+	if limit < 0 || limit > 4 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "limit", "is not 0..4; it is %d", limit)
+	}
+	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // 3
+		return core.Fail(api, abi.ErrRTFeatureNotSupport, "limit", "a SIMT limit (0, 1, 4) on a product other than 950; it is %d", limit).NotRecorded()
+	}
+	if !t.Runtime.Product.Has(api) { // 4
+		return t.Lacks(api)
+	}
+	return nil
+}
+
 func checkDeviceGetPCIBusId(t *core.Thread, deviceID int32, pciBusId *byte, length int32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceGetPCIBusId"
 	if pciBusId == nil { // 1
@@ -125,7 +405,7 @@ func checkDeviceGetPCIBusId(t *core.Thread, deviceID int32, pciBusId *byte, leng
 		return
 	}
 	if deviceID < 0 { // 2
-		err = core.Fail(api, abi.ErrRTInvalidDeviceid, "deviceId", "is below 0; it is %d", deviceID)
+		err = t.NoDevice(api, "deviceId", int64(deviceID))
 		return
 	}
 	if length < 13 { // 3
@@ -147,6 +427,102 @@ func checkDeviceGetByPCIBusId(t *core.Thread, pciBusId *byte, deviceID *int32) *
 		return core.IsNull(api, "deviceId")
 	}
 	return nil
+}
+
+func checkGetLogicDevIdByUserDevId(t *core.Thread, userDevID int32, logicDevID *int32) (theUserDevid *core.Device, err *core.Error) {
+	const api = "aclrtGetLogicDevIdByUserDevId"
+	if logicDevID == nil { // 1
+		err = core.IsNull(api, "logicDevId")
+		return
+	}
+	if userDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "userDevid", "is below 0; it is %d", userDevID)
+		return
+	}
+	if theUserDevid, err = t.Usable(api, "userDevid", userDevID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetUserDevIdByLogicDevId(t *core.Thread, logicDevID int32, userDevID *int32) (theLogicDevId *core.Device, err *core.Error) {
+	const api = "aclrtGetUserDevIdByLogicDevId"
+	if userDevID == nil { // 1
+		err = core.IsNull(api, "userDevid")
+		return
+	}
+	if logicDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "logicDevId", "is below 0; it is %d", logicDevID)
+		return
+	}
+	if theLogicDevId, err = t.Physical(api, "logicDevId", logicDevID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetLogicDevIdByPhyDevId(t *core.Thread, phyDevID int32, logicDevID *int32) (thePhyDevId *core.Device, err *core.Error) {
+	const api = "aclrtGetLogicDevIdByPhyDevId"
+	if logicDevID == nil { // 1
+		err = core.IsNull(api, "logicDevId")
+		return
+	}
+	if phyDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "phyDevId", "is below 0; it is %d", phyDevID)
+		return
+	}
+	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetPhyDevIdByLogicDevId(t *core.Thread, logicDevID int32, phyDevID *int32) (theLogicDevId *core.Device, err *core.Error) {
+	const api = "aclrtGetPhyDevIdByLogicDevId"
+	if phyDevID == nil { // 1
+		err = core.IsNull(api, "phyDevId")
+		return
+	}
+	if logicDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "logicDevId", "is below 0; it is %d", logicDevID)
+		return
+	}
+	if theLogicDevId, err = t.Usable(api, "logicDevId", logicDevID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetUserDevIdByPhyDevId(t *core.Thread, phyDevID int32, userDevID *int32) (thePhyDevId *core.Device, err *core.Error) {
+	const api = "aclrtGetUserDevIdByPhyDevId"
+	if userDevID == nil { // 1
+		err = core.IsNull(api, "userDevId")
+		return
+	}
+	if phyDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "phyDevId", "is below 0; it is %d", phyDevID)
+		return
+	}
+	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkGetPhyDevIdByUserDevId(t *core.Thread, userDevID int32, phyDevID *int32) (theUserDevId *core.Device, err *core.Error) {
+	const api = "aclrtGetPhyDevIdByUserDevId"
+	if phyDevID == nil { // 1
+		err = core.IsNull(api, "phyDevId")
+		return
+	}
+	if userDevID < 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "userDevId", "is below 0; it is %d", userDevID)
+		return
+	}
+	if theUserDevId, err = t.Usable(api, "userDevId", userDevID); err != nil { // 3
+		return
+	}
+	return
 }
 
 func checkDeviceL2CacheFlush(t *core.Thread, rsv core.Addr) (ctx *core.Context, err *core.Error) {
@@ -188,15 +564,98 @@ func checkGetOpTimeOutInterval(t *core.Thread, interval *uint64) (ctx *core.Cont
 	return
 }
 
-func checkMemUceRepair(t *core.Thread, _ int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) *core.Error {
-	const api = "aclrtMemUceRepair"
-	if memUceInfoArray == nil { // 1
-		return core.IsNull(api, "memUceInfoArray")
-	}
-	if arraySize > 20 { // 2
-		return core.Fail(api, abi.ErrInvalidParam, "arraySize", "is above 20; it is %d", arraySize)
+func checkGetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
+	const api = "aclrtGetOpExecuteTimeout"
+	if timeoutMs == nil { // 1
+		return core.IsNull(api, "timeoutMs")
 	}
 	return nil
+}
+
+func checkGetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, _ uint64, retSize *uint64) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtGetMemUceInfo"
+	if memUceInfoArray == nil { // 1
+		err = core.IsNull(api, "memUceInfoArray")
+		return
+	}
+	if retSize == nil { // 2
+		err = core.IsNull(api, "retSize")
+		return
+	}
+	if t.Product("310B", "310P", "910") { // 3
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkMemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtMemUceRepair"
+	if memUceInfoArray == nil { // 1
+		err = core.IsNull(api, "memUceInfoArray")
+		return
+	}
+	if arraySize > 20 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "arraySize", "is above 20; it is %d", arraySize)
+		return
+	}
+	if err = notReserved(t, api, memUceInfoArray, arraySize); err != nil { // 3
+		return
+	}
+	if t.Product("310B", "310P", "910") { // 4
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkGetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtGetErrorVerbose"
+	if errorInfo == nil { // 1
+		err = core.IsNull(api, "errorInfo")
+		return
+	}
+	if t.Product("310B", "310P", "910") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkRepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtRepairError"
+	if errorInfo == nil { // 1
+		err = core.IsNull(api, "errorInfo")
+		return
+	}
+	if t.Product("310B", "310P", "910") { // 2
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if errorInfo.TryRepair == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "errorInfo", "errorInfo.tryRepair is 0")
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	if !theDeviceId.IsSet() { // 5
+		err = theDeviceId.NotSet(api, "deviceId")
+		return
+	}
+	if err = repairable(t, api, errorInfo); err != nil { // 6
+		return
+	}
+	return
 }
 
 func checkGetVersion(t *core.Thread, majorVersion *int32, minorVersion *int32, patchVersion *int32) *core.Error {
@@ -219,6 +678,38 @@ func checkSysGetCANNVersion(t *core.Thread, _ abi.CANNPackageName, version *abi.
 		return core.IsNull(api, "version")
 	}
 	return nil
+}
+
+func checkSysGetVersionStr(t *core.Thread, pkgName *byte, versionStr *[abi.PkgVersionMaxSize]byte) (thePkgName string, err *core.Error) {
+	const api = "aclsysGetVersionStr"
+	if versionStr == nil { // 1
+		err = core.IsNull(api, "versionStr")
+		return
+	}
+	if pkgName == nil { // 2
+		err = core.IsNull(api, "pkgName")
+		return
+	}
+	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkSysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) (thePkgName string, err *core.Error) {
+	const api = "aclsysGetVersionNum"
+	if versionNum == nil { // 1
+		err = core.IsNull(api, "versionNum")
+		return
+	}
+	if pkgName == nil { // 2
+		err = core.IsNull(api, "pkgName")
+		return
+	}
+	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // 3
+		return
+	}
+	return
 }
 
 func checkGetCannAttributeList(t *core.Thread, cannAttrList *core.Addr, num *uint64) *core.Error {
@@ -346,7 +837,7 @@ func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSiz
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -369,7 +860,7 @@ func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStrea
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -400,7 +891,7 @@ func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, output
 		return
 	}
 	if theStream.IsCaptured() { // 5
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "(other than NULL) is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 6
@@ -427,7 +918,7 @@ func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Hand
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = core.Fail(api, abi.ErrRTStreamCaptured, "stream", "is being captured")
+		err = core.Captured(api, theStream)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -492,4 +983,96 @@ func checkProfTrace(t *core.Thread, userdata core.Addr, length int32, stream cor
 		return
 	}
 	return
+}
+
+func checkProfPush(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err *core.Error) {
+	const api = "aclprofPush"
+	if stamp == 0 { // 2
+		err = core.IsNull(api, "stamp")
+		return
+	}
+	if err = marked(t, api); err != nil { // 3
+		return
+	}
+	if theStamp, err = stamped(t, api, stamp); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkProfPop(t *core.Thread) *core.Error {
+	const api = "aclprofPop"
+	if err := marked(t, api); err != nil { // 2
+		return err
+	}
+	return nil
+}
+
+func checkProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) (theStamp *profStamp, err *core.Error) {
+	const api = "aclprofRangeStart"
+	if stamp == 0 { // 2
+		err = core.IsNull(api, "stamp")
+		return
+	}
+	if rangeId == nil { // 3
+		err = core.IsNull(api, "rangeId")
+		return
+	}
+	if err = marked(t, api); err != nil { // 4
+		return
+	}
+	if theStamp, err = stamped(t, api, stamp); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkProfRangeStop(t *core.Thread, _ uint32) *core.Error {
+	const api = "aclprofRangeStop"
+	if err := marked(t, api); err != nil { // 2
+		return err
+	}
+	return nil
+}
+
+func checkProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte, msgLen uint32) (theStamp *profStamp, theMsg string, err *core.Error) {
+	const api = "aclprofSetStampTraceMessage"
+	if stamp == 0 { // 2
+		err = core.Fail(api, abi.Code(-1), "stamp", "is NULL")
+		return
+	}
+	if msgLen >= 128 { // 3
+		err = core.Fail(api, abi.Code(-1), "msgLen", "is at least 128; it is %d", msgLen)
+		return
+	}
+	if msg == nil { // 4
+		err = core.Fail(api, abi.Code(-1), "msg", "is NULL")
+		return
+	}
+	if theMsg, err = messageOf(t, api, msg, msgLen); err != nil { // 5
+		return
+	}
+	if theStamp, err = stamped(t, api, stamp); err != nil { // 6
+		return
+	}
+	return
+}
+
+func checkProfMark(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err *core.Error) {
+	const api = "aclprofMark"
+	if err = marked(t, api); err != nil { // 2
+		return
+	}
+	if theStamp, err = stamped(t, api, stamp); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkProfMarkEx(t *core.Thread, _ *byte, _ uint64, _ core.Handle) *core.Error {
+	const api = "aclprofMarkEx"
+	if err := marked(t, api); err != nil { // 2
+		return err
+	}
+	return nil
 }

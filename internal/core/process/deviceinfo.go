@@ -176,16 +176,10 @@ func GetDeviceCapability(t *core.Thread, deviceID int32, devFeatureType abi.DevF
 		return core.NoCurrentContext(api)
 	}
 	if devFeatureType == featureScheduleKind && !d.IsSet() {
-		return notSet(api, deviceID)
+		return d.NotSet(api, "deviceId")
 	}
 	*value = v
 	return nil
-}
-
-// notSet is the error about a device that this process has not set.
-func notSet(api string, id int32) *core.Error {
-	return core.Fail(api, abi.ErrRTDevSetupError, "deviceId",
-		"device %d is not set in this process; call aclrtSetDevice first", id)
 }
 
 // DeviceGetUuid is aclrtDeviceGetUuid. The id is the same for a device in every process of a machine.

@@ -2,7 +2,6 @@ package process
 
 import (
 	"os"
-	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -32,8 +31,8 @@ func countDevices(t *core.Thread, api string) (uint32, *core.Error) {
 
 // GetRunMode is aclrtGetRunMode.
 func GetRunMode(t *core.Thread, runMode *abi.RunMode) *core.Error {
-	if runMode == nil {
-		return core.IsNull("aclrtGetRunMode", "runMode")
+	if err := checkGetRunMode(t, runMode); err != nil {
+		return err
 	}
 	*runMode = abi.RunModeHost
 	if t.Runtime.Product.RC {
@@ -44,10 +43,7 @@ func GetRunMode(t *core.Thread, runMode *abi.RunMode) *core.Error {
 
 // SetTsDevice is aclrtSetTsDevice. There is one task scheduler, so nothing changes.
 func SetTsDevice(t *core.Thread, tsID abi.TsId) *core.Error {
-	if tsID != abi.TsIdAicore && tsID != abi.TsIdAivector {
-		return core.Invalid("aclrtSetTsDevice", "tsId", "%d is neither 0 nor 1", tsID)
-	}
-	return nil
+	return checkSetTsDevice(t, tsID)
 }
 
 // DeviceGetStreamPriorityRange is aclrtDeviceGetStreamPriorityRange.
@@ -64,8 +60,8 @@ func DeviceGetStreamPriorityRange(t *core.Thread, leastPriority, greatestPriorit
 // DeviceGetBareTgid is aclrtDeviceGetBareTgid. A container shows no process ids but its own, so inside one this is the
 // container's; IPC is meant for programs that see the same ids.
 func DeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
-	if pid == nil {
-		return core.IsNull("aclrtDeviceGetBareTgid", "pid")
+	if err := checkDeviceGetBareTgid(t, pid); err != nil {
+		return err
 	}
 	*pid = int32(os.Getpid())
 	return nil
@@ -76,22 +72,25 @@ func DeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
 
 // GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId.
 func GetLogicDevIdByUserDevId(t *core.Thread, userDevID int32, logicDevID *int32) *core.Error {
-	return toPhys(t, "aclrtGetLogicDevIdByUserDevId", "userDevid", userDevID, "logicDevId", logicDevID)
+	d, err := checkGetLogicDevIdByUserDevId(t, userDevID, logicDevID)
+	return physOf(d, err, logicDevID)
 }
 
 // GetPhyDevIdByLogicDevId is aclrtGetPhyDevIdByLogicDevId, whose input is really a user id.
 func GetPhyDevIdByLogicDevId(t *core.Thread, logicDevID int32, phyDevID *int32) *core.Error {
-	return toPhys(t, "aclrtGetPhyDevIdByLogicDevId", "logicDevId", logicDevID, "phyDevId", phyDevID)
+	d, err := checkGetPhyDevIdByLogicDevId(t, logicDevID, phyDevID)
+	return physOf(d, err, phyDevID)
 }
 
 // GetPhyDevIdByUserDevId is aclrtGetPhyDevIdByUserDevId.
 func GetPhyDevIdByUserDevId(t *core.Thread, userDevID int32, phyDevID *int32) *core.Error {
-	return toPhys(t, "aclrtGetPhyDevIdByUserDevId", "userDevId", userDevID, "phyDevId", phyDevID)
+	d, err := checkGetPhyDevIdByUserDevId(t, userDevID, phyDevID)
+	return physOf(d, err, phyDevID)
 }
 
 // GetUserDevIdByLogicDevId is aclrtGetUserDevIdByLogicDevId.
 func GetUserDevIdByLogicDevId(t *core.Thread, logicDevID int32, userDevID *int32) *core.Error {
-	d, err := byPhysID(t, "aclrtGetUserDevIdByLogicDevId", "logicDevId", logicDevID, "userDevid", userDevID)
+	d, err := checkGetUserDevIdByLogicDevId(t, logicDevID, userDevID)
 	if err == nil {
 		*userDevID = d.User
 	}
@@ -100,72 +99,40 @@ func GetUserDevIdByLogicDevId(t *core.Thread, logicDevID int32, userDevID *int32
 
 // GetLogicDevIdByPhyDevId is aclrtGetLogicDevIdByPhyDevId, whose result is really a user id.
 func GetLogicDevIdByPhyDevId(t *core.Thread, phyDevID int32, logicDevID *int32) *core.Error {
-	return physToUser(t, "aclrtGetLogicDevIdByPhyDevId", phyDevID, "logicDevId", logicDevID)
+	d, err := checkGetLogicDevIdByPhyDevId(t, phyDevID, logicDevID)
+	return userOf(t, "aclrtGetLogicDevIdByPhyDevId", d, err, logicDevID)
 }
 
 // GetUserDevIdByPhyDevId is aclrtGetUserDevIdByPhyDevId.
 func GetUserDevIdByPhyDevId(t *core.Thread, phyDevID int32, userDevID *int32) *core.Error {
-	return physToUser(t, "aclrtGetUserDevIdByPhyDevId", phyDevID, "userDevId", userDevID)
+	d, err := checkGetUserDevIdByPhyDevId(t, phyDevID, userDevID)
+	return userOf(t, "aclrtGetUserDevIdByPhyDevId", d, err, userDevID)
 }
 
-// toPhys turns a user id into a physical one.
-func toPhys(t *core.Thread, api, arg string, id int32, outArg string, out *int32) *core.Error {
-	if out == nil {
-		return core.IsNull(api, outArg)
+// physOf writes the physical id of a device that a check has found.
+func physOf(d *core.Device, err *core.Error, out *int32) *core.Error {
+	if err == nil {
+		*out = d.Phys
 	}
-	if id < 0 {
-		return core.Refused(api, arg, "%d is negative", id)
-	}
-	d := t.Runtime.Device(id)
-	if d == nil {
-		return t.NoDevice(api, arg, int64(id))
-	}
-	*out = d.Phys
-	return nil
+	return err
 }
 
-// byPhysID is the device with a physical id; out is only checked.
-func byPhysID(t *core.Thread, api, arg string, id int32, outArg string, out *int32) (*core.Device, *core.Error) {
-	if out == nil {
-		return nil, core.IsNull(api, outArg)
+// userOf writes the user id of a device that a check has found by its physical one.
+func userOf(t *core.Thread, api string, d *core.Device, err *core.Error, out *int32) *core.Error {
+	if err == nil {
+		err = t.RelyOnDefault(api, d)
 	}
-	if id < 0 {
-		return nil, core.Refused(api, arg, "%d is negative", id)
+	if err == nil {
+		*out = d.User
 	}
-	d := t.Runtime.ByPhys(id)
-	if d == nil {
-		return nil, core.Fail(api, abi.ErrRTInvalidDeviceid, arg, "no device this process can see has the number %d",
-			id)
-	}
-	return d, nil
-}
-
-// physToUser turns a physical id into a user id.
-func physToUser(t *core.Thread, api string, id int32, outArg string, out *int32) *core.Error {
-	d, err := byPhysID(t, api, "phyDevId", id, outArg, out)
-	if err != nil {
-		return err
-	}
-	if err := t.RelyOnDefault(api, d); err != nil {
-		return err
-	}
-	*out = d.User
-	return nil
+	return err
 }
 
 // SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; of what computes with floats, sums of
 // aclrtReduceAsync follow it.
 func SetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) *core.Error {
-	const api = "aclrtSetDeviceSatMode"
-	p := t.Runtime.Product
-	known := mode == abi.OverflowModeSaturation || mode == abi.OverflowModeInfnan
-	switch {
-	case known && !slices.Contains(p.SatModes, int32(mode)):
-		return core.Unsupported(api, "mode", "%s has only overflow mode %d", p.Name, p.DefaultSatMode)
-	case known && p.DefaultSatMode == int32(abi.OverflowModeSaturation):
-		return nil
-	case !known:
-		return core.Refused(api, "mode", "%d is neither 0 (saturation) nor 1 (INF/NAN)", mode)
+	if done, err := checkSetDeviceSatMode(t, mode); done {
+		return err
 	}
 	processOf(t.Runtime).satMode.Store(int32(mode))
 	if c := t.Current(); c != nil {
@@ -176,8 +143,8 @@ func SetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) *core.Error {
 
 // GetDeviceSatMode is aclrtGetDeviceSatMode.
 func GetDeviceSatMode(t *core.Thread, mode *abi.FloatOverflowMode) *core.Error {
-	if mode == nil {
-		return core.IsNull("aclrtGetDeviceSatMode", "mode")
+	if err := checkGetDeviceSatMode(t, mode); err != nil {
+		return err
 	}
 	*mode = abi.FloatOverflowMode(processOf(t.Runtime).satMode.Load())
 	return nil

@@ -247,9 +247,11 @@ func finalize(t *core.Thread, api string) *core.Error {
 // returns does not matter.
 func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc],
 	userData core.Addr) *core.Error {
-	const api = "aclInitCallbackRegister"
+	if err := checkInitCallbackRegister(t, kind, cb, userData); err != nil {
+		return err
+	}
 	in := &processOf(t.Runtime).init
-	if err := addHook(api, in, &in.inits, hook[InitFunc]{kind, cb, userData}); err != nil {
+	if err := addHook("aclInitCallbackRegister", in, &in.inits, hook[InitFunc]{kind, cb, userData}); err != nil {
 		return err
 	}
 	var text string
@@ -263,6 +265,9 @@ func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core
 
 // InitCallbackUnRegister is aclInitCallbackUnRegister.
 func InitCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc]) *core.Error {
+	if err := checkInitCallbackUnRegister(t, kind, cb); err != nil {
+		return err
+	}
 	in := &processOf(t.Runtime).init
 	return removeHook("aclInitCallbackUnRegister", in, &in.inits, kind, cb)
 }
@@ -270,21 +275,24 @@ func InitCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb co
 // FinalizeCallbackRegister is aclFinalizeCallbackRegister.
 func FinalizeCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc],
 	userData core.Addr) *core.Error {
+	if err := checkFinalizeCallbackRegister(t, kind, cb, userData); err != nil {
+		return err
+	}
 	in := &processOf(t.Runtime).init
 	return addHook("aclFinalizeCallbackRegister", in, &in.finalizes, hook[FinalizeFunc]{kind, cb, userData})
 }
 
 // FinalizeCallbackUnRegister is aclFinalizeCallbackUnRegister.
 func FinalizeCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc]) *core.Error {
+	if err := checkFinalizeCallbackUnRegister(t, kind, cb); err != nil {
+		return err
+	}
 	in := &processOf(t.Runtime).init
 	return removeHook("aclFinalizeCallbackUnRegister", in, &in.finalizes, kind, cb)
 }
 
 // addHook adds a callback to a list of in. Only ACL_REG_TYPE_OTHER may have several.
 func addHook[F any](api string, in *initState, list *[]hook[F], h hook[F]) *core.Error {
-	if h.fn.Key == 0 {
-		return core.IsNull(api, "cbFunc")
-	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if h.kind != abi.RegTypeOther && slices.ContainsFunc(*list, func(o hook[F]) bool { return o.kind == h.kind }) {
@@ -297,9 +305,6 @@ func addHook[F any](api string, in *initState, list *[]hook[F], h hook[F]) *core
 // removeHook takes the first registration of a callback under a type out of a list of in.
 func removeHook[F any](api string, in *initState, list *[]hook[F], kind abi.RegisterCallbackType,
 	fn core.Func[F]) *core.Error {
-	if fn.Key == 0 {
-		return core.IsNull(api, "cbFunc")
-	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	i := slices.IndexFunc(*list, func(h hook[F]) bool { return h.kind == kind && h.fn.Key == fn.Key })

@@ -26,11 +26,10 @@ type marks struct {
 }
 
 const (
-	mostStamps   = 100
-	stampText    = 127 // bytes that the text of a stamp has room for, with its end
-	markText     = 155 // bytes that the text of aclprofMarkEx may have
-	misused      = abi.Code(-1)
-	longestStamp = 128 // msgLen from which on nothing is looked at
+	mostStamps = 100
+	stampText  = 127 // bytes that the text of a stamp has room for, with its end
+	markText   = 155 // bytes that the text of aclprofMarkEx may have
+	misused    = abi.Code(-1)
 )
 
 // profStamp is what a program gives a text, and then reports. Guarded by marks.mu.
@@ -126,48 +125,31 @@ func ProfDestroyStamp(t *core.Thread, stamp core.Handle) {
 
 // ProfSetStampTraceMessage is aclprofSetStampTraceMessage.
 func ProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte, msgLen uint32) *core.Error {
-	const api = "aclprofSetStampTraceMessage"
-	switch {
-	case stamp == 0:
-		return core.Fail(api, misused, "stamp", "is NULL")
-	case msgLen >= longestStamp:
-		return core.Fail(api, misused, "msgLen", "is %d; a text has at most %d bytes", msgLen, stampText-1)
-	case msg == nil:
-		return core.Fail(api, misused, "msg", "is NULL")
-	}
-	n := uint64(0)
-	for n < uint64(msgLen) && core.Array(msg, n+1)[n] != 0 {
-		n++
-	}
-	if n >= stampText {
-		return core.Fail(api, misused, "msg", "has %d bytes; the most are %d", n, stampText-1)
-	}
-	s, err := stamped(t, api, stamp)
+	s, text, err := checkProfSetStampTraceMessage(t, stamp, msg, msgLen)
 	if err != nil {
 		return err
 	}
-	text := string(core.Array(msg, n))
 	marksOf(t.Runtime).mu.Lock()
 	defer marksOf(t.Runtime).mu.Unlock()
 	s.text = text
 	return nil
 }
 
-// onStamp finds the stamp of a call that reports it. The NULL that comes before is the caller's to refuse.
-func onStamp(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error) {
-	if err := marked(t, api); err != nil {
-		return nil, err
+// messageOf is the text that a program has for a stamp.
+func messageOf(_ *core.Thread, api string, msg *byte, msgLen uint32) (string, *core.Error) {
+	n := uint64(0)
+	for n < uint64(msgLen) && core.Array(msg, n+1)[n] != 0 {
+		n++
 	}
-	return stamped(t, api, h)
+	if n >= stampText {
+		return "", core.Fail(api, misused, "msg", "has %d bytes; the most are %d", n, stampText-1)
+	}
+	return string(core.Array(msg, n)), nil
 }
 
 // ProfPush is aclprofPush. Each thread has its own stack.
 func ProfPush(t *core.Thread, stamp core.Handle) *core.Error {
-	const api = "aclprofPush"
-	if stamp == 0 {
-		return core.IsNull(api, "stamp")
-	}
-	s, err := onStamp(t, api, stamp)
+	s, err := checkProfPush(t, stamp)
 	if err != nil {
 		return err
 	}
@@ -177,13 +159,12 @@ func ProfPush(t *core.Thread, stamp core.Handle) *core.Error {
 
 // ProfPop is aclprofPop.
 func ProfPop(t *core.Thread) *core.Error {
-	const api = "aclprofPop"
-	if err := marked(t, api); err != nil {
+	if err := checkProfPop(t); err != nil {
 		return err
 	}
 	n := len(t.Pushed)
 	if n == 0 {
-		return core.Fail(api, misused, "", "this thread has pushed nothing that it has not popped")
+		return core.Fail("aclprofPop", misused, "", "this thread has pushed nothing that it has not popped")
 	}
 	endRange(t, t.Pushed[n-1].(*mark))
 	t.Pushed = t.Pushed[:n-1]
@@ -192,14 +173,7 @@ func ProfPop(t *core.Thread) *core.Error {
 
 // ProfRangeStart is aclprofRangeStart. A range of the same stamp that has not ended ends where this one begins.
 func ProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) *core.Error {
-	const api = "aclprofRangeStart"
-	switch {
-	case stamp == 0:
-		return core.IsNull(api, "stamp")
-	case rangeId == nil:
-		return core.IsNull(api, "rangeId")
-	}
-	s, err := onStamp(t, api, stamp)
+	s, err := checkProfRangeStart(t, stamp, rangeId)
 	if err != nil {
 		return err
 	}
@@ -219,8 +193,7 @@ func ProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) *core.Er
 
 // ProfRangeStop is aclprofRangeStop. A second one reports the range again, with another end.
 func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
-	const api = "aclprofRangeStop"
-	if err := marked(t, api); err != nil {
+	if err := checkProfRangeStop(t, rangeId); err != nil {
 		return err
 	}
 	m := marksOf(t.Runtime)
@@ -240,7 +213,7 @@ func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
 	}
 	m.mu.Unlock()
 	if n == nil {
-		return core.Fail(api, misused, "rangeId", "is %d, which aclprofRangeStart has not returned", rangeId)
+		return core.Fail("aclprofRangeStop", misused, "rangeId", "is %d, which aclprofRangeStart has not returned", rangeId)
 	}
 	endRange(t, n)
 	return nil
@@ -248,14 +221,7 @@ func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
 
 // ProfMark is aclprofMark.
 func ProfMark(t *core.Thread, stamp core.Handle) *core.Error {
-	const api = "aclprofMark"
-	if err := marked(t, api); err != nil {
-		return err
-	}
-	if stamp == 0 {
-		return core.Fail(api, misused, "stamp", "is NULL")
-	}
-	s, err := stamped(t, api, stamp)
+	s, err := checkProfMark(t, stamp)
 	if err != nil {
 		return err
 	}
@@ -269,7 +235,7 @@ func ProfMark(t *core.Thread, stamp core.Handle) *core.Error {
 // ProfMarkEx is aclprofMarkEx.
 func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *core.Error {
 	const api = "aclprofMarkEx"
-	if err := marked(t, api); err != nil {
+	if err := checkProfMarkEx(t, msg, msgLen, stream); err != nil {
 		return err
 	}
 	switch {

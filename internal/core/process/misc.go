@@ -101,43 +101,33 @@ func tooLong(api, arg, text string) *core.Error {
 
 // SysGetVersionStr is aclsysGetVersionStr.
 func SysGetVersionStr(t *core.Thread, pkgName *byte, versionStr *[abi.PkgVersionMaxSize]byte) *core.Error {
-	const api = "aclsysGetVersionStr"
-	if versionStr == nil {
-		return core.IsNull(api, "versionStr")
-	}
-	text, err := versionOf(t, api, pkgName)
+	text, err := checkSysGetVersionStr(t, pkgName, versionStr)
 	if err != nil {
 		return err
 	}
 	if !core.PutString(versionStr[:], text) {
-		return tooLong(api, "versionStr", text)
+		return tooLong("aclsysGetVersionStr", "versionStr", text)
 	}
 	return nil
 }
 
 // SysGetVersionNum is aclsysGetVersionNum.
 func SysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) *core.Error {
-	const api = "aclsysGetVersionNum"
-	if versionNum == nil {
-		return core.IsNull(api, "versionNum")
-	}
-	text, err := versionOf(t, api, pkgName)
+	text, err := checkSysGetVersionNum(t, pkgName, versionNum)
 	if err != nil {
 		return err
 	}
 	n, ok := versionNumber(text)
 	if !ok {
-		return core.Fail(api, abi.ErrInternalError, "pkgName",
+		return core.Fail("aclsysGetVersionNum", abi.ErrInternalError, "pkgName",
 			"the version %q is not major.minor.patch with an optional alpha, beta or rc", text)
 	}
 	*versionNum = n
 	return nil
 }
 
+// versionOf finds the version of a package.
 func versionOf(t *core.Thread, api string, pkgName *byte) (string, *core.Error) {
-	if pkgName == nil {
-		return "", core.IsNull(api, "pkgName")
-	}
 	name := core.CString(pkgName)
 	text, ok := packageVersion(t.Runtime, name)
 	if !ok {

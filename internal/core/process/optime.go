@@ -89,8 +89,8 @@ func GetOpTimeOutInterval(t *core.Thread, interval *uint64) *core.Error {
 // GetOpExecuteTimeout is aclrtGetOpExecuteTimeout, in milliseconds. Where a product knows "never", it also returns that
 // for more than the longest limit.
 func GetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
-	if timeoutMs == nil {
-		return core.IsNull("aclrtGetOpExecuteTimeout", "timeoutMs")
+	if err := checkGetOpExecuteTimeout(t, timeoutMs); err != nil {
+		return err
 	}
 	us, longest := t.Runtime.Product.OpDefault, false
 	if processOf(t.Runtime).opTime.set.Load() {

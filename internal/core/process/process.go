@@ -3,7 +3,6 @@
 package process
 
 import (
-	"math"
 	"sync/atomic"
 
 	"ropeway/internal/abi"
@@ -68,32 +67,29 @@ func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
 
 // DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels of an NPU; they are kept and read back.
 func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
-	const api = "aclrtDeviceSetLimit"
-	if err := knownLimit(api, limit); err != nil {
-		return err
-	}
-	if value > math.MaxUint32 {
-		return core.Invalid(api, "value", "%d bytes are more than %d", value, uint32(math.MaxUint32))
-	}
-	if isSimt(limit) && !simt(t.Runtime) {
-		return noSimt(api, t.Runtime.Product.Name)
-	}
-	if err := t.Lacks(api); err != nil {
-		return err
-	}
-	if len(t.Runtime.Devices) == 0 && t.Runtime.Visible {
-		return t.NoDevice(api, "", 0)
-	}
-	if err := checkLimit(api, "value", limit, value); err != nil {
+	if err := checkDeviceSetLimit(t, limit, value); err != nil {
 		return err
 	}
 	storeLimit(t.Runtime, limit, value)
 	limits := &processOf(t.Runtime).limits
 	if value == 0 && isSimt(limit) && limits[abi.DevLimitSimtStackSize].Load() == 0 &&
 		limits[abi.DevLimitSimtDvgWarpStackSize].Load() == 0 {
-		return core.Refused(api, "value", "both SIMT stack sizes are 0 now; kernels need at least one of them")
+		return core.Refused("aclrtDeviceSetLimit", "value", "both SIMT stack sizes are 0 now; kernels need at least one of them")
 	}
 	return nil
+}
+
+// someVisible refuses a process to which ASCEND_RT_VISIBLE_DEVICES leaves no device.
+func someVisible(t *core.Thread, api string) *core.Error {
+	if len(t.Runtime.Devices) == 0 && t.Runtime.Visible {
+		return t.NoDevice(api, "", 0)
+	}
+	return nil
+}
+
+// limitFits refuses a value that a limit cannot have.
+func limitFits(_ *core.Thread, api string, limit abi.DeviceLimit, value uint64) *core.Error {
+	return checkLimit(api, "value", limit, value)
 }
 
 // checkLimit refuses sizes that a limit cannot have.
@@ -130,17 +126,7 @@ func storeLimit(rt *core.Runtime, limit abi.DeviceLimit, value uint64) {
 
 // DeviceGetLimit is aclrtDeviceGetLimit. The SIMT stack is that of a whole warp, although it is set per thread.
 func DeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.Error {
-	const api = "aclrtDeviceGetLimit"
-	if value == nil {
-		return core.IsNull(api, "value")
-	}
-	if err := knownLimit(api, limit); err != nil {
-		return err
-	}
-	if isSimt(limit) && !simt(t.Runtime) {
-		return noSimt(api, t.Runtime.Product.Name)
-	}
-	if err := t.Lacks(api); err != nil {
+	if err := checkDeviceGetLimit(t, limit, value); err != nil {
 		return err
 	}
 	*value = processOf(t.Runtime).limits[limit].Load()
@@ -148,17 +134,6 @@ func DeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.
 		*value *= warpThreads
 	}
 	return nil
-}
-
-func knownLimit(api string, limit abi.DeviceLimit) *core.Error {
-	if limit < 0 || limit > abi.DevLimitSimtPrintfFifoSize {
-		return core.Invalid(api, "limit", "%d is not 0 to %d", limit, abi.DevLimitSimtPrintfFifoSize)
-	}
-	return nil
-}
-
-func noSimt(api, product string) *core.Error {
-	return core.Unsupported(api, "limit", "%s has no SIMT cores; the 950 has", product).NotRecorded()
 }
 
 // warpThreads is how many threads a warp has.
