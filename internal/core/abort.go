@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/callback"
 )
 
 const (
@@ -103,13 +104,13 @@ func (t *Thread) DeviceTaskAbort(deviceID int32, timeout uint32) *Error {
 		return lateAbort(api, d, timeout)
 	}
 	defer t.Runtime.callbacks.finish(d)
-	if err := t.tellAbort(api, d, abi.DeviceTaskAbortPre, timeout); err != nil {
+	if err := t.callAbort(api, d, abi.DeviceTaskAbortPre, timeout); err != nil {
 		return err
 	}
 	if !d.abort(l) {
 		return lateAbort(api, d, timeout)
 	}
-	return t.tellAbort(api, d, abi.DeviceTaskAbortPost, timeout)
+	return t.callAbort(api, d, abi.DeviceTaskAbortPost, timeout)
 }
 
 func lateAbort(api string, d *Device, timeout uint32) *Error {
@@ -171,13 +172,13 @@ func (s *callbackState) finish(d *Device) {
 	delete(s.aborting, d)
 }
 
-// tellAbort calls the abort callbacks; the first that fails ends it.
-func (t *Thread) tellAbort(api string, d *Device, stage abi.DeviceTaskAbortStage, timeout uint32) *Error {
-	var list registry[TaskAbortFunc]
+// callAbort calls the abort callbacks; the first that fails ends it.
+func (t *Thread) callAbort(api string, d *Device, stage abi.DeviceTaskAbortStage, timeout uint32) *Error {
+	var list callback.Registry[TaskAbortFunc]
 	Locked(&t.Runtime.callbacks.mu, func() { list = t.Runtime.callbacks.aborts })
 	for _, f := range list {
-		if code := f.call(d.User, stage, timeout, f.args); code != 0 {
-			return Fail(api, abi.Code(code), "", "the callback %q returned %d at %v", f.name, code, stage)
+		if code := f.Call(d.User, stage, timeout, f.Args); code != 0 {
+			return Fail(api, abi.Code(code), "", "the callback %q returned %d at %v", f.Name, code, stage)
 		}
 	}
 	return nil

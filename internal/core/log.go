@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/message"
 )
 
 // The log has what a person reads later: errors that calls returned, aclAppLog's lines, and (at info) when the library
@@ -43,7 +44,7 @@ func (t *Thread) LogError(err *Error) {
 	if !t.Runtime.LogsAt(level) {
 		return
 	}
-	said := strings.TrimPrefix(err.message(), err.API+": ")
+	said := strings.TrimPrefix(message.WithoutCode(err, err.Code), err.API+": ")
 	t.WriteLog(level, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
 }
 

@@ -2,27 +2,17 @@ package core
 
 import (
 	"cmp"
-	"sync"
-	"sync/atomic"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
-	"ropeway/internal/ranges"
 )
 
-// This is how tasks and calls look to a tracer; what is reported where is in probe.go.
+// This is how tasks and calls are reported to a tracer, in the form that package tracing gives them; the places that
+// report are in probe.go.
 //
 // A front end that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of
 // the Go API, the core knows the calls that submit or wait.
-
-// observing is what the core keeps for its tracer.
-type observing struct {
-	now        atomic.Uint32 // tasks that were in no stream: their numbers
-	mu         sync.Mutex    // held to change registered
-	registered ranges.Set[struct{}]
-	lines      lines // of a Go program
-}
 
 // OngoingCall is a call that a thread is in; the zero value is none.
 type OngoingCall struct {
@@ -87,7 +77,8 @@ func (t *Thread) about(s *Stream) {
 func (t *Thread) submitted(api string, s *Stream, began int64) {
 	if t.Call.Start == 0 {
 		o := t.Runtime.Probe.Trace
-		o.Called(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()})
+		function := t.Runtime.Probe.view.Called(api)
+		o.Called(observe.Call{Function: function, Thread: t.id, Stream: s.ID, Start: began, End: o.Now()})
 	}
 }
 
@@ -119,7 +110,7 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	known := t.Call.Start != 0
 	began := o.Now()
 	if !known {
-		c.Function, c.Start = t.Runtime.called(api), began
+		c.Function, c.Start = t.Runtime.Probe.view.Called(api), began
 	}
 	if s != nil {
 		c.Stream = s.ID
@@ -150,7 +141,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 	began := t.began()
 	w := observe.Task{Stream: s.ID, Number: tag.Task, Thread: t.id, Device: s.Context.Device.User, Bytes: n,
 		Submit: began, Call: began}
-	w.Direction, w.Memory = t.Runtime.way(dst, src, *from, *to)
+	w.Direction, w.Memory = t.Runtime.Probe.view.Way(dst, src, *from, *to)
 	t.about(s)
 	o := t.Runtime.Probe.Trace
 	switch {
@@ -159,8 +150,8 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 		s.queue.Copy(dst, src, n, tag)
 		t.submitted(api, s, began)
 	case t.Call.Start == 0:
-		o.Copied(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()},
-			w)
+		function := t.Runtime.Probe.view.Called(api)
+		o.Copied(observe.Call{Function: function, Thread: t.id, Stream: s.ID, Start: began, End: o.Now()}, w)
 	default:
 		t.reportCopied()
 		t.Call.copied, t.copied = true, w
@@ -171,7 +162,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	o := t.Runtime.Probe.Trace
 	began := t.began()
-	w := t.Runtime.work(&k.Op)
+	w := t.Runtime.Probe.view.Task(&k.Op)
 	w.Event = k.About
 	if k.Kind != 0 {
 		w.Kind = k.Kind
@@ -194,8 +185,8 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 // ended.
 func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
 	o := t.Runtime.Probe.Trace
-	w := t.Runtime.work(&op)
-	w.Stream, w.Number, w.Thread = observe.None, t.Runtime.observing.now.Add(1), t.id
+	w := t.Runtime.Probe.view.Task(&op)
+	w.Stream, w.Number, w.Thread = observe.None, t.Runtime.Probe.view.Number(), t.id
 	if c := t.Current(); c != nil {
 		w.Device = c.Device.User
 	}
@@ -215,8 +206,8 @@ func (t *Thread) observeRan(api string, began, ended int64, err *Error) {
 		return
 	}
 	o := t.Runtime.Probe.Trace
-	c := observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended,
-		Blocked: ended - began}
+	c := observe.Call{Function: t.Runtime.Probe.view.Called(api), Thread: t.id, Stream: observe.None, Start: began,
+		End: ended, Blocked: ended - began}
 	if err != nil {
 		c.Code = int32(err.Code)
 	}
@@ -241,117 +232,4 @@ func resultOf(err error) observe.Result {
 		return observe.Result{Dropped: true}
 	}
 	return observe.Result{Code: int32(TaskCode(err))}
-}
-
-// work is what there is to say of op by itself.
-func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
-	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D:
-		w.Bytes = op.N
-		if op.Kind == driver.OpCopy2D {
-			w.Kind, w.Bytes = observe.Copy2D, op.N*op.Height
-		}
-		w.Direction, w.Memory = rt.way(op.Dst, op.Src, rt.Driver.Locate(op.Src), rt.Driver.Locate(op.Dst))
-	case driver.OpBatch:
-		w.Kind, w.Bytes, w.Segments = observe.Batch, op.Segs.Bytes, uint32(len(op.Segs.List))
-		w.Direction, w.Memory = rt.ways(op.Segs.List)
-	case driver.OpDesc, driver.OpOffset:
-		w.Kind, w.Direction = observe.Descriptor, observe.DeviceToDevice
-		if op.Kind == driver.OpOffset {
-			w.Bytes = op.N
-		}
-	case driver.OpFill:
-		w.Kind, w.Bytes = observe.Fill, op.N*uint64(op.Width)
-		if rt.Driver.Locate(op.Dst).Place != driver.OnDevice {
-			w.Memory = rt.memory(op.Dst, rt.Driver.Locate(op.Dst))
-		}
-	case driver.OpSet:
-		w.Kind = observe.Record
-	case driver.OpAwait, driver.OpWaitCond:
-		w.Kind = observe.Wait
-	case driver.OpHostFunc, driver.OpFunc:
-		w.Kind = observe.Function
-	case driver.OpCompute:
-		w.Kind, w.Bytes = observe.Other, op.N
-	case driver.OpLaunch:
-		w.Kind, w.Segments = observe.Kernel, op.Launch.Blocks
-		if k, ok := op.Launch.Owner().(KernelTask); ok {
-			w.Name = rt.Tracer().Function(k.KernelName())
-		}
-	case driver.OpFail: // a copy that the device cannot make
-	default:
-		w.Kind = observe.Other
-	}
-	return w
-}
-
-// way is where a copy goes, and what host memory it needs.
-func (rt *Runtime) way(dst, src Addr, from, to driver.Location) (observe.Direction, observe.Memory) {
-	const device = driver.OnDevice
-	switch {
-	case from.Place == device && to.Place == device && from.Device == to.Device:
-		return observe.DeviceToDevice, observe.NoHostMemory
-	case from.Place == device && to.Place == device:
-		return observe.Peer, observe.NoHostMemory
-	case to.Place == device:
-		return observe.HostToDevice, rt.memory(src, from)
-	case from.Place == device:
-		return observe.DeviceToHost, rt.memory(dst, to)
-	}
-	a, b := rt.memory(src, from), rt.memory(dst, to)
-	return observe.HostToHost, max(a, b) // pageable memory decides
-}
-
-// ways is way for a batch. Of a long one some segments, evenly spread, speak for all.
-func (rt *Runtime) ways(list []driver.Segment) (d observe.Direction, m observe.Memory) {
-	const most = 32
-	step := max(1, len(list)/most)
-	for i := 0; i < len(list); i += step {
-		s := &list[i]
-		d2, m2 := rt.way(s.Dst, s.Src, rt.Driver.Locate(s.Src), rt.Driver.Locate(s.Dst))
-		if i == 0 {
-			d, m = d2, m2
-		}
-		if d2 != d {
-			d = observe.Both
-		}
-		if m2 != m {
-			m = observe.Mixed
-		}
-	}
-	return d, m
-}
-
-// memory is what kind of host memory addr is.
-func (rt *Runtime) memory(addr Addr, l driver.Location) observe.Memory {
-	switch {
-	case l.Place == driver.Managed:
-		return observe.Managed
-	case l.Place != driver.Host:
-		return observe.Pageable
-	case rt.observing.registered.Find(addr) != nil:
-		return observe.Registered
-	}
-	return observe.Pinned
-}
-
-// register notes that host memory was registered.
-func (o *observing) register(addr Addr, n uint64) {
-	if n == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.registered.Overlap(addr, n) == nil {
-		o.registered.Insert(&ranges.Span[struct{}]{Start: addr, Size: n})
-	}
-}
-
-// unregister notes that host memory is no longer registered.
-func (o *observing) unregister(addr Addr) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.registered.Find(addr); s != nil {
-		o.registered.Remove(s)
-	}
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/tracing"
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
 )
 
-// What the core reports of a program, it reports here. How tasks and calls look to a tracer is in observe.go.
+// What the core reports of a program, it reports here. What a tracer gets of tasks and calls is in observe.go.
 
 // Probe is what watches a runtime: the checker, a tracer (a recorder, a meter; observe.Tee joins them), or both. A
 // runtime that nothing watches has no Probe, so that each place here costs it one nil check.
@@ -20,15 +21,17 @@ type Probe struct {
 	Check CheckHooks     // immutable; nil: nothing checks
 	Trace observe.Tracer // immutable; nil: nothing traces. The runtime closes it
 
-	sites bool // immutable; the tracer wants to know where calls come from
+	view *tracing.View // immutable; nil: nothing traces
 }
 
 // attach is the probe of a new runtime: nil if nothing watches.
-func (p Probe) attach() *Probe {
+func (p Probe) attach(d driver.Driver) *Probe {
 	if p.Check == nil && p.Trace == nil {
 		return nil
 	}
-	p.sites = p.Trace != nil && p.Trace.Sites()
+	if p.Trace != nil {
+		p.view = tracing.New(d, p.Trace)
+	}
 	return &p
 }
 
@@ -75,7 +78,7 @@ func (t *Thread) Acquired(r Resource) {
 		return
 	}
 	if p.Trace != nil && r.Kind == RegisteredMemory {
-		t.Runtime.observing.register(r.Name, r.Size)
+		p.view.Register(r.Name, r.Size)
 	}
 	if p.Check != nil {
 		p.Check.Acquired(t, r)
@@ -95,7 +98,7 @@ func (t *Thread) Releasing(r Resource, release func() *Error) *Error {
 		return err
 	}
 	if p.Trace != nil && r.Kind == RegisteredMemory {
-		t.Runtime.observing.unregister(r.Name)
+		p.view.Unregister(r.Name)
 	}
 	if p.Check != nil {
 		p.Check.Released(t, r)
@@ -191,10 +194,10 @@ func (t *Thread) waitingForFuncs() (end func()) {
 	return func() {}
 }
 
-// runningFunc reports that t runs a function for which s waits, until the result is called.
-func (t *Thread) runningFunc(s *Stream) (end func()) {
+// runningFunc reports that t runs a function for which a stream waits, until the result is called.
+func (t *Thread) runningFunc(stream int32) (end func()) {
 	if c := t.Runtime.Checker(); c != nil {
-		return c.RunningFunc(t, s.ID)
+		return c.RunningFunc(t, stream)
 	}
 	return func() {}
 }

@@ -14,9 +14,9 @@
 // unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
 // by [Runtime.ThreadIn]: then it is never written.
 //
-// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables; for pools Device.mu → Pool.mu →
-// poolState.mu; for virtual memory Device.mu → vmm.mu → tables. Callbacks are called with none of them held. Drivers
-// are, with these exceptions, none of which can call back:
+// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, Reports.mu of package callback → tables; for pools
+// Device.mu → Pool.mu → poolState.mu; for virtual memory Device.mu → vmm.mu → tables. Callbacks are called with none of
+// them held. Drivers are, with these exceptions, none of which can call back:
 //
 //   - Device.mu: opening and closing a device; making memory without an address (Mapper.Create);
 //   - Context.mu: making a queue;
@@ -102,8 +102,6 @@ type Runtime struct {
 	captures atomic.Int32 // that are open
 
 	callbacks callbackState
-	reports   reportState
-	observing observing
 	Broker    share.Broker // what other processes may have
 }
 
@@ -111,7 +109,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log,
 		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
-			o.Product.Aligned, Probe: o.Probe.attach()}
+			o.Product.Aligned, Probe: o.Probe.attach(o.Driver)}
 	rt.Patience = cmp.Or(o.Patience, 10*time.Second)
 	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
@@ -176,7 +174,7 @@ func (rt *Runtime) Close() error {
 	}
 	rt.Finalize()
 	rt.Broker.Close()
-	rt.reports.close()
+	rt.callbacks.reports.Close()
 	return rt.closeProbe(rt.Driver.Close())
 }
 

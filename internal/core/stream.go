@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/callback"
 	"ropeway/internal/driver"
 )
 
@@ -39,11 +40,11 @@ type Stream struct {
 	owner     HiddenOwner               // immutable; not nil: it is hidden
 
 	mu           sync.Mutex
-	dead         bool          // guarded by mu; it goes, and takes no subscription any more
-	subscription *subscription // guarded by mu; the thread that runs aclrtLaunchCallback's functions
-	hostFuncs    bool          // guarded by mu; aclrtLaunchHostFunc was used
-	tag          uint32        // guarded by mu; user tag
-	cacheInfo    uint32        // guarded by mu
+	dead         bool                   // guarded by mu; it goes, and takes no subscription any more
+	subscription *callback.Subscription // guarded by mu; the thread that runs aclrtLaunchCallback's functions
+	hostFuncs    bool                   // guarded by mu; aclrtLaunchHostFunc was used
+	tag          uint32                 // guarded by mu; user tag
+	cacheInfo    uint32                 // guarded by mu
 }
 
 // failure is how a task failed.
@@ -106,7 +107,7 @@ func (s *Stream) drop() {
 	s.queue.Drop()
 	s.stopExecution()
 	s.Frees.unordered()
-	s.Runtime.reports.release(s)
+	s.releaseReport()
 }
 
 // Dropped is for a task that is submitted now: the function it returns reports whether the stream has dropped its work
@@ -125,7 +126,7 @@ func (s *Stream) shut() {
 	s.queue.Shut()
 	s.stopExecution()
 	s.Frees.unordered()
-	s.Runtime.reports.release(s)
+	s.releaseReport()
 }
 
 // end ends the stream; force drops its work, else end waits for it. The first caller does it, after the callbacks of
@@ -279,7 +280,7 @@ func (s *Stream) outcome(api string) *Error {
 		if f := s.failure.Load(); f != nil && f.code == abi.Code(code) {
 			return s.failed(api, f)
 		}
-		s.Runtime.callbacks.settle()
+		s.Runtime.callbacks.exceptions.Settle()
 		return stopped(api, abi.Code(code))
 	}
 	if f := s.failure.Swap(nil); f != nil {
@@ -290,7 +291,7 @@ func (s *Stream) outcome(api string) *Error {
 
 // failed is the error a synchronisation reports for f. The exception callbacks for f have run when it returns.
 func (s *Stream) failed(api string, f *failure) *Error {
-	s.Runtime.callbacks.settle()
+	s.Runtime.callbacks.exceptions.Settle()
 	e := Fail(api, f.code, "", "task %d of stream %d failed", f.task, s.ID)
 	e.Err, e.Stream, e.Task = f.err, s.ID, uint32(f.task)
 	switch f.code {

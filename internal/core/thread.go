@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/message"
 	"ropeway/internal/observe"
 )
 
@@ -17,7 +18,7 @@ type Thread struct {
 	Explicit  *Context
 	Primary   *Context // of the last aclrtSetDevice
 	Last      abi.Code
-	texts     []text
+	texts     message.Texts
 	lastTask  uint32
 	SrcCache  LocationCache // where the last asynchronous copy read
 	DstCache  LocationCache // and wrote
@@ -47,7 +48,7 @@ func (t *Thread) Close() {
 		return
 	}
 	t.use(nil, nil)
-	t.Runtime.forgetThread(t)
+	t.Runtime.callbacks.reports.ThreadGone(t.pthread)
 	eachPart(t.Runtime, func(p ThreadCloser) { p.ThreadClosed(t) })
 }
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package core
+package callback
 
 // threadNumber is 0: there is no portable number of a thread.
 func threadNumber() int64 { return 0 }

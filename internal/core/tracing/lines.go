@@ -1,4 +1,4 @@
-package core
+package tracing
 
 import (
 	"maps"
@@ -35,16 +35,15 @@ const (
 	mostLines   = 8192 // addresses that are kept; of others nothing is known
 )
 
-// called is the tracer's number for a call of api by a Go program, with its line if that is wanted.
-func (rt *Runtime) called(api string) uint16 {
-	o := rt.Probe.Trace
-	function := o.Function(api)
-	if !rt.Probe.sites {
+// Called is the tracer's number for a call of api by a Go program, with its line if the tracer wants it.
+func (v *View) Called(api string) uint16 {
+	function := v.trace.Function(api)
+	if !v.sites {
 		return function
 	}
 	var pcs [deepestLine]uintptr
 	n := runtime.Callers(2, pcs[:])
-	l := &rt.observing.lines
+	l := &v.lines
 	for _, pc := range pcs[:n] {
 		if l.isOurs(pc) {
 			continue
@@ -54,7 +53,7 @@ func (rt *Runtime) called(api string) uint16 {
 				return number
 			}
 		}
-		return l.number(o, function, pc)
+		return l.number(v.trace, function, pc)
 	}
 	return function
 }
