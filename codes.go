@@ -53,6 +53,7 @@ const (
 	ErrRTSymbolNotFound           Code = 107042 // Device symbol not found.
 	ErrRTInvalidSymbol            Code = 107043 // Symbol is not a valid device symbol.
 	ErrRTInvalidDeviceFunction    Code = 107044 // Not a valid device function.
+	ErrRTSubAclgraphIsCapturing   Code = 107045 // A sub-graph is still being captured.
 )
 
 // ACL layer: resource and feature errors (200xxx).
@@ -65,10 +66,12 @@ const (
 	ErrRTFeatureNotSupport    Code = 207000 // This product, form, driver or handle kind does not offer the feature.
 	ErrRTMemoryAllocation     Code = 207001 // Memory allocation failed (device or host).
 	ErrRTNoDevice             Code = 207004 // No device is present.
+	ErrRTResourceAllocFail    Code = 207005 // A driver resource could not be allocated.
 	ErrRTNoPermission         Code = 207006 // Permission denied (for example, the importing process is not on the white list).
 	ErrRTNoEventResource      Code = 207007 // No event id left.
 	ErrRTNoStreamResource     Code = 207008 // No stream id left.
 	ErrRTNoNotifyResource     Code = 207009 // No notify id left.
+	ErrRTNoModelResource      Code = 207010 // No model id left.
 	ErrRTOverFlow             Code = 207017 // Floating-point overflow was detected.
 	ErrRTLinkTypeNotSupported Code = 207021 // The requested interconnect link type is not available.
 )

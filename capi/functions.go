@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xcf3a2b27
+const fingerprint = 0xdf3eb72b
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1273,6 +1273,7 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	278: aclGetDataBufferSize,
 	279: aclGetDataBufferSizeV2,
 	280: aclmdlRICaptureBegin,
+	281: aclmdlRICaptureToModelRIBegin,
 	282: aclmdlRICaptureGetInfo,
 	283: aclmdlRICaptureEnd,
 	284: aclmdlRICaptureThreadExchangeMode,
@@ -1298,6 +1299,9 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	310: aclmdlRITaskSetParams,
 	312: aclmdlRITaskDisable,
 	313: aclmdlRIUpdate,
+	314: aclmdlRICondHandleCreate,
+	315: aclmdlRICondHandleGetCondPtr,
+	316: aclmdlRIAddCondTask,
 	332: aclrtCreateBinary,
 	333: aclrtDestroyBinary,
 	334: aclrtBinaryLoad,
@@ -2464,6 +2468,10 @@ func aclmdlRICaptureBegin(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRICaptureBegin(t.Thread, core.Handle(a[0]), abi.MdlRICaptureMode(a[1]))))
 }
 
+func aclmdlRICaptureToModelRIBegin(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICaptureToModelRIBegin(t.Thread, core.Handle(a[0]), core.Handle(a[1]), abi.MdlRICaptureMode(a[2]))))
+}
+
 func aclmdlRICaptureGetInfo(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRICaptureGetInfo(t.Thread, core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))))
 }
@@ -2562,6 +2570,18 @@ func aclmdlRITaskDisable(t *thread, a *slots) uint64 {
 
 func aclmdlRIUpdate(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRIUpdate(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRICondHandleCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICondHandleCreate(t.Thread, core.Handle(a[0]), uint32(a[1]), abi.MdlRICondHandleFlag(a[2]), pointer[core.Handle](a[3]))))
+}
+
+func aclmdlRICondHandleGetCondPtr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRICondHandleGetCondPtr(t.Thread, core.Handle(a[0]), pointer[core.Addr](a[1]))))
+}
+
+func aclmdlRIAddCondTask(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIAddCondTask(t.Thread, pointer[abi.MdlRICondTaskParams](a[0]), core.Handle(a[1]), uint32(a[2]))))
 }
 
 func aclrtCreateBinary(t *thread, a *slots) uint64 {

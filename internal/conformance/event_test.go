@@ -142,7 +142,7 @@ func init() {
 		e.record(h, 0)
 		return e.stranger().RecordEventWithFlag(h, e.foreign(), 1)
 	})
-	prove("aclrtRecordEventWithFlag", 11, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 12, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.want(e.th.RecordEventWithFlag(h, 0, 1), abi.ErrRTStreamNotCaptured)
 		s := e.stream()
@@ -150,7 +150,7 @@ func init() {
 		e.ok(e.th.RecordEventWithFlag(h, s, 0)) // the refused record did not make the event external
 		return err
 	})
-	prove("aclrtRecordEventWithFlag", 12, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 13, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.takeEvents(0)
 		err := e.th.RecordEventWithFlag(h, 0, 0)

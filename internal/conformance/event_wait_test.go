@@ -146,14 +146,14 @@ func init() {
 		e.ok(waitFlag(e.th, 0, h))
 		return e.stranger().StreamWaitEventWithFlag(e.foreign(), h, 0, 1)
 	})
-	prove("aclrtStreamWaitEventWithFlag", 13, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", 14, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.want(e.th.StreamWaitEventWithFlag(0, h, 0, 1), abi.ErrRTStreamNotCaptured)
 		err := e.th.StreamWaitEventWithFlag(e.stream(), h, 0, 1)
 		e.ok(waitFlag(e.th, 0, h)) // the refused wait did not make the event external
 		return err
 	})
-	prove("aclrtStreamWaitEventWithFlag", 14, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", 15, func(e *env) *core.Error {
 		err := waitCall(waitFlag).neverRecorded(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		if err.API != "aclrtStreamWaitEventWithFlag" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -31,12 +32,21 @@ var makers = map[string]func(e *env) core.Handle{
 	"stream.captured":           func(e *env) core.Handle { return e.capturedStream(e.th) },
 	"stream.captured.elsewhere": func(e *env) core.Handle { return e.capturedStream(e.elsewhere()) },
 	"model":                     func(e *env) core.Handle { return e.model() },
-	"event":                     func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
-	"event.deviceOnly":          func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
-	"event.external":            func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
-	"event.unwaitable":          func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
-	"event.ipc":                 func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
-	"event.ex":                  func(e *env) core.Handle { return e.exWith(abi.EventSync) },
+	"model.captured": func(e *env) core.Handle {
+		m, _ := e.conditional()
+		return m
+	},
+	"model.sub": func(e *env) core.Handle { return e.sub() },
+	"condition": func(e *env) core.Handle {
+		m, s := e.conditional()
+		return e.condition(m, s, 0, 0)
+	},
+	"event":            func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
+	"event.deviceOnly": func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
+	"event.external":   func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
+	"event.unwaitable": func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
+	"event.ipc":        func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
+	"event.ex":         func(e *env) core.Handle { return e.exWith(abi.EventSync) },
 	"event.captured": func(e *env) core.Handle {
 		ev := e.exWith(abi.EventSync | abi.EventTimeLine)
 		e.ok(e.th.RecordEvent(ev, e.capturedStream(e.th)))
@@ -75,7 +85,8 @@ var makers = map[string]func(e *env) core.Handle{
 var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"context":   (*core.Thread).DestroyContext,
 	"stream":    endCapture,
-	"model":     model.MdlRIDestroy,
+	"model":     endModel,
+	"condition": endCondition,
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    signal.DestroyNotify,
 	"cntNotify": signal.CntNotifyDestroy,
@@ -101,6 +112,57 @@ func (e *env) model() (m core.Handle) {
 	e.ok(model.MdlRICaptureBegin(e.th, s, abi.ModelRiCaptureModeRelaxed))
 	e.ok(model.MdlRICaptureEnd(e.th, s, &m))
 	return m
+}
+
+// conditional is a model that is being captured, and its stream.
+func (e *env) conditional() (m, s core.Handle) {
+	e.Helper()
+	s = e.capturedStream(e.th)
+	e.ok(model.MdlRICaptureGetInfo(e.th, s, nil, &m))
+	return m, s
+}
+
+// captureOf are the streams whose captures have conditions, by condition.
+var captureOf sync.Map
+
+// condition is a condition of a model that is being captured on s.
+func (e *env) condition(m, s core.Handle, value uint32, flag abi.MdlRICondHandleFlag) (c core.Handle) {
+	e.Helper()
+	e.ok(model.MdlRICondHandleCreate(e.th, m, value, flag, &c))
+	captureOf.Store(c, s)
+	return c
+}
+
+// endCondition destroys a condition, with its model.
+func endCondition(t *core.Thread, c core.Handle) *core.Error {
+	s, _ := captureOf.LoadAndDelete(c)
+	return endCapture(t, s.(core.Handle))
+}
+
+// branches adds a condition task to a capture, and returns its sub-models.
+func (e *env) branches(c, s core.Handle, typ abi.MdlRICondTaskType, size int) []core.Handle {
+	e.Helper()
+	list := make([]core.Handle, size)
+	p := abi.MdlRICondTaskParams{Handle: uintptr(c), Type: typ, Size: uint32(size),
+		ModelRIArray: uintptr(unsafe.Pointer(&list[0]))}
+	e.ok(model.MdlRIAddCondTask(e.th, &p, s, 0))
+	return list
+}
+
+// sub is a sub-model of a condition task that nothing was captured into.
+func (e *env) sub() core.Handle {
+	e.Helper()
+	m, s := e.conditional()
+	return e.branches(e.condition(m, s, 0, 0), s, abi.ModelRiCondTypeIf, 1)[0]
+}
+
+// endModel destroys a model. A sub-model, and one that is being captured, goes with the capture.
+func endModel(t *core.Thread, m core.Handle) *core.Error {
+	err := model.MdlRIDestroy(t, m)
+	if err != nil && (err.Code == abi.ErrRTFeatureNotSupport || err.Code == abi.ErrRTModelCaptured) {
+		return nil
+	}
+	return err
 }
 
 // endCapture destroys a stream that may be captured.

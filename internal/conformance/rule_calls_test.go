@@ -653,6 +653,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclmdlRICaptureBegin": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRICaptureBegin(t, core.Handle(a[0]), abi.MdlRICaptureMode(a[1]))
 	},
+	"aclmdlRICaptureToModelRIBegin": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICaptureToModelRIBegin(t, core.Handle(a[0]), core.Handle(a[1]), abi.MdlRICaptureMode(a[2]))
+	},
 	"aclmdlRICaptureGetInfo": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRICaptureGetInfo(t, core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))
 	},
@@ -718,7 +721,16 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclmdlRITaskDisable": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRITaskDisable(t, core.Handle(a[0])) },
 	"aclmdlRIUpdate":      func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIUpdate(t, core.Handle(a[0])) },
-	"aclrtDestroyBinary":  func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
+	"aclmdlRICondHandleCreate": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICondHandleCreate(t, core.Handle(a[0]), uint32(a[1]), abi.MdlRICondHandleFlag(a[2]), pointer[core.Handle](a[3]))
+	},
+	"aclmdlRICondHandleGetCondPtr": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRICondHandleGetCondPtr(t, core.Handle(a[0]), pointer[core.Addr](a[1]))
+	},
+	"aclmdlRIAddCondTask": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIAddCondTask(t, pointer[abi.MdlRICondTaskParams](a[0]), core.Handle(a[1]), uint32(a[2]))
+	},
+	"aclrtDestroyBinary": func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
 	"aclrtBinaryLoad": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.BinaryLoad(t, core.Handle(a[0]), pointer[core.Handle](a[1]))
 	},

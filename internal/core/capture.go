@@ -11,8 +11,8 @@ import (
 // events and threads know of them. A stream that takes part in a capture has a lane, which every submission looks at
 // once.
 
-// Lane is the part of a stream in a capture. Its methods take no lock of this package before their own: Model.mu comes
-// before Event.mu.
+// Lane is the part of a stream in a model: while it is captured, or bound to one. Its methods take no lock of this
+// package before their own: Model.mu comes before Event.mu.
 type Lane interface {
 	// Keep makes a submitted task one of the model, KeepCopy a plain copy. They return false if the stream has left the
 	// capture meanwhile; the task is the stream's then.
@@ -30,6 +30,11 @@ type Lane interface {
 
 	// Own is the stream that runs the tasks in executions of the model.
 	Own() *Stream
+
+	// Bound reports whether the stream is bound to a model that is built by hand; else it is being captured. Sub
+	// reports whether it is captured into a model that belongs to a condition task.
+	Bound() bool
+	Sub() bool
 
 	// Text names the capture, for people.
 	Text() string
@@ -61,8 +66,7 @@ type Execution interface{ Stop(why error) }
 // HiddenOwner owns a stream that only the runtime uses.
 type HiddenOwner interface{ TaskFailed(err error) }
 
-// Lane returns the stream's part in a capture, or nil. The stream may be nil, which is a default stream: it is never
-// captured.
+// Lane returns the stream's part in a model, or nil. The stream may be nil, which is a default stream: it has none.
 func (s *Stream) Lane() Lane {
 	if s == nil {
 		return nil
@@ -74,7 +78,16 @@ func (s *Stream) Lane() Lane {
 }
 
 // IsCaptured reports whether what is submitted to the stream is captured.
-func (s *Stream) IsCaptured() bool { return s != nil && s.lane.Load() != nil }
+func (s *Stream) IsCaptured() bool {
+	l := s.Lane()
+	return l != nil && !l.Bound()
+}
+
+// IsBound reports whether the stream is bound to a model.
+func (s *Stream) IsBound() bool {
+	l := s.Lane()
+	return l != nil && l.Bound()
+}
 
 // EnterCapture gives the stream a lane; false if it has one.
 func (s *Stream) EnterCapture(l *Lane) bool { return s.lane.CompareAndSwap(nil, l) }
@@ -202,7 +215,7 @@ func (t *Thread) WhileCaptured(api string, c *Context) *Error {
 func (t *Thread) CaptureInTheWay(api string, c *Context, code abi.Code) *Error {
 	what := "a stream of the context is being captured"
 	for _, s := range c.all() {
-		if l := s.Lane(); l != nil {
+		if l := s.Lane(); l != nil && !l.Bound() {
 			what = l.Text()
 			break
 		}

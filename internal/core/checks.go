@@ -652,14 +652,17 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 	if err = t.recordedOtherwise(api, theEvent, flag); err != nil { // 8
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 9
+	if err = t.externalInSub(api, theStream, flag); err != nil { // 9
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 10
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // 11
 		return
 	}
-	if err = t.externalOutside(api, theStream, flag); err != nil { // 11
+	if err = t.externalOutside(api, theStream, flag); err != nil { // 12
 		return
 	}
 	return
@@ -985,14 +988,17 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 	if err = t.waitedOtherwise(api, theEvent, flag); err != nil { // 10
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 11
+	if err = t.externalInSub(api, theStream, flag); err != nil { // 11
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 12
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 12
+	if theStream, err = ctx.On(api, theStream); err != nil { // 13
 		return
 	}
-	if err = t.externalOutside(api, theStream, flag); err != nil { // 13
+	if err = t.externalOutside(api, theStream, flag); err != nil { // 14
 		return
 	}
 	return

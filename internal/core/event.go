@@ -286,6 +286,16 @@ func (t *Thread) externalOutside(api string, s *Stream, flag uint32) *Error {
 	return nil
 }
 
+// externalInSub refuses an external record or wait in a capture into a sub-model.
+func (t *Thread) externalInSub(api string, s *Stream, flag uint32) *Error {
+	if l := s.Lane(); flag == externalFlag && l != nil && l.Sub() {
+		return Unsupported(api, "stream",
+			"stream %d is being captured into a sub-model of a condition task, which takes no external records and "+
+				"waits", s.ID).NotRecorded()
+	}
+	return nil
+}
+
 // droppedRecord is why a flag will never be set: the work of its stream was dropped.
 type droppedRecord struct {
 	dev       *Device

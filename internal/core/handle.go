@@ -32,6 +32,8 @@ const (
 	ModelKind
 	GroupKind // of a task group of a model
 	TaskKind  // of a task of a model
+	CondKind  // of a condition of a model
+	LabelKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

@@ -21,7 +21,7 @@ type Stream struct {
 	queue   driver.Queue        // immutable
 	prompt  driver.InlineCopier // immutable; the queue, if something traces it and it is one
 
-	lane     atomic.Pointer[Lane]    // where submissions go while it is captured; else nil
+	lane     atomic.Pointer[Lane]    // where submissions go while it is captured or bound to a model; else nil
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
 	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
@@ -113,7 +113,7 @@ func (s *Stream) drop() {
 // Dropped is for a task that is submitted now: the function it returns reports whether the stream has dropped its work
 // since.
 func (s *Stream) Dropped() func() bool {
-	if s.IsCaptured() {
+	if s.Lane() != nil {
 		return func() bool { return false } // it runs in executions of a model
 	}
 	drops := s.drops.Load()

@@ -6,14 +6,6 @@ import "ropeway/internal/abi"
 
 // unbuiltRules are the leading rules of functions that are not built, in checking order.
 var unbuiltRules = map[string][]unbuiltRule{
-	"aclmdlRICaptureToModelRIBegin": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310B", "910") }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(1) }},
-		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not a live stream handle", applies: func(c *unbuiltCall) bool { return !c.live(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "mode", text: "is not 0..2", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) < 0 || int32(c.a[2]) > 2 }},
-	},
 	"aclmdlRIExecute": {
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
@@ -48,22 +40,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclmdlRIKernelTaskGetAttribute": {
 		{code: abi.ErrInvalidParam, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "attrValue", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"aclmdlRICondHandleCreate": {
-		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.liveModel(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "flag", text: "is not 0 or 1 (ASSIGN_DEFAULT)", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) != 0 && int32(c.a[2]) != 1 }},
-	},
-	"aclmdlRICondHandleGetCondPtr": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "ptr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTInvalidHandle, arg: "handle", text: "is not a live condition handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
-		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return c.product("310P") }},
-	},
-	"aclmdlRIAddCondTask": {
-		{code: abi.ErrInvalidParam, arg: "stream", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
 	"aclrtCreateLabel": {
 		{code: abi.ErrInvalidParam, arg: "label", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},

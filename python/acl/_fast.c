@@ -2887,6 +2887,21 @@ static PyObject *rt_mdl_ri_capture_begin(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.mdl_ri_capture_to_model_ri_begin(stream, model_ri, mode) -> ret */
+static PyObject *rt_mdl_ri_capture_to_model_ri_begin(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}, {"model_ri", HANDLE}, {"mode", INT32}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_to_model_ri_begin", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureToModelRIBegin((aclrtStream)a[0], (aclmdlRI)a[1], (aclmdlRICaptureMode)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret) */
 static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 {
@@ -3117,6 +3132,22 @@ static PyObject *rt_mdl_ri_update(PyObject *self, PyObject *args)
 	ret = aclmdlRIUpdate((aclmdlRI)a[0]);
 	END_CALL
 	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_cond_handle_create(model_ri, default_launch_value, flag) -> (handle, ret) */
+static PyObject *rt_mdl_ri_cond_handle_create(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"default_launch_value", UINT32}, {"flag", INT32}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_cond_handle_create", params, 3, args, a))
+		return NULL;
+	aclmdlRICondHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICondHandleCreate((aclmdlRI)a[0], (uint32_t)a[1], (aclmdlRICondHandleFlag)a[2], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
 /* acl.rt.create_binary(data, data_len) -> binary */
@@ -4191,6 +4222,8 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
 	{"mdl_ri_capture_begin", rt_mdl_ri_capture_begin, METH_VARARGS,
 	 "mdl_ri_capture_begin($module, stream, mode, /)\n--\n\nacl.rt.mdl_ri_capture_begin(stream, mode) -> ret\n\nStarts capturing: tasks submitted to stream from now on are not run but kept in a new model, until\naclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other\ncode are refused meanwhile.\n\nIn C: aclmdlRICaptureBegin. pyACL has no such function."},
+	{"mdl_ri_capture_to_model_ri_begin", rt_mdl_ri_capture_to_model_ri_begin, METH_VARARGS,
+	 "mdl_ri_capture_to_model_ri_begin($module, stream, model_ri, mode, /)\n--\n\nacl.rt.mdl_ri_capture_to_model_ri_begin(stream, model_ri, mode) -> ret\n\nStarts capturing stream into modelRI, which must be one of the empty sub-models that\naclmdlRIAddCondTask made.\n\nIn C: aclmdlRICaptureToModelRIBegin. pyACL has no such function."},
 	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
 	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nReports whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
 	{"mdl_ri_capture_end", rt_mdl_ri_capture_end, METH_VARARGS,
@@ -4221,6 +4254,8 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_task_disable($module, task, /)\n--\n\nacl.rt.mdl_ri_task_disable(task) -> ret\n\nTurns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate.\n\nIn C: aclmdlRITaskDisable. pyACL has no such function."},
 	{"mdl_ri_update", rt_mdl_ri_update, METH_VARARGS,
 	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
+	{"mdl_ri_cond_handle_create", rt_mdl_ri_cond_handle_create, METH_VARARGS,
+	 "mdl_ri_cond_handle_create($module, model_ri, default_launch_value, flag, /)\n--\n\nacl.rt.mdl_ri_cond_handle_create(model_ri, default_launch_value, flag) -> (handle, ret)\n\nMakes a condition for a model under capture: a 64-bit value in device memory that a condition task\nreads.\n\nIn C: aclmdlRICondHandleCreate. pyACL has no such function."},
 	{"create_binary", rt_create_binary, METH_VARARGS,
 	 "create_binary($module, data, data_len, /)\n--\n\nacl.rt.create_binary(data, data_len) -> binary\n\nMakes a small object that remembers address and length of a kernel binary in host memory, for\naclrtBinaryLoad. NULL when data is NULL or host memory runs out.\n\nIn C: aclrtCreateBinary."},
 	{"destroy_binary", rt_destroy_binary, METH_VARARGS,
@@ -4320,5 +4355,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x3501E414u);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xAA872CFAu);
 }

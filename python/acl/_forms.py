@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x3501E414
+TABLE = 0xAA872CFA
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1040,6 +1040,10 @@ FORMS = (
          (("stream", "handle"), ("mode", "int32")), (), (0, 1),
          "code", "", True, True,
          "acl.rt.mdl_ri_capture_begin(stream, mode) -> ret\n\nStarts capturing: tasks submitted to stream from now on are not run but kept in a new model, until\naclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other\ncode are refused meanwhile.\n\nIn C: aclmdlRICaptureBegin. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_capture_to_model_ri_begin", "aclmdlRICaptureToModelRIBegin", "plain",
+         (("stream", "handle"), ("model_ri", "handle"), ("mode", "int32")), (), (0, 1, 2),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_capture_to_model_ri_begin(stream, model_ri, mode) -> ret\n\nStarts capturing stream into modelRI, which must be one of the empty sub-models that\naclmdlRIAddCondTask made.\n\nIn C: aclmdlRICaptureToModelRIBegin. pyACL has no such function."),
     Form("acl.rt", "mdl_ri_capture_get_info", "aclmdlRICaptureGetInfo", "plain",
          (("stream", "handle"),), (("status", "int32"), ("model_ri", "handle")), (0, -1, -2),
          "code", "", True, True,
@@ -1124,6 +1128,18 @@ FORMS = (
          (("model_ri", "handle"),), (), (0,),
          "code", "", True, True,
          "acl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_cond_handle_create", "aclmdlRICondHandleCreate", "plain",
+         (("model_ri", "handle"), ("default_launch_value", "uint32"), ("flag", "int32")), (("handle", "handle"),), (0, 1, 2, -1),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_cond_handle_create(model_ri, default_launch_value, flag) -> (handle, ret)\n\nMakes a condition for a model under capture: a 64-bit value in device memory that a condition task\nreads.\n\nIn C: aclmdlRICondHandleCreate. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_cond_handle_get_cond_ptr", "aclmdlRICondHandleGetCondPtr", "special",
+         (("handle", "handle"),), (("ptr", "int"),), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_cond_handle_get_cond_ptr(handle) -> (ptr, ret)\n\nGives the device address of the value of a condition.\n\nIn C: aclmdlRICondHandleGetCondPtr. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_add_cond_task", "aclmdlRIAddCondTask", "special",
+         (("handle", "int"), ("type", "int"), ("size", "int"), ("stream", "handle"), ("flags", "uint32")), (("model_ri_array", "list"),), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_add_cond_task(handle, type, size, stream, flags) -> ([model_ri_array], ret)\n\nCaptures a condition task (IF 0, WHILE 1, SWITCH 2) on stream and makes the empty sub-models for its\nbranches.\n\nIn C: aclmdlRIAddCondTask. pyACL has no such function."),
     Form("acl.rt", "create_binary", "aclrtCreateBinary", "plain",
          (("data", "address"), ("data_len", "uint64")), (), (0, 1),
          "handle", "", True, False,
@@ -1405,5 +1421,6 @@ LAYOUTS = {
     "aclrtMemAccessDesc": (24, 4, {"flags": (0, 4), "location": (4, 8), "rsv": (12, 12)}),
     "aclCANNPackageVersion": (512, 1, {"version": (0, 128), "majorVersion": (128, 64), "minorVersion": (192, 64), "releaseVersion": (256, 64), "patchVersion": (320, 64), "reserved": (384, 128)}),
     "aclrtIpcEventHandle": (64, 1, {"reserved": (0, 64)}),
+    "aclmdlRICondTaskParams": (24, 8, {"handle": (0, 8), "type": (8, 4), "size": (12, 4), "modelRIArray": (16, 8)}),
     "aclrtMemPoolProps": (56, 8, {"allocType": (0, 4), "handleType": (4, 4), "location": (8, 8), "maxSize": (16, 8), "reserved": (24, 32)}),
 }

@@ -2,15 +2,19 @@
 
 from ctypes import POINTER, byref, c_char_p, c_uint32, c_void_p, create_string_buffer
 
-from ._arguments import address, form, text, u32
+from ._arguments import address, form, i32, text, u32
 from ._library import c_function, or_0
+from ._structs import aclmdlRICondTaskParams
 
 _aclmdlRISetName = c_function("aclmdlRISetName", c_void_p, c_char_p)
 _aclmdlRIGetName = c_function("aclmdlRIGetName", c_void_p, c_uint32, c_char_p)
 _aclmdlRIDebugJsonPrint = c_function("aclmdlRIDebugJsonPrint", c_void_p, c_char_p, c_uint32)
 _aclmdlRIGetStreams = c_function("aclmdlRIGetStreams", c_void_p, POINTER(c_void_p), POINTER(c_uint32))
 _aclmdlRIGetTasksByStream = c_function("aclmdlRIGetTasksByStream", c_void_p, POINTER(c_void_p), POINTER(c_uint32))
+_aclmdlRICondHandleGetCondPtr = c_function("aclmdlRICondHandleGetCondPtr", c_void_p, POINTER(c_void_p))
+_aclmdlRIAddCondTask = c_function("aclmdlRIAddCondTask", aclmdlRICondTaskParams, c_void_p, c_uint32)
 
+_MOST_MODELS = 1 << 16  # that a condition task has
 _NAME = 4096  # bytes for a name; the documents ask for less than 512
 
 
@@ -50,3 +54,20 @@ def rt_mdl_ri_get_streams(model_ri, /):
 @form(address)
 def rt_mdl_ri_get_tasks_by_stream(stream, /):
     return _list(_aclmdlRIGetTasksByStream, stream)
+
+
+@form(address)
+def rt_mdl_ri_cond_handle_get_cond_ptr(handle, /):
+    out = c_void_p()
+    ret = _aclmdlRICondHandleGetCondPtr(handle, byref(out))
+    return or_0(out.value), ret
+
+
+@form(address, i32, u32, address, u32)
+def rt_mdl_ri_add_cond_task(handle, kind, size, stream, flags, /):
+    """The list has size handles of sub-models, or none if the call failed."""
+    out = (c_void_p * min(size + 1, _MOST_MODELS + 2))()
+    if size > _MOST_MODELS:
+        size = _MOST_MODELS + 1  # too many, too
+    ret = _aclmdlRIAddCondTask(aclmdlRICondTaskParams(handle, kind, size, out), stream, flags)
+    return [or_0(h) for h in out[:size]] if not ret else [], ret

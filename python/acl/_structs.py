@@ -53,6 +53,10 @@ class aclrtMemPoolProps(ctypes.Structure):
     ]
 
 
+class aclmdlRICondTaskParams(ctypes.Structure):
+    _fields_ = [("handle", c_void_p), ("type", c_int), ("size", c_uint32), ("modelRIArray", ctypes.POINTER(c_void_p))]
+
+
 class aclrtMemManagedLocation(ctypes.Structure):
     _fields_ = [("type", c_int), ("id", c_int32)]
 

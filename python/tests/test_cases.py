@@ -90,6 +90,34 @@ def _model():
     return model
 
 
+_OPEN = {}  # the streams whose captures have what _open makes
+
+
+def _open(make=lambda model, stream: model):
+    stream = _captured()
+    _, model, code = rt.mdl_ri_capture_get_info(stream)
+    ok(code)
+    thing = make(model, stream)
+    _OPEN[thing] = stream
+    return thing
+
+
+def _condition(model, _):
+    return ok(rt.mdl_ri_cond_handle_create(model, 0, 0))
+
+
+def _sub(model, stream):
+    return ok(rt.mdl_ri_add_cond_task(_condition(model, stream), acl.ACL_MODEL_RI_COND_TYPE_IF, 1, stream, 0))[0]
+
+
+def _end_open(thing):
+    return _end_stream(_OPEN.pop(thing))
+
+
+def _end_model(model):
+    return _end_open(model) if model in _OPEN else rt.mdl_ri_destroy(model)
+
+
 def _event_captured():
     event = ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_SYNC | acl.ACL_EVENT_TIME_LINE))
     ok(rt.record_event(event, _captured()))
@@ -119,6 +147,9 @@ MAKERS = {
     "stream.captured": _captured,
     "stream.captured.elsewhere": lambda: _beside(_captured_elsewhere),
     "model": _model,
+    "model.captured": _open,
+    "model.sub": lambda: _open(_sub),
+    "condition": lambda: _open(_condition),
     "event": lambda: ok(rt.create_event_with_flag(9)),
     "event.deviceOnly": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_DEVICE_USE_ONLY)),
     "event.external": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_EXTERNAL)),
@@ -136,7 +167,8 @@ MAKERS = {
 DESTROYERS = {
     "context": rt.destroy_context,
     "stream": _end_stream,
-    "model": rt.mdl_ri_destroy,
+    "model": _end_model,
+    "condition": _end_open,
     "event": rt.destroy_event,
     "notify": rt.destroy_notify,
     "cntNotify": rt.cnt_notify_destroy,

@@ -279,6 +279,32 @@ def models(call, dev, host, s):
     call("acl.rt.synchronize_stream", s)
     call("acl.rt.mdl_ri_abort", model)
     call("acl.rt.mdl_ri_destroy", model)
+    conditions(call, dev, s)
+
+
+def conditions(call, dev, s):
+    """A branch that is taken, and one that is not."""
+    inner, words = call("acl.rt.create_stream"), [call("acl.rt.malloc", 64, 0) for _ in range(2)]
+    call("acl.rt.mdl_ri_capture_begin", s, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
+    _, model = call("acl.rt.mdl_ri_capture_get_info", s)
+    for value, word in enumerate(words):
+        call("acl.rt.memset_async", word, 64, 0, 64, s)
+        handle = call("acl.rt.mdl_ri_cond_handle_create", model, value, acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT)
+        same(call("acl.rt.mdl_ri_cond_handle_get_cond_ptr", handle) > 0, True)
+        (sub,) = call("acl.rt.mdl_ri_add_cond_task", handle, acl.ACL_MODEL_RI_COND_TYPE_IF, 1, s, 0)
+        call("acl.rt.mdl_ri_capture_to_model_ri_begin", inner, sub, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
+        call("acl.rt.memset_async", word, 64, 7, 64, inner)
+        same(call("acl.rt.mdl_ri_capture_end", inner), sub)
+    call("acl.rt.mdl_ri_capture_end", s)
+    call("acl.rt.mdl_ri_execute_async", model, s)
+    call("acl.rt.synchronize_stream", s)
+    for word, byte in zip(words, (0, 7)):
+        got = ctypes.create_string_buffer(64)
+        call("acl.rt.memcpy", ctypes.addressof(got), 64, word, 64, D2H)
+        same(got.raw, bytes([byte]) * 64)
+        call("acl.rt.free", word)
+    call("acl.rt.mdl_ri_destroy", model)
+    call("acl.rt.destroy_stream", inner)
 
 
 def callbacks(call, dev, s):

@@ -30,7 +30,11 @@ var objects = map[string]object{
 	"aclrtContext": {symbol: "context", find: "t.context(%s)", goType: "*Context"},
 	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
 	"aclmdlRI": {symbol: "model", find: "findModel(t, %s)", goType: "*Model",
-		only: map[string][]string{"": capturing}},
+		kinds: []string{"captured: captured", "sub: sub"},
+		only: map[string][]string{"model": capturing, "model.dead": capturing, "model.captured": capturing,
+			"model.sub": branching}},
+	"aclmdlRICondHandle": {symbol: "condition", find: "findCondition(t, %s)", goType: "*condition",
+		only: map[string][]string{"": branching}},
 	"aclrtBinary":     {symbol: "image"},
 	"aclrtBinHandle":  {symbol: "binary", find: "findBinary(t, %s)", goType: "*binary"},
 	"aclrtFuncHandle": {symbol: "kernel", find: "findFunction(t, %s)", goType: "*function"},
@@ -41,6 +45,9 @@ var objects = map[string]object{
 
 // capturing are the products that capture streams.
 var capturing = []string{"950", "A3", "A2", "310P", "310"}
+
+// branching are the products that have condition tasks.
+var branching = []string{"950", "A3", "A2"}
 
 // values are the symbols of what a handle can be, the ordinary one first.
 func (o object) values() []string {

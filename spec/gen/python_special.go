@@ -41,6 +41,7 @@ var pyByValue = map[string]bool{
 	"aclrtMemPoolSetAttr": true, "aclrtMemPoolGetAttr": true,
 	"aclrtMemExportToShareableHandleV2": true, "aclrtMemSetPidToShareableHandleV2": true,
 	"aclrtMemImportFromShareableHandleV2": true, "aclmdlRICaptureThreadExchangeMode": true,
+	"aclmdlRICondHandleGetCondPtr": true,
 }
 
 // hints finds the types of a special form. The functions are written by hand; the types are for stubs and readers.

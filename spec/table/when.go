@@ -23,7 +23,7 @@ import (
 //
 //	live(p)       the handle p names an object that exists
 //	elsewhere(s)  the stream s belongs to another context than the current one
-//	captured(s)   the stream s is being captured
+//	captured(s)   the stream s is being captured; a model or an event takes part in an open capture
 //	bound(s)      the stream s is bound to a model
 //	self(n)       n is the number of the calling process
 //	usable(n)     n is the number of a usable device
@@ -71,6 +71,9 @@ var WhenOfObject = map[string][]string{
 	},
 	"aclrtNotify": {
 		"imported", // from another process
+	},
+	"aclmdlRI": {
+		"sub", // it belongs to a condition task
 	},
 }
 

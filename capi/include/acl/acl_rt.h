@@ -2930,8 +2930,9 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICa
 
 /*
  * Starts capturing stream into modelRI, which must be one of the empty sub-models that aclmdlRIAddCondTask
- * made. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * made.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000, 507000, 107002, 107003, 107005, 107026,
+ * 107027, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
     aclmdlRICaptureMode mode);
@@ -3154,23 +3155,21 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
 
 /*
  * Makes a condition for a model under capture: a 64-bit value in device memory that a condition task reads.
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Products: 950, A3, A2. Errors: 100000, 107017, 107000, 207000, 107002, 107004, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
     aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
 
 /*
- * Gives the device address of the value of a condition. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Gives the device address of the value of a condition.
+ * Products: 950, A3, A2. Errors: 100000, 107017, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
 
 /*
  * Captures a condition task (IF 0, WHILE 1, SWITCH 2) on stream and makes the empty sub-models for its
- * branches. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * branches.
+ * Products: 950, A3, A2. Errors: 100000, 107017, 107000, 107002, 107003, 107029, 207000, 207010.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream,
     uint32_t flags);

@@ -100,6 +100,40 @@ static void *model(void)
 	return m;
 }
 
+static void *open_stream; /* whose capture has what was made last of the next three */
+
+static void *model_captured(void)
+{
+	aclmdlRI m;
+	open_stream = stream_captured();
+	OK(aclmdlRICaptureGetInfo(open_stream, NULL, &m));
+	return m;
+}
+
+static void *condition(void)
+{
+	aclmdlRICondHandle c;
+	OK(aclmdlRICondHandleCreate(model_captured(), 0, (aclmdlRICondHandleFlag)0, &c));
+	return c;
+}
+
+static void *model_sub(void)
+{
+	aclmdlRI m;
+	aclmdlRICondTaskParams params = {condition(), ACL_MODEL_RI_COND_TYPE_IF, 1, &m};
+	OK(aclmdlRIAddCondTask(params, open_stream, 0));
+	return m;
+}
+
+static aclError end_open(void *made) /* also where a sub-model is missing; the model goes */
+{
+	aclmdlRI m;
+	(void)made;
+	if (aclmdlRICaptureEnd(open_stream, &m) == ACL_SUCCESS)
+		aclmdlRIDestroy(m);
+	return aclrtDestroyStreamForce(open_stream);
+}
+
 static void *event_captured(void) /* goes with the capture, when the process ends */
 {
 	void *e = event_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
@@ -148,6 +182,9 @@ static const struct maker {
 	{"stream.captured", stream_captured, end_capture},
 	{"stream.captured.elsewhere", stream_captured_elsewhere, NULL},
 	{"model", model, aclmdlRIDestroy},
+	{"model.captured", model_captured, end_open},
+	{"model.sub", model_sub, end_open},
+	{"condition", condition, end_open},
 	{"event", event, aclrtDestroyEvent},
 	{"event.deviceOnly", event_device_only, aclrtDestroyEvent},
 	{"event.external", event_external, aclrtDestroyEvent},

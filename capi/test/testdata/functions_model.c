@@ -157,6 +157,54 @@ static void changes(aclrtStream s, void *word)
 	OK(aclmdlRIDestroy(m));
 }
 
+/* A loop of three rounds, each of which takes one from the value, and copies it. */
+static void conditions(aclrtStream s, void *word)
+{
+	aclrtStream in;
+	aclmdlRI m = NULL, sub = NULL;
+	aclmdlRICondHandle c = NULL;
+	uint64_t *value = NULL;
+	int32_t minus = -1;
+	void *less;
+	OK(aclrtCreateStream(&in));
+	OK(aclrtMalloc(&less, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemcpy(less, sizeof minus, &minus, sizeof minus, ACL_MEMCPY_HOST_TO_DEVICE));
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	OK(aclmdlRICaptureGetInfo(s, NULL, &m));
+	FUNCTION("aclmdlRICondHandleCreate") {
+		OK(aclmdlRICondHandleCreate(m, 3, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &c));
+		EFFECT(c != NULL);
+		REFUSES(4, aclmdlRICondHandleCreate(m, 3, (aclmdlRICondHandleFlag)2, &c));
+	}
+	FUNCTION("aclmdlRICondHandleGetCondPtr") {
+		OK(aclmdlRICondHandleGetCondPtr(c, &value));
+		EFFECT(word_of(value) == 0);
+		REFUSES(3, aclmdlRICondHandleGetCondPtr(m, &value));
+	}
+	FUNCTION("aclmdlRIAddCondTask") {
+		aclmdlRICondTaskParams params = {c, ACL_MODEL_RI_COND_TYPE_WHILE, 1, &sub};
+		OK(aclmdlRIAddCondTask(params, s, 0));
+		EFFECT(sub != NULL);
+		REFUSES(8, aclmdlRIAddCondTask(params, s, 0));
+	}
+	FUNCTION("aclmdlRICaptureToModelRIBegin") {
+		OK(aclmdlRICaptureToModelRIBegin(in, sub, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+		EFFECT(true);
+		REFUSES(13, aclmdlRICaptureToModelRIBegin(in, sub, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	}
+	OK(aclrtReduceAsync(value, less, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, in, NULL));
+	OK(aclrtMemcpyAsync(word, 8, value, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, in));
+	OK(aclmdlRICaptureEnd(in, NULL));
+	m = model_of(s);
+	OK(aclrtMemset(word, 8, 9, 8));
+	OK(aclmdlRIExecuteAsync(m, s));
+	OK(aclrtSynchronizeStream(s));
+	CHECK(word_of(word) == 0 && word_of(value) == 0);
+	OK(aclmdlRIDestroy(m));
+	OK(aclrtFree(less));
+	OK(aclrtDestroyStream(in));
+}
+
 static void groups(aclrtStream s)
 {
 	aclrtTaskGrp group = NULL;
@@ -194,6 +242,7 @@ void functions_models(void)
 	OK(aclrtMemset(word, 64, 0, 64));
 	captures(s, word);
 	changes(s, word);
+	conditions(s, word);
 	groups(s);
 	OK(aclrtFree(word));
 	OK(aclrtDestroyStream(s));

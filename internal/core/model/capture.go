@@ -48,37 +48,45 @@ func MdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICapture
 	if err != nil {
 		return err
 	}
-	m := newModel(c)
+	m := newModel(c, nil)
 	if m == nil {
-		return core.Fail(
-			api,
-			abi.ErrRTNoStreamResource,
-			"",
-			"the process has as many models as there are handles; destroy some",
-		)
+		return core.Fail(api, abi.ErrRTNoStreamResource, "",
+			"the process has as many models as there are handles; destroy some")
 	}
-	m.mu.Lock()
-	l := m.addLane(s)
-	taken := l != nil && !s.EnterCapture(&l.self)
-	if l != nil && !taken {
-		m.begin(t, mode)
-	}
-	m.mu.Unlock()
-	switch {
-	case l == nil:
+	if err := m.capture(api, t, s, mode); err != nil {
 		m.destroy()
-		return core.Fail(
-			api,
-			abi.ErrRTNoStreamResource,
-			"",
-			"the process has as many streams as there are handles; destroy some",
-		)
-	case taken:
-		m.destroy()
-		return core.Captured(api, s)
+		return err
 	}
 	return nil
 }
+
+// capture begins to capture a stream into the model, which is empty.
+func (m *Model) capture(api string, t *core.Thread, s *core.Stream, mode abi.MdlRICaptureMode) *core.Error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone || m.state != modelEmpty {
+		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "something was captured into model %d meanwhile", m.id)
+	}
+	l := m.addLane(s)
+	switch {
+	case l == nil:
+		return core.Fail(api, abi.ErrRTNoStreamResource, "",
+			"the process has as many streams as there are handles; destroy some")
+	case !s.EnterCapture(&l.self):
+		m.lanes = nil
+		l.own.EndHidden()
+		return core.Captured(api, s)
+	}
+	m.state = modelOpen
+	m.begin(t, mode)
+	return nil
+}
+
+// Bound implements core.Lane.
+func (l *lane) Bound() bool { return false }
+
+// Sub implements core.Lane.
+func (l *lane) Sub() bool { return l.model.IsSub() }
 
 // Text implements core.Lane.
 func (l *lane) Text() string {
@@ -179,7 +187,7 @@ func MdlRICaptureGetInfo(
 
 // needsModel refuses to end a capture without a place for its model.
 func needsModel(t *core.Thread, api string, s *core.Stream, modelRI *core.Handle) *core.Error {
-	if l := laneOf(s); modelRI == nil && l != nil {
+	if l := laneOf(s); modelRI == nil && l != nil && !l.model.IsSub() {
 		return core.Refused(api, "modelRI", "is NULL, and the capture of stream %d ends in a model; it goes on", s.ID)
 	}
 	return nil
@@ -202,7 +210,9 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		m.mu.Unlock()
 		return notCaptured(api, s)
 	}
-	*modelRI = 0
+	if !m.IsSub() {
+		*modelRI = 0
+	}
 	if l.index != 0 {
 		first := m.lanes[0].user.ID
 		m.mu.Unlock()
@@ -216,16 +226,21 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		)
 	}
 	err = m.complete(api, t)
+	if err != nil {
+		m.state = modelLost
+	}
 	m.release()
 	m.forgetEvents()
 	m.mu.Unlock()
 	if err != nil {
-		if err.Code != abi.ErrRTStreamCaptureWrongThread {
+		if err.Code != abi.ErrRTStreamCaptureWrongThread && !m.IsSub() {
 			m.destroy()
 		}
 		return err
 	}
-	*modelRI = m.handle
+	if modelRI != nil {
+		*modelRI = m.handle
+	}
 	return nil
 }
 
@@ -237,7 +252,6 @@ func notCaptured(api string, s *core.Stream) *core.Error {
 func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	switch {
 	case m.mode != abi.ModelRiCaptureModeRelaxed && m.by != t && !t.Shared:
-		m.state = modelLost
 		return core.Fail(
 			api,
 			abi.ErrRTStreamCaptureWrongThread,
@@ -248,14 +262,14 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 		)
 	case m.state == modelInvalid:
 		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is of no use since %s", m.why)
-	case m.group != nil:
-		return core.Fail(
-			api,
-			abi.ErrStreamTaskGroupStatus,
-			"stream",
-			"a task group is open on stream %d; end it first",
-			m.group.lane.user.ID,
-		)
+	}
+	if sub := m.unfinished(); sub != nil {
+		return core.Fail(api, abi.ErrRTSubAclgraphIsCapturing, "stream",
+			"model %d, which a condition task of model %d runs, was not captured to its end", sub.id, sub.parent.id)
+	}
+	if m.group != nil {
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d; end it first",
+			m.group.lane.user.ID)
 	}
 	for _, l := range m.lanes[1:] {
 		if err := m.joined(api, l); err != nil {

@@ -46,6 +46,57 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 	return
 }
 
+func checkMdlRICaptureToModelRIBegin(t *core.Thread, stream core.Handle, modelRI core.Handle, mode abi.MdlRICaptureMode) (theStream *core.Stream, theModelRI *Model, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRICaptureToModelRIBegin"
+	if stream == 0 { // 1
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if modelRI == 0 { // 2
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if t.Product("310B", "910") { // 3
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 4
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		return
+	}
+	if mode < 0 || mode > 2 { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "mode", "is not 0..2; it is %d", mode)
+		return
+	}
+	if err = capturable(t, api, theStream); err != nil { // 7
+		return
+	}
+	if !theModelRI.IsSub() { // 8
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "was built, not captured, or is a captured model that is no sub-model of a condition task")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 9
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+		return
+	}
+	if err = noImplicit(t, api, theStream, ctx); err != nil { // 12
+		return
+	}
+	if err = uncaptured(t, api, theModelRI); err != nil { // 13
+		return
+	}
+	if theStream.IsCaptured() { // 14
+		err = core.Captured(api, theStream)
+		return
+	}
+	return
+}
+
 func checkMdlRICaptureGetInfo(t *core.Thread, stream core.Handle, _ *abi.MdlRICaptureStatus, _ *core.Handle) *core.Error {
 	const api = "aclmdlRICaptureGetInfo"
 	if stream == 0 { // 1
@@ -225,6 +276,10 @@ func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Han
 	if err = launchable(t, api, theStream); err != nil { // 6
 		return
 	}
+	if theModelRI.IsSub() { // 7
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 8
 		err = core.NoCurrentContext(api)
 		return
@@ -242,6 +297,10 @@ func checkMdlRIDestroy(t *core.Thread, modelRI core.Handle) (theModelRI *Model, 
 		return
 	}
 	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+		return
+	}
+	if theModelRI.IsSub() { // 3
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -263,6 +322,10 @@ func checkMdlRIAbort(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ct
 	}
 	if modelRI == 0 { // 2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
+		return
+	}
+	if theModelRI.IsSub() { // 3
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 4
@@ -359,6 +422,10 @@ func checkMdlRIDestroyRegisterCallback(t *core.Thread, modelRI core.Handle, fn c
 		err = core.Fail(api, abi.ErrRTParamInvalid, "func", "is NULL")
 		return
 	}
+	if theModelRI.IsSub() { // 4
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
+		return
+	}
 	return
 }
 
@@ -375,6 +442,10 @@ func checkMdlRIDestroyUnregisterCallback(t *core.Thread, modelRI core.Handle, fn
 	}
 	if fn.Key == 0 { // 3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "func", "is NULL")
+		return
+	}
+	if theModelRI.IsSub() { // 4
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
 	return
@@ -447,6 +518,10 @@ func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, n
 	}
 	if modelRI == 0 { // 4
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
+		return
+	}
+	if theModelRI.IsSub() { // 5
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 6
@@ -554,8 +629,118 @@ func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, e
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
+	if theModelRI.IsSub() { // 4
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
+		return
+	}
 	if t.Product("310P", "310B", "910") { // 5
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	return
+}
+
+func checkMdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, _ uint32, flag abi.MdlRICondHandleFlag, handle *core.Handle) (theModelRI *Model, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRICondHandleCreate"
+	if modelRI == 0 { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if handle == nil { // 2
+		err = core.IsNull(api, "handle")
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+		return
+	}
+	if flag != 0 && flag != 1 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 or 1 (ASSIGN_DEFAULT); it is %#x", flag)
+		return
+	}
+	if !theModelRI.IsCaptured() { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is not being captured, or its capture is invalidated")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 7
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 8
+		return
+	}
+	if t.Product("310P") { // 9
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
+		return
+	}
+	return
+}
+
+func checkMdlRICondHandleGetCondPtr(t *core.Thread, handle core.Handle, ptr *core.Addr) (theHandle *condition, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRICondHandleGetCondPtr"
+	if handle == 0 { // 1
+		err = core.IsNull(api, "handle")
+		return
+	}
+	if ptr == nil { // 2
+		err = core.IsNull(api, "ptr")
+		return
+	}
+	if theHandle, err = findCondition(t, api, "handle", handle); err != nil { // 3
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream core.Handle, flags uint32) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIAddCondTask"
+	if stream == 0 { // 1
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if err = knownCondition(t, api, params); err != nil { // 2
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if params.Type < 0 || params.Type > 2 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.type is not 0..2; type is %d", params.Type)
+		return
+	}
+	if flags != 0 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is not 0; it is %#x", flags)
+		return
+	}
+	if params.Handle == 0 { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.handle == 0")
+		return
+	}
+	if params.ModelRIArray == 0 { // 7
+		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.modelRIArray == 0")
+		return
+	}
+	if err = unusedCondition(t, api, params); err != nil { // 8
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 9
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+		return
+	}
+	if !theStream.IsCaptured() { // 11
+		err = core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "is not being captured")
+		return
+	}
+	if err = ofCondition(t, api, params, theStream); err != nil { // 13
+		return
+	}
+	if err = condSize(t, api, params); err != nil { // 15
 		return
 	}
 	return

@@ -102,13 +102,20 @@ func (m *Model) swap(at int32, l *driver.Launch) {
 			old = l // the task was changed into another one meanwhile
 		}
 	}
+	m.mu.Unlock()
+	m.root().retire(old)
+}
+
+// retire returns a kernel that a task had, when no execution uses it.
+func (m *Model) retire(l *driver.Launch) {
+	m.mu.Lock()
 	if m.current != nil {
-		m.retired = append(m.retired, old)
-		old = nil
+		m.retired = append(m.retired, l)
+		l = nil
 	}
 	m.mu.Unlock()
-	if old != nil {
-		old.Return()
+	if l != nil {
+		l.Return()
 	}
 }
 

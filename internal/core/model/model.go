@@ -20,6 +20,7 @@ type Model struct {
 	ctx    *core.Context // immutable
 	handle core.Handle   // immutable
 	id     uint32        // immutable
+	parent *Model        // immutable; whose condition task it belongs to; nil: none
 
 	runs atomic.Int32 // executions that are queued or running
 	ends func()       // immutable; ends an execution
@@ -41,6 +42,8 @@ type Model struct {
 	groups    []*taskGroup         // guarded by mu
 	retired   []*driver.Launch     // guarded by mu; replaced kernels that the execution may use
 	externals []external           // guarded by mu while it is captured
+	conds     []*condition         // guarded by mu
+	branches  []*branch            // guarded by mu while it is captured
 	plan      *plan                // guarded by mu; once it is complete
 
 	running sync.Mutex // held while lanes run: one execution at a time; see run
@@ -52,12 +55,13 @@ type Model struct {
 type modelState uint8
 
 const (
-	modelOpen    modelState = iota // being captured
+	modelEmpty   modelState = iota // of a condition task, and nothing was captured into it yet
+	modelOpen                      // being captured
 	modelInvalid                   // being captured, and of no use
 	modelReady
 	modelChanged // tasks were changed, and aclmdlRIUpdate is outstanding
 	modelFaulty  // a change failed
-	modelLost    // its capture was ended by another thread: it can only be destroyed
+	modelLost    // its capture ended in an error: it can only be destroyed
 )
 
 // ModelFunc is a function that is called when a model goes.
@@ -106,6 +110,7 @@ type taskMore struct {
 	event  *core.Event // of the program: state events and places for external ones
 	value  core.ValueParams
 	order  *core.Order // what op signals or waits for, for a checker; may be nil
+	branch *branch     // a condition task
 }
 
 // taskKind is what has to be done for a task when the model runs.
@@ -117,6 +122,7 @@ const (
 	recordTask                   // an event of the capture is recorded
 	joinTask                     // an event of the capture is waited for
 	externalTask                 // a place that each execution fills
+	branchTask                   // a condition task
 	nopTask
 )
 
@@ -129,10 +135,11 @@ type innerEvent struct {
 	order core.Order // from the record to what waits for it, for a checker
 }
 
-// newModel makes a model of c; nil if there are no handles left or c goes.
-func newModel(c *core.Context) *Model {
+// newModel makes a model of c, which belongs to a condition task of parent if that is not nil; nil if there are no
+// handles left or c goes.
+func newModel(c *core.Context, parent *Model) *Model {
 	st := stateOf(c.Runtime)
-	m := &Model{rt: c.Runtime, ctx: c, id: st.count.Add(1)}
+	m := &Model{rt: c.Runtime, ctx: c, id: st.count.Add(1), parent: parent}
 	m.ends = func() { m.runs.Add(-1) }
 	if m.handle = st.table.Add(m); m.handle == 0 {
 		return nil
@@ -195,7 +202,8 @@ func (m *Model) destroy() bool {
 	m.forgetEvents()
 	destroys, lanes := m.destroys, m.lanes
 	m.destroys = nil
-	current := m.current
+	current, branches, conds := m.current, m.branches, m.conds
+	m.branches, m.conds = nil, nil
 	m.mu.Unlock()
 	st := stateOf(m.rt)
 	st.table.Remove(m.handle)
@@ -215,8 +223,14 @@ func (m *Model) destroy() bool {
 	if current != nil {
 		current.Stop(driver.ErrAborted)
 	}
-	m.running.Lock() // what runs is over
-	defer m.running.Unlock()
+	m.running.Lock() // what runs is over, and nothing begins any more
+	m.running.Unlock()
+	for _, b := range branches {
+		b.end()
+	}
+	for _, c := range conds {
+		c.end()
+	}
 	m.mu.Lock()
 	tasks := m.tasks
 	m.tasks = nil
@@ -256,13 +270,8 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 		return err
 	}
 	if state := m.stateNow(); state == modelOpen || state == modelInvalid {
-		return core.Fail(
-			api,
-			abi.ErrRTModelCaptured,
-			"modelRI",
-			"model %d is still being captured; end the capture first",
-			m.id,
-		)
+		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
+			"model %d is still being captured; end the capture first", m.id)
 	}
 	if !m.settle(t.Runtime.Patience) {
 		return core.Fail(

@@ -21,6 +21,9 @@ type plan struct {
 
 	regions []region      // memory that the tasks name
 	epoch   atomic.Uint64 // of the driver, when all of it was there
+
+	subs    []*Model // sub-models, at any depth
+	streams int      // of the model and of these
 }
 
 // item is what a lane does next: a program, or a task that is none.
@@ -39,10 +42,13 @@ type region struct {
 
 // compile makes the plan. mu is held.
 func (m *Model) compile() {
-	p := &plan{}
+	p := &plan{subs: m.within()[1:], streams: len(m.lanes)}
+	for _, sub := range p.subs {
+		p.streams += len(sub.lanes) // lockcheck: sub-models are complete
+	}
 	m.findRegions(p)
 	for i := range m.tasks {
-		if k := m.tasks[i].more; k != nil && (k.kind == waitTask || k.kind == externalTask) && !k.off {
+		if k := m.tasks[i].more; k != nil && k.kind.inLanes() && !k.off {
 			m.compileLanes(p)
 			m.plan = p
 			return
@@ -51,6 +57,9 @@ func (m *Model) compile() {
 	p.all = graph.Build(len(m.tasks), stateOf(m.rt).sole, func(i int, t *graph.Task) { m.graphTask(int32(i), t) })
 	m.plan = p
 }
+
+// inLanes reports whether a model with such a task keeps its streams.
+func (k taskKind) inLanes() bool { return k == waitTask || k == externalTask || k == branchTask }
 
 // graphTask makes t what task i does. mu is held.
 func (m *Model) graphTask(i int32, t *graph.Task) {
@@ -161,10 +170,15 @@ func (m *Model) findRegions(p *plan) {
 	}
 }
 
-// there refuses an execution of a model that names memory which has gone. Memory that was freed and allocated again, or
-// mapped again, counts as there.
+// there refuses an execution of a model that names memory which has gone, or has a sub-model that does. Memory that was
+// freed and allocated again, or mapped again, counts as there.
 func (m *Model) there(api string) *core.Error {
 	p := m.plan // lockcheck: a model that is ready keeps it
+	for _, sub := range p.subs {
+		if err := sub.there(api); err != nil {
+			return err
+		}
+	}
 	epoch := m.rt.Epoch.Load()
 	if p.epoch.Load() == epoch {
 		return nil

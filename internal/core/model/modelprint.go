@@ -28,6 +28,8 @@ func (m *Model) show(i int32) shown {
 	switch {
 	case k.kind == nopTask || k.off:
 		return shown{"NOP", "NOP", 1}
+	case k.kind == branchTask:
+		return shown{"CONDITION_OP", "CONDITION_OP", 10}
 	case k.kind == externalTask && m.externals[k.place].record:
 		return shown{fmt.Sprintf("CAPTURE_RECORD_EXTERNAL_%d", k.event.ID()), "CAPTURE_RECORD_EXTERNAL", 5}
 	case k.kind == externalTask:

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"ropeway/internal/abi"
@@ -62,19 +61,22 @@ func (m *Model) executable(api string) *core.Error {
 	defer m.mu.Unlock()
 	switch m.state {
 	case modelReady:
+		if m.plan.streams > mostStreams {
+			return core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
+				"model %d and its sub-models have %d streams, and an execution takes %d", m.id, m.plan.streams,
+				mostStreams)
+		}
 		m.runs.Add(1) // from here on nobody changes it
 		return nil
 	case modelOpen, modelInvalid, modelLost:
-		return core.Fail(
-			api,
-			abi.ErrRTModelCaptured,
-			"modelRI",
-			"model %d is being captured; end the capture first",
-			m.id,
-		)
+		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "model %d is being captured; end the capture first",
+			m.id)
 	}
 	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
 }
+
+// mostStreams is how many streams a model has that can be executed, with those of its sub-models.
+const mostStreams = 1024
 
 // launch puts an execution on a stream.
 func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
@@ -108,7 +110,8 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 type run struct {
 	m       *Model
 	self    core.Execution
-	bound   bound // immutable
+	bound   bound   // immutable
+	lanes   []*lane // of the model and its sub-models; written before the run is the model's current one
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
 }
@@ -121,10 +124,11 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 	m.mu.Lock()
 	gone := m.gone
 	if !gone {
+		for _, each := range m.within() {
+			r.lanes = append(r.lanes, each.lanes...) // lockcheck: a model that is ready keeps them
+		}
 		m.current = r
-		m.round++
 	}
-	round, p, lanes := m.round, m.plan, m.lanes
 	m.mu.Unlock()
 	if gone {
 		r.fail(driver.ErrAborted)
@@ -134,14 +138,8 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 	if dropped() {
 		r.Stop(driver.ErrAborted)
 	}
-	var wg sync.WaitGroup
-	for i := range p.lanes {
-		wg.Go(func() {
-			r.submit(lanes[i], p.lanes[i], round)
-			lanes[i].own.Drain()
-		})
-	}
-	wg.Wait()
+	r.assign()
+	r.play(m, nil)
 	s.EndExecution(&r.self)
 	var retired []*driver.Launch
 	core.Locked(&m.mu, func() { m.current, retired, m.retired = nil, m.retired, nil })
@@ -149,36 +147,15 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 		l.Return()
 	}
 	if r.stopped.Load() {
-		for _, l := range lanes {
+		for _, l := range r.lanes {
 			l.own.Reopen()
 		}
 	}
 }
 
-// submit gives the tasks of a lane to its queue (lockcheck: nobody changes the tasks of a model that runs).
-func (r *run) submit(l *lane, items []item, round uint64) {
-	q := l.own
-	for i := range items {
-		if r.stopped.Load() {
-			return
-		}
-		it := &items[i]
-		if it.graph != nil {
-			tag := driver.Tag{Task: r.m.tasks[it.tasks[0]].number}
-			q.Submit(driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil)
-			continue
-		}
-		v := &r.m.tasks[it.task]
-		op, order := r.again(v.more, round)
-		op.Tag = driver.Tag{Task: v.number}
-		q.Submit(op, order)
-	}
-}
-
-// again is the operation of a task for an execution, and what it signals or waits for. mu is held for kernels, which a
-// task group changes at any time.
-func (r *run) again(k *taskMore, round uint64) (driver.Op, *core.Order) {
-	m := r.m
+// again is the operation of a task of m for an execution, and what it signals or waits for. mu is held for kernels,
+// which a task group changes at any time.
+func (r *run) again(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order) {
 	switch k.kind {
 	case externalTask:
 		return r.bound.op(k.place), nil
@@ -209,10 +186,7 @@ func (r *run) Stop(why error) {
 	if r.stopped.Swap(true) {
 		return
 	}
-	r.m.mu.Lock()
-	lanes := r.m.lanes
-	r.m.mu.Unlock()
-	for _, l := range lanes {
+	for _, l := range r.lanes {
 		l.own.Shut() // a function that waits for a thread of the program goes on, too
 	}
 }
@@ -230,7 +204,7 @@ func (r *run) result() error {
 
 // TaskFailed implements core.HiddenOwner: it ends an execution of which a task failed.
 func (l *lane) TaskFailed(err error) {
-	m := l.model
+	m := l.model.root()
 	m.mu.Lock()
 	r := m.current
 	m.mu.Unlock()

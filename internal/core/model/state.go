@@ -23,6 +23,7 @@ import (
 // state is what a runtime has of models.
 type state struct {
 	table core.Table[Model]
+	conds core.Table[condition]
 	count atomic.Uint32             // models ever made
 	sole  func(addr core.Addr) bool // immutable; whether memory has one address only
 
@@ -32,7 +33,7 @@ type state struct {
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
 	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}}
-	s.table.Kind = core.ModelKind
+	s.table.Kind, s.conds.Kind = core.ModelKind, core.CondKind
 	return s
 })
 

@@ -1,0 +1,277 @@
+package model
+
+import (
+	"encoding/binary"
+	"runtime"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// A condition task runs one of its sub-models, or one again and again, as a value in device memory says when the task
+// is reached. A sub-model is a model that belongs to the task: it is captured like others, and runs in executions of
+// its parent (control.go).
+
+// condition is a value in device memory that a condition task reads. It lives as long as its model.
+type condition struct {
+	model  *Model      // immutable
+	handle core.Handle // immutable
+	addr   core.Addr   // immutable; of the value
+	value  uint64      // immutable; that executions begin with
+	assign bool        // immutable; they do
+
+	used bool // guarded by Model.mu; by a condition task
+}
+
+// branch is a condition task.
+type branch struct {
+	cond *condition
+	typ  abi.MdlRICondTaskType
+	subs []*Model
+
+	begins, ends core.Order // between the task and what it runs, for a checker
+}
+
+const (
+	condBytes = 8       // of a value
+	mostSubs  = 1 << 16 // sub-models of a task; an execution takes no more than mostStreams
+)
+
+// IsCaptured reports whether the model is being captured, and of use.
+func (m *Model) IsCaptured() bool { return m.stateNow() == modelOpen }
+
+// IsSub reports whether the model belongs to a condition task.
+func (m *Model) IsSub() bool { return m.parent != nil }
+
+// root is the model whose executions run this one.
+func (m *Model) root() *Model {
+	for m.parent != nil {
+		m = m.parent
+	}
+	return m
+}
+
+// findCondition finds the condition that a handle names.
+func findCondition(t *core.Thread, api, arg string, h core.Handle) (*condition, *core.Error) {
+	if c := stateOf(t.Runtime).conds.Get(h); c != nil {
+		return c, nil
+	}
+	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no condition, or its model was destroyed",
+		uintptr(h)).Because(core.Gone, uintptr(h))
+}
+
+// MdlRICondHandleCreate is aclmdlRICondHandleCreate.
+func MdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, defaultLaunchValue uint32,
+	flag abi.MdlRICondHandleFlag, handle *core.Handle) *core.Error {
+	const api = "aclmdlRICondHandleCreate"
+	m, _, err := checkMdlRICondHandleCreate(t, modelRI, defaultLaunchValue, flag, handle)
+	if err != nil {
+		return err
+	}
+	addr, e := m.ctx.Device.Opened.Load().Alloc(condBytes, driver.PageNormal)
+	if e != nil {
+		return core.FromDriver(api, "", e)
+	}
+	c := &condition{model: m, addr: addr, value: uint64(defaultLaunchValue),
+		assign: flag == abi.ModelRiCondHandleAssignDefault}
+	if e := c.write(0); e != nil {
+		m.ctx.Device.Opened.Load().Free(addr)
+		return core.FromDriver(api, "", e)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.handle = stateOf(t.Runtime).conds.Add(c); c.handle == 0 || m.gone {
+		c.end()
+		return core.Fail(api, abi.ErrRTMemoryAllocation, "", "there is no handle left for a condition")
+	}
+	m.conds = append(m.conds, c)
+	*handle = c.handle
+	return nil
+}
+
+// write sets the value, unordered with any stream.
+func (c *condition) write(value uint64) error {
+	var b [condBytes]byte
+	binary.LittleEndian.PutUint64(b[:], value)
+	err := driver.Base(c.model.rt.Driver).Run(
+		driver.Op{Kind: driver.OpCopy, Dst: c.addr, Src: core.AddrOf(b[:]), N: condBytes})
+	runtime.KeepAlive(&b)
+	return err
+}
+
+// end frees the value.
+func (c *condition) end() {
+	stateOf(c.model.rt).conds.Remove(c.handle)
+	c.model.ctx.Device.Opened.Load().Free(c.addr)
+}
+
+// MdlRICondHandleGetCondPtr is aclmdlRICondHandleGetCondPtr.
+func MdlRICondHandleGetCondPtr(t *core.Thread, handle core.Handle, ptr *core.Addr) *core.Error {
+	c, _, err := checkMdlRICondHandleGetCondPtr(t, handle, ptr)
+	if err != nil {
+		return err
+	}
+	*ptr = c.addr
+	return nil
+}
+
+// knownCondition refuses parameters of a condition task that name no condition; NULL is refused later.
+func knownCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
+	if params.Handle == 0 {
+		return nil
+	}
+	_, err := findCondition(t, api, "params", core.Handle(params.Handle))
+	return err
+}
+
+// unusedCondition refuses a condition that a task has.
+func unusedCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
+	c, err := findCondition(t, api, "params", core.Handle(params.Handle))
+	if err != nil {
+		return err
+	}
+	c.model.mu.Lock()
+	defer c.model.mu.Unlock()
+	if c.used {
+		return core.Refused(api, "params", "a condition task has the handle %#x already; each needs its own",
+			params.Handle)
+	}
+	return nil
+}
+
+// ofCondition refuses a stream that is captured into another model than that of the condition.
+func ofCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams, s *core.Stream) *core.Error {
+	c, err := findCondition(t, api, "params", core.Handle(params.Handle))
+	if err != nil {
+		return err
+	}
+	if l := laneOf(s); l == nil || l.model != c.model {
+		return core.Refused(api, "stream", "stream %d is not being captured into model %d, which has the condition",
+			s.ID, c.model.id)
+	}
+	return nil
+}
+
+// condSize refuses numbers of sub-models that a kind of condition task does not have.
+func condSize(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
+	least, most := uint32(1), ^uint32(0)
+	switch params.Type {
+	case abi.ModelRiCondTypeIf:
+		most = 2
+	case abi.ModelRiCondTypeWhile:
+		most = 1
+	}
+	if params.Size < least || params.Size > most {
+		return core.Refused(api, "params", "size is %d; IF has 1 or 2 sub-models, WHILE 1, and SWITCH at least 1",
+			params.Size)
+	}
+	return nil
+}
+
+// MdlRIAddCondTask is aclmdlRIAddCondTask.
+func MdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream core.Handle, flags uint32) *core.Error {
+	const api = "aclmdlRIAddCondTask"
+	s, _, err := checkMdlRIAddCondTask(t, params, stream, flags)
+	if err != nil {
+		return err
+	}
+	l := laneOf(s)
+	c, err := findCondition(t, api, "params", core.Handle(params.Handle))
+	if err != nil {
+		return err
+	}
+	if l == nil || l.model != c.model {
+		return notCaptured(api, s) // it ended meanwhile
+	}
+	if err := l.Admits(api, t, false); err != nil {
+		return err
+	}
+	m := l.model
+	list := core.ArrayOf(t, core.Pointer[core.Handle](params.ModelRIArray), uint64(params.Size))
+	clear(list)
+	b := &branch{cond: c, typ: params.Type}
+	for range list {
+		var sub *Model
+		if len(b.subs) < mostSubs {
+			sub = newModel(m.ctx, m)
+		}
+		if sub == nil {
+			b.end()
+			return core.Fail(api, abi.ErrRTNoModelResource, "params", "there are no models left for %d sub-models",
+				params.Size)
+		}
+		b.subs = append(b.subs, sub)
+	}
+	m.mu.Lock()
+	ok := !l.left && !c.used && !m.gone
+	if ok {
+		c.used = true
+		m.branches = append(m.branches, b)
+		l.add(t, &taskMore{kind: branchTask, branch: b})
+	}
+	m.mu.Unlock()
+	if !ok {
+		b.end()
+		return notCaptured(api, s)
+	}
+	for i, sub := range b.subs {
+		list[i] = sub.handle
+	}
+	return nil
+}
+
+// end ends the sub-models of a task.
+func (b *branch) end() {
+	for _, sub := range b.subs {
+		sub.destroy()
+	}
+}
+
+// uncaptured refuses a sub-model that something was captured into.
+func uncaptured(t *core.Thread, api string, m *Model) *core.Error {
+	if m.stateNow() != modelEmpty {
+		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "something was captured into model %d already", m.id)
+	}
+	return nil
+}
+
+// MdlRICaptureToModelRIBegin is aclmdlRICaptureToModelRIBegin.
+func MdlRICaptureToModelRIBegin(t *core.Thread, stream, modelRI core.Handle, mode abi.MdlRICaptureMode) *core.Error {
+	const api = "aclmdlRICaptureToModelRIBegin"
+	s, m, _, err := checkMdlRICaptureToModelRIBegin(t, stream, modelRI, mode)
+	if err != nil {
+		return err
+	}
+	return m.capture(api, t, s, mode)
+}
+
+// unfinished finds a sub-model that was not captured to its end, at any depth; nil if there is none. mu is held, and
+// those of sub-models are taken.
+func (m *Model) unfinished() *Model {
+	for _, b := range m.branches {
+		for _, sub := range b.subs {
+			sub.mu.Lock()
+			state, deeper := sub.state, sub.unfinished()
+			sub.mu.Unlock()
+			if state != modelReady {
+				return sub
+			}
+			if deeper != nil {
+				return deeper
+			}
+		}
+	}
+	return nil
+}
+
+// within is the model and its sub-models, at any depth. mu is held, or the model is complete.
+func (m *Model) within() []*Model {
+	list := []*Model{m}
+	for _, b := range m.branches {
+		for _, sub := range b.subs {
+			list = append(list, sub.within()...)
+		}
+	}
+	return list
+}
