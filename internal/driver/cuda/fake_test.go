@@ -32,6 +32,7 @@ type fake struct {
 	fakeBatch
 	fakeVirtual
 	fakeModules
+	fakeGraphs
 }
 
 type fakeMemory struct {
@@ -83,8 +84,8 @@ func (f *fake) close() error {
 		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts),
 			len(f.reserved))
 	}
-	if n := len(f.modules); n > 0 {
-		return fmt.Errorf("left behind: %d modules", n)
+	if n := len(f.modules) + len(f.graphs); n > 0 {
+		return fmt.Errorf("left behind: %d modules, %d graphs", len(f.modules), len(f.graphs))
 	}
 	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + users; n > 0 {
 		return fmt.Errorf("left behind: %d allocations, %d registrations, %d streams, %d events, %d contexts",

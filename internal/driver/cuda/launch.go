@@ -29,7 +29,10 @@ type latestKernel struct {
 func (q *queue) flying() bool { return q.kernels.upto > q.Completed() }
 
 // noteKernel notes that task number n is a kernel, on the stream. Mu is held.
-func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
+func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) { q.noteKernels(1, n, tag, l) }
+
+// noteKernels is noteKernel for a task of so many kernels, of which l is the last. Mu is held.
+func (q *queue) noteKernels(count int, n uint64, tag driver.Tag, l *driver.Launch) {
 	k := &q.kernels
 	if k.launch != nil {
 		k.launch.Return()
@@ -37,7 +40,7 @@ func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
 	if !q.flying() {
 		k.since = 0
 	}
-	*k = latestKernel{upto: n, since: k.since + 1, launch: l, tag: tag}
+	*k = latestKernel{upto: n, since: k.since + count, launch: l, tag: tag}
 	q.load += fenceFrom // a launch takes as long
 }
 
@@ -72,7 +75,10 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 
 // put puts a kernel on the stream; false if the host has to look at it. Mu is held.
 func (q *queue) put(l *driver.Launch) bool {
-	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room)
+	if q.repeats == nil {
+		q.repeats = q.v.gpu.repeatsOf(q.stream)
+	}
+	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, q.repeats)
 	return err == nil && r == success
 }
 
@@ -215,28 +221,40 @@ func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
 }
 
 // launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
-// context may be current, if there is one: where it is another's, CUDA says so.
-func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room) (result, error) {
-	f, err := c.codeOf(l)
-	if err != nil {
-		return success, err
-	}
-	if err := s.set(f, l, args); err != nil {
-		return success, err
-	}
-	lib := c.d.lib
-	if was := f.shared.Load(); s.shared > was {
-		if r := lib.allowShared(f.code, s.shared); r != success {
-			return r, nil
-		}
-		f.shared.CompareAndSwap(was, s.shared)
+// context may be current, if there is one: where it is another's, CUDA says so. again, which may be nil, is the
+// stream's.
+func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room, again *repeats) (result, error) {
+	f, r, err := c.shape(l, args, s)
+	if err != nil || r != success {
+		return r, err
 	}
 	if c.d.moved.Load() && s.bytes > 0 {
 		c.d.gone.RLock()
 		defer c.d.gone.RUnlock()
 		c.d.translate(s)
 	}
-	return lib.launchShaped(f.code, &s.shape, stream), nil
+	if again != nil && !s.together && again.launch(c, l.Module.(*module), f, &s.shape, stream) {
+		return success, nil
+	}
+	return c.d.lib.launchShaped(f.code, &s.shape, stream), nil
+}
+
+// shape makes s what a launch looks like to CUDA, with addresses as the program has them.
+func (c *gpu) shape(l *driver.Launch, args uintptr, s *room) (*function, result, error) {
+	f, err := c.codeOf(l)
+	if err != nil {
+		return nil, success, err
+	}
+	if err := s.set(f, l, args); err != nil {
+		return nil, success, err
+	}
+	if was := f.shared.Load(); s.shared > was {
+		if r := c.d.lib.allowShared(f.code, s.shared); r != success {
+			return nil, r, nil
+		}
+		f.shared.CompareAndSwap(was, s.shared)
+	}
+	return f, success, nil
 }
 
 // translate replaces addresses in arguments that are not CUDA's: device addresses of registered memory, and of memory
@@ -297,7 +315,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		}
 	}
 	defer c.forgetBefore(&m)
-	r, err := c.launch(l, args, stream, new(room))
+	r, err := c.launch(l, args, stream, new(room), nil)
 	if err == nil {
 		err = c.check("cuLaunchKernel", r)
 	}

@@ -42,6 +42,7 @@ type queue struct {
 	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
 	kernels latestKernel // guarded by Queue.Mu
 	room    room         // guarded by Queue.Mu
+	repeats *repeats     // guarded by Queue.Mu; of the stream; nil until first used
 	runner  runner       // guarded by Queue.Mu
 	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
 	told int64
@@ -483,6 +484,6 @@ func (q *queue) Close() {
 	if q.stream != 0 {
 		q.net.Stop()
 		q.own.giveBack()
-		q.stream, q.found, q.fence, q.fencedTo = 0, 0, nil, 0
+		q.stream, q.found, q.fence, q.fencedTo, q.repeats = 0, 0, nil, 0, nil
 	}
 }
