@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,7 @@ type fake struct {
 	noClock  bool           // it is a libcuda without cuEventElapsedTime
 	noKernel string         // a kernel that is missing
 	careful  bool           // what kernels reach for is looked at; set before anything runs
+	records  atomic.Int64   // of events
 
 	fakeBatch
 	fakeVirtual
