@@ -42,7 +42,8 @@ func (m *Model) compile() {
 	p := &plan{}
 	m.findRegions(p)
 	for i := range m.tasks {
-		if k := m.tasks[i].more; k != nil && (k.kind == waitTask || k.kind == externalTask) && !k.off {
+		if k := m.tasks[i].more; k != nil && !k.off && (k.kind == waitTask || k.kind == externalTask ||
+			k.op.Kind == driver.OpLaunch && len(m.lanes) > 1) { // kernels of several streams run side by side
 			m.compileLanes(p)
 			m.plan = p
 			return

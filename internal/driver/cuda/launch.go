@@ -23,32 +23,39 @@ type latestKernel struct {
 	since  int            // kernels since all was over
 	launch *driver.Launch // of the last; nil: a mark has it, or nobody
 	tag    driver.Tag
+	kept   bool // a program keeps it
+}
+
+// giveBack returns the launch of the last, if it is the queue's.
+func (k *latestKernel) giveBack() {
+	if k.launch != nil && !k.kept {
+		k.launch.Return()
+	}
+	k.launch = nil
 }
 
 // flying reports whether a kernel may be on the stream. Mu is held.
 func (q *queue) flying() bool { return q.kernels.upto > q.Completed() }
 
 // noteKernel notes that task number n is a kernel, on the stream. Mu is held.
-func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) { q.noteKernels(1, n, tag, l) }
+func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
+	q.noteKernels(1, latestKernel{upto: n, tag: tag, launch: l})
+}
 
-// noteKernels is noteKernel for a task of so many kernels, of which l is the last. Mu is held.
-func (q *queue) noteKernels(count int, n uint64, tag driver.Tag, l *driver.Launch) {
-	k := &q.kernels
-	if k.launch != nil {
-		k.launch.Return()
+// noteKernels notes so many kernels, of which k is the last. Mu is held.
+func (q *queue) noteKernels(count int, k latestKernel) {
+	q.kernels.giveBack()
+	if k.since = count; q.flying() {
+		k.since += q.kernels.since
 	}
-	if !q.flying() {
-		k.since = 0
-	}
-	*k = latestKernel{upto: n, since: k.since + count, launch: l, tag: tag}
+	q.kernels = k
 	q.load += fenceFrom // a launch takes as long
 }
 
 // kernelsOver returns the last launch, if it is over. Mu is held.
 func (q *queue) kernelsOver() {
-	if k := &q.kernels; k.launch != nil && !q.flying() {
-		k.launch.Return()
-		k.launch = nil
+	if !q.flying() {
+		q.kernels.giveBack()
 	}
 }
 
@@ -148,15 +155,15 @@ func (q *queue) blame(m *mark) *latestKernel {
 	k := q.kernels
 	q.kernels = latestKernel{}
 	if m.launch == nil && k.launch != nil {
-		m.launch, m.tag = k.launch, k.tag
-	} else if k.launch != nil {
-		k.launch.Return()
+		m.launch, m.tag, m.kept = k.launch, k.tag, k.kept
+	} else {
+		k.giveBack()
 	}
 	return &k
 }
 
 // kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
-func (c *gpu) kernelFault(l *driver.Launch, r result, since int) error {
+func (c *gpu) kernelFault(l *driver.Launch, r result, since int) *driver.KernelError {
 	name, note := "a kernel", ""
 	if l != nil {
 		if f, err := c.codeOf(l); err == nil {

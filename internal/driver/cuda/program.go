@@ -37,10 +37,11 @@ func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 		case driver.OpCopy, driver.OpCopy2D, driver.OpFill:
 			return q.move(s.Op)
 		case driver.OpLaunch: // the program keeps it
-			if l := s.Op.Launch; l.Limit > 0 || !l.Copied || !q.put(l) {
+			l := s.Op.Launch
+			if l.Limit > 0 || !l.Copied || !q.put(l) {
 				return false
 			}
-			q.noteKernel(q.Taken()+1, op.Tag, nil)
+			q.noteKernels(1, latestKernel{upto: q.Taken() + 1, tag: op.Tag, launch: l, kept: true})
 			return true
 		}
 		return false
@@ -102,6 +103,9 @@ func (q *queue) settle() error {
 	}
 	return c.check("a step of a model", r)
 }
+
+// LaunchesInPrograms implements driver.ProgramLauncher.
+func (d *Driver) LaunchesInPrograms() {}
 
 // Sole implements driver.Sole.
 func (d *Driver) Sole(addr uintptr) bool {

@@ -89,6 +89,7 @@ type mark struct {
 	done  func()
 
 	launch *driver.Launch // a kernel, or nil; it is returned to its owner
+	kept   bool           // but not if a program keeps it
 	before uintptr        // event before it, if it has a limit
 	limit  time.Duration
 }
@@ -456,7 +457,9 @@ func (q *queue) end(r result) {
 		err = c.endJudged(m.read, err)
 	}
 	if broken != nil {
-		err = c.kernelFault(m.launch, r, broken.since)
+		fault := c.kernelFault(m.launch, r, broken.since)
+		fault.Program = broken.kept
+		err = fault
 	} else if late := c.late(&m); err == nil {
 		err = late
 	}
@@ -470,7 +473,7 @@ func (q *queue) end(r result) {
 	if err != nil {
 		q.Sink.TaskFailed(m.tag, err)
 	}
-	if m.launch != nil {
+	if m.launch != nil && !m.kept {
 		m.launch.Return()
 	}
 	if m.flag != nil {

@@ -30,7 +30,8 @@ type sections struct {
 type section struct {
 	first, end uint64
 	kernels    int
-	load       uint64 // bytes that it moves
+	last       *driver.Launch // the last of them; the program keeps it
+	load       uint64         // bytes that it moves
 	touches    []touch
 	x          *executable
 }
@@ -94,7 +95,7 @@ func (q *queue) launchSection(p *section, tag driver.Tag) bool {
 		return false
 	}
 	q.load += p.load
-	q.noteKernels(p.kernels, q.Taken()+1, tag, nil) // the program keeps them
+	q.noteKernels(p.kernels, latestKernel{upto: q.Taken() + 1, tag: tag, launch: p.last, kept: true})
 	return true
 }
 
@@ -165,7 +166,7 @@ func (m *maker) addKernel(l *driver.Launch) bool {
 	}
 	m.nodes = append(m.nodes, node{kernel: f.code, shape: r.shape, level: m.level})
 	m.modules = append(m.modules, l.Module.(*module))
-	m.kernels++
+	m.kernels, m.last = m.kernels+1, l
 	return true
 }
 
