@@ -1,7 +1,8 @@
 /*
  * Measures launches of a small kernel through libascendcl.so against those of CUDA itself, in one process and by turns, and
  * prints medians and their ratio: how long a launch and the wait for it take, how many launches in a row there are in a second, and
- * how long one call takes.
+ * how long one call takes; then captured models of such kernels against CUDA's graphs, captured in the same way, from the launch to
+ * the end, and a copy of 64 bytes against a model of that copy.
  *
  *	launch BINARY [rounds]     BINARY has the kernel times(uint32_t *p, uint64_t n), as capi/test/testdata/kernels/gpu.cu
  */
@@ -80,9 +81,73 @@ static double calls(int acl)
 	return took;
 }
 
+/* A model, and CUDA's graph: so many kernels in a row, with a copy of 4 KiB before and one after them if mixed. */
+static aclmdlRI model;
+static CUgraphExec graph;
+static void *host;
+static aclrtMemcpyKind way; /* of the copy of 64 bytes */
+
+static void submit(int acl, int kernels, int mixed)
+{
+	size_t size = 4096;
+	if (mixed && acl)
+		ACL(aclrtMemcpyAsync(args.p, size, host, size, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	else if (mixed)
+		CU(cuMemcpyAsync((CUdeviceptr)args.p, (CUdeviceptr)host, size, custream));
+	for (int i = 0; i < kernels; i++)
+		launch(acl);
+	if (mixed && acl)
+		ACL(aclrtMemcpyAsync((char *)host + size, size, args.p, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+	else if (mixed)
+		CU(cuMemcpyAsync((CUdeviceptr)host + size, (CUdeviceptr)args.p, size, custream));
+}
+
+static void capture(int kernels, int mixed)
+{
+	CUgraph made;
+	ACL(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	submit(1, kernels, mixed);
+	ACL(aclmdlRICaptureEnd(stream, &model));
+	CU(cuStreamBeginCapture(custream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	submit(0, kernels, mixed);
+	CU(cuStreamEndCapture(custream, &made));
+	CU(cuGraphInstantiate(&graph, made, 0));
+	CU(cuGraphDestroy(made));
+}
+
+static double execute(int acl)
+{
+	enum { TIMES = 20 };
+	double start = now();
+	for (int i = 0; i < TIMES; i++) {
+		if (acl)
+			ACL(aclmdlRIExecuteAsync(model, stream));
+		else
+			CU(cuGraphLaunch(graph, custream));
+		finish(acl);
+	}
+	return (now() - start) / TIMES;
+}
+
+/* The copy itself, and the model of it. */
+static double copy(int in_model)
+{
+	char *device = (char *)args.p;
+	double start = now();
+	for (int i = 0; i < WAITS; i++) {
+		if (in_model)
+			ACL(aclmdlRIExecuteAsync(model, stream));
+		else
+			ACL(aclrtMemcpyAsync(way == ACL_MEMCPY_DEVICE_TO_HOST ? host : device, 64,
+				way == ACL_MEMCPY_HOST_TO_DEVICE ? host : device + 1024, 64, way, stream));
+		finish(1);
+	}
+	return (now() - start) / WAITS;
+}
+
 static int compare(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
 
-static void measure(const char *what, double (*round)(int), int rounds)
+static void measure(const char *what, const char *than, double (*round)(int), int rounds)
 {
 	static double times[2][MOST];
 	round(0), round(1);
@@ -91,7 +156,7 @@ static void measure(const char *what, double (*round)(int), int rounds)
 			times[(r + k) % 2][r] = round((r + k) % 2);
 	for (int k = 0; k < 2; k++)
 		qsort(times[k], rounds, sizeof(double), compare);
-	printf("%-32s CUDA %7.3f us, ropeway %7.3f us, ratio %.3f (of the best rounds %.3f)\n", what, times[0][rounds / 2], times[1][rounds / 2],
+	printf("%-36s %s %8.3f us, ropeway %8.3f us, ratio %.3f (of the best rounds %.3f)\n", what, than, times[0][rounds / 2], times[1][rounds / 2],
 		times[1][rounds / 2] / times[0][rounds / 2], times[1][0] / times[0][0]);
 }
 
@@ -120,8 +185,30 @@ int main(int argc, char **argv)
 	CU(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, theirs));
 	CU(cuStreamCreate(&custream, CU_STREAM_NON_BLOCKING));
 
-	measure("a launch and the wait for it", waits, rounds);
-	measure("1000 launches in a row, each", row, rounds);
-	measure("the call alone, of 100", calls, rounds);
+	measure("a launch and the wait for it", "CUDA", waits, rounds);
+	measure("1000 launches in a row, each", "CUDA", row, rounds);
+	measure("the call alone, of 100", "CUDA", calls, rounds);
+	ACL(aclrtMallocHost(&host, 1 << 16));
+	for (int mixed = 0; mixed < 2; mixed++)
+		for (int kernels = 1; kernels <= 1000; kernels *= 10) {
+			char what[64];
+			snprintf(what, sizeof what, "a model of %d kernels%s", kernels, mixed ? " and two copies" : "");
+			capture(kernels, mixed);
+			measure(what, "CUDA", execute, rounds);
+			ACL(aclmdlRIDestroy(model));
+			CU(cuGraphExecDestroy(graph));
+		}
+	const char *names[] = {"a copy up in a model", "a copy down in a model", "a copy inside in a model"};
+	const aclrtMemcpyKind ways[] = {ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_DEVICE_TO_DEVICE};
+	for (int i = 0; i < 3; i++) {
+		way = ways[i];
+		ACL(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+		char *device = (char *)args.p;
+		ACL(aclrtMemcpyAsync(way == ACL_MEMCPY_DEVICE_TO_HOST ? host : device, 64,
+			way == ACL_MEMCPY_HOST_TO_DEVICE ? host : device + 1024, 64, way, stream));
+		ACL(aclmdlRICaptureEnd(stream, &model));
+		measure(names[i], "the copy", copy, rounds);
+		ACL(aclmdlRIDestroy(model));
+	}
 	return 0;
 }

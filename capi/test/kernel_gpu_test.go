@@ -63,8 +63,9 @@ func gpuBinaries(t *testing.T) (files map[string]string, compiled bool) {
 }
 
 // TestKernelsCUDA proves that every form of a launch runs kernels of PTX, cubins and fatbins on the cuda driver; that a
-// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle; and that
-// other binaries are refused with what to do.
+// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle, and in a model
+// with that of the model; that kernels of models run, are changed and disabled, recorded and not; and that other
+// binaries are refused with what to do.
 func TestKernelsCUDA(t *testing.T) {
 	t.Parallel()
 	program, env := compile(t, []string{"kernel_gpu.c"}), gpuEnv(t)
@@ -79,6 +80,9 @@ func TestKernelsCUDA(t *testing.T) {
 			passes(t, append(slices.Clone(env), "ROPEWAY_PRODUCT=950"), program, append([]string{"simt"}, args...)...)
 			passes(t, env, program, "fault", path, "wild", "507015")
 			passes(t, env, program, "fault", path, "trap", "507016")
+			passes(t, env, program, "model", path)
+			passes(t, env, program, "fault", path, "wild", "507011", "in a model")
+			passes(t, append(slices.Clone(env), "ROPEWAY_TRACE="+t.TempDir()), program, "model", path)
 		})
 	}
 	dir := t.TempDir()

@@ -47,6 +47,9 @@ func kernelTask(err error) KernelTask {
 
 // kernelCode is the code of a kernel that failed.
 func kernelCode(k *driver.KernelError) abi.Code {
+	if k.Program {
+		return abi.ErrRTModelExecute
+	}
 	if t := kernelTask(k); t != nil {
 		return t.FailureCode(k.Failure)
 	}

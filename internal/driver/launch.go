@@ -107,6 +107,10 @@ func (l *Launch) Owner() LaunchOwner {
 	}
 }
 
+// ProgramLauncher is a driver whose programs may have steps that are kernels, with arguments that are Copied and no
+// Limit. The program keeps their launches, and the driver does not return them.
+type ProgramLauncher interface{ LaunchesInPrograms() }
+
 // KernelFailure is how a kernel failed.
 type KernelFailure uint8
 
@@ -122,6 +126,7 @@ const (
 type KernelError struct {
 	Failure KernelFailure
 	Launch  *Launch // which; it is not over yet
+	Program bool    // it is a step of a program
 	Err     error   // what is known of it
 }
 

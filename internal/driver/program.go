@@ -1,5 +1,7 @@
 package driver
 
+import "sync/atomic"
+
 // Program is work that was compiled once and runs often: OpProgram. Its steps run one after the other, each when the
 // one before it is over. What a queue needs to run it is here, so that running it allocates nothing and looks up
 // nothing but memory.
@@ -10,7 +12,14 @@ type Program struct {
 	Steps []Step
 	Bytes uint64 // that all steps move
 	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
+
+	// Kept is what the driver that runs the program keeps of it. Whoever changes a step empties it; the program does
+	// not run then.
+	Kept atomic.Pointer[Kept]
 }
+
+// Kept is something of a driver's own.
+type Kept struct{ Of any }
 
 // Single is the only thing that the program does, if that is one copy.
 func (p *Program) Single() (Segment, bool) {

@@ -28,6 +28,7 @@ func (g *Graph) Set(i int, t Task) {
 		g.index = g.newIndex()
 	}
 	g.set(i, &t)
+	g.program.Kept.Store(nil)
 	v := &g.nodes[i]
 	v.level = before.level
 	if !g.relevel(i, before.form) {

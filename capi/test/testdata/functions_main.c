@@ -46,7 +46,9 @@ static void functions_more(char **argv)
 		functions_kernels();
 	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
-		functions_simt();
+		const char *driver = getenv("ROPEWAY_DRIVER");
+		if (!driver || strcmp(driver, "cuda") != 0) /* its kernels are those of a CPU */
+			functions_simt();
 	} else if (strcmp(argv[1], "310B") == 0) {
 		functions_barriers();
 	} else if (strcmp(argv[1], "RC") == 0) {

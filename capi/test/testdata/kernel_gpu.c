@@ -1,7 +1,8 @@
 /* Kernels on the cuda driver:
  *	kernel_gpu all BINARY [compiled]   every form of a launch; compiled: it is kernels/gpu.cu, which has more of them
  *	kernel_gpu simt BINARY [compiled]  launches with threads, on a 950
- *	kernel_gpu fault BINARY KERNEL CODE  a kernel that breaks the GPU
+ *	kernel_gpu model BINARY            kernels and copies that are captured, changed and executed again
+ *	kernel_gpu fault BINARY KERNEL CODE  a kernel that breaks the GPU; with one more argument, in a model
  *	kernel_gpu refused FILE TEXT       a file that cannot be loaded, and what the message says */
 #include <acl/acl.h>
 #include <stdint.h>
@@ -199,13 +200,124 @@ static void on_exception(aclrtExceptionInfo *info)
 	OK(aclrtGetFuncHandleFromExceptionInfo(info, &failed));
 }
 
-static void fault(const char *name, int code)
+static void times(uint32_t *p, aclrtStream s)
 {
+	struct { uint32_t *p; uint64_t n; } args = {p, N};
+	OK(aclrtLaunchKernelWithHostArgs(kernel("times"), 4, s, NULL, &args, sizeof args, NULL, 0));
+}
+
+/* Executes a model, and waits: every word of p is value then. */
+static void execute(aclmdlRI model, const uint32_t *p, uint32_t value)
+{
+	OK(aclmdlRIExecuteAsync(model, stream));
+	OK(aclrtSynchronizeStream(stream));
+	for (int i = 0; i < N; i++)
+		if (p[i] != value) {
+			fprintf(stderr, "word %d is %u, want %u\n", i, p[i], value);
+			exit(1);
+		}
+}
+
+static void fill(uint32_t *p, uint32_t value)
+{
+	for (int i = 0; i < N; i++)
+		p[i] = value;
+}
+
+/* Kernels of a model, with copies before and after them; then with another argument, and without one of them. */
+static void models(void)
+{
+	uint32_t *x = words(0), *y = words(5), *other = words(100), *z = words(0), *up, *down;
+	size_t size = N * sizeof *x;
+	aclmdlRI model;
+	OK(aclrtMallocHost((void **)&up, size));
+	OK(aclrtMallocHost((void **)&down, size));
+	struct sum_args args = {x, y, z, N};
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtMemcpyAsync(x, size, up, size, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	times(x, stream);
+	times(x, stream);
+	OK(aclrtLaunchKernelWithHostArgs(kernel("sum"), 2, stream, NULL, &args, sizeof args, NULL, 0));
+	OK(aclrtMemcpyAsync(down, size, z, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+	OK(aclmdlRICaptureEnd(stream, &model));
+	for (uint32_t i = 0; i < 5; i++) {
+		fill(up, i);
+		execute(model, down, 9 * i + 5);
+	}
+
+	aclmdlRITask tasks[8];
+	aclrtStream streams[1];
+	uint32_t count = 1;
+	OK(aclmdlRIGetStreams(model, streams, &count));
+	count = 8;
+	OK(aclmdlRIGetTasksByStream(streams[0], tasks, &count));
+	aclmdlRITask sum = tasks[count - 2], first = tasks[1];
+	aclmdlRITaskParams params;
+	OK(aclmdlRITaskGetParams(sum, &params));
+	CHECK(params.type == ACL_MODEL_RI_TASK_KERNEL);
+	args.y = other;
+	params.kernelTaskParams.args = &args;
+	params.kernelTaskParams.argsSize = sizeof args;
+	params.kernelTaskParams.isHostArgs = 1;
+	OK(aclmdlRITaskSetParams(sum, &params));
+	OK(aclmdlRIUpdate(model));
+	fill(up, 2);
+	for (int i = 0; i < 3; i++)
+		execute(model, down, 9 * 2 + 100);
+	OK(aclmdlRITaskDisable(first));
+	OK(aclmdlRIUpdate(model));
+	for (int i = 0; i < 3; i++)
+		execute(model, down, 3 * 2 + 100);
+	OK(aclmdlRIDestroy(model));
+}
+
+/* Kernels on two streams, which meet. */
+static void forks(void)
+{
+	uint32_t *x = words(1), *y = words(1), *z = words(0);
+	struct sum_args args = {x, y, z, N};
+	aclrtStream side;
+	aclrtEvent fork, join;
+	aclmdlRI model;
+	OK(aclrtCreateStream(&side));
+	OK(aclrtCreateEventExWithFlag(&fork, ACL_EVENT_SYNC));
+	OK(aclrtCreateEventExWithFlag(&join, ACL_EVENT_SYNC));
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtRecordEvent(fork, stream));
+	OK(aclrtStreamWaitEvent(side, fork));
+	times(x, stream);
+	times(y, side);
+	times(y, side);
+	OK(aclrtRecordEvent(join, side));
+	OK(aclrtStreamWaitEvent(stream, join));
+	OK(aclrtLaunchKernelWithHostArgs(kernel("sum"), 2, stream, NULL, &args, sizeof args, NULL, 0));
+	OK(aclmdlRICaptureEnd(stream, &model));
+	uint32_t a = 1, b = 1;
+	for (int i = 0; i < 4; i++) {
+		OK(aclmdlRIExecuteAsync(model, stream));
+		a *= 3, b *= 9;
+		hold(z, a + b);
+	}
+	OK(aclmdlRIDestroy(model));
+	OK(aclrtDestroyEvent(fork));
+	OK(aclrtDestroyEvent(join));
+	OK(aclrtDestroyStream(side));
+}
+
+static void fault(const char *name, int code, int captured)
+{
+	aclmdlRI model;
 	void *nowhere = NULL;
 	uint32_t *x = words(1);
 	aclrtFuncHandle f = kernel(name);
 	OK(aclrtSetExceptionInfoCallback(on_exception));
+	if (captured)
+		OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	OK(aclrtLaunchKernelWithHostArgs(f, 1, stream, NULL, &nowhere, sizeof nowhere, NULL, 0));
+	if (captured) {
+		OK(aclmdlRICaptureEnd(stream, &model));
+		OK(aclmdlRIExecuteAsync(model, stream));
+	}
 	IS(code, aclrtSynchronizeStream(stream));
 	CHECK(failed == f && (int)failure == code);
 	/* the GPU is lost to this process, which goes on */
@@ -236,9 +348,12 @@ int main(int argc, char **argv)
 		return refused(argv[2], argv[3]);
 	OK(aclrtBinaryLoadFromFile(argv[2], NULL, &binary));
 	if (!strcmp(argv[1], "fault"))
-		return fault(argv[3], atoi(argv[4])), 0;
+		return fault(argv[3], atoi(argv[4]), argc > 5), 0;
 	if (!strcmp(argv[1], "simt")) {
 		simt(argc > 3);
+	} else if (!strcmp(argv[1], "model")) {
+		models();
+		forks();
 	} else {
 		forms();
 		variables();

@@ -13,15 +13,24 @@ import (
 type argMemory struct {
 	rt *core.Runtime // immutable
 
-	mu    sync.Mutex
-	free  [sizes][]*pending // guarded by mu; by size
-	spent []core.Addr       // guarded by mu; of launches that are over, to be freed
+	// Launches are taken by the threads of the program and come back from those of the device. So that these two do not
+	// wait for each other, what comes back has a list and a lock of its own; the lists change places when the first is
+	// empty. What was never used comes last: a few blocks that are used in turn stay in the caches.
+	mu     sync.Mutex
+	free   [sizes][]*pending // guarded by mu; by size
+	unused [sizes][]*pending // guarded by mu
+
+	_     [64]byte
+	over  sync.Mutex        // taken after mu
+	back  [sizes][]*pending // guarded by over
+	spent []core.Addr       // guarded by over; of launches that are over, to be freed
 }
 
 const (
 	sizes     = 4
 	smallest  = 256
 	slabBytes = 1 << 20
+	some      = 32 // unused blocks that are taken at a time
 )
 
 // blockBytes are the sizes of blocks; larger ones are allocated for themselves.
@@ -62,6 +71,9 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 func (m *argMemory) spare(i int) *pending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(m.free[i]) == 0 {
+		m.refill(i)
+	}
 	last := len(m.free[i]) - 1
 	if last < 0 {
 		return nil
@@ -71,10 +83,20 @@ func (m *argMemory) spare(i int) *pending {
 	return p
 }
 
+// refill takes what has come back, or else some that were never used. mu is held.
+func (m *argMemory) refill(i int) {
+	core.Locked(&m.over, func() { m.free[i], m.back[i] = m.back[i], m.free[i] })
+	if left := len(m.unused[i]); len(m.free[i]) == 0 && left > 0 {
+		n := max(left-some, 0)
+		m.free[i] = append(m.free[i], m.unused[i][n:]...)
+		m.unused[i] = m.unused[i][:n]
+	}
+}
+
 // clean frees what is too large to be kept.
 func (m *argMemory) clean() {
 	var spent []core.Addr
-	core.Locked(&m.mu, func() { spent, m.spent = m.spent, nil })
+	core.Locked(&m.over, func() { spent, m.spent = m.spent, nil })
 	for _, addr := range spent {
 		driver.Base(m.rt.Driver).FreeHost(addr) //nolint:errcheck // ours
 	}
@@ -92,7 +114,7 @@ func (m *argMemory) grow(i int) error {
 	defer m.mu.Unlock()
 	for k := range all {
 		all[k] = pending{of: m, room: addr + core.Addr(uint64(k)*size), size: size, index: i}
-		m.free[i] = append(m.free[i], &all[k])
+		m.unused[i] = append(m.unused[i], &all[k])
 	}
 	return nil
 }
@@ -104,13 +126,13 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	}
 	p.Launch, p.f = driver.Launch{}, nil
 	m := p.of
-	m.mu.Lock()
+	m.over.Lock()
 	if p.index < 0 { // the driver may not be called here
 		m.spent = append(m.spent, p.room)
 	} else {
-		m.free[p.index] = append(m.free[p.index], p)
+		m.back[p.index] = append(m.back[p.index], p)
 	}
-	m.mu.Unlock()
+	m.over.Unlock()
 }
 
 // bytes is the room for arguments.

@@ -50,26 +50,39 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 			op.Done()
 		}
 	default:
-		kind := kindOf(op)
+		kind, touch := m.kindOf(op, m.group != nil)
 		if k.Order != nil && m.rt.Checked() {
 			kind = waitTask // not a step of a program: the checker is to see it
 		}
 		if m.group != nil && m.group.lane == l && op.Kind == driver.OpLaunch {
 			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
 		}
-		l.add(t, &taskMore{kind: kind, group: m.group, typ: typeOf(k), op: *op, touch: touchesMore(op),
+		l.add(t, &taskMore{kind: kind, group: m.group, typ: typeOf(k), op: *op, touch: touch,
 			value: k.Value, order: k.Order})
 	}
 	return true
 }
 
-// kindOf is what an operation is to a model.
-func kindOf(op *driver.Op) taskKind {
+// kindOf is what an operation is to a model, and whether it may touch anything. grouped says that it is a kernel of a
+// task group.
+func (m *Model) kindOf(op *driver.Op, grouped bool) (kind taskKind, touch bool) {
 	switch op.Kind {
-	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear, driver.OpLaunch:
-		return waitTask
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
+		return waitTask, false
+	case driver.OpLaunch:
+		if grouped || !m.inProgram(op.Launch) {
+			return waitTask, false
+		}
+		return workTask, true
 	}
-	return workTask
+	return workTask, touchesMore(op)
+}
+
+// inProgram reports whether a kernel can be a step of a program: where the driver has such, and nothing watches that
+// wants to see each kernel.
+func (m *Model) inProgram(l *driver.Launch) bool {
+	k := kernelOf(l)
+	return stateOf(m.rt).launches && m.rt.Probe == nil && l.Copied && l.Limit == 0 && k != nil && !k.OnCPU()
 }
 
 // typeOf is what a program sees of a task.

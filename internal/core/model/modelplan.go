@@ -48,7 +48,8 @@ func (m *Model) compile() {
 	}
 	m.findRegions(p)
 	for i := range m.tasks {
-		if k := m.tasks[i].more; k != nil && k.kind.inLanes() && !k.off {
+		if k := m.tasks[i].more; k != nil && !k.off && (k.kind.inLanes() ||
+			k.op.Kind == driver.OpLaunch && len(m.lanes) > 1) { // kernels of several streams run side by side
 			m.compileLanes(p)
 			m.plan = p
 			return

@@ -275,6 +275,7 @@ func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRI
 	k := m.tasks[i].more
 	k.release()
 	k.op, k.off = driver.Op{Kind: driver.OpLaunch, Launch: l}, false
+	k.kind, k.touch = m.kindOf(&k.op, k.group != nil)
 	return nil
 }
 

@@ -27,12 +27,15 @@ type state struct {
 	count atomic.Uint32             // models ever made
 	sole  func(addr core.Addr) bool // immutable; whether memory has one address only
 
+	launches bool // immutable; programs of the driver may have kernels
+
 	mu     sync.Mutex
 	models map[*core.Context]map[*Model]struct{} // guarded by mu
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
 	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}}
+	_, s.launches = driver.As[driver.ProgramLauncher](rt.Driver)
 	s.table.Kind, s.conds.Kind = core.ModelKind, core.CondKind
 	return s
 })

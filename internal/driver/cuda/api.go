@@ -63,6 +63,13 @@ type api interface {
 	launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result
 	launchShaped(kernel uintptr, s *shape, stream uintptr) result
 
+	// Graphs, see executable.go. A libcuda before CUDA 12.0 does not support them.
+	newGraph(context uintptr, nodes []node) (cudaGraph, result)
+	// makes node i, a kernel, another one; launches before keep what they had
+	setKernel(g *cudaGraph, i int, context uintptr, n *node) result
+	launchGraph(g *cudaGraph, stream uintptr) result // any context may be current
+	dropGraph(g *cudaGraph) result                   // what was launched goes on
+
 	// Memory apart from its addresses. What an old libcuda has not got is not supported.
 	reserve(n uint64, at uintptr) (uintptr, result) // at, if not 0, is a hint
 	unreserve(addr uintptr, n uint64) result
@@ -100,6 +107,25 @@ type shape struct {
 	together        bool    // all blocks run at the same time
 	args            uintptr // where the parameters are, in memory that is not Go's own
 	bytes           uint64
+}
+
+// node is what one node of a graph does: a kernel, or if that is 0, a fill, or if that has no width, a copy.
+type node struct {
+	kernel uintptr
+	shape  shape
+
+	dst, src uintptr
+	n        uint64 // bytes of a copy, values of a fill
+	value    uint32
+	width    uint32 // bytes of a value
+
+	level int // it comes after the nodes of all lower levels; they are numbered from 0, without gaps
+}
+
+// cudaGraph is a graph that can be launched.
+type cudaGraph struct {
+	exec, graph uintptr
+	nodes       []uintptr
 }
 
 // copy2D says what a 2-D copy does.

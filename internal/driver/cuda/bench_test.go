@@ -249,7 +249,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}{
 		{"driver", func() { q.Submit(op) }, func() { q.Wait(0, nil) }},
 		{"cuda", func() {
-			if r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room); r != success || err != nil {
+			if r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, nil); r != success || err != nil {
 				b.Fatal(r, err)
 			}
 		}, func() {

@@ -210,6 +210,35 @@ var exploredPrograms = []struct {
 		})
 		x.Start("waiter", false, r.waits)
 	}},
+	{"a copy that is reported, and nobody waits", func(x *hostqueue.Explorer, r, _ *rig) {
+		x.Start("submitter", false, func() {
+			r.Submit(driver.Op{Kind: driver.OpCopy, Dst: r.place(0), Src: r.b.pinned, N: 8, Done: func() {
+				r.wants(r.made(0, 1), "a copy was reported before it was made")
+			}})
+		})
+		x.Start("other", false, func() {
+			r.copies(1, 1)
+			r.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(r.made(1, 1), "ran before the copy") }})
+		})
+		x.Start("asker", false, func() { r.Idle() })
+	}},
+	{"copies that are reported, and a flag", func(x *hostqueue.Explorer, r, other *rig) {
+		f, done := r.b.d.NewFlag(), 0
+		x.Start("submitter", false, func() {
+			r.Submit(driver.Op{Kind: driver.OpCopy, Dst: r.place(0), Src: r.b.pinned, N: 8, Done: func() { done++ }})
+			r.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
+			r.Submit(driver.Op{Kind: driver.OpCopy, Dst: r.place(1), Src: r.b.pinned, N: 8, Done: func() { done++ }})
+			r.waits()
+			r.wants(done == 2 && r.made(0, 2), "Wait returned too early, or the copies were made in another order")
+		})
+		x.Start("other", false, func() {
+			other.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+			other.copies(2, 1)
+			other.waits()
+			other.wants(slices.Index(r.o.log, r.place(0)) < slices.Index(r.o.log, r.place(2)),
+				"passed a flag before it was set")
+		})
+	}},
 	{"a host function between copies", func(x *hostqueue.Explorer, r, _ *rig) {
 		x.Start("submitter", false, func() {
 			r.copies(0, 2)

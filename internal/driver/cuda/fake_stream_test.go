@@ -206,6 +206,7 @@ func (f *fake) record(event, stream uintptr) result {
 	e.recorded++
 	n := e.recorded
 	e.mu.Unlock()
+	f.records.Add(1)
 	s.put(fakeOrder{kind: 'e', event: e, number: n})
 	return success
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,10 +29,12 @@ type fake struct {
 	noClock  bool           // it is a libcuda without cuEventElapsedTime
 	noKernel string         // a kernel that is missing
 	careful  bool           // what kernels reach for is looked at; set before anything runs
+	records  atomic.Int64   // of events
 
 	fakeBatch
 	fakeVirtual
 	fakeModules
+	fakeGraphs
 }
 
 type fakeMemory struct {
@@ -83,8 +86,8 @@ func (f *fake) close() error {
 		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts),
 			len(f.reserved))
 	}
-	if n := len(f.modules); n > 0 {
-		return fmt.Errorf("left behind: %d modules", n)
+	if n := len(f.modules) + len(f.graphs); n > 0 {
+		return fmt.Errorf("left behind: %d modules, %d graphs", len(f.modules), len(f.graphs))
 	}
 	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + users; n > 0 {
 		return fmt.Errorf("left behind: %d allocations, %d registrations, %d streams, %d events, %d contexts",

@@ -49,6 +49,8 @@ type gpu struct {
 	made        struct{ events, streams []uintptr } // guarded by mu; all there are
 	quarantined []quarantined                       // guarded by mu
 	fences      map[uintptr]*fence                  // guarded by mu; by stream
+	executables map[*executable]struct{}            // guarded by mu; all there are
+	repeats     map[uintptr]*repeats                // guarded by mu; by stream
 	fenceWords  []uintptr                           // guarded by mu; of fences to come
 
 	// For copies that the device judges, see indirect.go. All guarded by mu.
@@ -117,6 +119,9 @@ func (c *gpu) stop() error {
 	for _, b := range c.deviceBlocks {
 		note("cuMemFree", c.d.lib.free(b))
 	}
+	for x := range c.executables {
+		note("cuGraphExecDestroy", c.dropLocked(x))
+	}
 	for m := range c.modules { // what is left is held by launches that never ran
 		note("cuModuleUnload", c.d.lib.unloadModule(m.handle))
 	}
@@ -162,6 +167,7 @@ func (c *gpu) forgetAll() {
 	c.modules = nil
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
 	c.fences, c.fenceWords = nil, nil
+	c.executables, c.repeats = nil, nil
 	if err := c.inner.release(); err != nil {
 		c.d.warn(fmt.Sprintf("%d bytes of addresses are lost: %v", innerBytes, err))
 	}

@@ -23,6 +23,15 @@ type latestKernel struct {
 	since  int            // kernels since all was over
 	launch *driver.Launch // of the last; nil: a mark has it, or there is none
 	tag    driver.Tag
+	kept   bool // a program keeps it
+}
+
+// giveBack returns the launch of the last, if it is the queue's.
+func (k *latestKernel) giveBack() {
+	if k.launch != nil && !k.kept {
+		k.launch.Return()
+	}
+	k.launch = nil
 }
 
 // flying reports whether a kernel may be on the stream. Mu is held.
@@ -30,22 +39,23 @@ func (q *queue) flying() bool { return q.kernels.upto > q.Completed() }
 
 // noteKernel notes that task number n is a kernel, on the stream. Mu is held.
 func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
-	k := &q.kernels
-	if k.launch != nil {
-		k.launch.Return()
+	q.noteKernels(1, latestKernel{upto: n, tag: tag, launch: l})
+}
+
+// noteKernels notes so many kernels, of which k is the last. Mu is held.
+func (q *queue) noteKernels(count int, k latestKernel) {
+	q.kernels.giveBack()
+	if k.since = count; q.flying() {
+		k.since += q.kernels.since
 	}
-	if !q.flying() {
-		k.since = 0
-	}
-	*k = latestKernel{upto: n, since: k.since + 1, launch: l, tag: tag}
+	q.kernels = k
 	q.load += fenceFrom // a launch takes as long
 }
 
 // kernelsOver returns the last launch, if it is over. Mu is held.
 func (q *queue) kernelsOver() {
-	if k := &q.kernels; k.launch != nil && !q.flying() {
-		k.launch.Return()
-		k.launch = nil
+	if !q.flying() {
+		q.kernels.giveBack()
 	}
 }
 
@@ -72,7 +82,10 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 
 // put puts a kernel on the stream; false if the host has to look at it. Mu is held.
 func (q *queue) put(l *driver.Launch) bool {
-	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room)
+	if q.repeats == nil {
+		q.repeats = q.v.gpu.repeatsOf(q.stream)
+	}
+	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, q.repeats)
 	return err == nil && r == success
 }
 
@@ -142,15 +155,15 @@ func (q *queue) blame(m *mark) *latestKernel {
 	k := q.kernels
 	q.kernels = latestKernel{}
 	if m.launch == nil && k.launch != nil {
-		m.launch, m.tag = k.launch, k.tag
-	} else if k.launch != nil {
-		k.launch.Return()
+		m.launch, m.tag, m.kept = k.launch, k.tag, k.kept
+	} else {
+		k.giveBack()
 	}
 	return &k
 }
 
 // kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
-func (c *gpu) kernelFault(l *driver.Launch, r result, since int) error {
+func (c *gpu) kernelFault(l *driver.Launch, r result, since int) *driver.KernelError {
 	name, note := "a kernel", ""
 	if l != nil {
 		if f, err := c.codeOf(l); err == nil {
@@ -215,28 +228,40 @@ func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
 }
 
 // launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
-// context may be current, if there is one: where it is another's, CUDA says so.
-func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room) (result, error) {
-	f, err := c.codeOf(l)
-	if err != nil {
-		return success, err
-	}
-	if err := s.set(f, l, args); err != nil {
-		return success, err
-	}
-	lib := c.d.lib
-	if was := f.shared.Load(); s.shared > was {
-		if r := lib.allowShared(f.code, s.shared); r != success {
-			return r, nil
-		}
-		f.shared.CompareAndSwap(was, s.shared)
+// context may be current, if there is one: where it is another's, CUDA says so. again, which may be nil, is the
+// stream's.
+func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room, again *repeats) (result, error) {
+	f, r, err := c.shape(l, args, s)
+	if err != nil || r != success {
+		return r, err
 	}
 	if c.d.moved.Load() && s.bytes > 0 {
 		c.d.gone.RLock()
 		defer c.d.gone.RUnlock()
 		c.d.translate(s)
 	}
-	return lib.launchShaped(f.code, &s.shape, stream), nil
+	if again != nil && !s.together && again.launch(c, l.Module.(*module), f, &s.shape, stream) {
+		return success, nil
+	}
+	return c.d.lib.launchShaped(f.code, &s.shape, stream), nil
+}
+
+// shape makes s what a launch looks like to CUDA, with addresses as the program has them.
+func (c *gpu) shape(l *driver.Launch, args uintptr, s *room) (*function, result, error) {
+	f, err := c.codeOf(l)
+	if err != nil {
+		return nil, success, err
+	}
+	if err := s.set(f, l, args); err != nil {
+		return nil, success, err
+	}
+	if was := f.shared.Load(); s.shared > was {
+		if r := c.d.lib.allowShared(f.code, s.shared); r != success {
+			return nil, r, nil
+		}
+		f.shared.CompareAndSwap(was, s.shared)
+	}
+	return f, success, nil
 }
 
 // translate replaces addresses in arguments that are not CUDA's: device addresses of registered memory, and of memory
@@ -297,7 +322,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		}
 	}
 	defer c.forgetBefore(&m)
-	r, err := c.launch(l, args, stream, new(room))
+	r, err := c.launch(l, args, stream, new(room), nil)
 	if err == nil {
 		err = c.check("cuLaunchKernel", r)
 	}

@@ -47,6 +47,9 @@ type library struct {
 	memMap, memUnmap, memSetAccess, memExport, memImport          uintptr
 	memAllocManaged                                               uintptr
 	ipcGetMem, ipcOpenMem, ipcCloseMem, memGetAddressRange        uintptr
+	graphCreate, graphDestroy, graphInstantiate, graphExecDestroy uintptr
+	graphAddKernel, graphAddMemcpy, graphAddMemset                uintptr
+	graphSetKernel, graphLaunch                                   uintptr
 }
 
 // symbols lists what is looked up; what is optional may be missing in an old library.
@@ -123,6 +126,15 @@ func (l *library) symbols() []struct {
 		{&l.ipcOpenMem, "cuIpcOpenMemHandle_v2", true},
 		{&l.ipcCloseMem, "cuIpcCloseMemHandle", true},
 		{&l.memGetAddressRange, "cuMemGetAddressRange_v2", true},
+		{&l.graphCreate, "cuGraphCreate", true},
+		{&l.graphDestroy, "cuGraphDestroy", true},
+		{&l.graphInstantiate, "cuGraphInstantiateWithFlags", true},
+		{&l.graphExecDestroy, "cuGraphExecDestroy", true},
+		{&l.graphAddKernel, "cuGraphAddKernelNode_v2", true}, // CUDA 12.0
+		{&l.graphAddMemcpy, "cuGraphAddMemcpyNode", true},
+		{&l.graphAddMemset, "cuGraphAddMemsetNode", true},
+		{&l.graphSetKernel, "cuGraphExecKernelNodeSetParams_v2", true}, // CUDA 12.0
+		{&l.graphLaunch, "cuGraphLaunch", true},
 	}
 }
 
@@ -182,6 +194,7 @@ type outs struct {
 	access memAccess
 
 	launch launchArgs
+	node   nodeArgs
 }
 
 var outsPool = sync.Pool{New: func() any { return new(outs) }}

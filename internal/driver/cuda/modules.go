@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -285,6 +286,7 @@ func (m *module) remove() {
 		defer c.leave()
 		r := c.d.lib.settle()
 		if r == success {
+			c.dropExecutables(func(x *executable) bool { return slices.Contains(x.modules, m) })
 			r = c.d.lib.unloadModule(m.handle)
 		}
 		c.note("cuModuleUnload", r) //nolint:errcheck // what is lost is noted

@@ -177,9 +177,7 @@ func (l *library) launchShaped(kernel uintptr, s *shape, stream uintptr) result 
 func (l *library) launchWith(o *outs, kernel uintptr, s *shape, stream uintptr) result {
 	w, extra := &o.launch, uintptr(0)
 	if s.bytes > 0 {
-		w.size = s.bytes
-		w.extra = [5]uintptr{paramBuffer, s.args, paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
-		extra = uintptr(unsafe.Pointer(&w.extra))
+		extra = w.extraOf(s)
 	}
 	if s.together && l.launchKernelEx != 0 {
 		w.attr = launchAttr{id: attrCooperative, value: [16]uint32{1}}

@@ -6,17 +6,25 @@ import (
 )
 
 // A program goes to the stream step by step: copies that may run in any order are a launch of the batch kernel, or go
-// to the copy engines where these are faster, as those of a batch. op.N is the next step, and op.Height how many of
+// to the copy engines where these are faster, as those of a batch; kernels are graphs: see sections.go. op.N is the next step, and op.Height how many of
 // its copies are on the stream, if they run in order: what the stream cannot do is done by the host, which goes on
 // from there.
 
 // moveProgram gives the steps of a program to the stream; false if the host has to do the next one. Mu is held.
 func (q *queue) moveProgram(op *driver.Op) bool {
-	steps := op.Program.Steps
-	for ; op.N < uint64(len(steps)); op.N, op.Height = op.N+1, 0 {
+	steps, list := op.Program.Steps, q.sectionsOf(op.Program)
+	for op.N < uint64(len(steps)) {
+		for len(list) > 0 && list[0].first < op.N {
+			list = list[1:]
+		}
+		if len(list) > 0 && list[0].first == op.N && op.Height == 0 && q.launchSection(&list[0], op.Tag) {
+			op.N = list[0].end
+			continue
+		}
 		if !q.moveStep(op, &steps[op.N]) {
 			return false
 		}
+		op.N, op.Height = op.N+1, 0
 	}
 	return true
 }
@@ -29,10 +37,11 @@ func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 		case driver.OpCopy, driver.OpCopy2D, driver.OpFill:
 			return q.move(s.Op)
 		case driver.OpLaunch: // the program keeps it
-			if l := s.Op.Launch; l.Limit > 0 || !l.Copied || !q.put(l) {
+			l := s.Op.Launch
+			if l.Limit > 0 || !l.Copied || !q.put(l) {
 				return false
 			}
-			q.noteKernel(q.Taken()+1, op.Tag, nil)
+			q.noteKernels(1, latestKernel{upto: q.Taken() + 1, tag: op.Tag, launch: l, kept: true})
 			return true
 		}
 		return false
@@ -94,6 +103,9 @@ func (q *queue) settle() error {
 	}
 	return c.check("a step of a model", r)
 }
+
+// LaunchesInPrograms implements driver.ProgramLauncher.
+func (d *Driver) LaunchesInPrograms() {}
 
 // Sole implements driver.Sole.
 func (d *Driver) Sole(addr uintptr) bool {

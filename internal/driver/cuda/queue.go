@@ -21,6 +21,9 @@ import (
 // The host's part is done by one goroutine, the runner. It is there while the queue is Ready: there are marks, or tasks
 // in the list. A goroutine that waits does some of that itself. A queue with a copy now and then has no runner.
 //
+// A mark that only calls a function is soft: it has no event, and no runner at first. Most programs wait soon, and the
+// goroutine that waits finds out that the stream has ended anyway. If none does, a timer starts the runner.
+//
 // The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending;
 // and to the one that made it Starting.
 type queue struct {
@@ -41,7 +44,10 @@ type queue struct {
 	load    uint64
 	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
 	kernels latestKernel // guarded by Queue.Mu
+	softs   int          // guarded by Queue.Mu; how many of the marks are soft
+	timed   bool         // guarded by Queue.Mu; attend will be called
 	room    room         // guarded by Queue.Mu
+	repeats *repeats     // guarded by Queue.Mu; of the stream; nil until first used
 	runner  runner       // guarded by Queue.Mu
 	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
 	reported int64
@@ -70,6 +76,7 @@ const (
 // mark is a task that is on the stream, with an event after it.
 type mark struct {
 	event uintptr
+	soft  bool   // it has no event: it has happened when a later mark has, or the stream has ended
 	made  result // how putting the event there went; if badly, the device is lost, and there is none
 	upto  uint64 // tasks that are over when it happens
 	tag   driver.Tag
@@ -82,6 +89,7 @@ type mark struct {
 	done  func()
 
 	launch *driver.Launch // a kernel, or nil; it is returned to its owner
+	kept   bool           // but not if a program keeps it
 	before uintptr        // event before it, if it has a limit
 	limit  time.Duration
 }
@@ -123,6 +131,8 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	}
 	if q.AppendCopy(dst, src, n, tag) {
 		q.run()
+	} else if q.softs > 0 { // there may be no runner
+		q.runIfReady()
 	}
 	q.Mu.Unlock()
 }
@@ -140,15 +150,19 @@ func (q *queue) Submit(op driver.Op) {
 			q.Started()
 			return
 		}
-		if q.start(&op) {
+		if q.startDone(&op) || q.start(&op) {
 			q.Started()
-			if q.marks.Len() > 0 && q.Activate() {
-				q.run()
+			if q.marks.Len() > 0 {
+				q.Activate()
+				q.attend()
 			}
 			return
 		}
 	}
 	if _, idle := q.Append(&op); !idle {
+		if q.softs > 0 { // there may be no runner
+			q.runIfReady()
+		}
 		return
 	}
 	// As the runner would find out. A gate sees what comes after it was submitted.
@@ -190,7 +204,33 @@ func (q *queue) free() bool {
 // leave gives up what Claim has taken, and sees to it that there is a runner if there is more to do. Mu is held.
 func (q *queue) leave() {
 	if q.Release(q.marks.Len() > 0) {
-		q.run()
+		q.attend()
+	}
+}
+
+// attend sees to it that what there is to do is done: by the runner at once, or if there are only soft marks, later.
+// Mu is held.
+func (q *queue) attend() {
+	switch {
+	case q.Tasks() > 0 || q.marks.Len() > q.softs:
+		q.runIfReady()
+	case q.softs > 0 && !q.timed:
+		q.timed = true
+		hostqueue.After(softFor, q.harden)
+	}
+}
+
+// softFor is how long a soft mark stays one, if no goroutine waits.
+const softFor = 250 * time.Microsecond
+
+// harden starts the runner if there are marks.
+func (q *queue) harden() {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	q.timed = false
+	if q.softs > 0 {
+		q.markTail()
+		q.attend()
 	}
 }
 
@@ -241,10 +281,10 @@ func (q *queue) runs() {
 			break
 		}
 		q.markTail() // the head of the list waits for what is on the stream
-		if q.marks.Len() == 0 || q.marks.Head().made != success {
+		if q.marks.Len() == 0 || q.hard().made != success {
 			continue // it is over
 		}
-		m := *q.marks.Head()
+		m := *q.hard()
 		q.awaited = m.event
 		q.Mu.Unlock()
 		q.v.gpu.await(m.event, spinRunner)
@@ -264,7 +304,7 @@ func (q *queue) progress() bool {
 		return false
 	}
 	if q.marks.Len() > 0 {
-		if r := q.look(q.marks.Head()); r != notReady && q.Claim(hostqueue.Ending) {
+		if r := q.look(q.hard(), q.stream); r != notReady && q.Claim(hostqueue.Ending) {
 			q.end(r)
 			q.leave()
 			return true
@@ -317,21 +357,52 @@ func (q *queue) markTail() {
 	switch q.State() {
 	case hostqueue.Rest, hostqueue.Ready, hostqueue.Ending:
 		q.mark()
-		if q.marks.Len() > 0 && q.Activate() {
-			q.run()
+		if q.marks.Len() > 0 {
+			q.Activate()
+			q.attend()
 		}
 	}
 }
 
-// mark is markTail for the goroutine that may use the stream. Mu is held.
+// mark is markTail for the goroutine that may use the stream: the last mark is not soft then. Mu is held.
 func (q *queue) mark() {
-	if q.Completed() < q.Taken() && (q.marks.Len() == 0 || q.marks.Last().upto < q.Taken()) {
-		q.v.gpu.enter()
-		defer q.v.gpu.leave()
-		m := mark{upto: q.Taken(), tag: q.latest}
-		q.record(&m)
-		q.marks.Push(&m)
+	if q.Completed() == q.Taken() {
+		return
 	}
+	last := q.marks.Len() > 0 && q.marks.Last().upto == q.Taken()
+	if last && !q.marks.Last().soft {
+		return
+	}
+	q.v.gpu.enter()
+	defer q.v.gpu.leave()
+	if last {
+		m := q.marks.Last()
+		m.soft = false
+		q.softs--
+		q.record(m)
+		return
+	}
+	m := mark{upto: q.Taken(), tag: q.latest}
+	q.record(&m)
+	q.marks.Push(&m)
+}
+
+// mostSoft is how many soft marks there are at a time: each look at the first goes past the others.
+const mostSoft = 8
+
+// mayBeSoft reports whether a mark need not have an event: one that only calls a function. Mu is held.
+func (q *queue) mayBeSoft(m *mark) bool {
+	return m.flag == nil && m.read == nil && m.launch == nil && q.Observer == nil && q.softs < mostSoft
+}
+
+// hard is the first mark that has an event; nil if all are soft. Mu is held.
+func (q *queue) hard() *mark {
+	for i := range q.marks.Len() {
+		if m := q.marks.At(i); !m.soft {
+			return m
+		}
+	}
+	return nil
 }
 
 // record puts an event for m after what is on the stream. The GPU is entered, Mu is held.
@@ -348,9 +419,12 @@ func (q *queue) record(m *mark) bool {
 	return true
 }
 
-// look asks whether a mark has happened.
-func (q *queue) look(m *mark) result {
-	if m.made != success {
+// look asks whether the first mark has happened: m is the first that has an event, or nil.
+func (q *queue) look(m *mark, stream uintptr) result {
+	switch {
+	case m == nil:
+		return q.v.gpu.ended(stream)
+	case m.made != success:
 		return m.made
 	}
 	return q.v.gpu.query(m.event)
@@ -361,7 +435,11 @@ func (q *queue) look(m *mark) result {
 func (q *queue) end(r result) {
 	var m mark
 	q.marks.Pop(&m)
-	used := m.made == success && m.event == q.awaited // by the runner, which then releases it
+	if m.soft {
+		q.softs--
+	}
+	own := m.made == success && !m.soft
+	used := own && m.event == q.awaited // by the runner, which then releases it
 	if used {
 		q.awaited = 0
 	}
@@ -379,7 +457,9 @@ func (q *queue) end(r result) {
 		err = c.endJudged(m.read, err)
 	}
 	if broken != nil {
-		err = c.kernelFault(m.launch, r, broken.since)
+		fault := c.kernelFault(m.launch, r, broken.since)
+		fault.Program = broken.kept
+		err = fault
 	} else if late := c.late(&m); err == nil {
 		err = late
 	}
@@ -393,13 +473,13 @@ func (q *queue) end(r result) {
 	if err != nil {
 		q.Sink.TaskFailed(m.tag, err)
 	}
-	if m.launch != nil {
+	if m.launch != nil && !m.kept {
 		m.launch.Return()
 	}
 	if m.flag != nil {
 		m.flag.keep(m.event, at, err)
 	}
-	if m.made == success && !used {
+	if own && !used {
 		c.giveEvent(m.event, m.kind())
 	}
 	if m.done != nil {
@@ -470,6 +550,8 @@ func (q *queue) Exec(op *driver.Op) error {
 func (q *queue) Idle() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
+	for q.softs > 0 && q.softs == q.marks.Len() && q.progress() { // there is no runner that does
+	}
 	return q.Tasks() == 0 && q.drained()
 }
 
@@ -483,6 +565,6 @@ func (q *queue) Close() {
 	if q.stream != 0 {
 		q.net.Stop()
 		q.own.release()
-		q.stream, q.found, q.fence, q.fencedTo = 0, 0, nil, 0
+		q.stream, q.found, q.fence, q.fencedTo, q.repeats = 0, 0, nil, 0, nil
 	}
 }

@@ -53,7 +53,9 @@ func (q *queue) start(op *driver.Op) bool {
 	}
 	if m.done != nil || m.flag != nil || m.read != nil || m.launch != nil || q.Observer != nil {
 		// A kernel runs once: where the event is missing, the mark says so, and the device is broken anyway.
-		if !q.record(&m) && m.launch == nil {
+		if m.soft = q.mayBeSoft(&m); m.soft {
+			q.softs++
+		} else if !q.record(&m) && m.launch == nil {
 			return false // what is on the stream runs twice, which leaves the same bytes; the device is broken anyway
 		}
 		if m.flag != nil {
@@ -72,6 +74,19 @@ func (q *queue) start(op *driver.Op) bool {
 		}
 		q.noteKernel(m.upto, op.Tag, l)
 	}
+	return true
+}
+
+// startDone is start for a copy of which somebody wants to know that it is over, and nothing else. Mu is held, and the
+// stream is not in use.
+func (q *queue) startDone(op *driver.Op) bool {
+	m := mark{soft: true, op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
+	if op.Kind != driver.OpCopy || op.Done == nil || !q.mayBeSoft(&m) || !q.startCopy(op.Dst, op.Src, op.N) {
+		return false
+	}
+	q.latest = op.Tag
+	q.softs++
+	q.marks.Push(&m)
 	return true
 }
 

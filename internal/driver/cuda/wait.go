@@ -44,7 +44,7 @@ func (q *queue) help(times int) bool {
 		return true
 	case q.startPending():
 		return true
-	case q.marks.Len() > 0:
+	case q.marks.Len() > q.softs:
 		q.endNext()
 		return true
 	case q.Completed() == q.Taken():
@@ -69,7 +69,7 @@ func (q *queue) help(times int) bool {
 	q.Mu.Lock()
 	switch {
 	case passed || r == success:
-		q.over(upto)
+		q.endSoft(upto)
 	case r == notReady && !fenced:
 		q.putFence(upto)
 	}
@@ -81,14 +81,31 @@ func (q *queue) endNext() {
 	if !q.Claim(hostqueue.Ending) { // so that the event stays this mark's
 		return
 	}
-	m := *q.marks.Head()
+	m, stream := *q.hard(), q.stream
 	q.Mu.Unlock()
-	r := q.look(&m)
+	r := q.look(&m, stream)
 	q.Mu.Lock()
 	if r != notReady {
 		q.end(r)
 	}
 	q.leave()
+}
+
+// endSoft ends the first so many tasks, which are over, unless another goroutine ends some of them. Mu is held, but not
+// all the time.
+func (q *queue) endSoft(upto uint64) {
+	if q.marks.Len() > 0 && q.marks.Head().upto <= upto {
+		if !q.Claim(hostqueue.Ending) {
+			return
+		}
+		for q.marks.Len() > 0 && q.marks.Head().upto <= upto {
+			q.end(success)
+		}
+		q.over(upto)
+		q.leave()
+		return
+	}
+	q.over(upto)
 }
 
 // putFence puts the fence on the stream, after the first so many tasks, if they are all there are. Mu is held.

@@ -24,6 +24,9 @@ func EachStep(op *driver.Op, f func(op driver.Op)) {
 	steps := op.Program.Steps[op.N:]
 	put := func(next driver.Op, last bool) {
 		next.Tag, next.Tag.More = op.Tag, op.Tag.More || !last
+		if next.Launch != nil {
+			next.Launch = next.Launch.Lend() // it stays the program's
+		}
 		if last {
 			next.Done = op.Done
 		}

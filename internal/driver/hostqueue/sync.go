@@ -30,6 +30,9 @@ func Go(f func()) { go f() }
 
 func spawn(f func()) { go f() }
 
+// After calls a function after a time, in a goroutine of its own.
+func After(d time.Duration, f func()) { after(d, f) }
+
 func after(d time.Duration, f func()) *timer { return time.AfterFunc(d, f) }
 
 // signal is how a Waiter is woken; it has a capacity of 1.

@@ -117,6 +117,9 @@ func (t *timer) Stop() {
 	t.stopped = true
 }
 
+// After calls a function at some time, in a goroutine of its own.
+func After(d time.Duration, f func()) { after(d, f) }
+
 func after(_ time.Duration, f func()) *timer {
 	t := new(timer)
 	spawned("timer", false, func() {

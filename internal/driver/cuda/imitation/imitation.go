@@ -2,7 +2,7 @@
 package imitation
 
 import (
-	_ "embed"
+	"embed"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,27 +12,18 @@ import (
 	"ropeway/internal/testenv"
 )
 
-//go:embed testdata/libcuda.c
-var source []byte
-
-//go:embed testdata/memory.h
-var memory []byte
-
-//go:embed testdata/modules.h
-var modules []byte
+//go:embed testdata
+var source embed.FS
 
 // Build makes the library and returns its path. A process with LD_PRELOAD set to it finds one GPU.
 func Build(t testing.TB) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
 	dir := t.TempDir()
-	text, library := filepath.Join(dir, "libcuda.c"), filepath.Join(dir, "libcuda.so.1")
-	for path, text := range map[string][]byte{text: source, filepath.Join(dir, "memory.h"): memory,
-		filepath.Join(dir, "modules.h"): modules} {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(dir, source); err != nil {
+		t.Fatal(err)
 	}
+	text, library := filepath.Join(dir, "testdata", "libcuda.c"), filepath.Join(dir, "libcuda.so.1")
 	out, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
 		"-Wl,-soname,libcuda.so.1", "-o", library, text, "-lpthread").CombinedOutput()
 	if err != nil {

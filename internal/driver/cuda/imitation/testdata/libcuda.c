@@ -546,3 +546,4 @@ static void move(struct order *o)
 }
 
 #include "modules.h"
+#include "graphs.h"

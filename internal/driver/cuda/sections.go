@@ -1,0 +1,207 @@
+package cuda
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/driver"
+)
+
+// A section of a program is steps in a row that CUDA does as one graph: kernels, and the few copies and fills between
+// them. A program without kernels has none: what its copies are made of, launches of the batch kernel and copies by the
+// engines, is faster than CUDA's graphs.
+//
+// The graphs are made when a program runs for the second time, since making them takes longer than running the steps
+// once. They stay with the program until its steps change or the GPU goes.
+
+// sections is what a program keeps on a GPU.
+type sections struct {
+	c     *gpu   // immutable
+	life  uint64 // immutable; of the GPU
+	epoch uint64 // immutable; of the driver when the program first ran: all memory that was there then still is
+
+	list atomic.Pointer[[]section] // nil until they are made
+	mu   sync.Mutex                // taken after Queue.Mu, by the goroutine that makes or launches graphs
+}
+
+// section is the steps from first on, up to but not including end.
+type section struct {
+	first, end uint64
+	kernels    int
+	last       *driver.Launch // the last of them; the program keeps it
+	load       uint64         // bytes that it moves
+	touches    []touch
+	x          *executable
+}
+
+// touch is memory that copies and fills of a section touch: n bytes, as the program and as CUDA know them.
+type touch struct {
+	addr uintptr
+	n    uint64
+	at   side
+}
+
+const (
+	mostInSection   = 8       // copies of a step that are nodes of the graph; more are faster as a batch
+	mostSectionCopy = 1 << 20 // bytes of them; the time that the call takes does not count for larger ones
+)
+
+// sectionsOf is the graphs of a program; nil if there are none.
+func (q *queue) sectionsOf(p *driver.Program) []section {
+	d := q.v.d
+	if d.moved.Load() || len(p.Steps) == 0 {
+		return nil
+	}
+	kept := p.Kept.Load()
+	if kept == nil {
+		p.Kept.Store(&driver.Kept{Of: q.v.gpu.newSections()})
+		return nil
+	}
+	k, ok := kept.Of.(*sections)
+	if !ok || k.c != q.v.gpu || k.life != k.c.life.Load() || k.epoch != d.epoch.Load() {
+		p.Kept.Store(&driver.Kept{Of: q.v.gpu.newSections()})
+		return nil
+	}
+	if list := k.list.Load(); list != nil {
+		return *list
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if list := k.list.Load(); list != nil {
+		return *list
+	}
+	var list []section
+	if slices.ContainsFunc(p.Steps, func(s driver.Step) bool { return s.Op != nil && s.Op.Kind == driver.OpLaunch }) {
+		list = k.make(p)
+	}
+	k.list.Store(&list)
+	return list
+}
+
+// launchSection gives a section to the stream; false if its steps have to be looked at. Mu is held.
+func (q *queue) launchSection(p *section, tag driver.Tag) bool {
+	d := q.v.d
+	d.gone.RLock()
+	defer d.gone.RUnlock()
+	for i := range p.touches {
+		t := &p.touches[i]
+		if at, err := d.resolve(t.addr, t.n, false); err != nil || at != t.at {
+			return false
+		}
+	}
+	if !p.x.launch(d.lib, q.stream) {
+		return false
+	}
+	q.load += p.load
+	q.noteKernels(p.kernels, latestKernel{upto: q.Taken() + 1, tag: tag, launch: p.last, kept: true})
+	return true
+}
+
+func (c *gpu) newSections() *sections {
+	return &sections{c: c, life: c.life.Load(), epoch: c.d.epoch.Load()}
+}
+
+// make makes the graphs of a program.
+func (k *sections) make(p *driver.Program) (list []section) {
+	steps := p.Steps
+	for i := 0; i < len(steps); i++ {
+		m := maker{c: k.c}
+		m.first = uint64(i)
+		for ; i < len(steps) && m.add(&steps[i]); i++ {
+		}
+		m.end = uint64(i)
+		if m.kernels == 0 {
+			continue
+		}
+		if m.x = k.c.newExecutable(m.nodes, m.modules); m.x == nil {
+			continue
+		}
+		runtime.AddCleanup(k, k.c.dropExecutable, m.x) // when the program is gone, or its steps have changed
+		list = append(list, m.section)
+	}
+	return list
+}
+
+// maker makes a section.
+type maker struct {
+	section
+	c       *gpu
+	nodes   []node
+	modules []*module
+	level   int
+}
+
+// add adds a step; false if a graph cannot do it, or had better not.
+func (m *maker) add(s *driver.Step) bool {
+	d := m.c.d
+	d.gone.RLock()
+	defer d.gone.RUnlock()
+	was, done := *m, false
+	switch {
+	case s.Op == nil && len(s.Segs.List) <= mostInSection && s.Segs.Bytes <= mostSectionCopy:
+		done = m.addCopies(s)
+	case s.Op == nil:
+	case s.Op.Kind == driver.OpLaunch:
+		done = m.addKernel(s.Op.Launch)
+	case s.Op.Kind == driver.OpCopy && s.Op.N <= mostSectionCopy:
+		done = m.addCopy(s.Op.Dst, s.Op.Src, s.Op.N)
+	case s.Op.Kind == driver.OpFill && s.Op.N*uint64(s.Op.Width) <= mostSectionCopy:
+		done = m.addFill(s.Op)
+	}
+	if !done {
+		*m = was // without what it may have added
+		return false
+	}
+	m.level++
+	return true
+}
+
+func (m *maker) addKernel(l *driver.Launch) bool {
+	r := new(room)
+	f, got, err := m.c.shape(l, l.Args, r)
+	if err != nil || got != success || l.Limit > 0 || !l.Copied || r.together {
+		return false
+	}
+	m.nodes = append(m.nodes, node{kernel: f.code, shape: r.shape, level: m.level})
+	m.modules = append(m.modules, l.Module.(*module))
+	m.kernels, m.last = m.kernels+1, l
+	return true
+}
+
+func (m *maker) addCopies(s *driver.Step) bool {
+	for i := range s.Segs.List {
+		c := &s.Segs.List[i]
+		if s.Ordered && i > 0 {
+			m.level++
+		}
+		if !m.addCopy(c.Dst, c.Src, c.N) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *maker) addCopy(dst, src uintptr, n uint64) bool {
+	to, from, ok := m.c.d.pair(dst, src, n, n)
+	if n == 0 || !ok || overlap(to.addr, from.addr, n) {
+		return false
+	}
+	m.nodes = append(m.nodes, node{dst: to.addr, src: from.addr, n: n, level: m.level})
+	m.touches = append(m.touches, touch{dst, n, to}, touch{src, n, from})
+	m.load += n
+	return true
+}
+
+func (m *maker) addFill(op *driver.Op) bool {
+	n := op.N * uint64(op.Width)
+	to, err := m.c.d.resolve(op.Dst, n, false)
+	if err != nil || n == 0 || to.kind != onGPU || to.addr%uintptr(op.Width) != 0 {
+		return false
+	}
+	m.touches = append(m.touches, touch{op.Dst, n, to})
+	m.nodes = append(m.nodes, node{dst: to.addr, n: op.N, value: op.Value, width: uint32(op.Width), level: m.level})
+	m.load += n
+	return true
+}
