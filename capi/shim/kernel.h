@@ -10,7 +10,7 @@
 enum { ROPEWAY_MOST_BLOCKS = 1024 }; /* that run at the same time */
 
 /* Why a run ended early: run.failed. Other values are signals. */
-enum { ROPEWAY_STOPPED = 256, ROPEWAY_BARRIER = 257 };
+enum { ROPEWAY_STOPPED = 256, ROPEWAY_BARRIER = 257, ROPEWAY_ENDED = 258 };
 
 /* One launch. Several threads are in ropeway_kernel_run with it at a time. */
 typedef struct ropeway_run {
@@ -55,6 +55,9 @@ int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *block, r
 
 /* Ends a run early: threads that are in its functions leave them. */
 int ropeway_kernel_stop(ropeway_run *run);
+
+/* Says, when the process ends by exit, that the kernel did it which the thread is in. */
+void ropeway_kernel_exits(void);
 
 /* Makes the functions of ropeway/kernel.h known to objects that are loaded from now on, and catches what kernels do. 0, or an errno. */
 int ropeway_kernel_prepare(void);
