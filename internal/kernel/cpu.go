@@ -36,6 +36,8 @@ type Call struct {
 	Args    uintptr // where the arguments are
 	Size    uint64
 	Watch   bool // Touched is wanted
+
+	ByAddress bool // functions take the address of the arguments alone, and fail if they do not return 0
 }
 
 // Touch is memory that a kernel says it reads or writes.
@@ -144,6 +146,7 @@ type Fault struct {
 	Block   uint32
 	Address uint64 // of a memory fault
 	Code    uint64 // where the code was
+	Result  uint32 // what it returned, if that is why; then it has no Signal
 	Err     error  // what a Func returned; then it has no Signal
 }
 
@@ -156,6 +159,8 @@ func (f *Fault) Error() string {
 	case f.Barrier:
 		return fmt.Sprintf("block %d of the kernel waits for the others, but there are more than %d, "+
 			"which cannot run at the same time", f.Block, MostTogether)
+	case f.Result != 0:
+		return fmt.Sprintf("block %d of the kernel returned %d", f.Block, f.Result)
 	case f.Ended:
 		return fmt.Sprintf("block %d of the kernel ended its process", f.Block)
 	case f.Lost:

@@ -266,7 +266,7 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
-		Size: o.Size, Watch: o.Touched != nil,
+		Size: o.Size, Watch: o.Touched != nil, ByAddress: o.ByAddress,
 	}
 	if err := d.reachArgs(l, m.outside != nil); err != nil {
 		return err
@@ -315,7 +315,7 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 		kind = driver.KernelTrap
 	case f.Address != 0 && d.isWindow(uintptr(f.Address)):
 		kind = driver.KernelMemory
-	case f.Signal == 0 && !f.Barrier && !f.Lost:
+	case f.Signal == 0 && !f.Barrier && !f.Lost && f.Result == 0:
 		return driver.ErrAborted
 	}
 	return &driver.KernelError{Failure: kind, Launch: l, Err: f}

@@ -16,6 +16,7 @@ const (
 	stopped = 256
 	barrier = 257
 	ended   = 258
+	refused = 259
 )
 
 // launched is ropeway_run of capi/shim/kernel.h.
@@ -38,7 +39,7 @@ type launched struct {
 	arrived  uint32
 	round    uint32
 	lock     uint32
-	_        uint32
+	whole    uint32 // see kernel.Call.ByAddress
 	inside   uintptr
 	touches  *touch // of run.list; nil: nobody wants to know
 	most     uint32
@@ -53,7 +54,10 @@ func (r *launched) set(c *kernel.Call) {
 		r.grid, r.threads = [3]uint32{c.Blocks, 1, 1}, [3]uint32{1, 1, 1}
 	}
 	r.together, r.failed, r.block, r.address, r.code, r.arrived, r.round = 0, 0, 0, 0, 0, 0, 0
-	r.lock, r.inside = 0, 0
+	r.lock, r.inside, r.whole = 0, 0, 0
+	if c.ByAddress {
+		r.whole = 1
+	}
 	r.next.Store(0)
 	r.touches, r.most, r.touched = nil, 0, 0
 }
@@ -69,6 +73,8 @@ func (r *launched) fault(late bool) *kernel.Fault {
 		return &kernel.Fault{Barrier: true, Block: r.block}
 	case ended:
 		return &kernel.Fault{Ended: true, Block: r.block}
+	case refused:
+		return &kernel.Fault{Result: uint32(r.address), Block: r.block}
 	}
 	return &kernel.Fault{Signal: syscall.Signal(r.failed), Block: r.block, Address: r.address, Code: r.code}
 }
