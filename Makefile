@@ -53,6 +53,10 @@ SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z
 # Names under which builds link parts of the runtime: all are the one library.
 ALSO     := acl_rt acl_rt_impl runtime acl_tdt_channel acl_tdt_queue msprofiler profapi acl_prof ascend_dump platform
 
+# The program that runs kernels in processes of their own. Kernels find the functions of ropeway/kernel.h in it.
+KERNELS  := $(wildcard capi/kernelhost/*.c) capi/shim/kernel.c capi/shim/order.c
+KERNELLD := -pie -rdynamic -Wl,-z,now,-z,relro -lpthread -ldl
+
 CHECK    := $(wildcard capi/check/*.c)
 # Frame pointers: where there is no unwinder, stacks are followed by them, through our own functions first.
 CHECKLD  := -shared -Wl,-soname,libropeway_check.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
@@ -73,6 +77,7 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	@rm -f "$(NEW)/lib64/libropeway_core.h"
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -fno-omit-frame-pointer -o "$(NEW)/lib64/libropeway_check.so" $(CHECK) $(CHECKLD)
+	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/bin/ropeway-kernels" $(KERNELS) $(KERNELLD)
 	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(GOLINK)' -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"

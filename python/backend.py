@@ -24,6 +24,7 @@ PLUGIN = "ropeway_pytest"
 JUPYTER = "ropeway_jupyter"
 EXTENSION = "_fast.abi3.so"
 COMMAND = "bin/ropeway"  # acl has bin and lib64, as a toolkit has, so the command finds the libraries
+KERNELS = "bin/ropeway-kernels"  # and they find the program that runs kernels
 # What installers put into the environment's bin: it finds the package without importing it, and becomes the command.
 SCRIPT = f"""#!python
 import importlib.util
@@ -76,7 +77,7 @@ def write_wheel(toolkit, directory):
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as wheel:
             for path, content in files.items():
                 entry = zipfile.ZipInfo(path)  # dated 1980, so that no clock gets into the file
-                entry.external_attr = (0o100755 if path.endswith((".so", "/ropeway")) else 0o100644) << 16
+                entry.external_attr = (0o100755 if path.endswith((".so", "/ropeway", "/ropeway-kernels")) else 0o100644) << 16
                 wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
         os.replace(unfinished, os.path.join(directory, name))
     finally:
@@ -90,7 +91,7 @@ def package(toolkit):
     packages = os.path.join(toolkit, "python", "site-packages")
     acl = os.path.join(packages, "acl")
     needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES]
-    needed += [os.path.join(toolkit, COMMAND), os.path.join(acl, "__init__.py")]
+    needed += [os.path.join(toolkit, COMMAND), os.path.join(toolkit, KERNELS), os.path.join(acl, "__init__.py")]
     for path in needed:
         if not os.path.isfile(path):
             path = os.path.normpath(path)
@@ -101,7 +102,8 @@ def package(toolkit):
             files[f"acl/{name}"] = read(acl, name)
     for name in LIBRARIES:
         files[f"acl/lib64/{name}"] = read(toolkit, "lib64", name)
-    files[f"acl/{COMMAND}"] = read(toolkit, COMMAND)
+    for name in (COMMAND, KERNELS):
+        files[f"acl/{name}"] = read(toolkit, name)
     return files
 
 

@@ -217,10 +217,30 @@ static int choose(core *c, uint32_t i, uint64_t *code)
 	return 1;
 }
 
+/* Leaves the kernel from within a function of ours. */
+static _Noreturn void quit(core *c)
+{
+	c->inside = 0;
+	_longjmp(c->out, 1);
+}
+
+static void call_whole(core *c, uint64_t code)
+{
+	uint32_t result = ((uint32_t(*)(const void *))(uintptr_t)code)((const void *)(uintptr_t)c->run->args);
+	if (!result)
+		return;
+	fail(c, ROPEWAY_REFUSED, result, code);
+	quit(c);
+}
+
 /* The threads of a block, one after the other. */
 static void call_block(core *c, uint64_t code, const uint64_t *a, size_t slots)
 {
 	const uint32_t *n = c->run->threads;
+	if (c->run->whole) {
+		call_whole(c, code);
+		return;
+	}
 	for (c->thread[2] = 0; c->thread[2] < n[2]; c->thread[2]++)
 		for (c->thread[1] = 0; c->thread[1] < n[1]; c->thread[1]++)
 			for (c->thread[0] = 0; c->thread[0] < n[0]; c->thread[0]++)
@@ -296,11 +316,10 @@ EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *b
 	return result;
 }
 
-/* Leaves the kernel from within one of the functions below. */
-static _Noreturn void quit(core *c)
+void ropeway_kernel_exits(void)
 {
-	c->inside = 0;
-	_longjmp(c->out, 1);
+	if (self && self->inside)
+		fail(self, ROPEWAY_ENDED, 0, 0);
 }
 
 /*

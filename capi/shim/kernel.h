@@ -10,7 +10,7 @@
 enum { ROPEWAY_MOST_BLOCKS = 1024 }; /* that run at the same time */
 
 /* Why a run ended early: run.failed. Other values are signals. */
-enum { ROPEWAY_STOPPED = 256, ROPEWAY_BARRIER = 257 };
+enum { ROPEWAY_STOPPED = 256, ROPEWAY_BARRIER = 257, ROPEWAY_ENDED = 258, ROPEWAY_REFUSED = 259 };
 
 /* One launch. Several threads are in ropeway_kernel_run with it at a time. */
 typedef struct ropeway_run {
@@ -26,10 +26,11 @@ typedef struct ropeway_run {
 	_Atomic uint32_t next;   /* call to be made next */
 	_Atomic uint32_t failed; /* why it ended early; 0: it did not. Set once */
 	uint32_t failed_block;
-	uint64_t failed_address; /* of a memory fault */
+	uint64_t failed_address; /* of a memory fault, or what was returned */
 	uint64_t failed_code;    /* where the code was */
 	_Atomic uint32_t arrived, round; /* of the barrier */
 	_Atomic uint32_t lock;           /* guards inside */
+	uint32_t whole; /* the core writes it; not 0: functions take the address of the arguments alone, and fail if they do not return 0 */
 	void *inside;                    /* threads that are in it */
 
 	/* What ropeway_touches was called with; guarded by lock. */
@@ -55,6 +56,9 @@ int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *block, r
 
 /* Ends a run early: threads that are in its functions leave them. */
 int ropeway_kernel_stop(ropeway_run *run);
+
+/* Says, when the process ends by exit, that the kernel did it which the thread is in. */
+void ropeway_kernel_exits(void);
 
 /* Makes the functions of ropeway/kernel.h known to objects that are loaded from now on, and catches what kernels do. 0, or an errno. */
 int ropeway_kernel_prepare(void);

@@ -26,6 +26,7 @@
 
 #include "acl/acl.h"
 #include "kernel.h"
+#include "process.h"
 
 _Atomic(ropeway_entry) ropeway_core_entry;
 _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
@@ -227,7 +228,7 @@ static ropeway_entry take_core(const struct found *f)
 	ropeway_after_load();
 	ropeway_prepare_end(f->entry);
 	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare,
-			      (uintptr_t)ropeway_kernel_call};
+			      (uintptr_t)ropeway_kernel_call, (uintptr_t)ropeway_kernel_spawn};
 	f->entry(ROPEWAY_KERNELS, NULL, kernels);
 	atexit(quiet);
 	at_quick_exit(quiet);

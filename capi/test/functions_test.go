@@ -28,6 +28,7 @@ var parts = []part{
 var more = []part{
 	{"memory", nil},
 	{"kernels", nil},
+	{"kernels", []string{"ROPEWAY_KERNEL_PROCESS=1"}},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
 	{"310B", []string{"ROPEWAY_PRODUCT=310B"}},

@@ -16,6 +16,7 @@ func init() {
 	proveOldLoad()
 	proveLookups()
 	proveFunctions()
+	proveCPU()
 	proveBuilder()
 }
 
@@ -281,14 +282,6 @@ func proveLookups() {
 		if size != 4 || e.number(addr) != 3 {
 			e.Errorf("%d bytes, %d", size, e.number(addr))
 		}
-	})
-	prove("aclrtRegisterCpuFunc", 6, func(e *env) *core.Error {
-		f := garbage
-		err := launch.RegisterCpuFunc(e.stranger(), e.binary(kernelSource), ctext("times"), ctext("times"), &f)
-		if f != 0 {
-			e.Errorf("the handle is %#x", f)
-		}
-		return err
 	})
 	var symbol [2]byte
 	at := func(i int) core.Addr { return core.Addr(unsafe.Pointer(&symbol[i])) }

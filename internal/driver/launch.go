@@ -58,6 +58,8 @@ type Launch struct {
 	Copied bool
 	Within bool // some of them are addresses of others, so all stay in use until the operation is over
 
+	ByAddress bool // the functions take the address of the arguments alone, and fail if they do not return 0
+
 	Together bool          // all blocks run at the same time
 	Limit    time.Duration // the operation fails after that; 0: never
 	Shared   uint32        // bytes of dynamic memory that the threads of a block share

@@ -71,7 +71,8 @@ func Forget(image []byte) {
 	}
 }
 
-func isFunctions(image []byte) bool {
+// IsFunctions reports whether a binary is functions of this process: see Functions.
+func IsFunctions(image []byte) bool {
 	return len(image) == len(functionsMagic)+8 && bytes.HasPrefix(image, []byte(functionsMagic))
 }
 

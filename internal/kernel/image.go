@@ -83,7 +83,7 @@ func FormatOf(image []byte) Format {
 	if len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xBA55ED50 {
 		return Fatbin
 	}
-	if isFunctions(image) {
+	if IsFunctions(image) {
 		return InProcess
 	}
 	if isPTX(image) {

@@ -82,6 +82,22 @@ type CPUOp struct {
 	Lib      string `json:"opKernelLib"`
 }
 
+// CPUKernel is a kernel for the AI CPU.
+func CPUKernel(name string, op CPUOp) *Kernel {
+	return &Kernel{Name: name, Type: AICPU, Code: [2]Code{{Symbol: op.Function}}, Takes: MostParams(), So: op.So,
+		Lib: op.Lib}
+}
+
+// CPUTable is what an AI CPU binary of so many bytes has.
+func CPUTable(ops map[string]CPUOp, bytes uint64) *Table {
+	t := &Table{Format: Native, Loaded: bytes, byName: map[string]*Kernel{}, byNumber: map[uint64]*Kernel{},
+		vars: map[string]Variable{}}
+	for name, op := range ops {
+		t.byName[name] = CPUKernel(name, op)
+	}
+	return t
+}
+
 // ReadCPUOps reads the file that lists the kernels of an AI CPU binary, by name. Members that have no opInfo are
 // skipped.
 func ReadCPUOps(text []byte) (map[string]CPUOp, error) {

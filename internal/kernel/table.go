@@ -50,6 +50,8 @@ type Kernel struct {
 	ArgsSize  uint64 // bytes of all parameters
 	Takes     int    // parameters that a builder in the caller's memory takes
 
+	So, Lib string // of a kernel for the AI CPU: its shared object, and opKernelLib
+
 	first    half // what the first of its symbols is
 	listed   bool // found by its number
 	fromMeta bool

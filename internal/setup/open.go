@@ -103,7 +103,7 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 func openSoft(s *Settings, say func(string)) (driver.Driver, error) {
 	o := soft.Options{
 		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say,
-		Guard: s.Check != nil, Shade: s.Shade,
+		Guard: s.Check != nil, Shade: s.Shade, KernelProcess: s.KernelProcess,
 	}
 	if s.Devices == 0 {
 		o.Devices, o.Memory = 1, leastMemory

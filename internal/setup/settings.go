@@ -34,6 +34,7 @@ const (
 	EnvPod          = "ROPEWAY_POD"
 	EnvPodServer    = "ROPEWAY_POD_SERVER"
 	EnvKernels      = "ROPEWAY_KERNELS"
+	EnvProcess      = "ROPEWAY_KERNEL_PROCESS"
 )
 
 // DefaultDevices is how many devices there are by default.
@@ -61,6 +62,8 @@ type Settings struct {
 	Trace        string  // directory for what is recorded; "": nothing is
 	Pod          Pod     // other servers; nil: there are none
 	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
+
+	KernelProcess bool // kernels run in a process of their own
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
@@ -110,6 +113,8 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Trace:        r.value(EnvTrace),
 		Pod:          r.pod(),
 		Kernels:      r.value(EnvKernels),
+
+		KernelProcess: r.switched(EnvProcess),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list
@@ -117,6 +122,13 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	if s.Check != nil && s.Driver == CUDADriver {
 		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the "+
 			"driver soft")
+	}
+	if s.KernelProcess && (s.Check != nil || s.Driver == CUDADriver) {
+		why := "the checker watches kernels in the process of the program"
+		if s.Driver == CUDADriver {
+			why = "kernels run on the GPU"
+		}
+		r.notes = append(r.notes, fmt.Sprintf("%s=1 changes nothing here: %s", EnvProcess, why))
 	}
 	if s.Pod != nil && s.Product != nil && s.Product.Name != "A3" {
 		r.notes = append(r.notes, fmt.Sprintf("%s: %s has no links to other servers, so the pod is not used; %s=A3 has",

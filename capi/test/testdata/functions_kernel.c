@@ -130,9 +130,15 @@ static void lookups(void)
 		REFUSES(4, aclrtGetFuncBySymbol(&other, &g));
 	}
 	FUNCTION("aclrtRegisterCpuFunc") {
-		g = f;
-		CHECK(aclrtRegisterCpuFunc(binary, "times", "times", &g) != ACL_SUCCESS);
-		EFFECT(g == NULL); /* of no binary, as long as none is for the AI CPU */
+		aclrtBinaryLoadOption mode = {.type = ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE, .value.cpuKernelMode = 2};
+		aclrtBinaryLoadOptions options = {&mode, 1};
+		aclrtBinHandle cpu;
+		uint32_t *p = holding(5);
+		OK(aclrtBinaryLoadFromData(image, image_size, &options, &cpu));
+		OK(aclrtRegisterCpuFunc(cpu, "cpu_double", "Double", &g));
+		OK(aclrtLaunchKernelWithHostArgs(g, 1, scene.stream, NULL, &p, sizeof p, NULL, 0));
+		EFFECT(number(p) == 10);
+		OK(aclrtBinaryUnLoad(cpu));
 		REFUSES(6, aclrtRegisterCpuFunc(binary, "times", "times", &g));
 		OK(aclrtGetFuncBySymbol(&symbol, &g));
 	}

@@ -32,12 +32,15 @@ type binary struct {
 	lazy    bool           // immutable; its code goes to a device when it is used there
 	old     bool           // immutable; of aclrtBinaryLoad: on one device, found by names only
 	sync    bool           // immutable; all kernels take the synchronisation address
+	mode    int32          // immutable; CPU_KERNEL_MODE: see cpu.go
+	folder  string         // immutable; where the list of an AI CPU binary is
 
 	mu        sync.Mutex
 	functions map[*kernel.Kernel]*function // guarded by mu; those that were looked up
 	names     map[string]*kernel.Kernel    // guarded by mu; kernels that are not in the table
 	on        map[*core.Device]*placed     // guarded by mu; where functions were looked up
 	gone      bool                         // guarded by mu; unloaded
+	parts     map[string]*binary           // guarded by mu; shared objects of a list, by name
 	callback  OpExceptionFunc              // guarded by mu; aclrtBinarySetExceptionCallback
 	data      Addr                         // guarded by mu; for the callback
 }
@@ -49,7 +52,7 @@ type placed struct {
 }
 
 func newBinary(name string, image []byte) *binary {
-	return &binary{name: name, image: image, functions: map[*kernel.Kernel]*function{},
+	return &binary{name: name, image: image, mode: noCPU, functions: map[*kernel.Kernel]*function{},
 		names: map[string]*kernel.Kernel{}, on: map[*core.Device]*placed{}}
 }
 
@@ -122,12 +125,12 @@ func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.E
 type options struct {
 	lazy  bool
 	magic uint32
-	mode  int32 // CPU_KERNEL_MODE; -1: not given
+	mode  int32 // CPU_KERNEL_MODE; noCPU: not given
 }
 
 // readOptions reads the options of a load. FromFile takes no magic, and modes 0 and 1; FromData takes mode 2.
 func readOptions(t *core.Thread, api string, o *abi.BinaryLoadOptions, file bool) (options, *core.Error) {
-	got := options{mode: -1}
+	got := options{mode: noCPU}
 	if o == nil {
 		return got, nil
 	}
@@ -175,8 +178,8 @@ func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions,
 	}
 	*handle = 0
 	path := core.CString(binPath)
-	if got.mode >= 0 {
-		return noCPUKernels(api)
+	if got.mode != noCPU {
+		return stateOf(t.Runtime).loadCPUFile(api, path, got.mode, handle)
 	}
 	real, e := filepath.EvalSymlinks(path)
 	if e != nil {
@@ -212,18 +215,14 @@ func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryL
 		return err
 	}
 	*handle = 0
-	if got.mode >= 0 {
-		return noCPUKernels(api)
+	image := core.ArrayOf(t, core.Pointer[byte](data), length)
+	if got.mode != noCPU {
+		return stateOf(t.Runtime).loadCPUData(api, image, handle)
 	}
-	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](data), length))
+	image = bytes.Clone(image)
 	b := newBinary("kernel", image)
 	b.lazy = got.lazy
 	return stateOf(t.Runtime).load(api, "data", b, got.magic, "", handle)
-}
-
-func noCPUKernels(api string) *core.Error {
-	return core.Unsupported(api, "options",
-		"kernels for the AI CPU are not built; load the shared object without CPU_KERNEL_MODE")
 }
 
 // load reads a binary in the newer way and gives it a handle.
@@ -350,13 +349,24 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 	for _, f := range b.functions {
 		s.functions.Remove(f.handle)
 	}
+	b.takeAway()
+	return nil
+}
+
+// takeAway takes the code away from all devices. mu is held.
+func (b *binary) takeAway() {
 	for _, p := range b.on {
 		if p.module != nil {
 			p.module.Unload()
 		}
 	}
 	b.on = nil
-	return nil
+	for _, part := range b.parts {
+		core.Locked(&part.mu, func() {
+			part.gone = true
+			part.takeAway()
+		})
+	}
 }
 
 // place makes the binary known on the device of c, and puts its code there if code is set.
@@ -376,7 +386,7 @@ func (b *binary) place(api string, c *core.Context, code bool) (*placed, *core.E
 		p = &placed{dev: dev}
 		b.on[c.Device] = p
 	}
-	if !code || p.module != nil {
+	if !code || p.module != nil || b.mode == installed {
 		return p, nil
 	}
 	m, err := stateOf(c.Runtime).launcher().LoadModule(int(c.Device.Phys), b.name, b.image)
@@ -415,6 +425,10 @@ func BinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *Addr, binS
 		return err
 	}
 	*binAddr = 0
+	if b.forCPU() {
+		*binSize = b.table.Loaded
+		return nil
+	}
 	if all := b.table.Kernels(); p.module != nil && len(all) > 0 {
 		f := &function{b: b, k: all[0]}
 		code, err := f.codeIn(api, p.module)

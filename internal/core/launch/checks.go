@@ -101,6 +101,9 @@ func checkBinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, _ uint64,
 	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 3
 		return
 	}
+	if err = notCPU(t, api, theBinHandle); err != nil { // 4
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 5
 		err = core.NoCurrentContext(api)
 		return
@@ -145,6 +148,9 @@ func checkBinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *
 	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 4
 		return
 	}
+	if err = noCPUVariables(t, api, theBinHandle); err != nil { // 5
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 6
 		err = core.NoCurrentContext(api)
 		return
@@ -186,6 +192,9 @@ func checkGetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr *core.Addr
 	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 4
 		return
 	}
+	if err = noCPUCode(t, api, theFuncHandle); err != nil { // 5
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 6
 		err = core.NoCurrentContext(api)
 		return
@@ -214,6 +223,9 @@ func checkGetFunctionSize(t *core.Thread, handle core.Handle, aicSize *uint64, a
 	}
 	if aivSize == nil { // 5
 		err = core.Fail(api, abi.ErrRTParamInvalid, "aivSize", "is NULL")
+		return
+	}
+	if err = noCPUCode(t, api, theFuncHandle); err != nil { // 6
 		return
 	}
 	return
@@ -330,6 +342,9 @@ func checkRegisterCpuFunc(t *core.Thread, handle core.Handle, funcName *byte, ke
 		return
 	}
 	if theHandle, err = findBinary(t, api, "handle", handle); err != nil { // 5
+		return
+	}
+	if err = onlyCPU(t, api, theHandle); err != nil { // 6
 		return
 	}
 	return

@@ -88,7 +88,7 @@ func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCf
 
 // checkBuffer refuses more unified buffer than a 950 has.
 func checkBuffer(t *core.Thread, api string, f *function, dynamic uint32) *core.Error {
-	if !t.Product("950") {
+	if !t.Product("950") || f.k.Type == kernel.AICPU {
 		return nil
 	}
 	const simdUB, unit = 262144, 128

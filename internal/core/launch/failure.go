@@ -14,7 +14,7 @@ var failures = [3][4]abi.Code{
 	{abi.ErrRTAicoreException, abi.ErrRTAicoreTrapException, abi.ErrRTAicoreTimeout, abi.ErrRTDeviceMemError},
 	{abi.ErrRTVectorCoreException, abi.ErrRTVectorCoreTrapException, abi.ErrRTVectorCoreTimeout,
 		abi.ErrRTDeviceMemError},
-	{abi.ErrRTAicpuException, abi.ErrRTInternalError, abi.ErrRTAicpuTimeout, abi.ErrRTDeviceMemError},
+	{abi.ErrRTAicpuException, abi.ErrRTTSError, abi.ErrRTAicpuTimeout, abi.ErrRTDeviceMemError},
 }
 
 // KernelName implements core.KernelTask.

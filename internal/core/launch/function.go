@@ -74,7 +74,11 @@ func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error)
 	if r := f.ready.Load(); r != nil && r.dev == dev && dev != nil {
 		return r, nil
 	}
-	p, err := f.b.place(api, c, true)
+	home, err := f.b.home(stateOf(c.Runtime), api, f.k)
+	if err != nil {
+		return nil, err
+	}
+	p, err := home.place(api, c, true)
 	if err != nil {
 		return nil, err
 	}
@@ -143,16 +147,6 @@ func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint
 		return core.Refused(api, "funcEntry", "no kernel of the binary has the number %d", funcEntry)
 	}
 	return b.give(t, api, p, k, found)
-}
-
-// RegisterCpuFunc is aclrtRegisterCpuFunc. Binaries for the AI CPU are not built, so no binary is one.
-func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *byte, found *core.Handle) *core.Error {
-	if _, err := checkRegisterCpuFunc(t, handle, funcName, kernelName, found); err != nil {
-		return err
-	}
-	*found = 0
-	return core.Refused("aclrtRegisterCpuFunc", "handle",
-		"the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
 }
 
 // RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code says which address of the program stands for a kernel.
@@ -271,6 +265,10 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 			return core.Unsupported("aclrtGetFunctionAttribute", "attrType", "%s has no ratio of cores",
 				t.Runtime.Product.Name)
 		}
+		if f.k.Type == kernel.AICPU {
+			return core.Refused("aclrtGetFunctionAttribute", "attrType",
+				"%s runs on the AI CPU, which is one kind of core", f.k.Name)
+		}
 		r := f.ratio()
 		low := uint64(r[kernel.VectorHalf]) | uint64(r[kernel.CubeHalf])<<16
 		*attrValue = int64(uint64(*attrValue)&^0xFFFFFFFF | low)
@@ -308,6 +306,9 @@ func FunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *uint6
 		return err
 	}
 	f, err := findFunction(t, api, "func", handle)
+	if err == nil {
+		err = noCPUParams(api, f)
+	}
 	if err != nil {
 		return err
 	}
@@ -330,6 +331,9 @@ func FunctionGetParamInfo(t *core.Thread, handle core.Handle, paramIndex uint64,
 		return err
 	}
 	f, err := findFunction(t, api, "func", handle)
+	if err == nil {
+		err = noCPUParams(api, f)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -35,7 +35,10 @@ func (r *request) with(t *core.Thread, cfg *abi.LaunchKernelCfg, simt bool, s *c
 	if r.s, err = r.c.On(r.api, s); err != nil {
 		return err
 	}
-	return r.here()
+	if err := r.here(); err != nil {
+		return err
+	}
+	return r.runsOnCPU(t)
 }
 
 // here looks whether the binary is on the device.
@@ -90,6 +93,7 @@ func (r *request) complete(t *core.Thread, p *pending) *core.Error {
 		return err
 	}
 	p.f, p.class = r.f, r.f.k.Type
+	p.ByAddress = p.class == kernel.AICPU
 	p.Module, p.Code, p.Over = code.module, code.code, p
 	p.Blocks, p.First, p.Grid, p.Threads = r.blocks, r.config.offset, r.grid, r.threads
 	p.Per = r.per()
@@ -274,6 +278,9 @@ func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream
 		return err
 	}
 	f, err := either(t, api, c, fn)
+	if err == nil {
+		err = noCPUParams(api, f)
+	}
 	switch {
 	case err != nil:
 		return err

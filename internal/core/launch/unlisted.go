@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
 )
@@ -9,6 +10,10 @@ import (
 // the device may.
 func (b *binary) find(p *placed, name string) *kernel.Kernel {
 	k := b.table.Find(name)
+	if b.forCPU() && k == nil {
+		core.Locked(&b.mu, func() { k = b.names[name] })
+		return k
+	}
 	if k != nil || !b.table.Open || p == nil || p.module == nil {
 		return k
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	OwnPages bool   // every pinned allocation has pages of its own
 	Guard    bool   // made for the checker: see guard.go; implies OwnPages
 
+	KernelProcess bool // kernels of shared objects run in a process of their own: see process.go; not with Guard
+
 	// Shade receives which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
 	// called with no lock held. nil: it is not reported.
 	Shade func(lo, hi uintptr, forbidden bool)
@@ -57,6 +59,7 @@ type Driver struct {
 	prot     int // of device windows
 	ownPages bool
 	guard    bool
+	outside  bool // kernels have a process of their own
 	shade    func(lo, hi uintptr, forbidden bool)
 	seed     maphash.Seed // of Sum
 
@@ -107,6 +110,7 @@ func New(o Options) (*Driver, error) {
 		prot:     unix.PROT_NONE,
 		ownPages: o.OwnPages,
 		guard:    o.Guard,
+		outside:  o.KernelProcess && !o.Guard,
 		shade:    o.Shade,
 		seed:     maphash.MakeSeed(),
 		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
@@ -302,6 +306,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 func (d *Driver) Close() error {
 	d.pool.close()
 	d.quiesce.forget()
+	d.kernels.close()
 	errs := []error{d.virtual.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -33,6 +33,17 @@ type kernels struct {
 	mu      sync.Mutex
 	modules map[*module]struct{} // guarded by mu; that are loaded
 	running int                  // guarded by mu; launches for which guarded memory is open
+	process kernel.Process       // guarded by mu; nil: there is none, or not yet
+}
+
+// close ends the process of the kernels. None runs, and no binary is loaded.
+func (k *kernels) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.process != nil {
+		k.process.Close()
+		k.process = nil
+	}
 }
 
 // module implements driver.Module.
@@ -41,6 +52,9 @@ type module struct {
 	cpu    kernel.CPU
 	device int
 	object kernel.SharedObject
+
+	outside kernel.Process // cpu, if that runs kernels elsewhere; else nil
+
 	// guarded by kernels.mu; its variables that were asked for; nil: it was unloaded
 	mapped map[string]*ranges.Span[*mappedRange]
 }
@@ -50,18 +64,22 @@ func (d *Driver) Runs(f kernel.Format) bool { return f == kernel.Native || f == 
 
 // LoadModule implements driver.Launcher.
 func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
-	cpu, err := kernel.OnCPU(image)
+	cpu, err := d.cpuFor(image)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.show(); err != nil {
-		return nil, err
+	outside, _ := cpu.(kernel.Process)
+	if outside == nil {
+		if err := d.show(); err != nil {
+			return nil, err
+		}
 	}
 	o, err := cpu.Load(name, image)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{d: d, cpu: cpu, device: device, object: o, mapped: map[string]*ranges.Span[*mappedRange]{}}
+	m := &module{d: d, cpu: cpu, outside: outside, device: device, object: o,
+		mapped: map[string]*ranges.Span[*mappedRange]{}}
 	k := &d.kernels
 	k.mu.Lock()
 	if k.modules == nil {
@@ -142,7 +160,7 @@ func (m *module) Code(symbol string) (uintptr, error) { return m.object.Symbol(s
 
 // Global implements driver.Module. The variable is memory of the object; from now on it counts as memory of the device.
 func (m *module) Global(symbol string, size uint64) (uintptr, error) {
-	addr, err := m.object.Symbol(symbol)
+	addr, err := m.variable(symbol)
 	if err != nil {
 		return 0, err
 	}
@@ -248,10 +266,15 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	defer d.kernels.launches.Put(l)
 	l.call = kernel.Call{
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
-		Size: o.Size, Watch: o.Touched != nil,
+		Size: o.Size, Watch: o.Touched != nil, ByAddress: o.ByAddress,
 	}
-	if err := d.reachArgs(l); err != nil {
+	if err := d.reachArgs(l, m.outside != nil); err != nil {
 		return err
+	}
+	if m.outside != nil {
+		if err := m.outside.Show(d.views()); err != nil {
+			return fmt.Errorf("kernels in a process of their own: %w", err)
+		}
 	}
 	if d.guard {
 		d.uncover()
@@ -262,7 +285,7 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	l.together = calls > 1 && (o.Together || o.Per[0] > 0 && o.Per[1] > 0)
 	j := d.newJob(op, false)
 	j.kernel, j.chunks = l, int64(min(calls, uint64(d.pool.max)))
-	if l.together {
+	if l.together || m.outside != nil {
 		j.chunks = 1
 	}
 	if o.Limit > 0 {
@@ -287,11 +310,12 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 	switch {
 	case f.Late:
 		kind = driver.KernelTimeout
-	case f.Err != nil || f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
+	case f.Err != nil || f.Ended ||
+		f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
 		kind = driver.KernelTrap
 	case f.Address != 0 && d.isWindow(uintptr(f.Address)):
 		kind = driver.KernelMemory
-	case f.Signal == 0 && !f.Barrier:
+	case f.Signal == 0 && !f.Barrier && !f.Lost && f.Result == 0:
 		return driver.ErrAborted
 	}
 	return &driver.KernelError{Failure: kind, Launch: l, Err: f}
@@ -302,7 +326,7 @@ const mostArgs = 16 << 20
 
 // reachArgs makes sure that a kernel reaches what its arguments name. Registered memory has a device address of its
 // own, at which there is nothing on this CPU: it becomes the program's address, in a copy of the arguments.
-func (d *Driver) reachArgs(l *launch) error {
+func (d *Driver) reachArgs(l *launch, outside bool) error {
 	r := &l.call
 	if r.Size == 0 {
 		return nil
@@ -314,7 +338,7 @@ func (d *Driver) reachArgs(l *launch) error {
 	if err != nil {
 		return err
 	}
-	if d.hosts.byAlias.Empty() {
+	if d.hosts.byAlias.Empty() || outside { // elsewhere the program's addresses lead to nothing either
 		return nil
 	}
 	args, changed := append(l.args[:0], bytesAt(at, r.Size)...), false

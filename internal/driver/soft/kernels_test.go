@@ -116,6 +116,15 @@ func (b *kernelBench) words(addr uintptr, n uint64) []uint32 {
 	return out
 }
 
+// bothSides runs a test with kernels in this process and in one of their own.
+func bothSides(t *testing.T, test func(*testing.T, *kernelBench)) {
+	for _, outside := range []bool{false, true} {
+		t.Run(map[bool]string{false: "inside", true: "outside"}[outside], func(t *testing.T) {
+			test(t, newKernelBench(t, Options{KernelProcess: outside}))
+		})
+	}
+}
+
 func (b *kernelBench) failure() error {
 	b.Helper()
 	b.q.Wait(0, nil)
@@ -130,7 +139,8 @@ func (b *kernelBench) failure() error {
 // TestLaunch: kernels use device memory by its addresses, in the order of their queue, with copies; in guarded
 // memory, too.
 func TestLaunch(t *testing.T) {
-	for name, o := range map[string]Options{"plain": {}, "guarded": {Guard: true}, "open": {Open: true}} {
+	for name, o := range map[string]Options{"plain": {}, "guarded": {Guard: true}, "open": {Open: true},
+		"outside": {KernelProcess: true}, "open outside": {Open: true, KernelProcess: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newKernelBench(t, o)
 			const n = 10000
@@ -163,8 +173,9 @@ func TestLaunch(t *testing.T) {
 }
 
 // TestLaunchArgsOnDevice: arguments in device memory are read when the kernel runs.
-func TestLaunchArgsOnDevice(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestLaunchArgsOnDevice(t *testing.T) { bothSides(t, testLaunchArgsOnDevice) }
+
+func testLaunchArgsOnDevice(t *testing.T, b *kernelBench) {
 	p, args := b.alloc(4), b.alloc(16)
 	b.fill(p, 1, 5)
 	b.q.Wait(0, nil)
@@ -178,8 +189,9 @@ func TestLaunchArgsOnDevice(t *testing.T) {
 }
 
 // TestLaunchFails: how a kernel fails comes to the sink, and the queue goes on.
-func TestLaunchFails(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestLaunchFails(t *testing.T) { bothSides(t, testLaunchFails) }
+
+func testLaunchFails(t *testing.T, b *kernelBench) {
 	for _, c := range []struct {
 		kernel string
 		arg    uintptr
@@ -206,8 +218,9 @@ func TestLaunchFails(t *testing.T) {
 
 // TestLaunchDrop: dropping work ends a kernel that does not end, and no failure is reported; a wait with a limit comes
 // back meanwhile.
-func TestLaunchDrop(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestLaunchDrop(t *testing.T) { bothSides(t, testLaunchDrop) }
+
+func testLaunchDrop(t *testing.T, b *kernelBench) {
 	b.launch("endless", 2, nil)
 	if b.q.Wait(20*time.Millisecond, nil) {
 		t.Error("an endless kernel has ended")
@@ -220,8 +233,9 @@ func TestLaunchDrop(t *testing.T) {
 }
 
 // TestLaunchTogether: blocks that run at the same time meet.
-func TestLaunchTogether(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestLaunchTogether(t *testing.T) { bothSides(t, testLaunchTogether) }
+
+func testLaunchTogether(t *testing.T, b *kernelBench) {
 	p := b.alloc(4)
 	b.fill(p, 1, 0)
 	b.launch("meet", 24, func(l *driver.Launch) { l.Together = true }, p)
@@ -234,8 +248,9 @@ func TestLaunchTogether(t *testing.T) {
 }
 
 // TestGlobals: variables of a binary are memory of its device, one for each device, until it is unloaded.
-func TestGlobals(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestGlobals(t *testing.T) { bothSides(t, testGlobals) }
+
+func testGlobals(t *testing.T, b *kernelBench) {
 	addr, err := b.m.Global("scale", 4)
 	if err != nil {
 		t.Fatal(err)
@@ -286,8 +301,9 @@ func TestRegisteredInKernel(t *testing.T) {
 
 // TestMappedInKernel: memory that is mapped into a reservation, before or after the first binary, is where its
 // address says.
-func TestMappedInKernel(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestMappedInKernel(t *testing.T) { bothSides(t, testMappedInKernel) }
+
+func testMappedInKernel(t *testing.T, b *kernelBench) {
 	at, err := b.d.Reserve(extent, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -317,8 +333,9 @@ type owner struct{ n atomic.Int32 }
 func (o *owner) LaunchOver(*driver.Launch) { o.n.Add(1) }
 
 // TestLaunchReturns: every launch comes back to its owner once, run, failed or dropped.
-func TestLaunchReturns(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestLaunchReturns(t *testing.T) { bothSides(t, testLaunchReturns) }
+
+func testLaunchReturns(t *testing.T, b *kernelBench) {
 	var o owner
 	mine := func(l *driver.Launch) { l.Over = &o }
 	b.launch("nothing", 1, mine)
@@ -333,8 +350,9 @@ func TestLaunchReturns(t *testing.T) {
 }
 
 // TestFormatsOfSoft: the software device runs shared objects and nothing else; what cannot be loaded says why.
-func TestFormatsOfSoft(t *testing.T) {
-	b := newKernelBench(t, Options{})
+func TestFormatsOfSoft(t *testing.T) { bothSides(t, testFormatsOfSoft) }
+
+func testFormatsOfSoft(t *testing.T, b *kernelBench) {
 	for f := kernel.Unknown; f <= kernel.InProcess; f++ {
 		if b.d.Runs(f) != (f == kernel.Native || f == kernel.InProcess) {
 			t.Errorf("%v: %v", f, b.d.Runs(f))

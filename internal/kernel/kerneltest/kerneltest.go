@@ -2,12 +2,17 @@
 package kerneltest
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ropeway/internal/dl"
 	"ropeway/internal/kernel/native"
@@ -75,20 +80,46 @@ func Support(t testing.TB) {
 			failed = err
 			return
 		}
-		shim, out := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so")
-		text, err := exec.Command("gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
-			"-Wno-deprecated-declarations",
-			"-I", filepath.Join(root, "capi", "include"), "-o", out, filepath.Join(shim,
-				"kernel.c"), filepath.Join(shim, "order.c")).CombinedOutput()
-		if err != nil {
-			failed, said = err, string(text)
+		shim, out, host := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so"), filepath.Join(dir,
+			"ropeway-kernels")
+		hosts, _ := filepath.Glob(filepath.Join(root, "capi", "kernelhost", "*.c"))
+		both := []string{filepath.Join(shim, "kernel.c"), filepath.Join(shim, "order.c")}
+		common := []string{"-std=gnu11", "-O2", "-fvisibility=hidden", "-Wno-deprecated-declarations",
+			"-I", filepath.Join(root, "capi", "include")}
+		said, failed = gcc(common, both, "-shared", "-fPIC", "-o", out, filepath.Join(shim, "spawn.c"))
+		if failed != nil {
 			return
 		}
-		failed = use(out)
+		said, failed = gcc(common, both, append(hosts, "-rdynamic", "-o", host, "-lpthread", "-ldl")...)
+		if failed == nil {
+			failed = errors.Join(use(out), useProgram(host))
+		}
 	})
 	if failed != nil {
 		t.Fatalf("%v\n%s", failed, said)
 	}
+}
+
+func gcc(common, sources []string, more ...string) (said string, err error) {
+	text, err := exec.Command("gcc", slices.Concat(common, sources, more)...).CombinedOutput()
+	return string(text), err
+}
+
+// useProgram makes package native use a program, which need not stay where it is.
+func useProgram(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.MemfdCreate("ropeway-kernels", 0) // it stays as long as this process does
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, content); err != nil {
+		return err
+	}
+	native.UseProgram(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return nil
 }
 
 func use(path string) error {
@@ -96,12 +127,13 @@ func use(path string) error {
 	if err != nil {
 		return err
 	}
-	var at [3]uintptr
-	for i, name := range []string{"ropeway_kernel_run", "ropeway_kernel_stop", "ropeway_kernel_prepare"} {
+	var at [4]uintptr
+	for i, name := range []string{"ropeway_kernel_run", "ropeway_kernel_stop", "ropeway_kernel_prepare",
+		"ropeway_kernel_spawn"} {
 		if at[i], err = l.Symbol(name); err != nil {
 			return err
 		}
 	}
-	native.Use(at[0], at[1], at[2])
+	native.Use(at[0], at[1], at[2], at[3])
 	return nil
 }

@@ -15,11 +15,12 @@ import (
 const (
 	stopped = 256
 	barrier = 257
+	ended   = 258
+	refused = 259
 )
 
-// run implements kernel.Run: ropeway_run of capi/shim/kernel.h.
-type run struct {
-	// What C reads.
+// launched is ropeway_run of capi/shim/kernel.h.
+type launched struct {
 	entry   [2]uintptr
 	args    uintptr
 	size    uint64
@@ -38,12 +39,59 @@ type run struct {
 	arrived  uint32
 	round    uint32
 	lock     uint32
-	_        uint32
+	whole    uint32 // see kernel.Call.ByAddress
 	inside   uintptr
-	touches  *touch // of list; nil: nobody wants to know
+	touches  *touch // of run.list; nil: nobody wants to know
 	most     uint32
 	touched  uint32
-	// What follows is not C's.
+}
+
+// set makes it a launch that has not begun. Grid and Threads may be 0: then it is no SIMT launch.
+func (r *launched) set(c *kernel.Call) {
+	r.entry, r.args, r.size = c.Code, c.Args, c.Size
+	r.blocks, r.per, r.first, r.grid, r.threads = c.Blocks, c.Per, c.First, c.Grid, c.Threads
+	if r.grid[0] == 0 {
+		r.grid, r.threads = [3]uint32{c.Blocks, 1, 1}, [3]uint32{1, 1, 1}
+	}
+	r.together, r.failed, r.block, r.address, r.code, r.arrived, r.round = 0, 0, 0, 0, 0, 0, 0
+	r.lock, r.inside, r.whole = 0, 0, 0
+	if c.ByAddress {
+		r.whole = 1
+	}
+	r.next.Store(0)
+	r.touches, r.most, r.touched = nil, 0, 0
+}
+
+// fault is how it failed; late: it was stopped because its time was up.
+func (r *launched) fault(late bool) *kernel.Fault {
+	switch r.failed {
+	case 0:
+		return nil
+	case stopped:
+		return &kernel.Fault{Late: late}
+	case barrier:
+		return &kernel.Fault{Barrier: true, Block: r.block}
+	case ended:
+		return &kernel.Fault{Ended: true, Block: r.block}
+	case refused:
+		return &kernel.Fault{Result: uint32(r.address), Block: r.block}
+	}
+	return &kernel.Fault{Signal: syscall.Signal(r.failed), Block: r.block, Address: r.address, Code: r.code}
+}
+
+// launchedAt is the i-th launch in memory that a process shares with those that run kernels.
+func launchedAt(memory []byte, i int) *launched {
+	return (*launched)(unsafe.Pointer(&memory[i*runBytes : (i+1)*runBytes][0]))
+}
+
+// runBytes is how much there is for one.
+const runBytes = 256
+
+var _ [runBytes - unsafe.Sizeof(launched{})]byte // it is enough
+
+// run implements kernel.Run in this process.
+type run struct {
+	launched
 	list  []touch // of a launch that is watched
 	of    *support
 	calls uint64
@@ -53,17 +101,10 @@ type run struct {
 	late  bool   // guarded by mu; stopped because its time was up
 }
 
-// Begin implements kernel.Run. Grid and Threads may be 0: then it is no SIMT launch.
+// Begin implements kernel.Run.
 func (r *run) Begin(o kernel.SharedObject, c *kernel.Call) (turn uint64) {
 	r.of, r.calls = o.(*object).support, c.Calls()
-	r.entry, r.args, r.size = c.Code, c.Args, c.Size
-	r.blocks, r.per, r.first, r.grid, r.threads = c.Blocks, c.Per, c.First, c.Grid, c.Threads
-	if r.grid[0] == 0 {
-		r.grid, r.threads = [3]uint32{c.Blocks, 1, 1}, [3]uint32{1, 1, 1}
-	}
-	r.together, r.failed, r.block, r.address, r.code, r.arrived, r.round = 0, 0, 0, 0, 0, 0, 0
-	r.next.Store(0)
-	r.touches, r.most, r.touched = nil, 0, 0
+	r.set(c)
 	if c.Watch {
 		if r.list == nil {
 			r.list = make([]touch, kernel.MostTouches)
@@ -79,7 +120,7 @@ func (r *run) Begin(o kernel.SharedObject, c *kernel.Call) (turn uint64) {
 
 // Work implements kernel.Run.
 func (r *run) Work() {
-	dl.CallInt(r.of.run, uintptr(unsafe.Pointer(r)))
+	dl.CallInt(r.of.run, uintptr(unsafe.Pointer(&r.launched)))
 	runtime.KeepAlive(r)
 }
 
@@ -109,7 +150,7 @@ func (r *run) Stop(turn uint64, late bool) {
 		return
 	}
 	r.late = late
-	dl.CallInt(r.of.stop, uintptr(unsafe.Pointer(r)))
+	dl.CallInt(r.of.stop, uintptr(unsafe.Pointer(&r.launched)))
 }
 
 // touch is ropeway_declared of capi/shim/kernel.h.
@@ -128,13 +169,8 @@ func (r *run) End() *kernel.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live = false
-	switch r.failed {
-	case 0:
-		return nil
-	case stopped:
-		return &kernel.Fault{Late: r.late}
-	case barrier:
-		return &kernel.Fault{Barrier: true, Block: r.block}
-	}
-	return &kernel.Fault{Signal: syscall.Signal(r.failed), Block: r.block, Address: r.address, Code: r.code}
+	return r.fault(r.late)
 }
+
+// addressOf is where bytes are that the garbage collector does not move.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

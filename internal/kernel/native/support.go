@@ -20,19 +20,39 @@ import (
 const library = "libascendcl.so"
 
 // support is the addresses of the functions that run kernels.
-type support struct{ run, stop, prepare uintptr }
+type support struct{ run, stop, prepare, spawn uintptr }
 
 var (
 	mu       sync.Mutex
-	given    support  // guarded by mu; what Use was called with
+	given    support  // guarded by mu; what Use was called with, or was found
 	prepared *support // guarded by mu; nil: not yet
+	program  string   // guarded by mu; what UseProgram was called with
 )
 
 // Use says where the functions are that run kernels: a program that has libascendcl.so calls it.
-func Use(run, stop, prepare uintptr) {
+func Use(run, stop, prepare, spawn uintptr) {
 	mu.Lock()
 	defer mu.Unlock()
-	given = support{run, stop, prepare}
+	given = support{run, stop, prepare, spawn}
+}
+
+// UseProgram says where the program is that runs kernels in processes of their own. Else it is beside libascendcl.so.
+func UseProgram(path string) {
+	mu.Lock()
+	defer mu.Unlock()
+	program = path
+}
+
+// locate finds the functions. mu is held.
+func locate() (support, error) {
+	if given.run == 0 {
+		var err error
+		if given, err = open(); err != nil {
+			return support{}, fmt.Errorf("kernels on a CPU need %s: "+
+				"set LD_LIBRARY_PATH to the lib64 folder of the toolkit: %w", library, err)
+		}
+	}
+	return given, nil
 }
 
 // find finds the functions, and makes the process ready for kernels.
@@ -42,13 +62,9 @@ func find() (*support, error) {
 	if prepared != nil {
 		return prepared, nil
 	}
-	s := given
-	if s.run == 0 {
-		var err error
-		if s, err = open(); err != nil {
-			return nil, fmt.Errorf("kernels on a CPU need %s: "+
-				"set LD_LIBRARY_PATH to the lib64 folder of the toolkit: %w", library, err)
-		}
+	s, err := locate()
+	if err != nil {
+		return nil, err
 	}
 	if e := dl.CallInt(s.prepare); e != 0 {
 		return nil, fmt.Errorf("kernels cannot be run: %w", syscall.Errno(e))
@@ -80,6 +96,7 @@ func open() (support, error) {
 func functions(l *dl.Library) (s support, err error) {
 	for name, at := range map[string]*uintptr{
 		"ropeway_kernel_run": &s.run, "ropeway_kernel_stop": &s.stop, "ropeway_kernel_prepare": &s.prepare,
+		"ropeway_kernel_spawn": &s.spawn,
 	} {
 		if *at, err = l.Symbol(name); err != nil {
 			return support{}, err

@@ -22,6 +22,13 @@ void tiled(uint32_t *p, const uint32_t *tiling)
 	p[0] = tiling[0] + tiling[1];
 }
 
+/* For the AI CPU: the argument is the address of the arguments. */
+uint32_t cpu_double(uint32_t **args)
+{
+	**args *= 2;
+	return 0;
+}
+
 void wild(volatile int *p)
 {
 	*p = 1;
