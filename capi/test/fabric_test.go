@@ -23,15 +23,15 @@ func servers(t *testing.T, apart bool, program, scene string) result {
 		fmt.Sprintf("--namespaces=%v", apart), program, scene, t.TempDir())
 }
 
-// TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it,
-// white lists and codes are as documented, it is released in any order, and copies with an owner that is killed end
-// with a code while other streams go on.
+// TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it, in
+// captured models, too; white lists and codes are as documented, it is released in any order, and copies with an owner
+// that is killed end with a code while other streams go on.
 func TestFabric(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
 	program := compile(t, []string{"fabric.c"})
 	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
-		for _, scene := range []string{"forms", "names", "orders"} {
+		for _, scene := range []string{"forms", "names", "orders", "model"} {
 			if r := servers(t, apart, program, scene); r.code != 0 {
 				t.Errorf("%s, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
 			}

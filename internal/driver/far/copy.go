@@ -3,6 +3,7 @@ package far
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"ropeway/internal/driver"
@@ -16,6 +17,7 @@ type flight struct {
 	d        *Driver   // immutable
 	op       driver.Op // immutable; its segments are the queue's once the gate was left
 	pageable bool      // immutable; the local side may be ordinary host memory
+	pattern  []byte    // of a fill, once it has begun: what is written is here
 
 	mu    sync.Mutex
 	state state  // guarded by mu
@@ -173,7 +175,8 @@ func (x *flight) start(op *driver.Op) error {
 	var p plan
 	var err error
 	if op.Kind == driver.OpFill {
-		err = x.d.planFill(&p, op)
+		x.pattern = newBuffer(min(op.N*uint64(op.Width), fillBytes))
+		err = x.d.planFill(&p, op, x.pattern)
 	} else {
 		err = hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
 			return x.d.plan(&p, dst, src, n,
@@ -278,9 +281,8 @@ func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 const fillBytes = 256 << 10
 
 // planFill makes writes of one pattern of a fill.
-func (d *Driver) planFill(p *plan, op *driver.Op) error {
+func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
 	total := op.N * uint64(op.Width)
-	pattern := make([]byte, min(total, fillBytes))
 	for i := range pattern {
 		pattern[i] = byte(op.Value >> (8 * (uint(i) % uint(op.Width))))
 	}
@@ -301,7 +303,8 @@ func (d *Driver) planFill(p *plan, op *driver.Op) error {
 // cross copies between other servers, through memory of this one.
 func cross(list []crossing) error {
 	const room = 4 << 20
-	buffer := make([]byte, room)
+	buffer := newBuffer(room)
+	defer runtime.KeepAlive(buffer)
 	wait := make(chan error, 1)
 	done := func(err error) { wait <- err }
 	for _, c := range list {
@@ -338,7 +341,7 @@ func (x *flight) indirect() error {
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	if m, off, room := d.at(addr); m != nil && room >= n {
 		wait := make(chan error, 1)
-		buffer := make([]byte, n)
+		buffer := newBuffer(n)
 		m.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: off, N: n}}, func(err error) { wait <- err })
 		err = translate(<-wait)
 		copy(b[:], buffer)
