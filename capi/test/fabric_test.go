@@ -23,9 +23,9 @@ func servers(t *testing.T, apart bool, program, scene string) result {
 		fmt.Sprintf("--namespaces=%v", apart), program, scene, t.TempDir())
 }
 
-// TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it, in
-// captured models, too; white lists and codes are as documented, it is released in any order, and copies with an owner
-// that is killed end with a code while other streams go on.
+// TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it,
+// in captured models, too; white lists and codes are as documented, it is released in any order, and copies with an
+// owner that is killed end with a code while other streams go on.
 func TestFabric(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
@@ -38,6 +38,20 @@ func TestFabric(t *testing.T) {
 		}
 		if r := servers(t, apart, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
 			t.Errorf("killed, apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestFarKeys proves that keys of memory and of notifies reach processes of another server that were named, and no
+// others; that a record there comes after what its stream did before, also in a model; that words are written and
+// waited for across servers; and that events stay on their server.
+func TestFarKeys(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"farkeys.c"})
+	for _, apart := range []bool{false, true} {
+		if r := servers(t, apart, program, "keys"); r.code != 0 {
+			t.Errorf("apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
 		}
 	}
 }

@@ -34,6 +34,9 @@ func (x *end) serve(h *header, m *ucx.Message) {
 			return
 		}
 	}
+	if export.wrote != nil && answer.status == statusDone {
+		export.wrote()
+	}
 	s.send(&answer, 0, 0)
 }
 

@@ -11,13 +11,16 @@ import (
 	"ropeway/internal/pod"
 )
 
-// flight is a copy, a fill or a descriptor copy that may touch memory of other servers. It is a driver.Gate: the
-// queue stops at it until all of it has ended.
+// flight is a copy, a fill, a descriptor copy, or what start begins, that may touch memory of other servers. It is a
+// driver.Gate: the queue stops at it until all of it has ended.
 type flight struct {
 	d        *Driver   // immutable
 	op       driver.Op // immutable; its segments are the queue's once the gate was left
 	pageable bool      // immutable; the local side may be ordinary host memory
-	pattern  []byte    // of a fill, once it has begun: what is written is here
+	pattern  []byte    // of a fill or a store, once it has begun: what is written is here
+
+	// immutable; not nil: what it does instead of op, without memory of the driver below
+	start func(*flight) error
 
 	mu    sync.Mutex
 	state state  // guarded by mu
@@ -64,7 +67,7 @@ func (x *flight) Pass(wake func()) bool {
 		x.state = waits
 	}
 	x.mu.Unlock()
-	if begin && x.d.depart(x) {
+	if begin && (x.start != nil || x.d.depart(x)) {
 		x.fly()
 	}
 	x.mu.Lock()
@@ -78,6 +81,13 @@ func (x *flight) Leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.wake, x.left = nil, true
+}
+
+// dropped reports whether the queue has gone on without it.
+func (x *flight) dropped() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.left
 }
 
 // Err is how the copy ended.
@@ -103,10 +113,12 @@ func (x *flight) fly() {
 	switch k := x.op.Kind; {
 	case left:
 		x.ended(nil)
+	case x.start != nil:
+		x.ended(x.start(x))
 	case k == driver.OpDesc || k == driver.OpOffset:
 		go func() { x.ended(x.indirect()) }()
 	default:
-		x.ended(x.start(&x.op))
+		x.ended(x.begin(&x.op))
 	}
 }
 
@@ -131,7 +143,9 @@ func (x *flight) ended(err error) {
 	}
 	x.mu.Unlock()
 	if last {
-		x.d.arrive()
+		if x.start == nil {
+			x.d.arrive()
+		}
 		if wake != nil {
 			wake()
 		}
@@ -170,8 +184,8 @@ type crossing struct {
 	n              uint64
 }
 
-// start begins what op says. Its parts end by themselves.
-func (x *flight) start(op *driver.Op) error {
+// begin begins what op says. Its parts end by themselves.
+func (x *flight) begin(op *driver.Op) error {
 	var p plan
 	var err error
 	if op.Kind == driver.OpFill {
@@ -334,7 +348,7 @@ func (x *flight) indirect() error {
 			return fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, c.N, addr)
 		}
 	}
-	return x.start(&c)
+	return x.begin(&c)
 }
 
 // peek reads the bytes that a descriptor or a cell has now.

@@ -10,7 +10,6 @@
 package far
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -433,14 +432,9 @@ func (d *Driver) ImportFar(handle []byte, device int) (driver.Memory, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: these bytes are no handle", driver.ErrFault)
 	}
-	r, err := d.node.Import(h)
-	switch {
-	case errors.Is(err, pod.ErrNotAllowed):
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllowed, err)
-	case errors.Is(err, pod.ErrUnknown):
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllocated, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", driver.ErrLost, err)
+	r, err := d.remote(h)
+	if err != nil {
+		return nil, err
 	}
 	if r.Size == 0 || r.Size%d.Granularity(device, driver.Page(r.Page)) != 0 || r.Page < 0 ||
 		r.Page > int(driver.Page1G) {
