@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/testenv"
 )
 
@@ -38,6 +39,20 @@ func TestFabric(t *testing.T) {
 		}
 		if r := servers(t, apart, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
 			t.Errorf("killed, apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestFabricOnImitation proves the same of servers whose devices are GPUs, on a libcuda that is made up.
+func TestFabricOnImitation(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program, library := compile(t, []string{"fabric.c"}), imitation.Build(t)
+	for _, scene := range []string{"forms", "names", "orders", "model"} {
+		r := run(t, []string{"LD_PRELOAD=" + library, "ROPEWAY_DRIVER=cuda", "ROPEWAY_DEVICES=2"},
+			filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene, t.TempDir())
+		if r.code != 0 {
+			t.Errorf("%s: exit code %d\n%s%s", scene, r.code, r.stdout, r.stderr)
 		}
 	}
 }

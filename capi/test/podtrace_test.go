@@ -16,8 +16,8 @@ func TestPodTrace(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
 	dir, program := filepath.Join(t.TempDir(), "made"), compile(t, []string{"farkeys.c"})
-	r := run(t, []string{"ROPEWAY_TRACE=" + dir}, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program,
-		"keys", t.TempDir())
+	r := run(t, []string{"ROPEWAY_TRACE=" + dir}, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2",
+		program, "keys", t.TempDir())
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}

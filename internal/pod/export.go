@@ -17,6 +17,9 @@ type Export struct {
 	bytes  []byte // immutable until nobody uses it
 	pages  []byte // immutable until nobody uses it; the mapping that bytes is in
 	wrote  func() // immutable; may be nil; see Offer
+	mirror Mirror // immutable; may be nil; see ExportMirror
+
+	mirroring sync.Mutex // held while bytes and what they mirror are made the same
 
 	mu      sync.Mutex
 	users   int            // guarded by mu; the exporter, processes that have it open, messages in flight
@@ -41,6 +44,57 @@ func (n *Node) Export(f *os.File, offset uint64, about About, open bool) (*Expor
 // called after every write of another server; it must not wait.
 func (n *Node) Offer(f *os.File, offset uint64, about About, secret [24]byte, wrote func()) (*Export, error) {
 	return n.export(f, offset, about, secret, &Export{wrote: wrote})
+}
+
+// Mirror is memory that this process cannot use by its address: a GPU's. Its methods may wait for a copy.
+type Mirror interface {
+	Load(offset uint64, to []byte) error
+	Store(offset uint64, from []byte) error
+	Close() // it is not used any more
+}
+
+// ExportMirror is Export for memory that is copied: before it is read by others, and after they have written. The
+// mirror is the export's from here on, also where that fails.
+func (n *Node) ExportMirror(m Mirror, about About, open bool) (*Export, error) {
+	f, err := memoryFile(about.Size)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // the mapping stays
+	var secret [24]byte
+	rand.Read(secret[:]) //nolint:errcheck // it never fails
+	x, err := n.export(f, 0, about, secret, &Export{open: open, mirror: m})
+	if err != nil {
+		m.Close()
+	}
+	return x, err
+}
+
+// put writes data of another server to their place, which is inside.
+func (x *Export) put(offset uint64, data []byte) uint8 {
+	if x.mirror != nil {
+		x.mirroring.Lock()
+		defer x.mirroring.Unlock()
+	}
+	copy(x.bytes[offset:], data)
+	if x.mirror != nil && x.mirror.Store(offset, x.bytes[offset:offset+uint64(len(data))]) != nil {
+		return statusUnknown
+	}
+	if x.wrote != nil {
+		x.wrote()
+	}
+	return statusDone
+}
+
+// fetch makes bytes what is to be read there; false if that is not possible.
+func (x *Export) fetch(offset, n uint64) bool {
+	if x.mirror == nil {
+		return true
+	}
+	x.mirroring.Lock()
+	defer x.mirroring.Unlock()
+	return x.mirror.Load(offset, x.bytes[offset:offset+n]) == nil
 }
 
 // export makes x the export of memory in a file.
@@ -139,6 +193,9 @@ func (x *Export) release() {
 	if over {
 		x.forget()
 		unmap(x.pages)
+		if x.mirror != nil {
+			x.mirror.Close()
+		}
 	}
 }
 

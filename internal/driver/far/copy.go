@@ -175,6 +175,7 @@ type plan struct {
 	trips  []trip
 	local  *driver.Segments // between addresses of the driver below
 	across []crossing       // between other servers
+	staged []staging        // through memory of this one
 }
 
 // crossing is a part of a copy between two memories of other servers.
@@ -219,6 +220,10 @@ func (x *flight) begin(op *driver.Op) error {
 			x.ended(err)
 		}()
 	}
+	if len(p.staged) > 0 {
+		x.more()
+		go func() { x.ended(x.d.stage(p.staged)) }()
+	}
 	if len(p.across) > 0 {
 		x.more()
 		go func() { x.ended(cross(p.across)) }()
@@ -244,6 +249,10 @@ func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error 
 			here, m, off := src, to, toOff
 			if to == nil {
 				here, m, off = dst, from, fromOff
+			}
+			if d.isStaged(here) {
+				p.staged = append(p.staged, staging{of: m, write: to != nil, here: here, off: off, n: k})
+				break
 			}
 			local, err := d.view(here, k, pageable)
 			if err != nil {
@@ -280,10 +289,18 @@ func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
 	return nil, 0, 1<<63 - 1
 }
 
+// isStaged reports whether memory of the driver below is copied before it is used here.
+func (d *Driver) isStaged(addr uintptr) bool {
+	return d.viewer == nil && d.Driver.Locate(addr).Place != driver.Pageable
+}
+
 // view is where n bytes of the driver below are for this process.
 func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 	if pageable && d.Driver.Locate(addr).Place == driver.Pageable {
 		return addr, nil
+	}
+	if d.viewer == nil {
+		return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
 	}
 	b, err := d.viewer.View(addr, n)
 	if err != nil {
@@ -358,6 +375,12 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 		buffer := newBuffer(n)
 		m.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: off, N: n}}, func(err error) { wait <- err })
 		err = translate(<-wait)
+		copy(b[:], buffer)
+		return b, err
+	}
+	if d.viewer == nil {
+		buffer := newBuffer(n)
+		err = d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addressOf(buffer), Src: addr, N: n})
 		copy(b[:], buffer)
 		return b, err
 	}

@@ -30,7 +30,7 @@ func (d *Driver) HasServer(server int) bool { return d.node.Config().Has(server)
 
 // OfferFar implements driver.FarKeys.
 func (d *Driver) OfferFar(s *driver.Shared, secret [24]byte, wrote func()) (driver.FarKey, error) {
-	if s.File == nil {
+	if s.File == nil || d.viewer == nil && wrote == nil { // memory of a GPU
 		return nil, fmt.Errorf("%w: memory that is in no file", driver.ErrUnsupported)
 	}
 	about := pod.About{Size: s.Size, Device: s.Device, Page: int(s.Page)}
