@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/testenv"
 )
 
@@ -24,20 +25,48 @@ func servers(t *testing.T, apart bool, program, scene string) result {
 }
 
 // TestFabric proves that memory of one server is mapped by another: every form of copy in both directions reaches it,
-// white lists and codes are as documented, it is released in any order, and copies with an owner that is killed end
-// with a code while other streams go on.
+// in captured models, too; white lists and codes are as documented, it is released in any order, and copies with an
+// owner that is killed end with a code while other streams go on.
 func TestFabric(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
 	program := compile(t, []string{"fabric.c"})
 	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
-		for _, scene := range []string{"forms", "names", "orders"} {
+		for _, scene := range []string{"forms", "names", "orders", "model"} {
 			if r := servers(t, apart, program, scene); r.code != 0 {
 				t.Errorf("%s, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
 			}
 		}
 		if r := servers(t, apart, program, "killed"); r.code != 137 || strings.Contains(r.stdout+r.stderr, "[1]") {
 			t.Errorf("killed, apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestFabricOnImitation proves the same of servers whose devices are GPUs, on a libcuda that is made up.
+func TestFabricOnImitation(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program, library := compile(t, []string{"fabric.c"}), imitation.Build(t)
+	for _, scene := range []string{"forms", "names", "orders", "model"} {
+		r := run(t, []string{"LD_PRELOAD=" + library, "ROPEWAY_DRIVER=cuda", "ROPEWAY_DEVICES=2"},
+			filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene, t.TempDir())
+		if r.code != 0 {
+			t.Errorf("%s: exit code %d\n%s%s", scene, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestFarKeys proves that keys of memory and of notifies reach processes of another server that were named, and no
+// others; that a record there comes after what its stream did before, also in a model; that words are written and
+// waited for across servers; and that events stay on their server.
+func TestFarKeys(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"farkeys.c"})
+	for _, apart := range []bool{false, true} {
+		if r := servers(t, apart, program, "keys"); r.code != 0 {
+			t.Errorf("apart %v: exit code %d\n%s%s", apart, r.code, r.stdout, r.stderr)
 		}
 	}
 }

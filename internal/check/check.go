@@ -95,6 +95,7 @@ type Checker struct {
 	under    driver.Driver // immutable
 	guard    driver.Guard  // immutable; nil if host memory cannot be closed
 	seed     uint64        // immutable
+	server   *int          // immutable; in a pod: see finding.Finding
 	depth    int           // immutable
 	patience time.Duration // immutable
 	off      map[string]bool
@@ -181,6 +182,10 @@ func New(o Options) *Checker {
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])
+	}
+	if f, ok := driver.As[driver.Fabric](o.Driver); ok {
+		server, _ := f.Server()
+		c.server = &server
 	}
 	c.guard, _ = o.Driver.(driver.Guard)
 	c.drv = &watched{Driver: o.Driver, c: c}

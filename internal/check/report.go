@@ -97,7 +97,8 @@ func (c *Checker) finding(d draft) *finding.Finding {
 	}
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: l.Text(d.summary), Advice: rule.AdviceIn(l),
-		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1, Code: int32(d.code),
+		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Server: c.server, Count: 1,
+		Code: int32(d.code),
 	}
 	if d.advice != "" {
 		f.Advice = l.Text(d.advice)

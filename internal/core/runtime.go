@@ -118,6 +118,10 @@ func New(o Options) *Runtime {
 	for i := range ids {
 		ids[i] = i
 	}
+	if f, ok := driver.As[driver.Fabric](o.Driver); ok { // processes of other servers are not on this machine
+		server, _ := f.Server()
+		rt.Broker.Realm = uint32(server) + 1
+	}
 	if o.Visible != nil {
 		rt.Visible = true
 		ids = VisibleDevices(*o.Visible, n)

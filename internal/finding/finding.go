@@ -24,6 +24,7 @@ type Finding struct {
 	Advice   string   `json:"advice"`           // what to do
 	Seed     uint64   `json:"seed"`             // order in which unordered work ran
 	Process  int      `json:"process"`          // process id
+	Server   *int     `json:"server,omitempty"` // of a pod that the process is on; nil without one
 	Count    int      `json:"count"`            // how often it happened; 1 when it is first reported
 	Code     int32    `json:"code,omitempty"`   // that a call returned, if the finding is about that
 }

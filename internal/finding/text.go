@@ -62,6 +62,9 @@ func occurrence(f *Finding) string {
 	if f.Process != 0 {
 		text = fmt.Sprintf("process %d, ", f.Process) + text
 	}
+	if f.Server != nil {
+		text = fmt.Sprintf("server %d, ", *f.Server) + text
+	}
 	if f.Count > 1 {
 		text += fmt.Sprintf(", %d times", f.Count)
 	}

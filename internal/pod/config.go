@@ -45,6 +45,12 @@ type Server struct {
 // Me is the server that this process is on.
 func (c *Config) Me() Server { return c.Servers[c.Self] }
 
+// Has reports whether there is a server with a number.
+func (c *Config) Has(id int) bool {
+	_, ok := c.server(id)
+	return ok
+}
+
 // server finds one by its number.
 func (c *Config) server(id int) (Server, bool) {
 	for _, s := range c.Servers {

@@ -15,28 +15,101 @@ type Export struct {
 	about  About  // immutable
 	size   uint64 // immutable
 	bytes  []byte // immutable until nobody uses it
+	pages  []byte // immutable until nobody uses it; the mapping that bytes is in
+	wrote  func() // immutable; may be nil; see Offer
+	mirror Mirror // immutable; may be nil; see ExportMirror
+
+	mirroring sync.Mutex // held while bytes and what they mirror are made the same
 
 	mu      sync.Mutex
 	users   int            // guarded by mu; the exporter, processes that have it open, messages in flight
 	open    bool           // guarded by mu; every process of the pod may open it
 	allowed map[int32]bool // guarded by mu; processes that may
+	named   map[guest]bool // guarded by mu; processes of one server that may
 	done    bool           // guarded by mu; withdrawn
 }
+
+// guest is a process of another server.
+type guest struct{ server, pid int }
 
 // Export offers memory, which is in a file at an offset, to processes of other servers: to all if open, else to those
 // that Allow names. The file stays the caller's. It starts to listen.
 func (n *Node) Export(f *os.File, offset uint64, about About, open bool) (*Export, error) {
+	var secret [24]byte
+	rand.Read(secret[:]) //nolint:errcheck // it never fails
+	return n.export(f, offset, about, secret, &Export{open: open})
+}
+
+// Offer is Export under a secret that is the caller's, to processes that AllowAt names. wrote, if it is not nil, is
+// called after every write of another server; it must not wait.
+func (n *Node) Offer(f *os.File, offset uint64, about About, secret [24]byte, wrote func()) (*Export, error) {
+	return n.export(f, offset, about, secret, &Export{wrote: wrote})
+}
+
+// Mirror is memory that this process cannot use by its address: a GPU's. Its methods may wait for a copy.
+type Mirror interface {
+	Load(offset uint64, to []byte) error
+	Store(offset uint64, from []byte) error
+	Close() // it is not used any more
+}
+
+// ExportMirror is Export for memory that is copied: before it is read by others, and after they have written. The
+// mirror is the export's from here on, also where that fails.
+func (n *Node) ExportMirror(m Mirror, about About, open bool) (*Export, error) {
+	f, err := memoryFile(about.Size)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // the mapping stays
+	var secret [24]byte
+	rand.Read(secret[:]) //nolint:errcheck // it never fails
+	x, err := n.export(f, 0, about, secret, &Export{open: open, mirror: m})
+	if err != nil {
+		m.Close()
+	}
+	return x, err
+}
+
+// put writes data of another server to their place, which is inside.
+func (x *Export) put(offset uint64, data []byte) uint8 {
+	if x.mirror != nil {
+		x.mirroring.Lock()
+		defer x.mirroring.Unlock()
+	}
+	copy(x.bytes[offset:], data)
+	if x.mirror != nil && x.mirror.Store(offset, x.bytes[offset:offset+uint64(len(data))]) != nil {
+		return statusUnknown
+	}
+	if x.wrote != nil {
+		x.wrote()
+	}
+	return statusDone
+}
+
+// fetch makes bytes what is to be read there; false if that is not possible.
+func (x *Export) fetch(offset, n uint64) bool {
+	if x.mirror == nil {
+		return true
+	}
+	x.mirroring.Lock()
+	defer x.mirroring.Unlock()
+	return x.mirror.Load(offset, x.bytes[offset:offset+n]) == nil
+}
+
+// export makes x the export of memory in a file.
+func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x *Export) (*Export, error) {
 	if err := n.listen(); err != nil {
 		return nil, err
 	}
-	b, err := mapFile(f, offset, about.Size)
+	lead := offset % uint64(os.Getpagesize())
+	b, err := mapFile(f, offset-lead, lead+about.Size)
 	if err != nil {
 		return nil, err
 	}
-	x := &Export{n: n, about: about, size: about.Size, bytes: b, users: 1, open: open}
+	x.n, x.about, x.size, x.bytes, x.pages, x.users = n, about, about.Size, b[lead:], b, 1
 	me := n.config.Me()
-	x.Handle = Handle{Pod: n.config.Pod, Server: uint16(me.ID)}
-	rand.Read(x.Handle.Secret[:]) //nolint:errcheck // it never fails
+	x.Handle = Handle{Pod: n.config.Pod, Server: uint16(me.ID), Secret: secret}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -58,6 +131,28 @@ func (x *Export) Allow(pids []int32) {
 	for _, p := range pids {
 		x.allowed[p] = true
 	}
+}
+
+// AllowAt lets processes of one server open it.
+func (x *Export) AllowAt(server int, pids []int32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.named == nil {
+		x.named = map[guest]bool{}
+	}
+	for _, p := range pids {
+		x.named[guest{server, int(p)}] = true
+	}
+}
+
+// Port is where this process listens, which it starts to do.
+func (n *Node) Port() (uint16, error) {
+	if err := n.listen(); err != nil {
+		return 0, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.port, nil
 }
 
 // Withdraw ends the export for those who have not opened it. The others keep it.
@@ -97,18 +192,21 @@ func (x *Export) release() {
 	x.mu.Unlock()
 	if over {
 		x.forget()
-		unmap(x.bytes)
+		unmap(x.pages)
+		if x.mirror != nil {
+			x.mirror.Close()
+		}
 	}
 }
 
 // admit opens the export for a process; "" if it may.
-func (x *Export) admit(pid int32) string {
+func (x *Export) admit(server int, pid int32) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.users == 0:
 		return wordUnknown
-	case !x.open && !x.allowed[pid]:
+	case !x.open && !x.allowed[pid] && !x.named[guest{server, int(pid)}]:
 		return wordNotAllowed
 	}
 	x.users++

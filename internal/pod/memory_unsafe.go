@@ -21,6 +21,20 @@ func mapFile(f *os.File, offset, size uint64) ([]byte, error) {
 	return b, nil
 }
 
+// memoryFile is a file of its own, which has pages where they are used.
+func memoryFile(size uint64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("ropeway-pod", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "ropeway-pod")
+	if err := f.Truncate(int64(size)); err != nil {
+		f.Close() //nolint:errcheck // nothing was written
+		return nil, err
+	}
+	return f, nil
+}
+
 func unmap(b []byte) { unix.Munmap(b) } //nolint:errcheck // it is what mapFile returned
 
 // addressOf is where b is; it is neither on a stack nor freed while the address is used.

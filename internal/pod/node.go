@@ -297,7 +297,7 @@ func (n *Node) guest(raw net.Conn) {
 				return
 			}
 			if a.Refused = wordUnknown; export != nil {
-				a.Refused = export.admit(int32(hello.Pid))
+				a.Refused = export.admit(hello.Server, int32(hello.Pid))
 			}
 			if a.Refused == "" {
 				last++

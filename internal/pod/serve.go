@@ -45,8 +45,7 @@ func (e *Export) write(h *header, m *ucx.Message) uint8 {
 	case !inside(h.offset, h.length, e.size):
 		return statusRange
 	}
-	copy(e.bytes[h.offset:], m.Data)
-	return statusDone
+	return e.put(h.offset, m.Data)
 }
 
 // scatter puts the data of a request to their places.
@@ -62,7 +61,9 @@ func (e *Export) scatter(h *header, m *ucx.Message) uint8 {
 	}
 	for ; len(list) > 0; list = list[placeSize:] {
 		offset, n := getPlace(list)
-		copy(e.bytes[offset:], data[:n])
+		if status := e.put(offset, data[:n]); status != statusDone {
+			return status
+		}
 		data = data[n:]
 	}
 	return statusDone
@@ -78,6 +79,9 @@ func (x *end) reply(s *slot, export *Export, h *header, m *ucx.Message) uint8 {
 		case !inside(h.offset, h.length, export.size):
 			return statusRange
 		}
+		if !export.fetch(h.offset, h.length) {
+			return statusUnknown
+		}
 		export.retain()
 		s.export = export
 		part := export.bytes[h.offset : h.offset+h.length]
@@ -91,6 +95,9 @@ func (x *end) reply(s *slot, export *Export, h *header, m *ucx.Message) uint8 {
 	room := s.room()[:0]
 	for list := m.Data; len(list) > 0; list = list[placeSize:] {
 		offset, n := getPlace(list)
+		if !export.fetch(offset, n) {
+			return statusUnknown
+		}
 		room = append(room, export.bytes[offset:offset+n]...)
 	}
 	s.send(&answer, addressOf(s.data), total)

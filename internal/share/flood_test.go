@@ -65,7 +65,7 @@ func crowd() {
 	k, _ := ParseText(strings.TrimSpace(line))
 	left := make(chan struct{})
 	for range 300 {
-		c, err := wait(k.tag, 5*time.Second)
+		c, err := wait(socketName(k.tag), 5*time.Second)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -89,7 +89,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	b := broker(t)
 	k := mustExport(t, b, "safe", Options{Open: true})
-	c, err := wait(k.tag, 5*time.Second)
+	c, err := wait(socketName(k.tag), 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

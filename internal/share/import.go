@@ -18,13 +18,10 @@ const (
 
 // Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five
 // seconds at most. ErrUnknown, ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
-func (b *Broker) Import(k Key, kind Kind) (Item, error) { return Import(k, kind) }
-
-// Import is [Broker.Import]; importing needs no broker.
-func Import(k Key, kind Kind) (Item, error) {
+func (b *Broker) Import(k Key, kind Kind) (Item, error) {
 	until := time.Now().Add(patience)
 	for again := maxAgain; ; again-- {
-		it, err := importUntil(k, kind, until)
+		it, err := b.importUntil(k, kind, until)
 		// A connection that ends without a reply: the exporter ended, or had too many and closed this one. Asking again
 		// shows which.
 		if errors.Is(err, io.EOF) && again > 0 {
@@ -35,8 +32,8 @@ func Import(k Key, kind Kind) (Item, error) {
 	}
 }
 
-func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
-	c, err := connect(k, until)
+func (b *Broker) importUntil(k Key, kind Kind, until time.Time) (Item, error) {
+	c, err := connect(b.socketName(k.tag), until)
 	if err != nil {
 		return Item{}, err
 	}
@@ -78,13 +75,13 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
 
-// connect reaches the process with the key's tag. Connecting does not wait until the backlog of the process is full: it
-// is stopped, or too many connect.
-func connect(k Key, until time.Time) (*net.UnixConn, error) {
+// connect reaches the process that listens at a name. Connecting does not wait until the backlog of the process is
+// full: it is stopped, or too many connect.
+func connect(at *net.UnixAddr, until time.Time) (*net.UnixConn, error) {
 	for {
-		c, err := net.DialUnix("unixpacket", nil, socketName(k.tag))
+		c, err := net.DialUnix("unixpacket", nil, at)
 		if errors.Is(err, syscall.EAGAIN) {
-			c, err = wait(k.tag, time.Until(until))
+			c, err = wait(at, time.Until(until))
 		}
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ import (
 // compared.
 type Key struct {
 	tag    uint32 // 20 bits
+	place  uint32 // 28 bits; see Options.Place
 	short  bool   // the secret has 44 bits, in its first bytes
 	secret [24]byte
 }
@@ -25,6 +27,7 @@ const (
 
 	textPrefix = "rw-"
 	textLen    = len(textPrefix) + 5 + 1 + 48
+	placeLen   = 7 // digits of a place, which follow
 
 	blockMagic = "RWKEY1\x00\x00" // of a key in a block of bytes; tag, secret and a checksum follow
 	blockLen   = len(blockMagic) + 4 + 24 + 4
@@ -42,24 +45,47 @@ func newKey(tag uint32, short bool) Key {
 	return k
 }
 
-// Text is the key as text without blanks: 57 letters, digits and dashes.
+// Text is the key as text without blanks: 57 letters, digits and dashes, or 64 with a place.
 func (k Key) Text() string {
-	return fmt.Sprintf("%s%05x-%s", textPrefix, k.tag, hex.EncodeToString(k.secret[:]))
+	text := fmt.Sprintf("%s%05x-%s", textPrefix, k.tag, hex.EncodeToString(k.secret[:]))
+	if k.place != 0 {
+		text += fmt.Sprintf("%0*x", placeLen, k.place)
+	}
+	return text
+}
+
+// Place is that of the options it was exported with.
+func (k Key) Place() uint32 { return k.place }
+
+// Far is the secret by which processes of other servers know the key. The key cannot be had from it.
+func (k Key) Far(kind Kind) (s [24]byte) {
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write([]byte{'f', 'a', 'r', byte(kind)})
+	copy(s[:], m.Sum(nil))
+	return s
 }
 
 // ParseText reads what Text wrote; false if it did not.
 func ParseText(s string) (Key, bool) {
+	var k Key
+	whole := s
+	if len(s) == textLen+placeLen {
+		n, err := strconv.ParseUint(s[textLen:], 16, 32)
+		if err != nil {
+			return Key{}, false
+		}
+		s, k.place = s[:textLen], uint32(n)
+	}
 	tag, rest, ok := strings.Cut(strings.TrimPrefix(s, textPrefix), "-")
 	if !ok || len(s) != textLen || !strings.HasPrefix(s, textPrefix) || len(tag) != 5 {
 		return Key{}, false
 	}
-	var k Key
 	t, err := hex.DecodeString("000" + tag)
 	if err != nil {
 		return Key{}, false
 	}
 	k.tag = binary.BigEndian.Uint32(t)
-	if _, err := hex.Decode(k.secret[:], []byte(rest)); err != nil || k.Text() != s {
+	if _, err := hex.Decode(k.secret[:], []byte(rest)); err != nil || k.Text() != whole {
 		return Key{}, false
 	}
 	return k, true

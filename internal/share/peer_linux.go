@@ -39,10 +39,10 @@ func peerOf(c *net.UnixConn) (peer, error) {
 	return peer{u.Pid, u.Uid}, nil
 }
 
-// wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits
-// in the kernel, after those that came before: a process that tries again and again instead is overtaken by one that
-// waits.
-func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
+// wait connects to the process that listens at a name when it can; EAGAIN if that takes too long, EINTR if a signal
+// came. It waits in the kernel, after those that came before: a process that tries again and again instead is overtaken
+// by one that waits.
+func wait(at *net.UnixAddr, patience time.Duration) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
 		return nil, err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(tag).Name}); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: at.Name}); err != nil {
 		return nil, err
 	}
 	c, err := net.FileConn(f)

@@ -18,7 +18,7 @@ type peer struct {
 
 func peerOf(*net.UnixConn) (peer, error) { return peer{}, errNotHere }
 
-func wait(uint32, time.Duration) (*net.UnixConn, error) { return nil, errNotHere }
+func wait(*net.UnixAddr, time.Duration) (*net.UnixConn, error) { return nil, errNotHere }
 
 func accept(*os.File, func(peer) bool) (*net.UnixConn, peer, error) {
 	return nil, peer{}, errNotHere

@@ -24,8 +24,12 @@ const (
 
 // socketName is where the process with a tag listens: an abstract name, which is in no file system and goes with the
 // socket.
-func socketName(tag uint32) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("@ropeway-%05x", tag)}
+func (b *Broker) socketName(tag uint32) *net.UnixAddr {
+	name := fmt.Sprintf("@ropeway-%05x", tag)
+	if b.Realm != 0 {
+		name += fmt.Sprintf("-%d", b.Realm)
+	}
+	return &net.UnixAddr{Net: "unixpacket", Name: name}
 }
 
 // server is where others ask for what a broker exports.
@@ -51,7 +55,7 @@ func (b *Broker) open() (*server, error) {
 			continue // numbers of keys are not to be 0
 		}
 		var l *os.File
-		if l, err = aside(func() (*os.File, error) { return listen(tag) }); err == nil {
+		if l, err = aside(func() (*os.File, error) { return listen(b.socketName(tag)) }); err == nil {
 			s := &server{tag: tag, broker: b, listener: l, shut: make(chan struct{})}
 			b.serving.Go(s.serve)
 			return s, nil
@@ -64,8 +68,8 @@ func (b *Broker) open() (*server, error) {
 }
 
 // listen makes a socket that listens. It is no net.Listener because those make a connection of everything that comes.
-func listen(tag uint32) (*os.File, error) {
-	l, err := net.ListenUnix("unixpacket", socketName(tag))
+func listen(at *net.UnixAddr) (*os.File, error) {
+	l, err := net.ListenUnix("unixpacket", at)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,9 @@ func (it *Item) Close() {
 type Options struct {
 	Open  bool // no white list: any process of the same user may import, and root
 	Short bool // the key is to fit 64 bits
+
+	// Place is where processes of other servers find this one, 28 bits which the key's text has; 0 if they do not.
+	Place uint32
 }
 
 // Errors. Those of Import say in their text what to do next.
@@ -87,6 +90,10 @@ var (
 
 // Broker is the exports of a process. The zero value is ready. Methods may be called concurrently.
 type Broker struct {
+	// Realm is set before the first use: processes of one realm find each other. 0 is a machine, others are servers of
+	// a pod, of which one machine may have several.
+	Realm uint32
+
 	mu      sync.Mutex
 	exports map[[32]byte]*export // guarded by mu; by what an importer asks for
 	server  *server              // guarded by mu; nil while nothing is exported
@@ -134,6 +141,7 @@ func (b *Broker) export(it Item, o Options) (Key, error) {
 	}
 	for {
 		k := newKey(b.server.tag, o.Short)
+		k.place = o.Place
 		id := k.id(it.Kind)
 		if b.exports[id] != nil { // 44 bits may be drawn twice
 			continue

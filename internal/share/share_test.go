@@ -16,6 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// socketName is where a process listens that is in no pod.
+func socketName(tag uint32) *net.UnixAddr { return (&Broker{}).socketName(tag) }
+
+// Import imports without exports of its own.
+func Import(k Key, kind Kind) (Item, error) { return (&Broker{}).Import(k, kind) }
+
 // file is a memfd with text in it.
 func file(t testing.TB, text string) *os.File {
 	t.Helper()
@@ -351,5 +357,36 @@ func BenchmarkImport(b *testing.B) {
 			b.Fatal(err)
 		}
 		it.Close()
+	}
+}
+
+// TestRealm: processes of one server find each other, those of another do not; keys with a place keep it.
+func TestRealm(t *testing.T) {
+	var one, other, here Broker
+	one.Realm, other.Realm = 1, 2
+	defer one.Close()
+	k, err := one.Export(Item{Kind: Notify, Note: []byte("x")}, Options{Open: true, Place: 0x1234567})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, ok := ParseText(k.Text()); !ok || read != k || len(k.Text()) != 64 || read.Place() != 0x1234567 {
+		t.Errorf("%q reads as %v", k.Text(), read)
+	}
+	for _, bad := range []string{k.Text()[:63], k.Text()[:57] + "0000000", k.Text()[:57] + "00000xx", k.Text() + "0"} {
+		if _, ok := ParseText(bad); ok {
+			t.Errorf("%q reads as a key", bad)
+		}
+	}
+	same := Broker{Realm: 1}
+	if it, err := same.Import(k, Notify); err != nil || string(it.Note) != "x" {
+		t.Errorf("in the same realm: %v", err)
+	}
+	for _, b := range []*Broker{&other, &here} {
+		if _, err := b.Import(k, Notify); !errors.Is(err, ErrGone) {
+			t.Errorf("from realm %d: %v", b.Realm, err)
+		}
+	}
+	if k.Far(Notify) == k.Far(Allocation) || k.Far(Notify) == k.secret {
+		t.Error("the secrets of a key are the same")
 	}
 }

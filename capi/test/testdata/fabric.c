@@ -1,67 +1,9 @@
 /*
  * Two servers of a pod, and memory of one mapped by the other: every form of copy in both directions (forms), white lists and codes (names), an
- * owner that is killed (killed), release in other orders (orders). Started once for each server with ROPEWAY_POD_SERVER; they meet by files in
+ * owner that is killed (killed), release in other orders (orders), captured models (model). Started once for each server with ROPEWAY_POD_SERVER; they meet by files in
  * the directory argv[2].
  */
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <acl/acl.h>
-
-enum { MIB = 1024 * 1024, SIZE = 4 * MIB };
-
-#define FAIL(...) (fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-#define WANT(call, want) \
-	do { \
-		aclError got_ = (call); \
-		if (got_ != (want)) { \
-			const char *why_ = aclGetRecentErrMsg(); \
-			FAIL("%s returns %d, want %d: %s", #call, got_, (int)(want), why_ ? why_ : ""); \
-		} \
-	} while (0)
-#define OK(call) WANT(call, ACL_SUCCESS)
-
-static const char *dir;
-static aclrtStream stream;
-static unsigned char *host;
-
-/* Files by which the two meet: one is there when it is complete. */
-static const char *path(const char *name)
-{
-	static char text[2][4096];
-	static int turn;
-	char *t = text[turn ^= 1];
-	snprintf(t, sizeof(text[0]), "%s/%s", dir, name);
-	return t;
-}
-
-static void put(const char *name, const void *data, size_t n)
-{
-	FILE *f = fopen(path("part"), "w");
-	if (f == NULL || fwrite(data, 1, n, f) != n || fclose(f) != 0 || rename(path("part"), path(name)) != 0)
-		FAIL("%s cannot be written", name);
-}
-
-static void get(const char *name, void *data, size_t n)
-{
-	FILE *f;
-	for (int waited = 0; (f = fopen(path(name), "r")) == NULL; waited++) {
-		if (waited > 120000) /* ms, or more */
-			FAIL("the other server does not say %s", name);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
-	if (fread(data, 1, n, f) != n)
-		FAIL("%s is too short", name);
-	fclose(f);
-}
-
-static void say(const char *name) { put(name, name, 1); }
-static void hear(const char *name) { char c; get(name, &c, 1); }
+#include "servers.h"
 
 static void *map(aclrtDrvMemHandle h)
 {
@@ -197,6 +139,76 @@ static void forms(void *far, void *local)
 	OK(aclrtSynchronizeStream(stream));
 }
 
+/* A model whose copies, fills and events use the far memory: executed with other bytes, changed, and after the memory was given up. */
+static void model(void *far, void *local)
+{
+	enum { HALF = SIZE / 2, ROWS = HALF / 4096 };
+	aclrtStream other;
+	aclrtEvent forked, joined;
+	aclmdlRI m;
+	OK(aclrtCreateStream(&other));
+	OK(aclrtCreateEventExWithFlag(&forked, ACL_EVENT_SYNC));
+	OK(aclrtCreateEventExWithFlag(&joined, ACL_EVENT_SYNC));
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtMemcpyAsync(local, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	OK(aclrtRecordEvent(forked, stream));
+	OK(aclrtStreamWaitEvent(other, forked));
+	OK(aclrtMemcpyAsync(far, HALF, local, HALF, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclrtMemcpy2dAsync((char *)far + HALF, 4096, (char *)local + HALF, 4096, 4096, ROWS, ACL_MEMCPY_DEVICE_TO_DEVICE, other));
+	OK(aclrtRecordEvent(joined, other));
+	OK(aclrtStreamWaitEvent(stream, joined));
+	OK(aclrtMemsetAsync(local, SIZE, 0, SIZE, stream)); /* after both have read it */
+	OK(aclrtMemcpyAsync(local, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclrtMemcpyAsync((char *)far + 5, 13, (char *)far + HALF, 13, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclmdlRICaptureEnd(stream, &m));
+	for (int round = 0; round < 3; round++) {
+		pattern(10 + round);
+		OK(aclmdlRIExecuteAsync(m, stream));
+		OK(aclrtSynchronizeStream(stream));
+		memset(host, 0, SIZE);
+		OK(aclrtMemcpy(host, SIZE, local, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+		same(10 + round, SIZE, "a model, read back");
+		OK(aclrtMemcpy(host, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+		if (memcmp(host + 5, host + HALF, 13) != 0)
+			FAIL("the last copy of the model was not made");
+		OK(aclrtMemcpy(host + 5, 13, (char *)local + 5, 13, ACL_MEMCPY_DEVICE_TO_HOST));
+		same(10 + round, SIZE, "a model, there");
+	}
+	OK(aclmdlRIDestroy(m));
+
+	/* a word of the other server is written last, and read by an event that others look at: a model that keeps its streams */
+	aclrtEvent outside;
+	OK(aclrtCreateEventWithFlag(&outside, ACL_EVENT_EXTERNAL));
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtMemcpyAsync(far, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	OK(aclrtRecordEvent(outside, stream));
+	OK(aclrtMemcpyAsync(local, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclmdlRICaptureEnd(stream, &m));
+	pattern(20);
+	OK(aclmdlRIExecuteAsync(m, stream));
+	OK(aclrtStreamWaitEvent(other, outside));
+	OK(aclrtSynchronizeStream(other));
+	OK(aclrtSynchronizeStream(stream));
+	memset(host, 0, SIZE);
+	OK(aclrtMemcpy(host, SIZE, local, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+	same(20, SIZE, "a model with an event of others");
+	OK(aclmdlRIDestroy(m));
+	OK(aclrtDestroyEvent(outside));
+
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtMemcpyAsync(far, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	OK(aclmdlRICaptureEnd(stream, &m));
+	pattern(7);
+	OK(aclmdlRIExecuteAsync(m, stream));
+	OK(aclrtSynchronizeStream(stream));
+	OK(aclrtUnmapMem(far));
+	WANT(aclmdlRIExecuteAsync(m, stream), ACL_ERROR_RT_PARAM_INVALID);
+	OK(aclmdlRIDestroy(m));
+	OK(aclrtDestroyEvent(forked));
+	OK(aclrtDestroyEvent(joined));
+	OK(aclrtDestroyStream(other));
+}
+
 static void owner(const char *scene)
 {
 	aclrtDrvMemHandle h = make();
@@ -256,6 +268,14 @@ static void killed(aclrtMemFabricHandle *f, void *far, aclrtDrvMemHandle h, void
 		if (aclrtSynchronizeStream(stream) == ACL_ERROR_RT_LOST_HEARTBEAT)
 			break;
 	WANT(aclrtMemcpy(far, 100, host, 100, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_LOST_HEARTBEAT);
+	aclmdlRI m;
+	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	OK(aclrtMemcpyAsync(local, SIZE, far, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclrtMemcpyAsync(far, SIZE, local, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	OK(aclmdlRICaptureEnd(stream, &m));
+	OK(aclmdlRIExecuteAsync(m, stream));
+	WANT(aclrtSynchronizeStream(stream), ACL_ERROR_RT_LOST_HEARTBEAT);
+	OK(aclmdlRIDestroy(m));
 	aclrtDrvMemHandle again;
 	WANT(import(f, &again), ACL_ERROR_RT_INVALID_HANDLE);
 	OK(aclrtUnmapMem(far));
@@ -310,6 +330,9 @@ static void user(const char *scene)
 		OK(aclrtUnmapMem(far));
 		while (import(&f, &twice) == ACL_SUCCESS) /* the owner gets to know in the background */
 			OK(aclrtFreePhysical(twice));
+	} else if (strcmp(scene, "model") == 0) {
+		model(far, local);
+		OK(aclrtFreePhysical(h));
 	} else {
 		forms(far, local);
 		OK(aclrtUnmapMem(far));

@@ -81,8 +81,9 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 	}
 	s.Offset += uint64(devPtr - from.start)
 	s.Size = size
+	open := flags == abi.IpcMemExportFlagDisablePidValidation
 	k, failed := t.Runtime.Broker.Export(itemOf(t.Runtime, share.Allocation, s),
-		share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
+		share.Options{Open: open, Place: PlaceOf(t.Runtime, open)})
 	if failed != nil {
 		return ShareError(api, "", failed)
 	}
@@ -90,8 +91,8 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 		t.Runtime.Broker.Withdraw(k)
 		return core.Refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
 	}
-	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from,
-		list: WhiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
+	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from, list: WhiteList{open: open},
+		from: uint64(devPtr - from.start), size: size})
 	if !from.stays(t.Runtime) { // another thread has freed it meanwhile
 		memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k)
 		return core.NoMemory(api, "devPtr", devPtr)
@@ -191,8 +192,8 @@ func allow(t *core.Thread, api string, key *byte, arg string, pids *int32, n uin
 	return x.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostForKey)
 }
 
-// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is
-// the super pod id of one of its devices.
+// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. Without a pod there is one server, this machine: a
+// server id is the super pod id of one of its devices.
 func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.ServerPid, num uint64) *core.Error {
 	const api = "aclrtIpcMemImportPidInterServer"
 	if err := checkIpcMemImportPidInterServer(t, key, serverPids, num); err != nil {
@@ -211,8 +212,16 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 		phys, here := t.Runtime.OfSuperPodID(s.Sdid)
 		switch {
 		case !here:
-			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
-				"device %#x is on another server, and keys do not reach it; use a fabric handle", s.Sdid).At(int(i))
+			if s.Num == 0 {
+				return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
+			}
+			if err := allowFar(t, api, key, s); err != nil {
+				if err.Arg != "key" {
+					err.Arg, err.Index = "serverPids", int(i)
+				}
+				return err
+			}
+			continue
 		case int64(phys) >= int64(t.Runtime.Driver.Devices()):
 			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
 				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).
@@ -252,6 +261,9 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 	k, err := memoryKey(api, key, noKey)
 	if err != nil {
 		return err
+	}
+	if f, far := FarKeysOf(t.Runtime, k); far {
+		return importKeyFar(t, api, f, k, c, mapper, devPtr)
 	}
 	it, failed := t.Runtime.Broker.Import(k, share.Allocation)
 	if failed != nil {

@@ -46,6 +46,9 @@ type ipcExport struct {
 	ipcSource           // immutable
 	link      uint64    // guarded by ipcState.mu; an A3's attribute
 	list      WhiteList // guarded by ipcState.mu
+
+	from, size uint64        // immutable; the part of the allocation
+	far        driver.FarKey // guarded by ipcState.mu; nil while no process of another server is named
 }
 
 // ipcImport is memory of another process.
@@ -158,6 +161,9 @@ func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 		delete(ipc.keys, x.start)
 	}
 	rt.Broker.Withdraw(k)
+	if x.far != nil {
+		x.far.Withdraw()
+	}
 }
 
 // freed ends the exports of memory that has gone from start: it cannot be imported any more. What is there by now,

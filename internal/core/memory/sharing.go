@@ -115,8 +115,15 @@ func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 
 // WhiteList is the processes that a program has named for an export, over all calls. Its owner guards it.
 type WhiteList struct {
-	open  bool               // there is none: all processes may import, and none can be named
-	named map[int32]struct{} // nil until the first
+	open  bool                // there is none: all processes may import, and none can be named
+	named map[int32]struct{}  // nil until the first
+	far   map[farPid]struct{} // nil until the first; of other servers
+}
+
+// farPid is a process of another server.
+type farPid struct {
+	server int
+	pid    int32
 }
 
 // name lets processes import. A number of 0 is skipped. That a process runs is not checked, but only one that runs
@@ -132,7 +139,7 @@ func (w *WhiteList) name(api string, b *share.Broker, k share.Key, pids []int32,
 			continue
 		}
 		some = true
-		if _, again := w.named[pid]; !again && len(w.named) == most {
+		if _, again := w.named[pid]; !again && len(w.named)+len(w.far) >= most {
 			return core.Fail(api, abi.ErrRTDrvInternalError, "pid",
 				"%d processes are named already, which is as many as there can be", most)
 		}
@@ -143,6 +150,29 @@ func (w *WhiteList) name(api string, b *share.Broker, k share.Key, pids []int32,
 			w.named = map[int32]struct{}{}
 		}
 		w.named[pid] = struct{}{}
+	}
+	if !some {
+		return core.Fail(api, abi.ErrRTDrvInternalError, "pid", "no process is named: every number is 0")
+	}
+	return nil
+}
+
+// nameFar lets processes of another server import. A number of 0 is skipped.
+func (w *WhiteList) nameFar(api string, server int, pids []int32, most int) *core.Error {
+	some := false
+	for _, pid := range pids {
+		if pid == 0 {
+			continue
+		}
+		some = true
+		if len(w.named)+len(w.far) >= most {
+			return core.Fail(api, abi.ErrRTDrvInternalError, "pid",
+				"%d processes are named already, which is as many as there can be", most)
+		}
+		if w.far == nil {
+			w.far = map[farPid]struct{}{}
+		}
+		w.far[farPid{server, pid}] = struct{}{}
 	}
 	if !some {
 		return core.Fail(api, abi.ErrRTDrvInternalError, "pid", "no process is named: every number is 0")

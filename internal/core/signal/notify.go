@@ -22,12 +22,15 @@ type Notify struct {
 	used     *atomic.Int32 // the counter of ids it is in; nil if it was imported: the id is the exporter's
 	cell     *cell
 	imported bool
+	far      *farNotify // not nil: it is one of another server, and cell means nothing
 	// All of these are immutable.
 
 	mu       sync.Mutex
 	gone     bool      // guarded by mu; the handle was destroyed
 	exported bool      // guarded by mu
 	key      share.Key // guarded by mu; once it is exported
+	// guarded by mu; once a process of another server was named
+	offered driver.FarKey
 }
 
 // notifyWords are the words of a notify: the bit.
@@ -40,7 +43,7 @@ func (n *Notify) reset(w []atomic.Uint64) { w[0].Store(0) }
 func (n *Notify) take(w []atomic.Uint64) bool { return w[0].Swap(0) != 0 }
 
 // shared reports whether it was exported or imported.
-func (n *Notify) shared() bool { return n.cell.shared() }
+func (n *Notify) shared() bool { return n.far != nil || n.cell.shared() }
 
 // findNotify finds the notify a handle names.
 func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.Error) {
@@ -116,7 +119,7 @@ func DestroyNotify(t *core.Thread, notify core.Handle) *core.Error {
 		if n.used != nil {
 			n.used.Add(-1)
 		}
-		n.cell.release()
+		n.drop()
 		return nil
 	})
 }
@@ -127,6 +130,9 @@ func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
 	n, s, _, err := checkRecordNotify(t, notify, stream)
 	if err != nil {
 		return err
+	}
+	if n.far != nil {
+		return n.far.record(t, api, s, notify)
 	}
 	return recordCell(t, api, s, n.cell, notify, n.set)
 }
@@ -232,6 +238,9 @@ func resetNotify(t *core.Thread, api string, h core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "notifies",
 			"%#x is shared with other processes, and %s does not clear such notifies", uintptr(h),
 			t.Runtime.Product.Name)
+	}
+	if n.far != nil {
+		return n.far.reset(api)
 	}
 	n.cell.change(n.reset)
 	return nil

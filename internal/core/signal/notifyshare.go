@@ -6,6 +6,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/driver"
 	"ropeway/internal/share"
 )
 
@@ -51,7 +52,8 @@ func (n *Notify) export(api string, open bool) (share.Key, *core.Error) {
 	}
 	note := binary.LittleEndian.AppendUint32(nil, uint32(n.dev.Phys))
 	note = binary.LittleEndian.AppendUint32(note, n.id)
-	k, err := n.rt.Broker.Export(share.Item{Kind: share.Notify, Note: note, Files: files}, share.Options{Open: open})
+	k, err := n.rt.Broker.Export(share.Item{Kind: share.Notify, Note: note, Files: files}, share.Options{Open: open,
+		Place: memory.PlaceOf(n.rt, open)})
 	if err != nil {
 		return share.Key{}, memory.ShareError(api, "notify", err)
 	}
@@ -67,11 +69,14 @@ func (n *Notify) withdraw() {
 // unshare ends the export of the notify, if there is one; it may be exported again.
 func (n *Notify) unshare() {
 	n.mu.Lock()
-	exported, key := n.exported, n.key
-	n.exported = false
+	exported, key, offered := n.exported, n.key, n.offered
+	n.exported, n.offered = false, nil
 	n.mu.Unlock()
 	if exported {
 		n.rt.Broker.Withdraw(key)
+	}
+	if offered != nil {
+		offered.Withdraw()
 	}
 }
 
@@ -106,7 +111,12 @@ func NotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flags uin
 	if !ok {
 		return core.Refused(api, "key", "is not one of aclrtNotifyGetExportKey")
 	}
-	n, err := importNotify(t, api, k)
+	var n *Notify
+	if f, far := memory.FarKeysOf(t.Runtime, k); far {
+		n, err = importFarNotify(t, api, f, k, c)
+	} else {
+		n, err = importNotify(t, api, k)
+	}
 	if err != nil {
 		return err
 	}
@@ -114,7 +124,7 @@ func NotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flags uin
 		c.Device.Peers.Or(1 << n.dev.Phys)
 	}
 	if n.handle = signalsOf(t.Runtime).notifies.Add(n); n.handle == 0 {
-		n.cell.release()
+		n.drop()
 		return core.Fail(api, abi.ErrRTNoNotifyResource, "",
 			"the process has as many notifies as there are handles; destroy some")
 	}
@@ -141,15 +151,26 @@ func importNotify(t *core.Thread, api string, k share.Key) (*Notify, *core.Error
 	return &Notify{rt: t.Runtime, dev: t.Runtime.ByPhys(int32(phys)), id: id, cell: c, imported: true}, nil
 }
 
-// NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. No driver reaches other servers.
+// NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. Only servers of a pod are reached.
 func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPids *abi.ServerPid,
 	num uint64) *core.Error {
 	const api = "aclrtNotifySetImportPidInterServer"
-	if _, err := checkNotifySetImportPidInterServer(t, notify, serverPids, num); err != nil {
+	n, err := checkNotifySetImportPidInterServer(t, notify, serverPids, num)
+	if err != nil {
 		return err
 	}
-	return core.Unsupported(api, "", "the driver %s does not reach other servers",
-		t.Runtime.Driver.Name()).NotRecorded()
+	if _, ok := driver.As[driver.FarKeys](t.Runtime.Driver); !ok {
+		return core.Unsupported(api, "", "there is no pod (ROPEWAY_POD), so no other server is reached").NotRecorded()
+	}
+	for i := range num {
+		if err := n.nameAt(t, api, &core.Array(serverPids, i+1)[i]); err != nil {
+			if err.Arg == "serverPids" {
+				err.Index = int(i)
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // serverProcesses refuses entries that do not name one process each.

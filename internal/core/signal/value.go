@@ -232,13 +232,27 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 
 // valueWrite is what a value write does.
 func valueWrite(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64) driver.Op {
+	if f, far := farWord(rt, addr); far {
+		return driver.Op{Kind: driver.OpWaitCond, Gate: f.StoreWord(addr, value), Dst: addr, N: 8}
+	}
 	v := &signalsOf(rt).values
 	return driver.Op{Kind: driver.OpCompute, Dst: addr, N: 8,
 		Work: func() error { return v.store(words, addr, value) }}
 }
 
+// farWord is how to reach a word of another server, if it is one.
+func farWord(rt *core.Runtime, addr core.Addr) (driver.FarWords, bool) {
+	f, ok := driver.As[driver.FarWords](rt.Driver)
+	return f, ok && f.IsFar(addr)
+}
+
 // valueWaitOp is what a value wait does.
 func valueWaitOp(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64, flag uint32) driver.Op {
+	if f, far := farWord(rt, addr); far {
+		met := valueConditions[flag]
+		gate := f.AwaitWord(addr, func(word uint64) bool { return met(word, value) })
+		return driver.Op{Kind: driver.OpWaitCond, Gate: gate, Src: addr, N: 8}
+	}
 	w := &valueWait{rt: rt, v: &signalsOf(rt).values, words: words, addr: addr, given: value,
 		met: valueConditions[flag]}
 	return driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: addr, N: 8}

@@ -3,6 +3,7 @@ package far
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"ropeway/internal/driver"
@@ -10,12 +11,16 @@ import (
 	"ropeway/internal/pod"
 )
 
-// flight is a copy, a fill or a descriptor copy that may touch memory of other servers. It is a driver.Gate: the
-// queue stops at it until all of it has ended.
+// flight is a copy, a fill, a descriptor copy, or what start begins, that may touch memory of other servers. It is a
+// driver.Gate: the queue stops at it until all of it has ended.
 type flight struct {
 	d        *Driver   // immutable
 	op       driver.Op // immutable; its segments are the queue's once the gate was left
 	pageable bool      // immutable; the local side may be ordinary host memory
+	pattern  []byte    // of a fill or a store, once it has begun: what is written is here
+
+	// immutable; not nil: what it does instead of op, without memory of the driver below
+	start func(*flight) error
 
 	mu    sync.Mutex
 	state state  // guarded by mu
@@ -62,7 +67,7 @@ func (x *flight) Pass(wake func()) bool {
 		x.state = waits
 	}
 	x.mu.Unlock()
-	if begin && x.d.depart(x) {
+	if begin && (x.start != nil || x.d.depart(x)) {
 		x.fly()
 	}
 	x.mu.Lock()
@@ -76,6 +81,13 @@ func (x *flight) Leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.wake, x.left = nil, true
+}
+
+// dropped reports whether the queue has gone on without it.
+func (x *flight) dropped() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.left
 }
 
 // Err is how the copy ended.
@@ -101,10 +113,12 @@ func (x *flight) fly() {
 	switch k := x.op.Kind; {
 	case left:
 		x.ended(nil)
+	case x.start != nil:
+		x.ended(x.start(x))
 	case k == driver.OpDesc || k == driver.OpOffset:
 		go func() { x.ended(x.indirect()) }()
 	default:
-		x.ended(x.start(&x.op))
+		x.ended(x.begin(&x.op))
 	}
 }
 
@@ -129,7 +143,9 @@ func (x *flight) ended(err error) {
 	}
 	x.mu.Unlock()
 	if last {
-		x.d.arrive()
+		if x.start == nil {
+			x.d.arrive()
+		}
 		if wake != nil {
 			wake()
 		}
@@ -159,6 +175,7 @@ type plan struct {
 	trips  []trip
 	local  *driver.Segments // between addresses of the driver below
 	across []crossing       // between other servers
+	staged []staging        // through memory of this one
 }
 
 // crossing is a part of a copy between two memories of other servers.
@@ -168,12 +185,13 @@ type crossing struct {
 	n              uint64
 }
 
-// start begins what op says. Its parts end by themselves.
-func (x *flight) start(op *driver.Op) error {
+// begin begins what op says. Its parts end by themselves.
+func (x *flight) begin(op *driver.Op) error {
 	var p plan
 	var err error
 	if op.Kind == driver.OpFill {
-		err = x.d.planFill(&p, op)
+		x.pattern = newBuffer(min(op.N*uint64(op.Width), fillBytes))
+		err = x.d.planFill(&p, op, x.pattern)
 	} else {
 		err = hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
 			return x.d.plan(&p, dst, src, n,
@@ -202,6 +220,10 @@ func (x *flight) start(op *driver.Op) error {
 			x.ended(err)
 		}()
 	}
+	if len(p.staged) > 0 {
+		x.more()
+		go func() { x.ended(x.d.stage(p.staged)) }()
+	}
 	if len(p.across) > 0 {
 		x.more()
 		go func() { x.ended(cross(p.across)) }()
@@ -227,6 +249,10 @@ func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error 
 			here, m, off := src, to, toOff
 			if to == nil {
 				here, m, off = dst, from, fromOff
+			}
+			if d.isStaged(here) {
+				p.staged = append(p.staged, staging{of: m, write: to != nil, here: here, off: off, n: k})
+				break
 			}
 			local, err := d.view(here, k, pageable)
 			if err != nil {
@@ -263,10 +289,18 @@ func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
 	return nil, 0, 1<<63 - 1
 }
 
+// isStaged reports whether memory of the driver below is copied before it is used here.
+func (d *Driver) isStaged(addr uintptr) bool {
+	return d.viewer == nil && d.Driver.Locate(addr).Place != driver.Pageable
+}
+
 // view is where n bytes of the driver below are for this process.
 func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 	if pageable && d.Driver.Locate(addr).Place == driver.Pageable {
 		return addr, nil
+	}
+	if d.viewer == nil {
+		return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
 	}
 	b, err := d.viewer.View(addr, n)
 	if err != nil {
@@ -278,9 +312,8 @@ func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 const fillBytes = 256 << 10
 
 // planFill makes writes of one pattern of a fill.
-func (d *Driver) planFill(p *plan, op *driver.Op) error {
+func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
 	total := op.N * uint64(op.Width)
-	pattern := make([]byte, min(total, fillBytes))
 	for i := range pattern {
 		pattern[i] = byte(op.Value >> (8 * (uint(i) % uint(op.Width))))
 	}
@@ -301,7 +334,8 @@ func (d *Driver) planFill(p *plan, op *driver.Op) error {
 // cross copies between other servers, through memory of this one.
 func cross(list []crossing) error {
 	const room = 4 << 20
-	buffer := make([]byte, room)
+	buffer := newBuffer(room)
+	defer runtime.KeepAlive(buffer)
 	wait := make(chan error, 1)
 	done := func(err error) { wait <- err }
 	for _, c := range list {
@@ -331,16 +365,22 @@ func (x *flight) indirect() error {
 			return fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, c.N, addr)
 		}
 	}
-	return x.start(&c)
+	return x.begin(&c)
 }
 
 // peek reads the bytes that a descriptor or a cell has now.
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	if m, off, room := d.at(addr); m != nil && room >= n {
 		wait := make(chan error, 1)
-		buffer := make([]byte, n)
+		buffer := newBuffer(n)
 		m.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: off, N: n}}, func(err error) { wait <- err })
 		err = translate(<-wait)
+		copy(b[:], buffer)
+		return b, err
+	}
+	if d.viewer == nil {
+		buffer := newBuffer(n)
+		err = d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addressOf(buffer), Src: addr, N: n})
 		copy(b[:], buffer)
 		return b, err
 	}

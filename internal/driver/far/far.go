@@ -10,7 +10,6 @@
 package far
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -26,7 +25,7 @@ type Driver struct {
 	driver.Driver
 	mapper driver.Mapper     // of the driver below
 	sharer driver.Sharer     // likewise
-	viewer driver.HostViewer // likewise
+	viewer driver.HostViewer // likewise; nil where memory is reached by copies: staged.go
 	node   *pod.Node
 
 	mounts atomic.Int32       // how many mappings there are; where it is 0, nothing here is asked
@@ -39,6 +38,7 @@ type Driver struct {
 	holders  int                // guarded by mu; those that wait until there are none, or change memory meanwhile
 	quiet    *sync.Cond         // of mu; flights is 0
 	held     []*flight          // guarded by mu; copies that wait for holders
+	buffers  []uintptr          // guarded by mu; pinned memory that copies go through, and that none uses
 }
 
 var (
@@ -63,16 +63,16 @@ type memory struct {
 	gone   bool // guarded by Driver.mu; its device was closed
 }
 
-// New puts the pod of a node in front of d, which must be able to map, share and show memory. Closing the driver
+// New puts the pod of a node in front of d, which must be able to map and share memory. Closing the driver
 // closes the node.
 func New(d driver.Driver, node *pod.Node) (*Driver, error) {
 	f := &Driver{Driver: d, node: node, reserved: map[uintptr]uint64{}, lost: map[uintptr]bool{}}
 	f.quiet = sync.NewCond(&f.mu)
-	var ok [3]bool
+	var ok [2]bool
 	f.mapper, ok[0] = driver.As[driver.Mapper](d)
 	f.sharer, ok[1] = driver.As[driver.Sharer](d)
-	f.viewer, ok[2] = driver.As[driver.HostViewer](d)
-	if ok != [3]bool{true, true, true} {
+	f.viewer, _ = driver.As[driver.HostViewer](d)
+	if ok != [2]bool{true, true} {
 		return nil, fmt.Errorf("%w: the driver %s cannot have memory of other servers", driver.ErrUnsupported, d.Name())
 	}
 	return f, nil
@@ -399,6 +399,9 @@ func (d *Driver) Server() (server int, number uint32) {
 
 // ExportFar implements driver.Fabric.
 func (d *Driver) ExportFar(m driver.Memory, open bool) (driver.FarExport, error) {
+	if d.viewer == nil {
+		return d.exportMirror(m, open)
+	}
 	s, err := d.Share(m)
 	if err != nil {
 		return nil, err
@@ -433,14 +436,9 @@ func (d *Driver) ImportFar(handle []byte, device int) (driver.Memory, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: these bytes are no handle", driver.ErrFault)
 	}
-	r, err := d.node.Import(h)
-	switch {
-	case errors.Is(err, pod.ErrNotAllowed):
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllowed, err)
-	case errors.Is(err, pod.ErrUnknown):
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllocated, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", driver.ErrLost, err)
+	r, err := d.remote(h)
+	if err != nil {
+		return nil, err
 	}
 	if r.Size == 0 || r.Size%d.Granularity(device, driver.Page(r.Page)) != 0 || r.Page < 0 ||
 		r.Page > int(driver.Page1G) {

@@ -231,6 +231,10 @@ func TestCopies(t *testing.T) {
 	image = make([]byte, size)
 	copy(image[1:], bytes.Repeat([]byte{0xa5}, extent))
 	same("fill of bytes", b.their(), image)
+	b.q.Submit(driver.Op{Kind: driver.OpFill, Dst: b.at + 401, N: 13, Width: 1, Value: 0x5a})
+	image = make([]byte, size)
+	copy(image[401:], bytes.Repeat([]byte{0x5a}, 13))
+	same("a small fill", b.their(), image)
 	b.q.Submit(driver.Op{Kind: driver.OpFill, Dst: b.at, N: 1000, Width: 4, Value: 0x01020304})
 	image = make([]byte, size)
 	copy(image, bytes.Repeat([]byte{4, 3, 2, 1}, 1000))
@@ -254,6 +258,14 @@ func TestCopies(t *testing.T) {
 	image = make([]byte, size)
 	copy(image[7:], want[:50])
 	same("offsets", b.their(), image)
+
+	copy(b.their(), desc[:16]) // the cells may be there, too
+	b.q.Submit(driver.Op{Kind: driver.OpOffset, Dst: b.at, Src: b.at + 8, N: 50, DstPitch: 16, SrcPitch: 96,
+		Device: 1})
+	image = make([]byte, size)
+	copy(image, desc[:16])
+	copy(image[16:], want[:50])
+	same("offsets in cells of the other server", b.their(), image)
 
 	pageable := bytes.Clone(want)
 	b.ok(b.b.Run(driver.Op{Kind: driver.OpCopy, Dst: b.at, Src: addressOf(pageable), N: size}))

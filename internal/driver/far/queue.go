@@ -45,23 +45,29 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		q.Queue.Copy(dst, src, n, tag)
 		return
 	}
-	q.gate(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+	x := &flight{d: q.d}
+	q.gate(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, x, x, tag, nil)
 }
 
 // Submit implements driver.Queue.
 func (q *queue) Submit(op driver.Op) {
-	if q.d.mounts.Load() == 0 || !q.d.touches(&op) {
+	switch {
+	case q.d.mounts.Load() == 0:
 		q.Queue.Submit(op)
-		return
+	case op.Kind == driver.OpProgram && q.d.reaches(&op):
+		q.submitProgram(op)
+	case q.d.touches(&op):
+		x := &flight{d: q.d}
+		q.gate(op, x, x, op.Tag, op.Done)
+	default:
+		q.Queue.Submit(op)
 	}
-	q.gate(op)
 }
 
-// gate submits op as a gate.
-func (q *queue) gate(op driver.Op) {
-	segs, done := op.Segs, op.Done
+// gate submits a copy as a gate, which g is and x the copy of.
+func (q *queue) gate(op driver.Op, x *flight, g driver.Gate, tag driver.Tag, done func()) {
 	end := done
-	if segs != nil { // the queue does not know them
+	if segs := op.Segs; segs != nil { // the queue does not know them
 		end = func() {
 			segs.Release()
 			if done != nil {
@@ -70,7 +76,8 @@ func (q *queue) gate(op driver.Op) {
 		}
 	}
 	op.Done = nil
-	q.Queue.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: &flight{d: q.d, op: op}, Tag: op.Tag, Done: end})
+	x.op = op
+	q.Queue.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Tag: tag, Done: end})
 }
 
 // promptQueue is a queue that runs small copies in their submitter.

@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+	"ropeway/internal/share"
+)
+
+// Keys reach other servers where there is a pod (driver.FarKeys): those of an A3 that were exported with a white list,
+// once a process of another server is on it. Such a key has the place of its process in its text.
+
+// PlaceOf is where other servers find this process, for a key; 0 if they do not. open: the key has no white list.
+func PlaceOf(rt *core.Runtime, open bool) uint32 {
+	f, ok := driver.As[driver.FarKeys](rt.Driver)
+	if !ok || open || rt.Product.Name != "A3" {
+		return 0
+	}
+	place, err := f.PlaceFar()
+	if err != nil {
+		return 0 // the key is good on this server
+	}
+	return place
+}
+
+// FarKeysOf is the way to the process that made a key, if that is on another server.
+func FarKeysOf(rt *core.Runtime, k share.Key) (driver.FarKeys, bool) {
+	f, ok := driver.As[driver.FarKeys](rt.Driver)
+	if !ok || k.Place() == 0 {
+		return nil, false
+	}
+	server, _ := f.Server()
+	return f, f.ServerFar(k.Place()) != server
+}
+
+// FarServer is the server of an entry of a white list that is not this one. It is refused if the pod does not have it,
+// or if the key has no place.
+func FarServer(t *core.Thread, api string, s *abi.ServerPid, k share.Key) (driver.FarKeys, int, *core.Error) {
+	f, ok := driver.As[driver.FarKeys](t.Runtime.Driver)
+	server := int(s.Sdid >> 22)
+	switch {
+	case !ok || !f.HasServer(server):
+		return nil, 0, core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
+			"device %#x is on server %d, which the pod does not have", s.Sdid, server)
+	case k.Place() == 0:
+		return nil, 0, core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
+			"other servers do not find this process; an A3 with libucx0 listens at its address of the pod's file")
+	}
+	return f, server, nil
+}
+
+// allowFar names processes of another server for a key of this process.
+func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Error {
+	if s.Num > mostInCall {
+		return core.Refused(api, "serverPids", "%d processes are more than a call takes, %d", s.Num, mostInCall)
+	}
+	k, err := memoryKey(api, key, abi.ErrRTDrvInternalError)
+	if err != nil {
+		return err
+	}
+	ipc := &memoryOf(t.Runtime).ipc
+	pids := core.Array(core.Pointer[int32](s.Pid), s.Num)
+	var f driver.FarKeys
+	var server int
+	var x *ipcExport
+	var had driver.FarKey
+	core.Locked(&ipc.mu, func() {
+		if x = ipc.exports[k]; x == nil {
+			err = core.Fail(api, abi.ErrRTDrvInternalError, "key",
+				"this process does not export it, or no longer; the exporting process names those who may import")
+			return
+		}
+		if x.list.open {
+			err = x.list.name(api, nil, k, nil, mostForKey)
+			return
+		}
+		if f, server, err = FarServer(t, api, s, k); err == nil {
+			err = x.list.nameFar(api, server, pids, mostForKey)
+		}
+		had = x.far
+	})
+	if err != nil {
+		return err
+	}
+	offered := had
+	if offered == nil { // sharing may wait for work, so nothing is locked
+		if offered, err = x.offerFar(t, api, f, k); err != nil {
+			return err
+		}
+	}
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	switch {
+	case ipc.exports[k] != x: // another thread has closed it
+		offered.Withdraw()
+		return core.Fail(api, abi.ErrRTDrvInternalError, "key", "this process does not export it any longer")
+	case x.far == nil:
+		x.far = offered
+	case x.far != offered: // another thread was faster
+		offered.Withdraw()
+	}
+	x.far.AllowAt(server, pids)
+	return nil
+}
+
+// offerFar offers the memory to other servers.
+func (x *ipcExport) offerFar(t *core.Thread, api string, f driver.FarKeys, k share.Key) (driver.FarKey, *core.Error) {
+	sharer, _, err := sharer(t, api)
+	if err != nil {
+		return nil, err
+	}
+	s, failed := sharer.ShareAt(x.start)
+	if failed != nil {
+		return nil, core.FromDriver(api, "key", failed)
+	}
+	if s.File != nil {
+		defer s.File.Close() //nolint:errcheck // it was only read
+	}
+	s.Offset += x.from
+	s.Size = x.size
+	key, failed := f.OfferFar(s, k.Far(share.Allocation), nil)
+	if failed != nil {
+		return nil, core.FromDriver(api, "key", failed)
+	}
+	return key, nil
+}
+
+// importKeyFar opens memory of another server by its key. Whatever the other server refuses, the code is the same.
+func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *core.Context, mapper driver.Mapper,
+	devPtr *core.Addr) *core.Error {
+	m, failed := f.OpenFar(k.Place(), k.Far(share.Allocation), int(c.Device.Phys))
+	if failed != nil {
+		e := core.FromDriver(api, "key", failed)
+		e.Code = abi.ErrRTDrvInternalError
+		if errors.Is(failed, driver.ErrNotAllowed) || errors.Is(failed, driver.ErrNotAllocated) {
+			e.Text = "name this process there with aclrtIpcMemImportPidInterServer"
+		}
+		return e
+	}
+	n := (m.Size() + mapUnit - 1) &^ (mapUnit - 1)
+	at, failed := mapper.Reserve(n, 0)
+	if failed == nil {
+		if failed = mapper.Map(at, m); failed != nil {
+			mapper.Release(at) //nolint:errcheck // the first failure counts
+		}
+	}
+	if failed != nil {
+		m.Free() //nolint:errcheck // likewise
+		return badShare(api, "key", failed)
+	}
+	im := &ipcImport{addr: at, mapper: mapper, memory: m, dev: c.Device}
+	im.span = &ranges.Span[*ipcImport]{Start: at, Size: m.Size(), Of: im}
+	im.resource = core.Resource{Kind: core.ImportedMemory, Name: at, Size: m.Size(), Device: c.Device.User}
+	if !memoryOf(t.Runtime).ipc.add(c, k, im) { // the device was reset meanwhile
+		im.end() //nolint:errcheck // nobody has its address
+		return core.NoCurrentContext(api)
+	}
+	*devPtr = at
+	t.Acquired(im.resource)
+	return nil
+}

@@ -1,0 +1,129 @@
+package far
+
+import (
+	"fmt"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/pod"
+)
+
+// A driver whose memory the host cannot compute on (driver.HostViewer), as that of a GPU, is reached by copies of it:
+// of pinned memory here, which bytes go through, and of a mirror on the side of the owner.
+
+const stageBytes = 1 << 20 // of a pinned buffer
+
+// staging is a part of a copy between memory of the driver below and memory of another server.
+type staging struct {
+	of     *memory
+	write  bool
+	here   uintptr
+	off, n uint64
+}
+
+// stage makes such copies, one after the other.
+func (d *Driver) stage(list []staging) error {
+	buffer, err := d.takeBuffer()
+	if err != nil {
+		return err
+	}
+	defer d.giveBuffer(buffer)
+	wait := make(chan error, 1)
+	done := func(err error) { wait <- err }
+	for _, s := range list {
+		for at := uint64(0); at < s.n; at += stageBytes {
+			n := min(stageBytes, s.n-at)
+			seg := []pod.Segment{{Local: buffer, Offset: s.off + at, N: n}}
+			here := s.here + uintptr(at)
+			if s.write {
+				if err := d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: buffer, Src: here, N: n}); err != nil {
+					return err
+				}
+				s.of.remote.Write(seg, done)
+			} else {
+				s.of.remote.Read(seg, done)
+			}
+			if err := <-wait; err != nil {
+				return translate(err)
+			}
+			if s.write {
+				continue
+			}
+			if err := d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: here, Src: buffer, N: n}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeBuffer is a pinned buffer, and giveBuffer keeps it for the next copy.
+func (d *Driver) takeBuffer() (uintptr, error) {
+	d.mu.Lock()
+	if n := len(d.buffers); n > 0 {
+		b := d.buffers[n-1]
+		d.buffers = d.buffers[:n-1]
+		d.mu.Unlock()
+		return b, nil
+	}
+	d.mu.Unlock()
+	return d.Driver.AllocHost(stageBytes)
+}
+
+func (d *Driver) giveBuffer(b uintptr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.buffers = append(d.buffers, b)
+}
+
+// mirror is memory of the driver below that other servers have.
+type mirror struct {
+	d  *Driver
+	at uintptr // where it is mapped for this
+}
+
+// newMirror maps memory, which stays until the mirror is closed.
+func (d *Driver) newMirror(m driver.Memory) (*mirror, error) {
+	at, err := d.mapper.Reserve(m.Size(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.mapper.Map(at, m); err != nil {
+		d.mapper.Release(at) //nolint:errcheck // the first failure counts
+		return nil, err
+	}
+	return &mirror{d, at}, nil
+}
+
+// Load implements pod.Mirror.
+func (m *mirror) Load(offset uint64, to []byte) error {
+	return m.d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addressOf(to), Src: m.at + uintptr(offset),
+		N: uint64(len(to))})
+}
+
+// Store implements pod.Mirror.
+func (m *mirror) Store(offset uint64, from []byte) error {
+	return m.d.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: m.at + uintptr(offset), Src: addressOf(from),
+		N: uint64(len(from))})
+}
+
+// Close implements pod.Mirror.
+func (m *mirror) Close() {
+	m.d.mapper.Unmap(m.at)   //nolint:errcheck // it may have gone with its device
+	m.d.mapper.Release(m.at) //nolint:errcheck // addresses that stay taken do no harm
+}
+
+// exportMirror is ExportFar for memory that is reached by copies.
+func (d *Driver) exportMirror(m driver.Memory, open bool) (driver.FarExport, error) {
+	if _, far := m.(*memory); far {
+		return nil, fmt.Errorf("%w: memory of another server", driver.ErrUnsupported)
+	}
+	mi, err := d.newMirror(m)
+	if err != nil {
+		return nil, err
+	}
+	x, err := d.node.ExportMirror(mi, pod.About{Size: m.Size(), Device: m.Device(), Page: int(m.Page())}, open)
+	if err != nil {
+		return nil, err
+	}
+	return export{x}, nil
+}

@@ -1,0 +1,96 @@
+package far
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/pod"
+)
+
+var _ driver.FarWords = (*Driver)(nil)
+
+// IsFar implements driver.FarWords.
+func (d *Driver) IsFar(addr uintptr) bool { return d.find(addr) != nil }
+
+// wordStore is the gate of a store.
+type wordStore struct{ flight }
+
+// Again is the same store, to be made once more by a model.
+func (w *wordStore) Again() driver.Gate {
+	return &wordStore{flight: flight{d: w.d, start: w.start}}
+}
+
+// StoreWord implements driver.FarWords.
+func (d *Driver) StoreWord(addr uintptr, value uint64) driver.FailingGate {
+	return &wordStore{flight: flight{d: d, start: func(x *flight) error {
+		m, off, err := d.word(addr)
+		if err != nil {
+			return err
+		}
+		x.pattern = binary.LittleEndian.AppendUint64(newBuffer(8)[:0], value)
+		x.more()
+		m.remote.Write([]pod.Segment{{Local: addressOf(x.pattern), Offset: off, N: 8}},
+			func(err error) { x.ended(translate(err)) })
+		return nil
+	}}}
+}
+
+// word is the memory that a word is in.
+func (d *Driver) word(addr uintptr) (m *memory, off uint64, err error) {
+	m, off, room := d.at(addr)
+	if m == nil || room < 8 || addr%8 != 0 {
+		return nil, 0, fmt.Errorf("%w: %#x is no word of another server", driver.ErrFault, addr)
+	}
+	return m, off, nil
+}
+
+// wordWait is the gate of a wait for a word. Nobody tells of a change: the word is read again and again, at growing
+// distances, as those of this server are.
+type wordWait struct {
+	flight
+	addr uintptr
+	met  func(word uint64) bool
+}
+
+// How long to wait before a word is read again: after the first time, and at most.
+const (
+	firstLook = 50 * time.Microsecond
+	longLook  = time.Millisecond
+)
+
+// AwaitWord implements driver.FarWords.
+func (d *Driver) AwaitWord(addr uintptr, met func(word uint64) bool) driver.FailingGate {
+	w := &wordWait{flight: flight{d: d}, addr: addr, met: met}
+	w.start = func(*flight) error {
+		w.more()
+		w.look(firstLook)
+		return nil
+	}
+	return w
+}
+
+// Foreign reports that another process lets it go: see core.ForeignGate.
+func (w *wordWait) Foreign() bool { return true }
+
+// Again is the same wait, to be made once more by a model.
+func (w *wordWait) Again() driver.Gate { return w.d.AwaitWord(w.addr, w.met) }
+
+// look reads the word once.
+func (w *wordWait) look(next time.Duration) {
+	m, off, err := w.d.word(w.addr) // it may have gone
+	if err != nil {
+		w.ended(err)
+		return
+	}
+	buffer := newBuffer(8)
+	m.remote.Read([]pod.Segment{{Local: addressOf(buffer), Offset: off, N: 8}}, func(err error) {
+		word := binary.LittleEndian.Uint64(buffer)
+		if err != nil || w.met(word) || w.dropped() {
+			w.ended(translate(err))
+			return
+		}
+		time.AfterFunc(next, func() { w.look(min(2*next, longLook)) })
+	})
+}
