@@ -84,7 +84,7 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	if p.all != nil {
 		op := driver.Op{Kind: driver.OpProgram, Program: p.all.Program(), Done: m.ends}
 		if c, ok := op.Program.Single(); ok { // as fast as the copy itself
-			op = driver.Op{Kind: driver.OpCopy, Dst: c.Dst, Src: c.Src, N: c.N, Done: m.ends}
+			op.Kind, op.Dst, op.Src, op.N = driver.OpCopy, c.Dst, c.Src, c.N
 		}
 		s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
 		return

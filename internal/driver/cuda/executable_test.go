@@ -301,11 +301,41 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 	}
 }
 
+// TestProgramOfOneCopy proves that a program of one copy copies, as the operation that it is, in all directions, and
+// that a copy within the device is a graph.
+func TestProgramOfOneCopy(t *testing.T) {
+	b := newBed(t, 1)
+	b.singles()
+	if launched, _, graphs := b.f.counts(); launched == 0 || graphs != 1 {
+		t.Errorf("%d copies were made by %d graphs", launched, graphs)
+	}
+}
+
+func (b *bed) singles() {
+	q := b.queue(0)
+	defer q.Close()
+	for i, c := range [][2]uintptr{{b.dev[0], b.pinned}, {b.dev[0] + 4096, b.dev[0]}, {b.pinned + 4096, b.dev[0] + 4096}} {
+		p := &driver.Program{Steps: make([]driver.Step, 1)}
+		p.Steps[0].Segs.Add(c[0], c[1], 64)
+		for round := range byte(4) {
+			b.write(c[1], []byte{round + 7})
+			done := 0
+			q.Submit(driver.Op{Kind: driver.OpCopy, Program: p, Dst: c[0], Src: c[1], N: 64, Done: func() { done++ }})
+			b.sync(q)
+			if got := b.read(c[0], 1); got[0] != round+7 || done != 1 {
+				b.Errorf("copy %d, round %d: the byte is %d, want %d, and done %d", i, round, got[0], round+7, done)
+			}
+		}
+	}
+	b.quiet()
+}
+
 // TestGPUGraphs is the tests above on a GPU.
 func TestGPUGraphs(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
 	b.again()
 	b.programs()
+	b.singles()
 }
 
 // TestGraphsOnImitation proves the calls of libcuda that graphs are made of.

@@ -221,7 +221,7 @@ func (q *queue) attend() {
 }
 
 // softFor is how long a soft mark stays one, if no goroutine waits.
-const softFor = 250 * time.Microsecond
+const softFor = time.Millisecond
 
 // harden starts the runner if there are marks.
 func (q *queue) harden() {

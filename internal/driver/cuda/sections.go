@@ -11,7 +11,7 @@ import (
 
 // A section of a program is steps in a row that CUDA does as one graph: kernels, and the few copies and fills between
 // them. A program without kernels has none: what its copies are made of, launches of the batch kernel and copies by the
-// engines, is faster than CUDA's graphs.
+// engines, is faster than CUDA's graphs. Only a small copy within a GPU is one by itself: CUDA makes it with a kernel.
 //
 // The graphs are made when a program runs for the second time, since making them takes longer than running the steps
 // once. They stay with the program until its steps change or the GPU goes.
@@ -44,8 +44,9 @@ type touch struct {
 }
 
 const (
-	mostInSection   = 8       // copies of a step that are nodes of the graph; more are faster as a batch
-	mostSectionCopy = 1 << 20 // bytes of them; the time that the call takes does not count for larger ones
+	mostInside      = 64 << 10 // bytes of a copy that is a graph by itself
+	mostInSection   = 8        // copies of a step that are nodes of the graph; more are faster as a batch
+	mostSectionCopy = 1 << 20  // bytes of them; the time that the call takes does not count for larger ones
 )
 
 // sectionsOf is the graphs of a program; nil if there are none.
@@ -73,12 +74,14 @@ func (q *queue) sectionsOf(p *driver.Program) []section {
 		return *list
 	}
 	var list []section
-	if slices.ContainsFunc(p.Steps, func(s driver.Step) bool { return s.Op != nil && s.Op.Kind == driver.OpLaunch }) {
+	if _, one := p.Single(); one || slices.ContainsFunc(p.Steps, isKernel) {
 		list = k.make(p)
 	}
 	k.list.Store(&list)
 	return list
 }
+
+func isKernel(s driver.Step) bool { return s.Op != nil && s.Op.Kind == driver.OpLaunch }
 
 // launchSection gives a section to the stream; false if its steps have to be looked at. Mu is held.
 func (q *queue) launchSection(p *section, tag driver.Tag) bool {
@@ -95,6 +98,9 @@ func (q *queue) launchSection(p *section, tag driver.Tag) bool {
 		return false
 	}
 	q.load += p.load
+	if p.kernels == 0 {
+		return true
+	}
 	q.noteKernels(p.kernels, latestKernel{upto: q.Taken() + 1, tag: tag, launch: p.last, kept: true})
 	return true
 }
@@ -112,7 +118,7 @@ func (k *sections) make(p *driver.Program) (list []section) {
 		for ; i < len(steps) && m.add(&steps[i]); i++ {
 		}
 		m.end = uint64(i)
-		if m.kernels == 0 {
+		if m.kernels == 0 && !m.inside() {
 			continue
 		}
 		if m.x = k.c.newExecutable(m.nodes, m.modules); m.x == nil {
@@ -131,6 +137,12 @@ type maker struct {
 	nodes   []node
 	modules []*module
 	level   int
+}
+
+// inside reports whether all is one small copy within a GPU.
+func (m *maker) inside() bool {
+	return len(m.nodes) == 1 && len(m.touches) == 2 && m.nodes[0].n <= mostInside &&
+		m.touches[0].at.kind == onGPU && m.touches[1].at.kind == onGPU
 }
 
 // add adds a step; false if a graph cannot do it, or had better not.

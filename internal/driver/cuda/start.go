@@ -81,13 +81,25 @@ func (q *queue) start(op *driver.Op) bool {
 // stream is not in use.
 func (q *queue) startDone(op *driver.Op) bool {
 	m := mark{soft: true, op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
-	if op.Kind != driver.OpCopy || op.Done == nil || !q.mayBeSoft(&m) || !q.startCopy(op.Dst, op.Src, op.N) {
+	if op.Kind != driver.OpCopy || op.Done == nil || !q.mayBeSoft(&m) {
+		return false
+	}
+	if !q.startAgain(op) && !q.startCopy(op.Dst, op.Src, op.N) {
 		return false
 	}
 	q.latest = op.Tag
 	q.softs++
 	q.marks.Push(&m)
 	return true
+}
+
+// startAgain is start for a copy that is a program, if it is a graph. Mu is held, and the stream is not in use.
+func (q *queue) startAgain(op *driver.Op) bool {
+	if op.Program == nil || q.stream == 0 || q.v.gpu.lost.Load() != nil {
+		return false
+	}
+	list := q.sectionsOf(op.Program)
+	return len(list) == 1 && q.launchSection(&list[0], op.Tag)
 }
 
 // startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first
