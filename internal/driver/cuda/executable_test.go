@@ -33,8 +33,7 @@ func (b *bed) numbers(n int) uintptr {
 func (b *bed) word(at uintptr) uint32 { return binary.LittleEndian.Uint32(b.read(at, 4)) }
 
 // TestLaunchAgain proves that kernels that a stream is given again and again do what they would do alone, with other
-// arguments, shapes and kernels in between, with a libcuda that has graphs and with one that has none; and that CUDA is
-// told of arguments when they change.
+// arguments, shapes and kernels in between, with a libcuda that has graphs and with one that has none.
 func TestLaunchAgain(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		t.Run(fmt.Sprint("no graphs ", none), func(t *testing.T) {
@@ -91,7 +90,7 @@ func (b *bed) again() {
 	}
 }
 
-// TestLaunchAgainSets proves that a graph is told of its arguments when they are others, and only then.
+// TestLaunchAgainSets proves that a graph gets other arguments when they are others, and only then.
 func TestLaunchAgainSets(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)
@@ -133,8 +132,8 @@ func TestLaunchAgainAllocates(t *testing.T) {
 	}
 }
 
-// TestGraphsGo proves that graphs go before the module whose kernels they have, and with their device; that streams keep
-// kernels that a stream before had; and that no more kernels are kept than there is room for.
+// TestGraphsGo proves that graphs go before the module whose kernels they have, and with their device; that streams
+// keep kernels that a stream before had; and that no more kernels are kept than there is room for.
 func TestGraphsGo(t *testing.T) {
 	b := newBed(t, 1)
 	m, other, q := b.load(0), b.load(0), b.queue(0)
@@ -254,8 +253,8 @@ func (b *bed) run(q *queue, p *driver.Program) {
 	}
 }
 
-// TestProgramGraphsMemoryGoes proves that a program whose memory has gone fails as it would without graphs, and that one
-// that goes on after other memory has gone makes its graphs again.
+// TestProgramGraphsMemoryGoes proves that a program whose memory has gone fails as it would without graphs, and that
+// one that goes on after other memory has gone makes its graphs again.
 func TestProgramGraphsMemoryGoes(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)
@@ -314,7 +313,8 @@ func TestProgramOfOneCopy(t *testing.T) {
 func (b *bed) singles() {
 	q := b.queue(0)
 	defer q.Close()
-	for i, c := range [][2]uintptr{{b.dev[0], b.pinned}, {b.dev[0] + 4096, b.dev[0]}, {b.pinned + 4096, b.dev[0] + 4096}} {
+	dev, host := b.dev[0], b.pinned
+	for i, c := range [][2]uintptr{{dev, host}, {dev + 4096, dev}, {host + 4096, dev + 4096}} {
 		p := &driver.Program{Steps: make([]driver.Step, 1)}
 		p.Steps[0].Segs.Add(c[0], c[1], 64)
 		for round := range byte(4) {
