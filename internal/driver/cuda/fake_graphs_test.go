@@ -4,10 +4,9 @@ import "bytes"
 
 // fakeGraph is a graph: what its nodes do, with parameters of its own.
 type fakeGraph struct {
-	gpu      int
-	nodes    []node
-	params   [][]byte
-	launches int
+	gpu    int
+	nodes  []node
+	params [][]byte
 }
 
 // fakeGraphs is what the fake knows of graphs. All is guarded by fake.mu.
@@ -78,8 +77,6 @@ func (f *fake) setKernel(g *cudaGraph, i int, context uintptr, n *node) result {
 func (f *fake) launchGraph(g *cudaGraph, stream uintptr) result {
 	f.mu.Lock()
 	x := f.graph(g)
-	x.launches++
-	f.launched += len(x.nodes)
 	nodes, params := x.nodes, x.params
 	f.mu.Unlock()
 	for i := 0; i < len(nodes); {
@@ -94,6 +91,9 @@ func (f *fake) launchGraph(g *cudaGraph, stream uintptr) result {
 		}
 		i = end
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.launched += len(nodes)
 	return success
 }
 
