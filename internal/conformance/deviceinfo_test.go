@@ -122,7 +122,8 @@ func init() {
 		_, total := e.memInfo(abi.MemAttrHBMMem)
 		v := int64(-1)
 		e.ok(process.GetDeviceInfo(e.th, 1, abi.DevAttrTotalGlobalMemSize, &v)) // not set: opened for the question
-		if onGPU {                                                              // without what was in use when each was opened
+		if onGPU {
+			// without what was in use when each was opened
 			is(e, "memory", max(uint64(v), total)-min(uint64(v), total) < 256<<20, true)
 		} else {
 			is(e, "memory", uint64(v), total)
