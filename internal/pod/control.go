@@ -14,7 +14,7 @@ import (
 // its length in 4 bytes and JSON.
 
 const (
-	protocol  = 1        // version of everything that two processes say to each other
+	protocol  = 2        // version of everything that two processes say to each other
 	mostFrame = 16 << 10 // bytes; a worker's address has a few hundred
 )
 

@@ -59,7 +59,7 @@ type slot struct {
 	index  uint64
 	turn   uint32 // how often it was used: answers to an earlier request are not taken
 	header [headerSize]byte
-	data   []byte // dataMost bytes, made when they are first needed
+	data   []byte // one of the engine's rooms, until it is sent; nil if the message has no data of its own
 
 	end    *end
 	of     *transfer // of a request
@@ -84,12 +84,24 @@ func (e *engine) newSlot(x *end) *slot {
 	return s
 }
 
-// room is the slot's own memory.
+// room is memory for the slot's message, until it is sent. Mostly UCX has copied a message when Send returns, so that
+// one message after the other is put together in the same memory, which stays in the cache.
 func (s *slot) room() []byte {
-	if s.data == nil {
+	if n := len(s.e.rooms); n > 0 {
+		s.data = s.e.rooms[n-1]
+		s.e.rooms = s.e.rooms[:n-1]
+	} else {
 		s.data = make([]byte, dataMost)
 	}
 	return s.data
+}
+
+// leaveRoom gives it to the next one.
+func (s *slot) leaveRoom() {
+	if s.data != nil && len(s.e.rooms) < mostRooms {
+		s.e.rooms = append(s.e.rooms, s.data)
+	}
+	s.data = nil
 }
 
 // send sends the slot's message. It ends the slot where that fails.
@@ -113,6 +125,9 @@ func (s *slot) ended(what uint8, err error) {
 		return
 	}
 	s.waits &^= what
+	if what&waitSent != 0 {
+		s.leaveRoom()
+	}
 	x.moved()
 	if err != nil {
 		if s.err == nil {
@@ -245,7 +260,10 @@ func (x *end) request(t *transfer) {
 	}
 	s.segs = t.segs[first:last]
 	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
-	room := s.room()[:0]
+	var room []byte
+	if t.write || len(s.segs) > 1 {
+		room = s.room()[:0]
+	}
 	if len(s.segs) == 1 {
 		h.offset, _, _ = s.place(0)
 	} else {
@@ -257,14 +275,12 @@ func (x *end) request(t *transfer) {
 	}
 	if t.write {
 		h.kind -= kRead - kWrite // kWrite, or kScatter for kGather
-		for i := range s.segs {
-			_, local, n := s.place(i)
-			if err := load(room[len(room):len(room)+int(n)], local); err != nil {
-				s.waits = waitSent // nothing is sent
-				s.ended(waitSent, err)
-				return
-			}
-			room = room[:len(room)+int(n)]
+		at := len(room)
+		room = room[:at+int(total)]
+		if err := s.gather(room[at:]); err != nil {
+			s.waits = waitSent // nothing is sent
+			s.ended(waitSent, err)
+			return
 		}
 	}
 	s.send(&h, addressOf(s.data), uint64(len(room)))
@@ -311,22 +327,35 @@ func (x *end) answer(h *header, m *ucx.Message) {
 	s.ended(waitAnswer, s.scatter(m.Data))
 }
 
+// gather reads what the request is to write, which is as long as to.
+func (s *slot) gather(to []byte) error {
+	return guard(func() {
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			move(addressOf(to), local, n)
+			to = to[n:]
+		}
+	})
+}
+
 // scatter puts what came to where the request says.
 func (s *slot) scatter(data []byte) error {
-	for i := range s.segs {
-		_, local, n := s.place(i)
-		if n > uint64(len(data)) {
-			return errAnswer
+	short := false
+	err := guard(func() {
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			if n > uint64(len(data)) {
+				short = true
+				return
+			}
+			move(local, addressOf(data), n)
+			data = data[n:]
 		}
-		if err := store(local, data[:n]); err != nil {
-			return err
-		}
-		data = data[n:]
+	})
+	if err == nil && (short || len(data) > 0) {
+		err = errAnswer
 	}
-	if len(data) > 0 {
-		return errAnswer
-	}
-	return nil
+	return err
 }
 
 func statusError(status uint8) error {

@@ -29,6 +29,7 @@ var (
 const (
 	window    = 16                     // requests in flight to one process
 	mostServe = 4 * window             // answers in flight to one process; one that has more asks for more than it may
+	mostRooms = 4                      // that are kept
 	spin      = 100 * time.Microsecond // of looking for work before the engine sleeps
 )
 
@@ -56,6 +57,7 @@ type engine struct {
 	end   *end        // nil before connect
 	slots []*slot
 	free  []*slot
+	rooms [][]byte // of dataMost bytes, which no slot uses
 	now   time.Time
 }
 

@@ -38,6 +38,10 @@ const (
 	pieceMost  = 256 << 10 // bytes that travel together
 	placesMost = 4096      // entries of a list
 	dataMost   = pieceMost + placesMost*placeSize
+
+	// Bytes of a message that UCX sends and receives at once over TCP: a piece, a list of 1,000 places and headers. A
+	// longer list makes a message of two parts.
+	segmentMost = pieceMost + 16<<10
 )
 
 // token is what messages to one side of a link begin with. Nobody else knows it.
