@@ -120,7 +120,7 @@ func (n *Node) newEngine() (*engine, error) {
 
 // options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
 // left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
-// descriptors and most of the time that making a worker takes. The
+// descriptors and most of the time that making a worker takes; memory that is near is mapped instead (near.go). The
 // cache of registered memory is off: nothing is registered, and the context would keep 2 MiB of each worker that has
 // gone. Over TCP it copies what it sends: a zero-copy send that fails is reported twice by that transport, and ends the
 // process (RATIONALE.md). A message fits into one of its segments, so that it is sent by one system call, and is in one
@@ -312,6 +312,7 @@ func (n *Node) guest(raw net.Conn) {
 				if !e.call(func() { x.take(last, export) }) {
 					return
 				}
+				a.Near = r.Near != "" && export.sendFile(r.Near, limit)
 			}
 		case doClose:
 			delete(opened, r.Share)
