@@ -95,25 +95,6 @@ func (x *Export) sendFile(name string, limit time.Duration) bool {
 
 var errUser = errors.New("pod: a process of another user")
 
-// sameUser is nil if a process of this one's user is at the other end.
-func sameUser(c *net.UnixConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil || failed != nil {
-		return errors.Join(err, failed)
-	}
-	if int(cred.Uid) != os.Geteuid() {
-		return errUser
-	}
-	return nil
-}
-
 // listenNear makes a socket to receive a file at, and its name; nil where there cannot be one.
 func listenNear() (l *net.UnixListener, name string) {
 	random := newToken()
