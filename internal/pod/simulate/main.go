@@ -50,8 +50,8 @@ func tables(w io.Writer) {
 		p.Servers, p.Imports, p.Hours = n, 8, 24
 		r := Simulate(p)
 		fmt.Fprintf(w, "  %6d servers: %d failures, %d links broke; noticed after %s (half), %s (99%%), %s at most; "+
-			"linked again after %s (half), %s (99%%), %s at most; %s of processor time a failure\n", n, r.Failures, r.Broken,
-			ms(at(r.Noticed, 0.5)), ms(at(r.Noticed, 0.99)), ms(last(r.Noticed)), ms(at(r.Again, 0.5)),
+			"linked again after %s (half), %s (99%%), %s at most; %s of processor time a failure\n", n, r.Failures,
+			r.Broken, ms(at(r.Noticed, 0.5)), ms(at(r.Noticed, 0.99)), ms(last(r.Noticed)), ms(at(r.Again, 0.5)),
 			ms(at(r.Again, 0.99)), ms(last(r.Again)), ms(r.Spent/time.Duration(max(r.Failures, 1))))
 	}
 }
