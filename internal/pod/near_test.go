@@ -7,6 +7,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestNearAllowed proves that UCX_TLS says whether memory may be mapped.
@@ -164,4 +165,33 @@ func TestNearKilled(t *testing.T) {
 	ended(t, user)
 	user.Ask("close")
 	user.soon(before, "files")
+}
+
+// TestNearNotified proves that memory whose owner is called after writes is not mapped, and that it is called.
+func TestNearNotified(t *testing.T) {
+	near(t)
+	file := podFile(t, 2, "")
+	a, b := node(t, file, 0), node(t, file, 1)
+	wrote := make(chan struct{}, 8)
+	x, err := a.Offer(memfd(t, 4096), 0, About{Size: 4096}, [24]byte{1}, func() { wrote <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.AllowAt(b.config.Me().ID, []int32{b.pid})
+	r, err := b.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.near != nil {
+		t.Error("the memory is mapped")
+	}
+	one := heap(t, 8)
+	if err := wait(t, r.Write, Segment{addressOf(one), 0, 8}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-wrote:
+	case <-time.After(time.Minute):
+		t.Error("the owner was not called")
+	}
 }
