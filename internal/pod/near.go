@@ -60,8 +60,8 @@ func (n *Node) isNear(id int) bool {
 	return ok
 }
 
-// keepFile keeps the file of an export for processes that are near, if there is nothing else in it and nothing has to be
-// done here when they read or write.
+// keepFile keeps the file of an export for processes that are near, if there is nothing else in it and nothing has to
+// be done here when they read or write.
 func (x *Export) keepFile(f *os.File, offset uint64) {
 	info, err := f.Stat()
 	alone := err == nil && offset == 0 && uint64(info.Size()) == x.size
