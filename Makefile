@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release site soak soak-ipc storm vulnerabilities clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release simulate-pod site soak soak-ipc storm vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -217,7 +217,10 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
 
 bench-pod: ## compare copies between two servers with ucx_perftest, as ratios in one run (POD_ROUNDS=3; root: also between namespaces)
-	$(GO) test -run '^$$' -bench '^BenchmarkAgainstUCX$$' -benchtime 1x -v ./internal/pod
+	$(GO) test -run '^$$' -bench '^Benchmark(AgainstUCX|Imports)$$' -benchtime 1x -v ./internal/pod
+
+simulate-pod: ## simulate imports and failures of 1,000 and of 100,000 servers (a minute)
+	$(GO) run ./internal/pod/simulate
 
 bench-cores: ## compare batches on 1 to 16 cores with those of another commit, as ratios in one run (BASE=commit)
 	$(needgo)

@@ -14,7 +14,7 @@ import (
 // its length in 4 bytes and JSON.
 
 const (
-	protocol  = 1        // version of everything that two processes say to each other
+	protocol  = 2        // version of everything that two processes say to each other
 	mostFrame = 16 << 10 // bytes; a worker's address has a few hundred
 )
 
@@ -34,6 +34,7 @@ type request struct {
 	Token    []byte `json:",omitempty"` // hello: what messages to the importer begin with
 	Importer []byte `json:",omitempty"` // hello: the same in each link of a node to one process, and secret
 	Secret   []byte `json:",omitempty"` // open
+	Near     string `json:",omitempty"` // open: where the importer wants the file, if the owner is near
 	Share    uint64 `json:",omitempty"` // close
 }
 
@@ -51,6 +52,7 @@ type response struct {
 	Token   []byte `json:",omitempty"` // hello: what messages to the owner begin with
 	Share   uint64 `json:",omitempty"` // open
 	About   About  `json:",omitzero"`  // open
+	Near    bool   `json:",omitempty"` // open: the file was sent
 }
 
 // About is what an importer learns about memory.

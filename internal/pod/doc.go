@@ -11,7 +11,8 @@
 //
 // The owner of memory carries out every access: a write is a message that it receives into place, a read a request
 // that it answers with the bytes. So no address and no remote key leaves a process, and every range is checked by its
-// owner. docs/architecture.md has the protocol, RATIONALE.md why it is not ucp_put.
+// owner. docs/architecture.md has the protocol, RATIONALE.md why it is not ucp_put. Memory of a process of the same
+// user in the same network namespace is mapped instead: near.go.
 //
 // One goroutine, the engine, has the UCX worker of a link to itself. It sleeps when there is nothing to do, and ends
 // with the link. Locks: Node.mu → link.mu → engine.mu; Node.mu → Export.mu. None is held while a Done function runs or

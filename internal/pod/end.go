@@ -16,8 +16,10 @@ type end struct {
 
 	waiting  []*transfer // of which not all requests are sent
 	turn     int         // which of them is next
-	requests int         // in flight
+	requests int         // pieces that requests in flight are about
+	unsent   int         // messages that UCX has taken and not copied
 	answers  int         // in flight, to what the other side asked for
+	owed     []uint64    // requests of the other side that were carried out and are not answered yet
 	isBusy   bool
 	progress time.Time // when something came or went, or work began
 
@@ -59,7 +61,7 @@ type slot struct {
 	index  uint64
 	turn   uint32 // how often it was used: answers to an earlier request are not taken
 	header [headerSize]byte
-	data   []byte // dataMost bytes, made when they are first needed
+	data   []byte // one of the engine's rooms, until it is sent; nil if the message has no data of its own
 
 	end    *end
 	of     *transfer // of a request
@@ -68,6 +70,8 @@ type slot struct {
 	segs   []Segment // of a request: what it is about
 	from   uint64    // where it begins in the first of them
 	upto   uint64    // and ends in the last
+	left   uint64    // bytes that it is about, and of a read: that have not come
+	pieces int       // of it
 	export *Export   // of an answer: memory that it uses
 }
 
@@ -84,12 +88,24 @@ func (e *engine) newSlot(x *end) *slot {
 	return s
 }
 
-// room is the slot's own memory.
+// room is memory for the slot's message, until it is sent. Mostly UCX has copied a message when Send returns, so that
+// one message after the other is put together in the same memory, which stays in the cache.
 func (s *slot) room() []byte {
-	if s.data == nil {
+	if n := len(s.e.rooms); n > 0 {
+		s.data = s.e.rooms[n-1]
+		s.e.rooms = s.e.rooms[:n-1]
+	} else {
 		s.data = make([]byte, dataMost)
 	}
 	return s.data
+}
+
+// leaveRoom gives it to the next one.
+func (s *slot) leaveRoom() {
+	if s.data != nil && len(s.e.rooms) < mostRooms {
+		s.e.rooms = append(s.e.rooms, s.data)
+	}
+	s.data = nil
 }
 
 // send sends the slot's message. It ends the slot where that fails.
@@ -97,6 +113,7 @@ func (s *slot) send(h *header, data uintptr, n uint64) {
 	h.token = s.end.theirs
 	h.put(&s.header)
 	s.waits |= waitSent
+	s.end.unsent++
 	done, err := s.e.w.Send(s.header[:], data, n, s.index)
 	switch {
 	case err != nil:
@@ -113,6 +130,10 @@ func (s *slot) ended(what uint8, err error) {
 		return
 	}
 	s.waits &^= what
+	if what&waitSent != 0 {
+		s.leaveRoom()
+		x.unsent--
+	}
 	x.moved()
 	if err != nil {
 		if s.err == nil {
@@ -128,7 +149,7 @@ func (s *slot) ended(what uint8, err error) {
 		s.export.release()
 	}
 	if t != nil {
-		x.requests--
+		x.requests -= s.pieces
 	} else {
 		x.answers--
 	}
@@ -208,11 +229,12 @@ func (x *end) moved() {
 }
 
 // rest notes that it has nothing to do any more, if that is so.
-func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers > 0 }
+func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers+len(x.owed) > 0 }
 
-// pump sends requests as far as there is room, of the copies in turn.
+// pump sends requests as far as there is room, of the copies in turn. What UCX cannot send yet is not put together yet:
+// it would leave the cache meanwhile.
 func (x *end) pump() {
-	for x.e.why == nil && len(x.waiting) > 0 && x.requests < window {
+	for x.e.why == nil && len(x.waiting) > 0 && x.requests < window && x.unsent < mostUnsent {
 		x.turn++
 		t := x.waiting[x.turn%len(x.waiting)]
 		x.request(t)
@@ -222,16 +244,19 @@ func (x *end) pump() {
 	}
 }
 
-// request sends the next request of t: as many segments as fit, and a part of the last.
+// request sends the next request of t: as many segments as fit, and a part of the last. A read of one segment may be
+// about several pieces, which come one by one.
 func (x *end) request(t *transfer) {
 	s := x.e.newSlot(x)
-	x.requests++
 	t.inFlight++
 	s.of, s.waits = t, waitAnswer
-	first, total := t.next, uint64(0)
+	first, total, most, places := t.next, uint64(0), uint64(pieceMost), placesMost
+	if !t.write && t.segs[first].N-t.at > pieceMost {
+		most, places = readMost, 1
+	}
 	s.from = t.at
-	for t.next < len(t.segs) && t.next-first < placesMost && total < pieceMost {
-		n := min(t.segs[t.next].N-t.at, pieceMost-total)
+	for t.next < len(t.segs) && t.next-first < places && total < most {
+		n := min(t.segs[t.next].N-t.at, most-total)
 		total += n
 		t.at += n
 		s.upto = t.at
@@ -239,13 +264,18 @@ func (x *end) request(t *transfer) {
 			t.next, t.at = t.next+1, 0
 		}
 	}
+	s.left, s.pieces = total, int((total+pieceMost-1)/pieceMost)
+	x.requests += s.pieces
 	last := t.next
 	if t.at > 0 {
 		last++
 	}
 	s.segs = t.segs[first:last]
 	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
-	room := s.room()[:0]
+	var room []byte
+	if t.write || len(s.segs) > 1 {
+		room = s.room()[:0]
+	}
 	if len(s.segs) == 1 {
 		h.offset, _, _ = s.place(0)
 	} else {
@@ -257,14 +287,12 @@ func (x *end) request(t *transfer) {
 	}
 	if t.write {
 		h.kind -= kRead - kWrite // kWrite, or kScatter for kGather
-		for i := range s.segs {
-			_, local, n := s.place(i)
-			if err := load(room[len(room):len(room)+int(n)], local); err != nil {
-				s.waits = waitSent // nothing is sent
-				s.ended(waitSent, err)
-				return
-			}
-			room = room[:len(room)+int(n)]
+		at := len(room)
+		room = room[:at+int(total)]
+		if err := s.gather(room[at:]); err != nil {
+			s.leaveRoom() // nothing is sent
+			s.ended(waitAnswer, err)
+			return
 		}
 	}
 	s.send(&h, addressOf(s.data), uint64(len(room)))
@@ -286,47 +314,90 @@ func (s *slot) place(i int) (offset uint64, local uintptr, n uint64) {
 
 var errAnswer = errors.New("pod: the other server's answer is not to what was asked")
 
-// answer takes an answer to a request of ours.
+// answer takes an answer to a request of ours, or to several.
 func (x *end) answer(h *header, m *ucx.Message) {
-	index := h.op & slotMask
+	switch {
+	case h.kind == kAck && uint64(len(m.Data)) == uint64(h.count)*opSize:
+		x.acked(h.op, h.status)
+		for list := m.Data; len(list) > 0 && x.e.why == nil; list = list[opSize:] {
+			x.acked(getOp(list), h.status)
+		}
+	case h.kind == kAck:
+		x.e.fail(errAnswer)
+	default:
+		x.came(h, m)
+	}
+}
+
+// asked is the request of ours that an answer is to; nil if it has ended.
+func (x *end) asked(op uint64) *slot {
+	index := op & slotMask
 	if index >= uint64(len(x.e.slots)) {
-		return
+		return nil
 	}
 	s := x.e.slots[index]
-	if s.end != x || s.of == nil || s.turn != uint32(h.op>>32) || s.waits&waitAnswer == 0 {
-		return // of a request that has ended
+	if s.end != x || s.of == nil || s.turn != uint32(op>>32) || s.waits&waitAnswer == 0 {
+		return nil
 	}
-	if h.kind == kAck {
-		err := statusError(h.status)
+	return s
+}
+
+// acked ends a request.
+func (x *end) acked(op uint64, status uint8) {
+	if s := x.asked(op); s != nil {
+		err := statusError(status)
 		if err == nil && !s.of.write {
 			err = errAnswer
 		}
 		s.ended(waitAnswer, err)
+	}
+}
+
+// came takes a piece of what was asked for.
+func (x *end) came(h *header, m *ucx.Message) {
+	s := x.asked(h.op)
+	if s == nil {
 		return
 	}
 	if s.of.write {
 		x.e.fail(errAnswer)
 		return
 	}
-	s.ended(waitAnswer, s.scatter(m.Data))
+	n := uint64(len(m.Data))
+	err := errAnswer
+	switch {
+	case n == 0 || n > s.left:
+	case len(s.segs) > 1 && n == s.left:
+		err = s.scatter(m.Data)
+	case len(s.segs) == 1 && inside(h.offset, n, s.upto-s.from):
+		_, local, _ := s.place(0)
+		err = guard(func() { move(local+uintptr(h.offset), addressOf(m.Data), n) })
+	}
+	if s.left -= min(n, s.left); err != nil || s.left == 0 {
+		s.ended(waitAnswer, err)
+	}
 }
 
-// scatter puts what came to where the request says.
+// gather reads what the request is to write, which is as long as to.
+func (s *slot) gather(to []byte) error {
+	return guard(func() {
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			move(addressOf(to), local, n)
+			to = to[n:]
+		}
+	})
+}
+
+// scatter puts what came, which is all of it, to where the request says.
 func (s *slot) scatter(data []byte) error {
-	for i := range s.segs {
-		_, local, n := s.place(i)
-		if n > uint64(len(data)) {
-			return errAnswer
+	return guard(func() {
+		for i := range s.segs {
+			_, local, n := s.place(i)
+			move(local, addressOf(data), n)
+			data = data[n:]
 		}
-		if err := store(local, data[:n]); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	if len(data) > 0 {
-		return errAnswer
-	}
-	return nil
+	})
 }
 
 func statusError(status uint8) error {

@@ -27,9 +27,11 @@ var (
 )
 
 const (
-	window    = 16                     // requests in flight to one process
-	mostServe = 4 * window             // answers in flight to one process; one that has more asks for more than it may
-	spin      = 100 * time.Microsecond // of looking for work before the engine sleeps
+	window     = 16                     // pieces that requests in flight to one process are about
+	mostServe  = 4 * window             // answers in flight to one process; one that has more asks for more than it may
+	mostRooms  = 4                      // that are kept
+	mostUnsent = 2                      // messages that wait for room in the network before no more requests are made
+	spin       = 100 * time.Microsecond // of looking for work before the engine sleeps
 )
 
 // engine is the UCX side of one link: it sends and receives, until the link fails or is closed. One goroutine runs
@@ -56,6 +58,7 @@ type engine struct {
 	end   *end        // nil before connect
 	slots []*slot
 	free  []*slot
+	rooms [][]byte // of dataMost bytes, which no slot uses
 	now   time.Time
 }
 
@@ -159,6 +162,9 @@ func (e *engine) run() {
 				break
 			}
 			did = true
+		}
+		if e.why == nil && e.end != nil {
+			e.end.settleUp()
 		}
 		if did {
 			last = time.Now()
@@ -297,4 +303,9 @@ func (e *engine) Message(m *ucx.Message) {
 }
 
 // Sent implements ucx.Handler.
-func (e *engine) Sent(id uint64, err error) { e.slots[id&slotMask].ended(waitSent, err) }
+func (e *engine) Sent(id uint64, err error) {
+	e.slots[id&slotMask].ended(waitSent, err)
+	if e.end != nil {
+		e.end.pump()
+	}
+}

@@ -10,14 +10,15 @@ import (
 
 // Export is memory that processes of other servers can open. It stays until it is withdrawn and nobody has it open.
 type Export struct {
-	n      *Node  // immutable
-	Handle Handle // immutable
-	about  About  // immutable
-	size   uint64 // immutable
-	bytes  []byte // immutable until nobody uses it
-	pages  []byte // immutable until nobody uses it; the mapping that bytes is in
-	wrote  func() // immutable; may be nil; see Offer
-	mirror Mirror // immutable; may be nil; see ExportMirror
+	n      *Node    // immutable
+	Handle Handle   // immutable
+	about  About    // immutable
+	size   uint64   // immutable
+	bytes  []byte   // immutable until nobody uses it
+	pages  []byte   // immutable until nobody uses it; the mapping that bytes is in
+	wrote  func()   // immutable; may be nil; see Offer
+	mirror Mirror   // immutable; may be nil; see ExportMirror
+	file   *os.File // immutable until nobody uses it; nil if the memory is not to be mapped by others
 
 	mirroring sync.Mutex // held while bytes and what they mirror are made the same
 
@@ -116,6 +117,7 @@ func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x
 		unmap(b)
 		return nil, ErrClosed
 	}
+	x.keepFile(f, offset)
 	x.Handle.Port = n.port
 	n.exports[x.Handle.Secret] = x
 	return x, nil
@@ -195,6 +197,9 @@ func (x *Export) release() {
 		unmap(x.pages)
 		if x.mirror != nil {
 			x.mirror.Close()
+		}
+		if x.file != nil {
+			x.file.Close() //nolint:errcheck // nothing was written by it
 		}
 	}
 }

@@ -207,7 +207,11 @@ func proves(t *testing.T, owner *Node) *tls.Conn {
 func sneak(t *testing.T, owner *Node) *insider {
 	t.Helper()
 	i := &insider{conn: proves(t, owner)}
-	c, err := ucx.Open([]ucx.Option{{Name: "NET_DEVICES", Value: "lo"}})
+	options, err := owner.config.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ucx.Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}

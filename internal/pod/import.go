@@ -38,6 +38,7 @@ type Remote struct {
 	mu     sync.Mutex
 	link   *link  // guarded by mu
 	share  uint64 // guarded by mu; number of the memory on link
+	near   *view  // guarded by mu; nil: copies go over link
 	closed bool   // guarded by mu
 }
 
@@ -46,32 +47,56 @@ func (n *Node) Import(h Handle) (*Remote, error) {
 	if h.Pod != n.config.Pod {
 		return nil, fmt.Errorf("%w: it is a handle of pod %d, this is pod %d", ErrUnknown, h.Pod, n.config.Pod)
 	}
-	l, share, about, err := n.openAt(h)
+	o, err := n.openAt(h)
 	if err != nil {
 		return nil, err
 	}
-	return &Remote{n: n, handle: h, About: about, link: l, share: share}, nil
+	return &Remote{n: n, handle: h, About: o.about, link: o.link, share: o.share, near: o.near}, nil
+}
+
+// opened is memory that was opened.
+type opened struct {
+	link  *link // with one user more
+	share uint64
+	about About
+	near  *view
+}
+
+// dropOpened gives it up, without a word to its owner.
+func (n *Node) dropOpened(o opened) {
+	o.near.release()
+	n.drop(o.link)
 }
 
 // openAt opens memory on a link to its process, which it makes if there is none.
-func (n *Node) openAt(h Handle) (l *link, share uint64, about About, err error) {
-	l, err = n.linkTo(place{h.Server, h.Port})
-	if err != nil {
-		return nil, 0, about, err
+func (n *Node) openAt(h Handle) (o opened, err error) {
+	if o.link, err = n.linkTo(place{h.Server, h.Port}); err != nil {
+		return o, err
 	}
-	a, err := l.ask(request{Do: doOpen, Secret: h.Secret[:]})
+	ask := request{Do: doOpen, Secret: h.Secret[:]}
+	var near *net.UnixListener
+	if n.isNear(int(h.Server)) {
+		if near, ask.Near = listenNear(); near != nil {
+			defer near.Close() //nolint:errcheck // nothing was written
+		}
+	}
+	a, err := o.link.ask(ask)
 	if err == nil {
 		switch a.Refused {
 		case "":
-			return l, a.Share, a.About, nil
+			o.share, o.about = a.Share, a.About
+			if a.Near && near != nil {
+				o.near, _ = receiveView(near, a.About.Size, n.config.Timeout) // without it copies go over the link
+			}
+			return o, nil
 		case wordNotAllowed:
 			err = fmt.Errorf("%w, %d", ErrNotAllowed, n.pid)
 		default:
 			err = ErrUnknown
 		}
 	}
-	n.drop(l)
-	return nil, 0, about, err
+	n.drop(o.link)
+	return o, err
 }
 
 // linkTo is the link to a process, with one user more.
@@ -287,10 +312,17 @@ func (r *Remote) copy(segs []Segment, write bool, done func(error)) {
 // begin starts a copy, if the link lives.
 func (r *Remote) begin(t *transfer) bool {
 	r.mu.Lock()
-	l, share := r.link, r.share
+	l, share, near := r.link, r.share, r.near
 	ok := !r.closed && l.alive()
+	if ok && near != nil {
+		near.users.Add(1)
+	}
 	r.mu.Unlock()
-	if ok {
+	switch {
+	case !ok:
+	case near != nil:
+		near.copy(t)
+	default:
 		t.end, t.share = l.e.end, share
 		l.e.start(t)
 	}
@@ -310,24 +342,25 @@ func (r *Remote) reopen() error {
 	case old.alive():
 		return nil
 	}
-	l, share, about, err := r.n.openAt(r.handle)
+	o, err := r.n.openAt(r.handle)
 	if err != nil {
 		return err
 	}
-	if about != r.About {
-		r.n.drop(l)
+	if o.about != r.About {
+		r.n.dropOpened(o)
 		return ErrUnknown
 	}
 	r.mu.Lock()
+	was := opened{link: old, near: r.near}
 	if closed = r.closed; !closed {
-		r.link, r.share = l, share
+		r.link, r.share, r.near = o.link, o.share, o.near
 	}
 	r.mu.Unlock()
 	if closed {
-		r.n.drop(l)
+		r.n.dropOpened(o)
 		return ErrClosed
 	}
-	r.n.drop(old)
+	r.n.dropOpened(was)
 	return nil
 }
 
@@ -344,13 +377,13 @@ func (r *Remote) Err() error {
 // Close gives the memory up, and waits until its owner knows. Copies that are in flight may fail.
 func (r *Remote) Close() error {
 	r.mu.Lock()
-	l, share, twice := r.link, r.share, r.closed
+	l, share, near, twice := r.link, r.share, r.near, r.closed
 	r.closed = true
 	r.mu.Unlock()
 	if twice {
 		return ErrClosed
 	}
-	defer r.n.drop(l)
+	defer r.n.dropOpened(opened{link: l, near: near})
 	if !l.alive() {
 		return l.why
 	}

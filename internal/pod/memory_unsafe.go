@@ -40,16 +40,13 @@ func unmap(b []byte) { unix.Munmap(b) } //nolint:errcheck // it is what mapFile 
 // addressOf is where b is; it is neither on a stack nor freed while the address is used.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// load copies memory of the program to b, and store the other way. An error if the memory is not there.
-func load(b []byte, from uintptr) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
-	memcopy.Copy(addressOf(b), from, uintptr(len(b)))
-	return nil
-}
+// move copies n bytes between two addresses. It is called in guard.
+func move(to, from uintptr, n uint64) { memcopy.Copy(to, from, uintptr(n)) }
 
-func store(to uintptr, b []byte) (err error) {
+// guard calls f, which copies memory of the program. An error if that is not there.
+func guard(f func()) (err error) {
 	defer guarded(debug.SetPanicOnFault(true), &err)
-	memcopy.Copy(to, addressOf(b), uintptr(len(b)))
+	f()
 	return nil
 }
 

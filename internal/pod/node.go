@@ -120,10 +120,12 @@ func (n *Node) newEngine() (*engine, error) {
 
 // options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
 // left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
-// descriptors and most of the time that making a worker takes. The cache of registered memory is off: nothing is
-// registered, and the context would keep 2 MiB of each worker that has gone. Over TCP it
-// copies what it sends, in larger pieces than it would by itself: a zero-copy send that fails is reported twice by that
-// transport, and ends the process (RATIONALE.md). Devices of RDMA, which have a port in their name, are none of it.
+// descriptors and most of the time that making a worker takes; memory that is near is mapped instead (near.go). The
+// cache of registered memory is off: nothing is registered, and the context would keep 2 MiB of each worker that has
+// gone. Over TCP it copies what it sends: a zero-copy send that fails is reported twice by that transport, and ends the
+// process (RATIONALE.md). A message fits into one of its segments, so that it is sent by one system call, and is in one
+// piece when it is received; UCX by itself has segments of 8 KiB, and puts messages of several together in a buffer.
+// Devices of RDMA, which have a port in their name, are none of it.
 func (c *Config) options() ([]ucx.Option, error) {
 	devices := c.Devices
 	if devices == "" {
@@ -138,10 +140,14 @@ func (c *Config) options() ([]ucx.Option, error) {
 		{Name: "NET_DEVICES", Value: devices},
 		{Name: "TLS", Value: "^sm,self"},
 		{Name: "RCACHE_ENABLE", Value: "n"},
-		{Transport: "TCP", Name: "TX_SEG_SIZE", Value: "64k"},
 	}
 	if !strings.Contains(devices, ":") {
-		options = append(options, ucx.Option{Name: "ZCOPY_THRESH", Value: "inf"})
+		segment := strconv.Itoa(segmentMost)
+		options = append(options, ucx.Option{Name: "ZCOPY_THRESH", Value: "inf"},
+			ucx.Option{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment},
+			ucx.Option{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment},
+			ucx.Option{Transport: "TCP", Name: "TX_BUFS_GROW", Value: "2"},
+			ucx.Option{Transport: "TCP", Name: "RX_BUFS_GROW", Value: "2"})
 	}
 	return options, nil
 }
@@ -306,6 +312,7 @@ func (n *Node) guest(raw net.Conn) {
 				if !e.call(func() { x.take(last, export) }) {
 					return
 				}
+				a.Near = r.Near != "" && export.sendFile(r.Near, limit)
 			}
 		case doClose:
 			delete(opened, r.Share)

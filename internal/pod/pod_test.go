@@ -124,7 +124,8 @@ func TestCopies(t *testing.T) {
 		mine[i] = byte(rnd.Uint32())
 	}
 	at := func(off int) uintptr { return addressOf(mine[off:]) }
-	for _, n := range []int{0, 1, 64, 4096, pieceMost - 1, pieceMost, pieceMost + 1, 4 * pieceMost, size} {
+	for _, n := range []int{0, 1, 64, 4096, pieceMost - 1, pieceMost, pieceMost + 1, readMost - 1,
+		readMost, readMost + 1, size} {
 		clear(theirs)
 		off := rnd.IntN(size - n + 1)
 		if err := wait(t, r.Write, Segment{at(0), uint64(off), uint64(n)}); err != nil {

@@ -24,6 +24,16 @@ import (
 // role says to a process of this binary that it is a server of a pod: its file, a blank and its number.
 const role = "ROPEWAY_POD_TEST"
 
+// transports is where UCX looks for those that the user wants. Tests have TCP alone, but those of memory that is near.
+const transports = "UCX_TLS"
+
+// near lets processes of a test map each other's memory.
+func near(t testing.TB) {
+	t.Helper()
+	t.Setenv(transports, "") // which restores it
+	os.Unsetenv(transports)
+}
+
 func TestMain(m *testing.M) {
 	if text := os.Getenv(role); text != "" {
 		file, id, _ := strings.Cut(text, " ")
@@ -32,6 +42,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if _, ok := os.LookupEnv(transports); !ok {
+		os.Setenv(transports, "tcp") // as between machines
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -81,7 +94,8 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		runtime.KeepAlive(b) // the copy has its address alone
 		return err
 	}
-	do := func(words []string) (string, error) {
+	var do func(words []string) (string, error)
+	do = func(words []string) (string, error) {
 		number := 0
 		if len(words) > 1 {
 			number, _ = strconv.Atoi(words[1])
@@ -114,6 +128,18 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 			}
 			r, err = n.Import(h)
 			return "", err
+		case "imports": // one after the other, of which the last is what other commands use; says how long it took
+			began := time.Now()
+			for _, word := range words[1:] {
+				if _, err := do([]string{"import", word}); err != nil {
+					return "", err
+				}
+			}
+			return fmt.Sprint(time.Since(began).Seconds()), nil
+		case "cpu": // seconds of processor time that the process has taken
+			var u unix.Rusage
+			err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+			return fmt.Sprint(time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()), err
 		case "write":
 			b := make([]byte, r.Size)
 			pattern(b, number)
@@ -205,6 +231,11 @@ func launch(t testing.TB, file string, id int, words ...string) *server {
 	words = append(words, self)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{fmt.Sprintf("%s=%s %d", role, file, id)}
+	for _, name := range []string{"LD_LIBRARY_PATH", transports} {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
 	return &server{Process: testenv.StartProcess(t, cmd)}
 }
 

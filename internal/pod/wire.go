@@ -6,7 +6,8 @@ import (
 )
 
 // What goes over UCX. Every message has a header, and most have data. Requests name memory by a number that the
-// link's open gave, and places in it by their offset. The owner answers each request once.
+// link's open gave, and places in it by their offset. The owner answers each request once, but for a kRead of several
+// pieces, which it answers by each of them.
 
 // kind is what a message is.
 type kind uint8
@@ -19,8 +20,8 @@ const (
 	kGather
 	// In this order: kScatter is to kWrite what kGather is to kRead.
 
-	kAck  // a request has ended, with a status
-	kData // what was asked for
+	kAck  // a request has ended, with a status; and so have those in the list that data are
+	kData // what was asked for, or a piece of it that begins at offset in what was asked for
 )
 
 // How a request ends.
@@ -34,10 +35,16 @@ const (
 const (
 	headerSize = 64
 	placeSize  = 16 // an entry of a list: offset and length
+	opSize     = 8  // an entry of a list of requests
 
 	pieceMost  = 256 << 10 // bytes that travel together
+	readMost   = 1 << 20   // bytes of a kRead, which come in such pieces
 	placesMost = 4096      // entries of a list
 	dataMost   = pieceMost + placesMost*placeSize
+
+	// Bytes of a message that UCX sends and receives at once over TCP: a piece, a list of 1,000 places and headers. A
+	// longer list makes a message of two parts.
+	segmentMost = pieceMost + 16<<10
 )
 
 // token is what messages to one side of a link begin with. Nobody else knows it.
@@ -91,6 +98,9 @@ func putPlace(b []byte, offset, n uint64) []byte {
 func getPlace(b []byte) (offset, n uint64) {
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 }
+
+func putOp(b []byte, op uint64) []byte { return binary.LittleEndian.AppendUint64(b, op) }
+func getOp(b []byte) uint64            { return binary.LittleEndian.Uint64(b) }
 
 // inside reports whether n bytes at offset are among size.
 func inside(offset, n, size uint64) bool { return offset <= size && n <= size-offset }
