@@ -63,8 +63,8 @@ func gpuBinaries(t *testing.T) (files map[string]string, compiled bool) {
 }
 
 // TestKernelsCUDA proves that every form of a launch runs kernels of PTX, cubins and fatbins on the cuda driver; that a
-// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle, and in a model
-// with that of the model; that kernels of models run, are changed and disabled, recorded and not; and that other
+// kernel that breaks the GPU ends with the code of its failure, in the exception callback with its handle, and in a
+// model with that of the model; that kernels of models run, are changed and disabled, recorded and not; and that other
 // binaries are refused with what to do.
 func TestKernelsCUDA(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,8 @@ func (b *bed) numbers(n int) uintptr {
 func (b *bed) word(at uintptr) uint32 { return binary.LittleEndian.Uint32(b.read(at, 4)) }
 
 // TestLaunchAgain proves that kernels that a stream is given again and again do what they would do alone, with other
-// arguments, shapes and kernels in between, with a libcuda that has graphs and with one that has none; and that CUDA is
-// told of arguments when they change.
+// arguments, shapes and kernels in between, with a libcuda that has graphs and with one that has none; and that CUDA
+// gets arguments when they change.
 func TestLaunchAgain(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		t.Run(fmt.Sprint("no graphs ", none), func(t *testing.T) {
@@ -91,7 +91,7 @@ func (b *bed) again() {
 	}
 }
 
-// TestLaunchAgainSets proves that a graph is told of its arguments when they are others, and only then.
+// TestLaunchAgainSets proves that a graph gets its arguments when they are others, and only then.
 func TestLaunchAgainSets(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)
@@ -133,8 +133,8 @@ func TestLaunchAgainAllocates(t *testing.T) {
 	}
 }
 
-// TestGraphsGo proves that graphs go before the module whose kernels they have, and with their device; that streams keep
-// kernels that a stream before had; and that no more kernels are kept than there is room for.
+// TestGraphsGo proves that graphs go before the module whose kernels they have, and with their device; that streams
+// keep kernels that a stream before had; and that no more kernels are kept than there is room for.
 func TestGraphsGo(t *testing.T) {
 	b := newBed(t, 1)
 	m, other, q := b.load(0), b.load(0), b.queue(0)
@@ -254,8 +254,8 @@ func (b *bed) run(q *queue, p *driver.Program) {
 	}
 }
 
-// TestProgramGraphsMemoryGoes proves that a program whose memory has gone fails as it would without graphs, and that one
-// that goes on after other memory has gone makes its graphs again.
+// TestProgramGraphsMemoryGoes proves that a program whose memory has gone fails as it would without graphs, and that
+// one that goes on after other memory has gone makes its graphs again.
 func TestProgramGraphsMemoryGoes(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)

@@ -6,9 +6,9 @@ import (
 )
 
 // A program goes to the stream step by step: copies that may run in any order are a launch of the batch kernel, or go
-// to the copy engines where these are faster, as those of a batch; kernels are graphs: see sections.go. op.N is the next step, and op.Height how many of
-// its copies are on the stream, if they run in order: what the stream cannot do is done by the host, which goes on
-// from there.
+// to the copy engines where these are faster, as those of a batch; kernels are graphs: see sections.go. op.N is the
+// next step, and op.Height how many of its copies are on the stream, if they run in order: what the stream cannot do is
+// done by the host, which goes on from there.
 
 // moveProgram gives the steps of a program to the stream; false if the host has to do the next one. Mu is held.
 func (q *queue) moveProgram(op *driver.Op) bool {

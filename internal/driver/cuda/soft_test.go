@@ -29,8 +29,8 @@ func (b *bed) took(done <-chan uint32, n uint32) {
 	}
 }
 
-// TestDoneWithoutEvent proves that a copy with a function costs no event if a goroutine waits, and that the function has
-// returned when the wait is over.
+// TestDoneWithoutEvent proves that a copy with a function costs no event if a goroutine waits, and that the function
+// has returned when the wait is over.
 func TestDoneWithoutEvent(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -74,8 +74,8 @@ func TestDoneUnwaited(t *testing.T) {
 	<-done
 }
 
-// TestDoneInOrder proves that functions of many copies are called in the order of the copies, with flags, host functions
-// and plain copies in between.
+// TestDoneInOrder proves that functions of many copies are called in the order of the copies, with flags, host
+// functions and plain copies in between.
 func TestDoneInOrder(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
