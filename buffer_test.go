@@ -240,7 +240,7 @@ func TestCollectedMemory(t *testing.T) {
 }
 
 // TestForgottenRegistration drops the last reference to registered memory while a copy into it is queued: the memory
-// must not be given to somebody else.
+// must not be used again.
 func TestForgottenRegistration(t *testing.T) {
 	d := device(t)
 	s, mem := get(d.NewStream())(t), get(d.Alloc(4096))(t)
@@ -262,7 +262,7 @@ func TestForgottenRegistration(t *testing.T) {
 	ok(t, s.Synchronize(ctx))
 	for _, o := range others {
 		if slices.Contains(o, 0xEE) {
-			t.Fatal("a copy wrote into memory of somebody else")
+			t.Fatal("a copy wrote into memory that was used again")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"ropeway/check"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 	"ropeway/metrics"
 )
 
@@ -190,7 +191,7 @@ func TestUnusedMeter(t *testing.T) {
 
 // TestMetricsAllocateNothing: a copy that is counted allocates no more than one that is not.
 func TestMetricsAllocateNothing(t *testing.T) {
-	if raced {
+	if testenv.Race {
 		t.Skip("the race detector allocates")
 	}
 	meter, d := counting(t)

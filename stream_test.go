@@ -354,7 +354,7 @@ func TestBatches(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	if raced {
+	if testenv.Race {
 		t.Skip("pools drop what they are given under the race detector")
 	}
 	d := device(t)

@@ -33,7 +33,7 @@ mkdir -p -- "$prefix"
 prefix=$(CDPATH='' cd -- "$prefix" && pwd)
 list=$prefix/share/ropeway/installed
 
-# A directory with something in it that no installer wrote is somebody else's.
+# A directory with something in it that no installer wrote is not ours.
 if [ ! -e "$list" ] && [ -n "$(ls -A -- "$prefix")" ]; then
 	echo "install.sh: $prefix is not empty, and ropeway is not installed in it; choose another --prefix" >&2
 	exit 1

@@ -44,7 +44,7 @@ var faultModes = []string{
 }
 
 // TestCheckFaults proves that an access to closed memory is brought to the core once, with its address, size, direction
-// and stack, whoever makes it, and goes on with every register as it was.
+// and stack, whichever thread makes it, and goes on with every register as it was.
 func TestCheckFaults(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
 	for _, mode := range faultModes {

@@ -62,7 +62,7 @@ func TestEnvironment(t *testing.T) {
 				}
 			}
 			if tt.never != "" && strings.Contains(r.stdout+r.stderr, tt.never) {
-				t.Errorf("somebody said %q", tt.never)
+				t.Errorf("a line says %q", tt.never)
 			}
 			if t.Failed() {
 				t.Logf("%s%s", r.stdout, r.stderr)

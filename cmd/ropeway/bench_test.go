@@ -149,7 +149,7 @@ func TestBenchCompare(t *testing.T) {
 	}
 }
 
-// TestBenchHostile proves that a file that somebody else wrote cannot write to the terminal as it likes.
+// TestBenchHostile proves that a file of another user cannot write to the terminal as it likes.
 func TestBenchHostile(t *testing.T) {
 	const bad = "\x1b[2J"
 	file := benchFile(t, func(r *bench.Result) {

@@ -36,7 +36,7 @@ func TestCheckExitCodes(t *testing.T) {
 		{"beyond what is shown", "--max-findings 1 --fail-on error", "start " + warned + " " + found + " end=1,1", 86},
 		{"killed", "", "start kill=9", 137},
 		{"killed with findings", "", "start " + found + " kill=9", 86},
-		{"ended by somebody with findings", "", "start " + found + " kill=15", 143},
+		{"killed with findings", "", "start " + found + " kill=15", 143},
 		{"killed with findings that do not count", "--fail-on never", "start " + found + " kill=15", 143},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestWholeBesideLinks: the file that becomes the page is never one that somebody else has made.
+// TestWholeBesideLinks: the file that becomes the page is never one that another user has made.
 func TestWholeBesideLinks(t *testing.T) {
 	dir := t.TempDir()
 	name, victim := filepath.Join(dir, "run.html"), filepath.Join(dir, "victim")

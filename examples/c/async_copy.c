@@ -18,8 +18,8 @@ int main(void)
 	 * the device may read it whenever it gets there. With pageable memory (malloc, the stack) the call still works, but
 	 * it waits for the whole stream and copies before it returns, and nothing is asynchronous any more.
 	 *
-	 * What both calls return is aligned to 64 bytes and more, which some products want of both ends of a copy. Whoever
-	 * cuts buffers into pieces keeps the offsets multiples of 64.
+	 * What both calls return is aligned to 64 bytes and more, which some products want of both ends of a copy. If
+	 * you cut buffers into pieces, keep the offsets multiples of 64.
 	 */
 	unsigned char *up, *down;
 	void *device;

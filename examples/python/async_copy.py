@@ -28,8 +28,8 @@ stream = ok(acl.rt.create_stream())
 # may read it whenever it gets there. Memory of Python, like that of bytes, is pageable: the call still works, but it waits
 # for the whole stream and copies before it returns.
 #
-# What both calls return is aligned to 64 bytes and more, which some products want of both ends of a copy. Whoever cuts
-# buffers into pieces keeps the offsets multiples of 64.
+# What both calls return is aligned to 64 bytes and more, which some products want of both ends of a copy. If you
+# cut buffers into pieces, keep the offsets multiples of 64.
 up = ok(acl.rt.malloc_host(SIZE))
 down = ok(acl.rt.malloc_host(SIZE))
 device = ok(acl.rt.malloc(SIZE, ACL_MEM_MALLOC_HUGE_FIRST))

@@ -10,7 +10,7 @@ class AclError(RuntimeError):
 def ok(result):
     """What a call returned without the code that comes last: nothing, one result, or a tuple of them. Any code but 0 raises.
 
-    A function of acl never raises because of an error: it returns a code, and whoever does not look goes on with rubbish.
+    A function of acl never raises because of an error: it returns a code, and a program that ignores it goes on with rubbish.
     """
     *values, ret = result if isinstance(result, tuple) else (result,)
     if ret != 0:

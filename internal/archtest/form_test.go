@@ -51,6 +51,7 @@ var words = []struct {
 	{regexp.MustCompile(`(?:^|[.:;(] |, and )[Ww]ho [a-z]+s\b`), "the caller, the thread, a reader"},
 	{regexp.MustCompile(`\b(?:for|to|of|by|from) who [a-z]+s\b`), "the caller, the thread, a reader"},
 	{regexp.MustCompile(`\b(?:queued|ordered|submitted|recorded|comes|runs?) behind\b`), "after"},
+	{regexp.MustCompile(`(?i)\bsomebody else\b|\bwho(?:m)?ever\b`), "another thread, the caller, a program"},
 	{regexp.MustCompile(`\b[Hh]e (?:is|has|was|gets?|sleeps|waits|asks|writes|reads)\b`), "it"},
 }
 
@@ -238,6 +239,8 @@ func TestFormSees(t *testing.T) {
 		"// queued behind it":                   "words",
 		"// the numbers behind the plots":       "",
 		"// then he sleeps":                     "words",
+		"// Whoever waits is woken.":            "words",
+		"// It is somebody else's.":             "words",
 		"var a = \"it is told\"":                "words",
 		"var a = `one\nit is told`":             "words",
 		"var told = 1":                          "",

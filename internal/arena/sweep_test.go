@@ -23,7 +23,7 @@ func TestSweep(t *testing.T) {
 	if s := a.Stats(); s.Cached < 96*mib || a.sweeper == nil {
 		t.Fatalf("%d MiB are cached; nobody sweeps: %v", s.Cached/mib, a.sweeper == nil)
 	}
-	free(t, a, alloc(t, a, 4096)) // somebody uses it
+	free(t, a, alloc(t, a, 4096)) // it is used
 	a.sweep()
 	if s := a.Stats(); s.Cached < 96*mib || a.sweeper == nil {
 		t.Errorf("%d MiB are cached in an arena that is used; nobody sweeps: %v", s.Cached/mib, a.sweeper == nil)

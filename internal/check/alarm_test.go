@@ -108,7 +108,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 			"64 bytes of device memory are combined that were never written", func(p *program) {
 				s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
 				reduce(p, dst, src, s)
-				p.down(host, dst, 64, s) // which somebody has written by now
+				p.down(host, dst, 64, s) // which has been written by now
 				p.ok(p.SynchronizeStream(s))
 			}},
 	} {

@@ -59,7 +59,7 @@ func (m *maker) service() service {
 
 func (m *maker) size() int { return []int{192, 256, 500, 1024, 4096}[m.IntN(5)] }
 
-// emit appends a step and notes what it does to the clocks. Whoever calls it has put what it needs before it.
+// emit appends a step and notes what it does to the clocks. The caller has put what it needs before it.
 func (m *maker) emit(s step) int {
 	if m.chance(20) {
 		m.thread = m.IntN(m.p.threads)

@@ -1,6 +1,6 @@
 // Package compat compares what ropeway offers with what its last release offered. docs/compatibility.md has the
-// promise; the directory compat of the repository has the records, a line for each thing that somebody may rely on:
-// a symbol, the layout of a struct, a method, a flag. Lines may be added at any time. One that is missing, or has
+// promise; the directory compat of the repository has the records, a line for each thing that users may rely on: a
+// symbol, the layout of a struct, a method, a flag. Lines may be added at any time. One that is missing, or has
 // changed, is a break, and only a version that allows breaks may have it.
 package compat
 

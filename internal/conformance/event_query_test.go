@@ -106,7 +106,7 @@ func (e *env) failTask(s core.Handle) {
 	e.ok(transfer.MemcpyAsync(e.th, e.device(64), 64, p, 64, abi.MemcpyHostToDevice, s))
 }
 
-// ownContext proves that the context an event was made in counts, whoever asks, and even if the event is done.
+// ownContext proves that the context an event was made in counts, whichever thread asks, and even if the event is done.
 func (w syncCall) ownContext(e *env) *core.Error {
 	for _, k := range eventKinds {
 		never, done := k.make(e), k.make(e)

@@ -48,7 +48,7 @@ func (e *env) open(event core.Handle) (o core.Handle) {
 	return o
 }
 
-// openedEvents is what an opened event does: whoever records it, everybody's waits mean the latest record.
+// openedEvents is what an opened event does: whichever process records it, all waits mean the latest record.
 func openedEvents(e *env) {
 	made := e.exEvent(evIPC)
 	opened := e.open(made)

@@ -45,7 +45,7 @@ func (m *marksSeen) Left(uint32)                                     {}
 func (m *marksSeen) Ended()                                          {}
 func (m *marksSeen) Close() error                                    { return nil }
 
-// recorded is another env, in which somebody records.
+// recorded is another env, with a recorder.
 func (e *env) recorded() (*env, *marksSeen) {
 	e.Helper()
 	seen := &marksSeen{}

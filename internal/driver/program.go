@@ -13,7 +13,7 @@ type Program struct {
 	Bytes uint64 // that all steps move
 	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
 
-	// Kept is what the driver that runs the program keeps of it. Whoever changes a step empties it; the program does
+	// Kept is what the driver that runs the program keeps of it. Code that changes a step empties it; the program does
 	// not run then.
 	Kept atomic.Pointer[Kept]
 }

@@ -143,9 +143,8 @@ func formOf(t *Task) form {
 	return plain
 }
 
-// isWord reports whether a copy writes one word. Somebody may look at it to learn that what was copied before it is
-// there: the host, or a wait for a value. So it comes after that, and by itself: a copy of one word writes it as a
-// whole.
+// isWord reports whether a copy writes one word. The host, or a wait for a value, may read it to learn that what was
+// copied before it is there. So it comes after that, and by itself: a copy of one word writes it as a whole.
 func isWord(op *driver.Op) bool {
 	return op.N <= 8 && op.N&(op.N-1) == 0 && uint64(op.Dst)&(op.N-1) == 0
 }

@@ -141,7 +141,7 @@ func soon(want string, ask func() string) (got string) {
 	}
 }
 
-// listens reports whether somebody listens for a key.
+// listens reports whether a process listens for a key.
 func listens(t testing.TB, key string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/unix")

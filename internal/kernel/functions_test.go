@@ -24,7 +24,7 @@ func object(t *testing.T, list map[string]Func) (CPU, SharedObject) {
 	return cpu, o
 }
 
-// TestFunctionBlocks: every call of a launch is made once and knows its block and its half, whoever makes it.
+// TestFunctionBlocks: every call of a launch is made once and knows its block and its half, whichever thread makes it.
 func TestFunctionBlocks(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[[2]uint32]int{}

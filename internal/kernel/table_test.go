@@ -90,7 +90,7 @@ void only_mix_aiv(void) {}
 }
 
 // TestCubin: kernels of a cubin have their whole names and no halves, can be launched with threads, and get parameters
-// from whoever knows them; those of a fatbin cannot be read.
+// from a driver that knows them; those of a fatbin cannot be read.
 func TestCubin(t *testing.T) {
 	image := testenv.SharedObject(t,
 		"void x_1_mix_aic(void) {} void x_1_mix_aiv(void) {} static void local(void) {} int v;")

@@ -24,10 +24,9 @@ const sliceBytes = 1 << 20
 // pageBytes is the step of the probes: the smallest page of the platforms.
 const pageBytes = 4096
 
-// Sizes at which the way to copy or fill changes, measured on Zen 3 (AVX2);
-// copyStreamMin also suits Emerald Rapids (AVX-512). From copyLargeMin on the
-// built-in copy already writes past the cache, which halves the speed of
-// whoever reads a result that would have stayed in it.
+// Sizes at which the way to copy or fill changes, measured on Zen 3 (AVX2); copyStreamMin also suits Emerald Rapids
+// (AVX-512). From copyLargeMin on the built-in copy already writes past the cache, which halves the speed of reading a
+// result that would have stayed in it.
 const (
 	streamMin     = 2 << 10 // CopyStream: below it the fence costs more than it gains
 	copyLargeMin  = 1 << 20 // Copy: below it the built-in copy is as good as any

@@ -49,7 +49,7 @@ func (f *flight) place(key uint64, home, i uint32) *slot {
 	return &f.slots[(home+i)&(slots-1)]
 }
 
-// put reports whether there was room. Whoever takes the task comes after put has returned.
+// put reports whether there was room. The task is taken after put has returned.
 func (f *flight) put(stream int32, number uint32, e flying) bool {
 	key, home := keyOf(stream, number)
 	for i := range uint32(near + far) {

@@ -60,7 +60,7 @@ func (w *world) indirect(t *rapid.T, s *stream, call func() *core.Error, to, fro
 		must(t, call())
 		w.queued(s, abi.ErrRTSysDma, nil, uses...)
 		if w.wasMemory(to) || w.wasMemory(from) {
-			w.sync(t, s) // before somebody else gets that memory and the copy succeeds
+			w.sync(t, s) // before that memory is used again and the copy succeeds
 		}
 		return
 	}

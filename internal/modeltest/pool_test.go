@@ -21,8 +21,8 @@ const (
 )
 
 // TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it
-// goes; if memory came to somebody before others were done with it, the bytes would be wrong. And which stream gets
-// memory again is compared with what the attributes allow.
+// goes; if memory were handed out before its last user was done with it, the bytes would be wrong. And which stream
+// gets memory again is compared with what the attributes allow.
 func TestPoolPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })

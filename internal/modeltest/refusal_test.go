@@ -21,7 +21,7 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 		code abi.Code
 		f    func() *core.Error
 	}
-	dead := func(t *rapid.T) *buffer { // freed, and not given to somebody else since
+	dead := func(t *rapid.T) *buffer { // freed, and not used again since
 		b := pick(t, w.freed, "freed buffer")
 		if b.kind == pinned && w.staged {
 			t.Skip("perhaps the runtime has it")

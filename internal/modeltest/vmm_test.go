@@ -49,7 +49,7 @@ type mapMemory struct {
 type mapped struct {
 	m    *mapMemory
 	page int
-	open bool // somebody has access
+	open bool // a device or the host has access
 	from int  // where its mapping begins
 }
 

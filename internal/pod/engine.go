@@ -291,7 +291,7 @@ func (e *engine) Message(m *ucx.Message) {
 	h, ok := getHeader(m.Header)
 	x := e.end
 	if !ok || x == nil || e.why != nil || subtle.ConstantTimeCompare(h.token[:], x.mine[:]) == 0 {
-		return // somebody does not know the token, or the link has ended
+		return // the sender does not know the token, or the link has ended
 	}
 	x.moved()
 	switch h.kind {

@@ -108,7 +108,7 @@ func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x
 	if err != nil {
 		return nil, err
 	}
-	x.n, x.about, x.size, x.bytes, x.pages, x.users = n, about, about.Size, b[lead:], b, 1
+	x.n, x.about, x.size, x.bytes, x.pages, x.users = n, about, about.Size, b[lead:], b, 1 // lockcheck: it is new
 	me := n.config.Me()
 	x.Handle = Handle{Pod: n.config.Pod, Server: uint16(me.ID), Secret: secret}
 	n.mu.Lock()

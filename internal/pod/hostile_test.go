@@ -68,8 +68,8 @@ func TestWrongKey(t *testing.T) {
 	well(t, b, x.Handle)
 }
 
-// TestScanner proves that whoever connects and talks of something else, or of nothing, leaves the others alone,
-// however many they are.
+// TestScanner proves that strangers that connect and send something else, or nothing, leave the others alone, however
+// many they are.
 func TestScanner(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)

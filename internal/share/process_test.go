@@ -220,7 +220,7 @@ func TestOtherUser(t *testing.T) {
 	wantText(t, f.imports(t, k), "refused: not allowed")
 }
 
-// A process that has ended is not on the list any more, whoever has its number.
+// A process that has ended is not on the list any more, even if another has its number.
 func TestNumberOfAnotherProcess(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "for one process", Options{})
@@ -370,9 +370,9 @@ func TestNameTaken(t *testing.T) {
 	k := c.exported(t)
 	c.kill()
 	f := fakeAt(t, k, func(q request) ([]byte, []*os.File) {
-		a := reply{status: granted, files: 1, note: []byte("of somebody else")}
+		a := reply{status: granted, files: 1, note: []byte("of another process")}
 		other := newKey(k.tag, false)
-		return a.encode(&other, q.nonce), []*os.File{file(t, "of somebody else")}
+		return a.encode(&other, q.nonce), []*os.File{file(t, "of another process")}
 	})
 	_, err := Import(k, Allocation)
 	wantError(t, err, ErrGarbage, "get a new key")

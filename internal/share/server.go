@@ -120,8 +120,8 @@ func (b *Broker) stranger(from peer) bool {
 	return b.named[from.pid] == nil
 }
 
-// admits reports whether a peer is served. Too many strangers are turned away before anything is done for them: whoever
-// else comes is after them in the kernel's queue.
+// admits reports whether a peer is served. Too many strangers are turned away before anything is done for them: those
+// that come later wait in the kernel's queue.
 func (s *server) admits(from peer) bool {
 	if !s.broker.stranger(from) {
 		return true

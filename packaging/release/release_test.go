@@ -193,7 +193,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestInstallScript: install.sh takes what it promises, refuses a directory of somebody else, removes what a newer
+// TestInstallScript: install.sh takes what it promises, refuses a directory that it did not make, removes what a newer
 // version no longer has, and uninstall.sh removes all of it and nothing else.
 func TestInstallScript(t *testing.T) {
 	source := t.TempDir()

@@ -119,7 +119,7 @@ def start(library, places, extension):
     else:
         return
     _watch(library, note, forget)
-    # Whoever touches memory while the interpreter ends must not wait for it.
+    # A thread that touches memory while the interpreter ends must not wait for it.
     atexit.register(checker.ropeway_check_frames_by, None)
 
 

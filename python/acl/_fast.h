@@ -2,7 +2,7 @@
  * What the functions of the extension share: taking arguments, giving results, waiting.
  *
  * Only the stable ABI of Python 3.9 is used, so one build serves that version and all later ones. The interpreter lock is
- * released around every call: a callback in a stream needs it, so whoever waited for the stream with the lock held would
+ * released around every call: a callback in a stream needs it, so a thread that waited for the stream with the lock held would
  * wait for ever, and any call may have to wait.
  */
 #define PY_SSIZE_T_CLEAN

@@ -9,7 +9,7 @@
 
 /* What of a checker and of the interpreter is used. Not all of the interpreter's is in its stable ABI: it is looked up. */
 static struct {
-	int on;                        /* somebody wants to know */
+	int on;                        /* frames are wanted */
 	ropeway_call *(*record)(void); /* of the checker; NULL: the program is only recorded */
 	uint32_t (*name)(const char *file, const char *function);
 	PyObject *(*code)(PyFrameObject *);      /* PyFrame_GetCode */
@@ -234,7 +234,7 @@ static inline void forget_frames(void)
 
 /*
  * What the checker calls when the program touches memory: somewhere in C, with the interpreter lock or without, perhaps with
- * an exception set, perhaps in a thread that has never heard of Python. Without the lock it waits for it: whoever keeps that
+ * an exception set, perhaps in a thread that has never heard of Python. Without the lock it waits for it: a thread that keeps it
  * while waiting for this thread waits for ever.
  */
 static void provide_frames(ropeway_call *call)

@@ -85,8 +85,8 @@ func (p *pass) lane(l *lane) {
 	}
 }
 
-// orders puts a task on a queue that signals an order or waits for it. Only a checker wants it: who gets there has
-// waited.
+// orders puts a task on a queue that signals an order or waits for it. Only a checker needs it: the queue gets there
+// after the wait.
 func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	if !p.m.rt.Checked() {
 		return

@@ -39,7 +39,7 @@ func TestValueNobodyWaits(t *testing.T) {
 		return v.looking
 	}
 	if looking() {
-		t.Error("somebody looks, and nobody waits")
+		t.Error("words are polled, and nothing waits")
 	}
 	m.OK(ValueWait(m.Th, p, 1, valueEQ, s))
 	m.OK(ValueWait(m.Th, p, 2, valueEQ, m.Stream(m.Th)))

@@ -263,7 +263,7 @@ func TestLatch(t *testing.T) {
 		runtime.Gosched()
 	}
 	if d.enter() {
-		t.Error("a latch that is being closed lets somebody in")
+		t.Error("a latch that is being closed lets a helper in")
 	}
 	for range 2 {
 		left.Add(1)
@@ -273,7 +273,7 @@ func TestLatch(t *testing.T) {
 		t.Errorf("it was closed when %d of 2 had left", n)
 	}
 	if d.enter() {
-		t.Error("a closed latch lets somebody in")
+		t.Error("a closed latch lets a helper in")
 	}
 }
 

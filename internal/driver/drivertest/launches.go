@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // bench is a device with the kernels on it.
@@ -350,7 +351,7 @@ func testLaunchRefused(e *env) {
 
 // testLaunchAllocs: nothing is allocated per launch.
 func testLaunchAllocs(e *env) {
-	if raceDetector {
+	if testenv.Race {
 		e.Skip("the race detector makes sync.Pool allocate")
 	}
 	b := e.bench()

@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/graph"
+	"ropeway/internal/testenv"
 )
 
 // soleOf returns the function by which a driver says which memory has one address.
@@ -165,7 +166,7 @@ func testProgramDropped(e *env) {
 
 // testProgramAllocs: a program is run without allocating anything.
 func testProgramAllocs(e *env) {
-	if raceDetector {
+	if testenv.Race {
 		e.Skip("the race detector makes sync.Pool allocate")
 	}
 	host, dev := e.pinned(1<<20), e.device(1<<20)

@@ -2,8 +2,8 @@ package far
 
 import "unsafe"
 
-// newBuffer makes memory that others use by its address. It is never on a stack, which may move; who uses the address
-// keeps the slice.
+// newBuffer makes memory that others use by its address. It is never on a stack, which may move; the user of the
+// address keeps the slice.
 //
 //go:noinline
 func newBuffer(n uint64) []byte { return make([]byte, n) }

@@ -46,8 +46,8 @@ func (d *Driver) word(addr uintptr) (m *memory, off uint64, err error) {
 	return m, off, nil
 }
 
-// wordWait is the gate of a wait for a word. Nobody tells of a change: the word is read again and again, at growing
-// distances, as those of this server are.
+// wordWait is the gate of a wait for a word. A change is not reported: the word is polled at growing intervals, as
+// those of this server are.
 type wordWait struct {
 	flight
 	addr uintptr

@@ -46,7 +46,7 @@ func TestWords(t *testing.T) {
 }
 
 // TestKeys proves that what is offered under a secret is opened by processes that are named with their server, that
-// its owner is told of writes, and that a range of odd size and place is exactly that.
+// writes are reported to its owner, and that a range of odd size and place is exactly that.
 func TestKeys(t *testing.T) {
 	b := setUp(t)
 	s := must[*driver.Shared](t)(b.a.Share(b.mem))

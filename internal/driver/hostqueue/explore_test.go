@@ -314,7 +314,7 @@ var programs = []struct {
 		x.Start("setter", false, f.Set)
 		return func() error { r.wants(r.ops[1].ran == 1, "not run"); return r.end(0) }
 	}},
-	{"a flag is set while somebody waits", func(x *Explorer) func() error {
+	{"a flag is set while a goroutine waits", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
 		x.Start("submitter", false, func() { r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})) })
 		x.Start("setter", false, f.Set)

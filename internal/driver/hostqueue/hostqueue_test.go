@@ -91,7 +91,7 @@ func TestWaiters(t *testing.T) {
 	w := all[0]
 	list.Notify(4)
 	if !w.Sleep(LimitOf(0, over), &mu, &list) && w.Woken() {
-		t.Error("back in the pool with news for somebody else")
+		t.Error("back in the pool with a signal for another")
 	}
 }
 

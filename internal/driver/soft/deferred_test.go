@@ -99,7 +99,7 @@ func TestUnreserve(t *testing.T) {
 					}
 				}
 				if !isTaken(at) {
-					t.Error("somebody else can have the addresses while work goes on")
+					t.Error("others can have the addresses while work goes on")
 				}
 				close(goOn)
 				<-ran
@@ -209,7 +209,7 @@ func TestLoadCounts(t *testing.T) {
 	}
 	for range 3 {
 		if d.reclaim(); d.deferrals() != 1 || !isTaken(at) {
-			t.Fatal("somebody else can have the addresses while a word is read there")
+			t.Fatal("others can have the addresses while a word is read there")
 		}
 	}
 	close(goOn)

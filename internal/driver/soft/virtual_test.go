@@ -251,7 +251,7 @@ func TestManagedPlace(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	if err := arena.ReserveAt(managedAt, extent); err != nil {
-		t.Skipf("the addresses belong to somebody else here: %v", err)
+		t.Skipf("the addresses are taken here: %v", err)
 	}
 	if err := arena.Unreserve(managedAt, extent); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func launch(t testing.TB, o kernel.SharedObject, c kernel.Call, name string, wor
 
 func addr[T any](s []T) uint64 { return uint64(uintptr(unsafe.Pointer(&s[0]))) }
 
-// TestBlocks: every block is called once and knows its number and how many there are, whoever runs it.
+// TestBlocks: every block is called once and knows its number and how many there are, whichever thread runs it.
 func TestBlocks(t *testing.T) {
 	o := load(t, `void count(uint32_t *out, uint64_t add) { __atomic_fetch_add(&out[ropeway_block_idx()], add + ropeway_block_num(), __ATOMIC_RELAXED); }`)
 	for _, workers := range []int{1, 3, 0} {
@@ -318,7 +318,7 @@ func TestNeverUnloaded(t *testing.T) {
 	}
 }
 
-// TestTouches: what blocks say they touch is kept once, if somebody wants to know, and so is that it is not all.
+// TestTouches: what blocks say they touch is kept once, if that is wanted, and so is that it is not all.
 func TestTouches(t *testing.T) {
 	o := load(t, `void says(char *p, uint64_t n) {
 	ROPEWAY_READS(p, 16); ROPEWAY_WRITES(p, 16); ROPEWAY_READS(p, 0);

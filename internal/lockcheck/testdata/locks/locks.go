@@ -9,7 +9,7 @@ import (
 type box struct {
 	mu   sync.Mutex
 	n    int    // guarded by mu
-	done func() // called by somebody else
+	done func() // called by another
 }
 
 type lid struct {

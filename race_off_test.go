@@ -1,5 +1,0 @@
-//go:build !race
-
-package ropeway_test
-
-const raced = false
