@@ -105,3 +105,21 @@ func TestTwoServers(t *testing.T) {
 		t.Errorf("alone: exit code %d\n%s", r.code, r.stderr)
 	}
 }
+
+// TestFabricSanitized proves that programs on two servers are clean under ASan, with its leak check.
+func TestFabricSanitized(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	flags := append(addresses.flags(t), "-Wl,--disable-new-dtags") // before LD_LIBRARY_PATH
+	for source, scenes := range map[string][]string{"fabric.c": {"forms", "names", "orders", "model"},
+		"farkeys.c": {"keys"}} {
+		program := compile(t, []string{source}, flags...)
+		for _, scene := range scenes {
+			r := sanitizedRun(t, nil, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene,
+				t.TempDir())
+			if r.code != 0 || strings.Contains(r.stderr, "Sanitizer") {
+				t.Errorf("%s %s: exit code %d\n%s%s", source, scene, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+}
