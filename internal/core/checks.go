@@ -653,6 +653,7 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 		return
 	}
 	if err = t.externalInSub(api, theStream, flag); err != nil { // 9
+		err = err.NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 10
@@ -989,6 +990,7 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 		return
 	}
 	if err = t.externalInSub(api, theStream, flag); err != nil { // 11
+		err = err.NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 12
