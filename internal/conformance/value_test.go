@@ -49,13 +49,6 @@ func (e *env) peek(p core.Addr) uint64 {
 // valueCall is one of the two calls.
 type valueCall func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error
 
-func (f valueCall) lacks(e *env) (err *core.Error) {
-	for _, p := range []string{"310B", "310P", "910"} {
-		err = f(e.on(machine{product: p, bare: true}).th, 8, 9, garbage)
-		e.want(err, abi.ErrRTFeatureNotSupport)
-	}
-	return err
-}
 func (f valueCall) lost(e *env) *core.Error {
 	p := e.device(64)
 	e.ok(memory.Free(e.th, p))
