@@ -53,16 +53,16 @@ func (b *builtMethods) of(f *table.Function) (*method, error) {
 	name := upperFirst(bareName(f.Name))
 	comment := fmt.Sprintf("// %s is %s.", name, f.Name)
 	if at := b.misnamed[f.Name]; at != "" {
-		return nil, fmt.Errorf("%s: the comment at %s says that it is this function, but it has another name; call it %s",
-			f.Name, at, name)
+		return nil, fmt.Errorf("%s: the comment at %s says that it is this function, but it has another name; call "+
+			"it %s", f.Name, at, name)
 	}
 	if at := b.uncommented[strings.ToLower(name)]; at != "" {
-		return nil, fmt.Errorf("%s: the function at %s does not say which function of the API it is; begin its comment "+
-			"with %q", f.Name, at, comment)
+		return nil, fmt.Errorf("%s: the function at %s does not say which function of the API it is; begin its "+
+			"comment with %q", f.Name, at, comment)
 	}
 	return nil, fmt.Errorf("%s: no function does it; write in a file of internal/core/%s\n\n\t%s\n\tfunc %s(t "+
-		"*core.Thread, …) *core.Error\n\nwith a parameter for each of %s, or a method of *Thread in internal/core; or set "+
-		"status: later in the table", f.Name, strings.Join(corePackages[1:], ", "), comment, name, f.Proto)
+		"*core.Thread, …) *core.Error\n\nwith a parameter for each of %s, or a method of *Thread in internal/core; "+
+		"or set status: later in the table", f.Name, strings.Join(corePackages[1:], ", "), comment, name, f.Proto)
 }
 
 // bareName is the name of a C function without acl or aclrt.

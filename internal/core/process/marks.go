@@ -213,7 +213,8 @@ func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
 	}
 	m.mu.Unlock()
 	if n == nil {
-		return core.Fail("aclprofRangeStop", misused, "rangeId", "is %d, which aclprofRangeStart has not returned", rangeId)
+		return core.Fail("aclprofRangeStop", misused, "rangeId", "is %d, which aclprofRangeStart has not returned",
+			rangeId)
 	}
 	endRange(t, n)
 	return nil

@@ -74,7 +74,8 @@ func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.E
 	limits := &processOf(t.Runtime).limits
 	if value == 0 && isSimt(limit) && limits[abi.DevLimitSimtStackSize].Load() == 0 &&
 		limits[abi.DevLimitSimtDvgWarpStackSize].Load() == 0 {
-		return core.Refused("aclrtDeviceSetLimit", "value", "both SIMT stack sizes are 0 now; kernels need at least one of them")
+		return core.Refused("aclrtDeviceSetLimit", "value",
+			"both SIMT stack sizes are 0 now; kernels need at least one of them")
 	}
 	return nil
 }
