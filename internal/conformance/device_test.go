@@ -11,9 +11,6 @@ import (
 	"ropeway/internal/driver/faulty"
 )
 
-// badDevices are numbers that are no device of an env.
-var badDevices = []int32{-1, 4, 64, 1 << 30, -1 << 31}
-
 // visible is a machine with ASCEND_RT_VISIBLE_DEVICES set to list.
 func visible(list string) machine { return machine{visible: &list} }
 

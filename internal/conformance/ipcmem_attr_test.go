@@ -14,15 +14,6 @@ func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error {
-		return memory.IpcMemSetAttr(e.stranger(),
-			k, 1, 4)
-	}))
-	prove("aclrtIpcMemSetAttr", 5, func(e *env) *core.Error {
-		machines := append([]machine{{product: "A2"}, {product: "310P"}, {product: "910"}}, noIPC...)
-		return e.onAll(machines, abi.ErrRTFeatureNotSupport,
-			func(e *env) *core.Error { return memory.IpcMemSetAttr(e.th, k, 0, 1) })
-	})
 	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error {
 		return memory.IpcMemSetAttr(e.unshared("950").th, k, 0,
 			1)

@@ -186,7 +186,7 @@ func init() {
 		18: func(e *env, a *batchFetch) { a.th = e.stranger() },
 		19: func(e *env, a *batchFetch) { a.stream = e.foreign() },
 	}
-	prove("aclrtMemManagedPrefetchBatchAsync", 8, b.from(8, fetch3, prefetchBatch))
+	proveMore("aclrtMemManagedPrefetchBatchAsync", 8, b.from(8, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 10, b.from(10, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 11, b.from(11, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 12, func(e *env) *core.Error {

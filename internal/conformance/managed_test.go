@@ -47,12 +47,6 @@ func init() {
 	alloc := func(th *core.Thread, p *core.Addr, size uint64, flag uint32) *core.Error {
 		return memory.MemAllocManaged(th, p, size, flag)
 	}
-	prove("aclrtMemAllocManaged", 2, func(e *env) *core.Error {
-		for _, flag := range []uint32{2, 3, 0x101} {
-			e.want(alloc(e.th, new(core.Addr), 1, flag), abi.ErrInvalidParam)
-		}
-		return alloc(e.stranger(), new(core.Addr), 0, 0)
-	})
 	prove("aclrtMemAllocManaged", 5, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)

@@ -53,7 +53,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtGetMemUsageInfo", 6, func(e *env) *core.Error {
+	proveMore("aclrtGetMemUsageInfo", 6, func(e *env) *core.Error {
 		return e.noUsage(e.on(machine{product: "950"}).th, 0,
 			1)
 	})

@@ -15,12 +15,17 @@ func (e *env) peerStatus(id, peer int32) int32 {
 }
 
 func init() {
-	prove("aclrtDeviceCanAccessPeer", 3, func(e *env) *core.Error {
+	noPeers := machine{product: "310B"}
+	prove("aclrtDeviceCanAccessPeer", 2, func(e *env) *core.Error {
+		e.want(memory.DeviceCanAccessPeer(e.on(machine{product: "310"}).th, nil, 0, 4), abi.ErrRTFeatureNotSupport)
+		return memory.DeviceCanAccessPeer(e.on(noPeers).th, nil, 0, 4)
+	})
+	prove("aclrtDeviceCanAccessPeer", 4, func(e *env) *core.Error {
 		o := e.on(visible("0,1"))
 		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2},
 			func(id int32) *core.Error { return memory.DeviceCanAccessPeer(o.th, nil, id, 0) })
 	})
-	prove("aclrtDeviceCanAccessPeer", 7, func(e *env) *core.Error {
+	prove("aclrtDeviceCanAccessPeer", 8, func(e *env) *core.Error {
 		var can int32
 		return memory.DeviceCanAccessPeer(e.on(machine{product: "310P", form: "RC"}).th, &can, 4, 0)
 	})
@@ -38,8 +43,11 @@ func init() {
 	})
 
 	prove("aclrtDeviceEnablePeerAccess", 3, func(e *env) *core.Error {
-		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310B"}).th, 0, 0), abi.ErrInvalidParam)
+		e.want(memory.DeviceEnablePeerAccess(e.on(noPeers).th, 0, 0), abi.ErrInvalidParam)
 		return memory.DeviceEnablePeerAccess(e.th, 0, 0)
+	})
+	prove("aclrtDeviceEnablePeerAccess", 4, func(e *env) *core.Error {
+		return memory.DeviceEnablePeerAccess(e.on(noPeers).th, 4, 0)
 	})
 	behaves("aclrtDeviceEnablePeerAccess", func(e *env) {
 		is(e, "before", e.peerStatus(0, 2), 0)
@@ -60,8 +68,11 @@ func init() {
 	})
 
 	prove("aclrtDeviceDisablePeerAccess", 2, func(e *env) *core.Error {
-		e.want(memory.DeviceDisablePeerAccess(e.on(machine{product: "310B"}).th, 0), abi.ErrInvalidParam)
+		e.want(memory.DeviceDisablePeerAccess(e.on(noPeers).th, 0), abi.ErrInvalidParam)
 		return memory.DeviceDisablePeerAccess(e.th, 0)
+	})
+	prove("aclrtDeviceDisablePeerAccess", 3, func(e *env) *core.Error {
+		return memory.DeviceDisablePeerAccess(e.on(noPeers).th, 4)
 	})
 	behaves("aclrtDeviceDisablePeerAccess", func(e *env) {
 		e.ok(memory.DeviceEnablePeerAccess(e.th, 1, 0))
@@ -96,16 +107,16 @@ func init() {
 		})
 	})
 
-	prove("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
+	proveMore("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
 		var v uint64
 		for _, o := range []*env{e, e.on(visible("0,1,2,3")), e.on(machine{product: "310P", form: "RC"})} {
 			err := memory.GetDevicesTopo(o.th, 4, 1<<31, &v)
 			o.want(err, abi.ErrRTInvalidDeviceid)
 			is(e, "argument blamed", err.Arg, "deviceId")
 		}
-		return memory.GetDevicesTopo(e.th, 0, 4, &v)
+		return memory.GetDevicesTopo(e.th, 4, 0, &v)
 	})
-	prove("aclrtGetDevicesTopo", 3, func(e *env) *core.Error {
+	prove("aclrtGetDevicesTopo", 4, func(e *env) *core.Error {
 		v := uint64(7)
 		err := memory.GetDevicesTopo(e.on(machine{product: "310P", form: "RC"}).th, 0, 1, &v)
 		is(e, "untouched output", v, 7)
@@ -126,7 +137,6 @@ func init() {
 	})
 
 	var caps [2]uint32
-	add := abi.AtomicOperationIntegerAdd
 	unknown := abi.AtomicOperation(13)
 	prove("aclrtDeviceGetHostAtomicCapabilities", 5, func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
@@ -139,18 +149,13 @@ func init() {
 		})
 	})
 
-	prove("aclrtDeviceGetP2PAtomicCapabilities", 4, func(e *env) *core.Error {
-		e.want(memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &add, 1, 0, 0), abi.ErrRTInvalidDeviceid)
+	proveMore("aclrtDeviceGetP2PAtomicCapabilities", 4, func(e *env) *core.Error { // before rule 7
 		return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 9, 9)
 	})
-	prove("aclrtDeviceGetP2PAtomicCapabilities", 5, func(e *env) *core.Error {
-		err := memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 8, 9)
-		is(e, "argument blamed", err.Arg, "srcDeviceId")
-		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {
-			return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 0, id)
-		})
+	proveMore("aclrtDeviceGetP2PAtomicCapabilities", 6, func(e *env) *core.Error { // before rule 7
+		return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 0, 9)
 	})
-	prove("aclrtDeviceGetP2PAtomicCapabilities", 6, func(e *env) *core.Error {
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 7, func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetP2PAtomicCapabilities(e.th, caps, ops, n, 0, 1)
 		})

@@ -160,7 +160,7 @@ func proveSynchronize() {
 		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
 			func() *core.Error { return e.th.SynchronizeStream(s) })
 	})
-	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
+	proveMore("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.failsOn(s, fault)
@@ -210,7 +210,7 @@ func proveSynchronize() {
 		e.want(err, faultCode)
 		return err
 	})
-	prove("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
+	proveMore("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.failsOn(s, fault)
@@ -229,7 +229,7 @@ func proveSynchronize() {
 }
 
 func proveQueries() {
-	prove("aclrtStreamQuery", 4, func(e *env) *core.Error {
+	proveMore("aclrtStreamQuery", 4, func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.stick(s)

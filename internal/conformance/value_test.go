@@ -49,13 +49,6 @@ func (e *env) peek(p core.Addr) uint64 {
 // valueCall is one of the two calls.
 type valueCall func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error
 
-func (f valueCall) lacks(e *env) (err *core.Error) {
-	for _, p := range []string{"310B", "310P", "910"} {
-		err = f(e.on(machine{product: p, bare: true}).th, 8, 9, garbage)
-		e.want(err, abi.ErrRTFeatureNotSupport)
-	}
-	return err
-}
 func (f valueCall) lost(e *env) *core.Error {
 	p := e.device(64)
 	e.ok(memory.Free(e.th, p))
@@ -84,7 +77,6 @@ func init() {
 	write := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return signal.ValueWrite(th, p, 1, flag, s)
 	})
-	prove("aclrtValueWrite", 2, write.lacks)
 	prove("aclrtValueWrite", 5, write.lost)
 	prove("aclrtValueWrite", 6, write.notDevice)
 	behaves("aclrtValueWrite", func(e *env) {
@@ -117,7 +109,6 @@ func init() {
 	wait := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return signal.ValueWait(th, p, math.MaxUint64, flag, s)
 	})
-	prove("aclrtValueWait", 2, wait.lacks)
 	prove("aclrtValueWait", 5, wait.lost)
 	prove("aclrtValueWait", 6, wait.notDevice)
 	behaves("aclrtValueWait", valueWaits)

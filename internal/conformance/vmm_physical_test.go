@@ -25,11 +25,7 @@ func init() {
 		change(p)
 		return p
 	}
-	prove("aclrtMallocPhysical", 5, func(e *env) *core.Error {
-		return memory.MallocPhysical(e.th, new(core.Handle), 1,
-			bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
-	})
-	prove("aclrtMallocPhysical", 6, func(e *env) *core.Error {
+	proveMore("aclrtMallocPhysical", 6, func(e *env) *core.Error {
 		return memory.MallocPhysical(e.th, new(core.Handle), 1,
 			bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
 	})

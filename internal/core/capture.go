@@ -389,5 +389,5 @@ func (t *Thread) Submitted(number uint32) {
 // Flags are those the stream was made with.
 func (s *Stream) Flags() uint32 { return s.flags }
 
-// Unwaited reports whether calls do not wait for the stream, because of its flags.
-func (s *Stream) Unwaited() bool { return s.flags&unwaited != 0 }
+// IsUnwaited reports whether calls do not wait for the stream, because of its flags. The default stream may be nil.
+func (s *Stream) IsUnwaited() bool { return s != nil && s.flags&unwaited != 0 }

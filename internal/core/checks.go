@@ -249,49 +249,76 @@ func (t *Thread) checkDestroyStreamForce(stream Handle) (theStream *Stream, ctx 
 	return
 }
 
-func (t *Thread) checkSynchronizeStream(stream Handle) (theStream *Stream, err *Error) {
+func (t *Thread) checkSynchronizeStream(stream Handle) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtSynchronizeStream"
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+		done = true
 		return
 	}
 	if theStream.IsCaptured() { // 2
-		err = Captured(api, theStream)
+		done, err = true, Captured(api, theStream)
+		return
+	}
+	if theStream.IsUnwaited() { // 3
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		done, err = true, NoCurrentContext(api)
 		return
 	}
 	return
 }
 
-func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, err *Error) {
+func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtSynchronizeStreamWithTimeout"
 	if timeout < -1 { // 1
-		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
+		done, err = true, Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		done = true
 		return
 	}
 	if timeout == 0 { // 3
-		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
+		done, err = true, Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
 	if theStream.IsCaptured() { // 4
-		err = Captured(api, theStream)
+		done, err = true, Captured(api, theStream)
+		return
+	}
+	if theStream.IsUnwaited() { // 5
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		done, err = true, NoCurrentContext(api)
 		return
 	}
 	return
 }
 
-func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theStream *Stream, err *Error) {
+func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtStreamQuery"
 	if status == nil { // 1
-		err = IsNull(api, "status")
+		done, err = true, IsNull(api, "status")
 		return
 	}
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		done = true
 		return
 	}
 	if theStream.IsCaptured() { // 3
-		err = Captured(api, theStream)
+		done, err = true, Captured(api, theStream)
+		return
+	}
+	if theStream.IsUnwaited() { // 4
+		done = true
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		done, err = true, NoCurrentContext(api)
 		return
 	}
 	return
@@ -653,6 +680,7 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 		return
 	}
 	if err = t.externalInSub(api, theStream, flag); err != nil { // 9
+		err = err.NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 10
@@ -989,6 +1017,7 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 		return
 	}
 	if err = t.externalInSub(api, theStream, flag); err != nil { // 11
+		err = err.NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 12

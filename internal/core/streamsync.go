@@ -15,34 +15,24 @@ func (t *Thread) SynchronizeStream(stream Handle) *Error {
 // error is that of a timeout.
 func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
 	const api = "aclrtSynchronizeStream"
-	s, err := t.checkSynchronizeStream(stream)
-	if err != nil {
+	s, c, done, err := t.checkSynchronizeStream(stream)
+	if done {
 		return err
 	}
-	return t.synchronize(api, s, WaitLimit{Cancel: cancel})
+	return t.synchronize(api, c.orDefault(s), WaitLimit{Cancel: cancel})
 }
 
 // SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
 func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Error {
 	const api = "aclrtSynchronizeStreamWithTimeout"
-	s, err := t.checkSynchronizeStreamWithTimeout(stream, timeout)
-	if err != nil {
+	s, c, done, err := t.checkSynchronizeStreamWithTimeout(stream, timeout)
+	if done {
 		return err
 	}
-	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
+	return t.synchronize(api, c.orDefault(s), WaitLimit{Timeout: millis(timeout)})
 }
 
 func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
-	if s != nil && s.flags&unwaited != 0 {
-		return nil
-	}
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s == nil {
-		s = c.Default
-	}
 	if t.Runtime.Tracer() == nil {
 		return s.Wait(api, w)
 	}
@@ -106,23 +96,12 @@ func (c *Context) Wait(api string, w WaitLimit) *Error {
 
 // StreamQuery is aclrtStreamQuery.
 func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
-	const api = "aclrtStreamQuery"
-	s, err := t.checkStreamQuery(stream, status)
+	s, c, done, err := t.checkStreamQuery(stream, status)
 	if err != nil {
 		return err
 	}
 	*status = abi.StreamStatusComplete
-	if s != nil && s.flags&unwaited != 0 {
-		return nil
-	}
-	c := t.Current()
-	if c == nil {
-		return NoCurrentContext(api)
-	}
-	if s == nil {
-		s = c.Default
-	}
-	if !s.queue.Idle() {
+	if !done && !c.orDefault(s).queue.Idle() {
 		*status = abi.StreamStatusNotReady
 	}
 	return nil

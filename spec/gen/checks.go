@@ -407,10 +407,17 @@ func (c *check) byHand(number int, r *table.Rule) error {
 		target = c.bind(r.Call.Args[0].Name, found) + ", err = "
 	}
 	call := "t." + r.Call.Op + "("
-	if c.m.beside[r.Call.Op] {
+	switch {
+	case r.Call.Op == "aborting" && len(args) == 2 && args[1] == c.bound["context"]:
+		call, args = "ctx.Aborting(", args[:1]
+	case c.m.beside[r.Call.Op]:
 		call = r.Call.Op + "(t, "
 	}
+	quiet := ""
+	if r.Quiet {
+		quiet = ".NotRecorded()"
+	}
 	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %d\n%s\n}\n", target, call, strings.Join(args, ", "), number,
-		c.returns("err"))
+		c.returns("err"+quiet))
 	return nil
 }

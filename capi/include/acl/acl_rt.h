@@ -1972,20 +1972,20 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 
 /*
  * Whether device deviceId can reach memory of peerDeviceId (1) or not (0).
- * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107001, 107000, 207000.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107001, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId,
     int32_t peerDeviceId);
 
 /*
  * Lets the current device reach memory of the peer; one direction only, so call it on both for both.
- * Products: 950, A3, A2, 310P, 910. Errors: 200006, 107002, 100000, 107001, 107000.
+ * Products: 950, A3, A2, 310P, 910. Errors: 200006, 107002, 100000, 207000, 107001, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 
 /*
  * Undoes aclrtDeviceEnablePeerAccess for the current device.
- * Products: 950, A3, A2, 310P, 910. Errors: 107002, 100000, 107001, 107000.
+ * Products: 950, A3, A2, 310P, 910. Errors: 107002, 100000, 207000, 107001, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 

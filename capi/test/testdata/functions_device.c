@@ -118,7 +118,7 @@ static void peers(void)
 		uint64_t topo = 0;
 		OK(aclrtGetDevicesTopo(0, 1, &topo));
 		EFFECT(topo == ACL_RT_DEVS_TOPOLOGY_HCCS);
-		REFUSES(2, aclrtGetDevicesTopo(0, 99, &topo));
+		REFUSES(3, aclrtGetDevicesTopo(0, 99, &topo));
 	}
 }
 

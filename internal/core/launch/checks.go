@@ -149,6 +149,7 @@ func checkBinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *
 		return
 	}
 	if err = noCPUVariables(t, api, theBinHandle); err != nil { // 5
+		err = err.NotRecorded()
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 6

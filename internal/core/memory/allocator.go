@@ -50,9 +50,6 @@ func noDesc(api string, h core.Handle) *core.Error {
 
 // allocatorDescOf finds the description that a handle names.
 func allocatorDescOf(t *core.Thread, api string, h core.Handle) (*allocatorDesc, *core.Error) {
-	if h == 0 {
-		return nil, core.IsNull(api, "allocatorDesc")
-	}
 	if d := memoryOf(t.Runtime).allocatorDescs.Get(h); d != nil {
 		return d, nil
 	}
@@ -60,14 +57,8 @@ func allocatorDescOf(t *core.Thread, api string, h core.Handle) (*allocatorDesc,
 }
 
 // describe puts value into the entry of a description.
-func describe(t *core.Thread, api string, desc core.Handle, arg string, value core.Addr,
+func describe(t *core.Thread, api string, desc core.Handle, value core.Addr,
 	entry func(*allocatorDesc) *atomic.Uintptr) *core.Error {
-	if desc == 0 {
-		return core.IsNull(api, "allocatorDesc")
-	}
-	if value == 0 {
-		return core.IsNull(api, arg)
-	}
 	d, err := allocatorDescOf(t, api, desc)
 	if err != nil {
 		return err
@@ -78,39 +69,54 @@ func describe(t *core.Thread, api string, desc core.Handle, arg string, value co
 
 // AllocatorSetObjToDesc is aclrtAllocatorSetObjToDesc.
 func AllocatorSetObjToDesc(t *core.Thread, desc core.Handle, allocator core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetObjToDesc", desc, "allocator", allocator,
+	if err := checkAllocatorSetObjToDesc(t, desc, allocator); err != nil {
+		return err
+	}
+	return describe(t, "aclrtAllocatorSetObjToDesc", desc, allocator,
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.object })
 }
 
 // AllocatorSetAllocFuncToDesc is aclrtAllocatorSetAllocFuncToDesc.
 func AllocatorSetAllocFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetAllocFuncToDesc", desc, "func", fn,
+	if err := checkAllocatorSetAllocFuncToDesc(t, desc, fn); err != nil {
+		return err
+	}
+	return describe(t, "aclrtAllocatorSetAllocFuncToDesc", desc, fn,
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.alloc })
 }
 
 // AllocatorSetFreeFuncToDesc is aclrtAllocatorSetFreeFuncToDesc.
 func AllocatorSetFreeFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetFreeFuncToDesc", desc, "func", fn,
+	if err := checkAllocatorSetFreeFuncToDesc(t, desc, fn); err != nil {
+		return err
+	}
+	return describe(t, "aclrtAllocatorSetFreeFuncToDesc", desc, fn,
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.free })
 }
 
 // AllocatorSetAllocAdviseFuncToDesc is aclrtAllocatorSetAllocAdviseFuncToDesc. It is the one entry that may be missing.
 func AllocatorSetAllocAdviseFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetAllocAdviseFuncToDesc", desc, "func", fn,
+	if err := checkAllocatorSetAllocAdviseFuncToDesc(t, desc, fn); err != nil {
+		return err
+	}
+	return describe(t, "aclrtAllocatorSetAllocAdviseFuncToDesc", desc, fn,
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.advise })
 }
 
 // AllocatorSetGetAddrFromBlockFuncToDesc is aclrtAllocatorSetGetAddrFromBlockFuncToDesc.
 func AllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", desc, "func", fn,
+	if err := checkAllocatorSetGetAddrFromBlockFuncToDesc(t, desc, fn); err != nil {
+		return err
+	}
+	return describe(t, "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", desc, fn,
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.address })
 }
 
 // AllocatorRegister is aclrtAllocatorRegister: what the description says now is the allocator of a stream.
 func AllocatorRegister(t *core.Thread, stream, desc core.Handle) *core.Error {
 	const api = "aclrtAllocatorRegister"
-	if stream == 0 {
-		return core.IsNull(api, "stream")
+	if err := checkAllocatorRegister(t, stream, desc); err != nil {
+		return err
 	}
 	d, err := allocatorDescOf(t, api, desc)
 	if err != nil {
@@ -166,8 +172,8 @@ func AllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle,
 
 // AllocatorUnregister is aclrtAllocatorUnregister. A stream that has none is fine.
 func AllocatorUnregister(t *core.Thread, stream core.Handle) *core.Error {
-	if stream == 0 {
-		return core.IsNull("aclrtAllocatorUnregister", "stream")
+	if err := checkAllocatorUnregister(t, stream); err != nil {
+		return err
 	}
 	r := &memoryOf(t.Runtime).allocators
 	r.mu.Lock()

@@ -9,6 +9,134 @@ import (
 
 // Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
+func checkMalloc(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
+	const api = "aclrtMalloc"
+	if devPtr == nil { // 1
+		return core.IsNull(api, "devPtr")
+	}
+	if size == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func checkMallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
+	const api = "aclrtMallocAlign32"
+	if devPtr == nil { // 1
+		return core.IsNull(api, "devPtr")
+	}
+	if size == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func checkMallocCached(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
+	const api = "aclrtMallocCached"
+	if devPtr == nil { // 1
+		return core.IsNull(api, "devPtr")
+	}
+	if size == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func checkMallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtMallocWithCfg"
+	if devPtr == nil { // 1
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if err = attrsThere(t, api, cfg); err != nil { // 2
+		return
+	}
+	if size == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if err = someAttrs(t, api, cfg); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = attrsFit(t, api, cfg, ctx); err != nil { // 6
+		return
+	}
+	if err = plainPolicy(t, api, policy); err != nil { // 8
+		return
+	}
+	return
+}
+
+func checkMallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtMallocForTaskScheduler"
+	if devPtr == nil { // 1
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if err = attrsThere(t, api, cfg); err != nil { // 2
+		return
+	}
+	if size == 0 { // 3
+		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if err = someAttrs(t, api, cfg); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = attrsFit(t, api, cfg, ctx); err != nil { // 6
+		return
+	}
+	if err = plainPolicy(t, api, policy); err != nil { // 8
+		return
+	}
+	return
+}
+
+func checkMemFlush(t *core.Thread, devPtr core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtMemFlush"
+	if devPtr == 0 { // 1
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if size == 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ctx.Aborting(api); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkMemInvalidate(t *core.Thread, devPtr core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtMemInvalidate"
+	if devPtr == 0 { // 1
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if size == 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
 func checkFree(t *core.Thread, devPtr core.Addr) *core.Error {
 	const api = "aclrtFree"
 	if devPtr == 0 { // 1
@@ -39,6 +167,62 @@ func checkGetMemInfo(t *core.Thread, _ abi.MemAttr, free *uint64, total *uint64)
 		return core.IsNull(api, "total")
 	}
 	return nil
+}
+
+func checkGetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64, outputNum *uint64) (theDeviceId *core.Device, ctx *core.Context, err *core.Error) {
+	const api = "aclrtGetMemUsageInfo"
+	if memUsageInfo == nil { // 1
+		err = core.IsNull(api, "memUsageInfo")
+		return
+	}
+	if outputNum == nil { // 2
+		err = core.IsNull(api, "outputNum")
+		return
+	}
+	if inputNum == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "inputNum", "is 0")
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 6
+		err = t.Lacks(api).NotRecorded()
+		return
+	}
+	return
+}
+
+func checkCheckMemType(t *core.Thread, addrList *core.Addr, size uint32, memType uint32, checkResult *uint32, reserve uint32) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtCheckMemType"
+	if addrList == nil { // 1
+		err = core.IsNull(api, "addrList")
+		return
+	}
+	if checkResult == nil { // 2
+		err = core.IsNull(api, "checkResult")
+		return
+	}
+	if reserve != 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "reserve", "is not 0; it is %d", reserve)
+		return
+	}
+	if size == 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
+		return
+	}
+	if err = knownTypes(t, api, memType); err != nil { // 5
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
 }
 
 func checkMallocHost(t *core.Thread, hostPtr *core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
@@ -149,6 +333,26 @@ func checkHostUnregister(t *core.Thread, ptr core.Addr) (ctx *core.Context, err 
 	return
 }
 
+func checkHostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType, capabilities *abi.HostMemMapCapability) (theDeviceId *core.Device, ctx *core.Context, err *core.Error) {
+	const api = "aclrtHostMemMapCapabilities"
+	if capabilities == nil { // 1
+		err = core.IsNull(api, "capabilities")
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // 2
+		return
+	}
+	if hacType < 0 || hacType >= 10 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "hacType", "is not 0..9; it is %d", hacType)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
 func checkPointerGetAttributes(t *core.Thread, ptr core.Addr, attributes *abi.PtrAttributes) *core.Error {
 	const api = "aclrtPointerGetAttributes"
 	if ptr == 0 { // 1
@@ -158,6 +362,27 @@ func checkPointerGetAttributes(t *core.Thread, ptr core.Addr, attributes *abi.Pt
 		return core.IsNull(api, "attributes")
 	}
 	return nil
+}
+
+func checkMemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint32) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtMemAllocManaged"
+	if ptr == nil { // 1
+		err = core.IsNull(api, "ptr")
+		return
+	}
+	if flag != 1 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "flag", "is not ACL_RT_MEM_ATTACH_GLOBAL (1); it is %#x", flag)
+		return
+	}
+	if size == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
 }
 
 func checkMemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, _ abi.MemManagedAdviseType, _ abi.MemManagedLocation) *core.Error {
@@ -225,6 +450,46 @@ func checkMemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, _ 
 	return
 }
 
+func checkMemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64, count uint64, prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs uint64, flags uint64, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtMemManagedPrefetchBatchAsync"
+	if ptrs == nil { // 1
+		err = core.IsNull(api, "ptrs")
+		return
+	}
+	if sizes == nil { // 2
+		err = core.IsNull(api, "sizes")
+		return
+	}
+	if prefetchLocs == nil { // 3
+		err = core.IsNull(api, "prefetchLocs")
+		return
+	}
+	if prefetchLocIdxs == nil { // 4
+		err = core.IsNull(api, "prefetchLocIdxs")
+		return
+	}
+	if count == 0 { // 5
+		err = core.Fail(api, abi.ErrInvalidParam, "count", "is 0")
+		return
+	}
+	if numPrefetchLocs == 0 { // 6
+		err = core.Fail(api, abi.ErrInvalidParam, "numPrefetchLocs", "is 0")
+		return
+	}
+	if flags != 0 { // 7
+		err = core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+		return
+	}
+	if count < numPrefetchLocs { // 8
+		err = core.Fail(api, abi.ErrInvalidParam, "count", "is below numPrefetchLocs; count is %d, numPrefetchLocs is %d", count, numPrefetchLocs)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 9
+		return
+	}
+	return
+}
+
 func checkMemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int32, flags uint64) (theDstDevId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtMemP2PMap"
 	if devPtr == 0 { // 1
@@ -244,6 +509,67 @@ func checkMemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int3
 	}
 	if ctx = t.Current(); ctx == nil { // 5
 		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkIpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64, flags uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtIpcMemGetExportKey"
+	if devPtr == 0 { // 1
+		err = core.IsNull(api, "devPtr")
+		return
+	}
+	if key == nil { // 2
+		err = core.IsNull(api, "key")
+		return
+	}
+	if size == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
+		return
+	}
+	if uint32(length) == 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
+		return
+	}
+	if flags > 1 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 6
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = noSharing(t, api); err != nil { // 7
+		err = err.NotRecorded()
+		return
+	}
+	return
+}
+
+func checkIpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtIpcMemSetImportPid"
+	if key == nil { // 1
+		err = core.IsNull(api, "key")
+		return
+	}
+	if pid == nil { // 2
+		err = core.IsNull(api, "pid")
+		return
+	}
+	if int32(num) <= 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is 0 or negative; it is %d", num)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = noSharing(t, api); err != nil { // 5
+		return
+	}
+	if int32(num) > 31 { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is above 31; it is %d", num)
 		return
 	}
 	return
@@ -276,6 +602,31 @@ func checkIpcMemClose(t *core.Thread, key *byte) *core.Error {
 		return core.IsNull(api, "key")
 	}
 	return nil
+}
+
+func checkIpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtIpcMemSetAttr"
+	if key == nil { // 1
+		err = core.Fail(api, abi.ErrRTParamInvalid, "key", "is NULL")
+		return
+	}
+	if attrType != 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 (ACL_RT_IPC_MEM_ATTR_ACCESS_LINK); it is %d", attrType)
+		return
+	}
+	if attr > 3 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "attr", "is above 3; it is %d", attr)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 4
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if !t.Product("950", "A3") { // 5
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
+		return
+	}
+	return
 }
 
 func checkIpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.ServerPid, num uint64) *core.Error {
@@ -311,10 +662,118 @@ func checkMemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 	return nil
 }
 
+func checkMemPoolSetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr, value core.Addr) (theMemPool *Pool, err *core.Error) {
+	const api = "aclrtMemPoolSetAttr"
+	if memPool == 0 { // 1
+		err = core.IsNull(api, "memPool")
+		return
+	}
+	if value == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "value", "is NULL")
+		return
+	}
+	if theMemPool, err = findPool(t, api, memPool); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkMemPoolGetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr, value core.Addr) (theMemPool *Pool, err *core.Error) {
+	const api = "aclrtMemPoolGetAttr"
+	if memPool == 0 { // 1
+		err = core.IsNull(api, "memPool")
+		return
+	}
+	if value == 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "value", "is NULL")
+		return
+	}
+	if theMemPool, err = findPool(t, api, memPool); err != nil { // 3
+		return
+	}
+	return
+}
+
+func checkMemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool core.Handle, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
+	const api = "aclrtMemPoolMallocAsync"
+	if ptr == nil { // 1
+		done, err = true, core.IsNull(api, "ptr")
+		return
+	}
+	if memPool == 0 { // 2
+		done, err = true, core.IsNull(api, "memPool")
+		return
+	}
+	if stream == 0 { // 3
+		done, err = true, core.IsNull(api, "stream")
+		return
+	}
+	if size == 0 { // 4
+		done = true
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+		done = true
+		return
+	}
+	if err = ofCurrent(t, api, theStream); err != nil { // 6
+		done = true
+		return
+	}
+	return
+}
+
+func checkMemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtMemPoolFreeAsync"
+	if ptr == 0 { // 1
+		err = core.IsNull(api, "ptr")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if stream == 0 { // 3
+		err = core.Fail(api, abi.ErrRTInternalError, "stream", "is NULL")
+		return
+	}
+	if err = ofCurrent(t, api, theStream); err != nil { // 4
+		return
+	}
+	return
+}
+
 func checkMemPoolTrimTo(t *core.Thread, memPool core.Handle, _ uint64) *core.Error {
 	const api = "aclrtMemPoolTrimTo"
 	if memPool == 0 { // 1
 		return core.IsNull(api, "memPool")
+	}
+	return nil
+}
+
+func checkReserveMemAddress(t *core.Thread, virPtr *core.Addr, size uint64, _ uint64, _ core.Addr, flags uint64) *core.Error {
+	const api = "aclrtReserveMemAddress"
+	if virPtr == nil { // 1
+		return core.IsNull(api, "virPtr")
+	}
+	if size == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if flags != 0 && flags != 1 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0 or 1; it is %#x", flags)
+	}
+	return nil
+}
+
+func checkReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size uint64, _ uint64, _ core.Addr, flags uint64) *core.Error {
+	const api = "aclrtReserveMemAddressNoUCMemory"
+	if virPtr == nil { // 1
+		return core.IsNull(api, "virPtr")
+	}
+	if size == 0 { // 2
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if flags != 0 && flags != 1 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0 or 1; it is %#x", flags)
 	}
 	return nil
 }
@@ -327,10 +786,73 @@ func checkReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	return nil
 }
 
+func checkMallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp, flags uint64) *core.Error {
+	const api = "aclrtMallocPhysical"
+	if handle == nil { // 1
+		return core.IsNull(api, "handle")
+	}
+	if prop == nil { // 2
+		return core.IsNull(api, "prop")
+	}
+	if size == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if flags != 0 { // 4
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+	}
+	if prop.HandleType != 0 { // 5
+		return core.Fail(api, abi.ErrInvalidParam, "prop", "prop.handleType is not ACL_MEM_HANDLE_TYPE_NONE (0); handleType is %d", prop.HandleType)
+	}
+	if prop.AllocationType != 0 { // 6
+		return core.Fail(api, abi.ErrInvalidParam, "prop", "prop.allocationType is not PINNED (0); allocationType is %d", prop.AllocationType)
+	}
+	if err := placed(t, api, prop); err != nil { // 7
+		return err
+	}
+	if err := attrFits(t, api, prop); err != nil { // 8
+		return err
+	}
+	return nil
+}
+
 func checkFreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 	const api = "aclrtFreePhysical"
 	if handle == 0 { // 1
 		return core.IsNull(api, "handle")
+	}
+	return nil
+}
+
+func checkMapMem(t *core.Thread, virPtr core.Addr, size uint64, _ uint64, handle core.Handle, flags uint64) *core.Error {
+	const api = "aclrtMapMem"
+	if virPtr == 0 { // 1
+		return core.IsNull(api, "virPtr")
+	}
+	if handle == 0 { // 2
+		return core.IsNull(api, "handle")
+	}
+	if size == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if flags != 0 { // 4
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+	}
+	return nil
+}
+
+func checkMemMapNoAccess(t *core.Thread, virPtr core.Addr, size uint64, _ uint64, handle core.Handle, flags uint64) *core.Error {
+	const api = "aclrtMemMapNoAccess"
+	if virPtr == 0 { // 1
+		return core.IsNull(api, "virPtr")
+	}
+	if handle == 0 { // 2
+		return core.IsNull(api, "handle")
+	}
+	if size == 0 { // 3
+		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if flags != 0 { // 4
+		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
 	return nil
 }
@@ -521,6 +1043,72 @@ func checkAllocatorDestroyDesc(t *core.Thread, allocatorDesc core.Handle) *core.
 	return nil
 }
 
+func checkAllocatorSetObjToDesc(t *core.Thread, desc core.Handle, allocator core.Addr) *core.Error {
+	const api = "aclrtAllocatorSetObjToDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "allocatorDesc")
+	}
+	if allocator == 0 { // 2
+		return core.IsNull(api, "allocator")
+	}
+	return nil
+}
+
+func checkAllocatorSetAllocFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
+	const api = "aclrtAllocatorSetAllocFuncToDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "allocatorDesc")
+	}
+	if fn == 0 { // 2
+		return core.IsNull(api, "func")
+	}
+	return nil
+}
+
+func checkAllocatorSetFreeFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
+	const api = "aclrtAllocatorSetFreeFuncToDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "allocatorDesc")
+	}
+	if fn == 0 { // 2
+		return core.IsNull(api, "func")
+	}
+	return nil
+}
+
+func checkAllocatorSetAllocAdviseFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
+	const api = "aclrtAllocatorSetAllocAdviseFuncToDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "allocatorDesc")
+	}
+	if fn == 0 { // 2
+		return core.IsNull(api, "func")
+	}
+	return nil
+}
+
+func checkAllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
+	const api = "aclrtAllocatorSetGetAddrFromBlockFuncToDesc"
+	if desc == 0 { // 1
+		return core.IsNull(api, "allocatorDesc")
+	}
+	if fn == 0 { // 2
+		return core.IsNull(api, "func")
+	}
+	return nil
+}
+
+func checkAllocatorRegister(t *core.Thread, stream core.Handle, desc core.Handle) *core.Error {
+	const api = "aclrtAllocatorRegister"
+	if stream == 0 { // 1
+		return core.IsNull(api, "stream")
+	}
+	if desc == 0 { // 2
+		return core.IsNull(api, "allocatorDesc")
+	}
+	return nil
+}
+
 func checkAllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle, _ *core.Addr, _ *core.Addr, _ *core.Addr, _ *core.Addr, _ *core.Addr) *core.Error {
 	const api = "aclrtAllocatorGetByStream"
 	if desc == nil { // 1
@@ -532,18 +1120,167 @@ func checkAllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Ha
 	return nil
 }
 
-func checkDevicePeerAccessStatus(t *core.Thread, _ int32, _ int32, status *int32) *core.Error {
-	const api = "aclrtDevicePeerAccessStatus"
-	if status == nil { // 1
-		return core.IsNull(api, "status")
+func checkAllocatorUnregister(t *core.Thread, stream core.Handle) *core.Error {
+	const api = "aclrtAllocatorUnregister"
+	if stream == 0 { // 1
+		return core.IsNull(api, "stream")
 	}
 	return nil
 }
 
-func checkGetDevicesTopo(t *core.Thread, _ uint32, _ uint32, value *uint64) *core.Error {
-	const api = "aclrtGetDevicesTopo"
-	if value == nil { // 1
-		return core.IsNull(api, "value")
+func checkDeviceCanAccessPeer(t *core.Thread, canAccessPeer *int32, deviceID int32, peerDeviceID int32) (theDeviceId *core.Device, thePeerDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtDeviceCanAccessPeer"
+	if deviceID == peerDeviceID { // 1
+		err = core.Fail(api, abi.ErrInvalidParam, "deviceId", "is peerDeviceId; deviceId is %d, peerDeviceId is %d", deviceID, peerDeviceID)
+		return
+	}
+	if err = noPeers(t, api); err != nil { // 2
+		return
+	}
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 3
+		return
+	}
+	if err = visible(t, api, deviceID); err != nil { // 4
+		return
+	}
+	if deviceID < 0 || deviceID >= 64 { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "deviceId", "is at least 64 or negative; it is %d", deviceID)
+		return
+	}
+	if canAccessPeer == nil { // 6
+		err = core.Fail(api, abi.ErrRTParamInvalid, "canAccessPeer", "is NULL")
+		return
+	}
+	if err = peersHere(t, api); err != nil { // 8
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 9
+		return
+	}
+	return
+}
+
+func checkDeviceEnablePeerAccess(t *core.Thread, peerDeviceID int32, flags uint32) (thePeerDeviceId *core.Device, ctx *core.Context, err *core.Error) {
+	const api = "aclrtDeviceEnablePeerAccess"
+	if flags != 0 { // 1
+		err = core.Fail(api, abi.ErrFeatureUnsupported, "flags", "is not 0; it is %#x", flags)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 2
+		err = core.NoCurrentContext(api).NotRecorded()
+		return
+	}
+	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // 3
+		return
+	}
+	if err = noPeers(t, api); err != nil { // 4
+		return
+	}
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkDeviceDisablePeerAccess(t *core.Thread, peerDeviceID int32) (thePeerDeviceId *core.Device, ctx *core.Context, err *core.Error) {
+	const api = "aclrtDeviceDisablePeerAccess"
+	if ctx = t.Current(); ctx == nil { // 1
+		err = core.NoCurrentContext(api).NotRecorded()
+		return
+	}
+	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // 2
+		return
+	}
+	if err = noPeers(t, api); err != nil { // 3
+		return
+	}
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkDevicePeerAccessStatus(t *core.Thread, deviceID int32, peerDeviceID int32, status *int32) *core.Error {
+	const api = "aclrtDevicePeerAccessStatus"
+	if status == nil { // 1
+		return core.IsNull(api, "status")
+	}
+	if err := visible(t, api, deviceID); err != nil { // 2
+		return err
+	}
+	if deviceID < 0 || deviceID >= 64 { // 3
+		return core.Fail(api, abi.ErrRTParamInvalid, "deviceId", "is at least 64 or negative; it is %d", deviceID)
+	}
+	if peerDeviceID < 0 || peerDeviceID >= 64 { // 4
+		return core.Fail(api, abi.ErrRTParamInvalid, "peerDeviceId", "is at least 64 or negative; it is %d", peerDeviceID)
 	}
 	return nil
+}
+
+func checkDeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, deviceID int32) (theDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtDeviceGetHostAtomicCapabilities"
+	if capabilities == nil { // 1
+		err = core.Fail(api, abi.ErrRTParamInvalid, "capabilities", "is NULL")
+		return
+	}
+	if operations == nil { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "operations", "is NULL")
+		return
+	}
+	if count == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "count", "is 0")
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	if err = atomicsExist(t, api, operations, count); err != nil { // 5
+		return
+	}
+	return
+}
+
+func checkDeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, srcDeviceID int32, dstDeviceID int32) (theSrcDeviceId *core.Device, theDstDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtDeviceGetP2PAtomicCapabilities"
+	if capabilities == nil { // 1
+		err = core.Fail(api, abi.ErrRTParamInvalid, "capabilities", "is NULL")
+		return
+	}
+	if operations == nil { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "operations", "is NULL")
+		return
+	}
+	if count == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "count", "is 0")
+		return
+	}
+	if srcDeviceID == dstDeviceID { // 4
+		err = core.Fail(api, abi.ErrRTInvalidDeviceid, "srcDeviceId", "is dstDeviceId; srcDeviceId is %d, dstDeviceId is %d", srcDeviceID, dstDeviceID)
+		return
+	}
+	if theSrcDeviceId, err = t.Usable(api, "srcDeviceId", srcDeviceID); err != nil { // 5
+		return
+	}
+	if theDstDeviceId, err = t.Usable(api, "dstDeviceId", dstDeviceID); err != nil { // 6
+		return
+	}
+	if err = atomicsExist(t, api, operations, count); err != nil { // 7
+		return
+	}
+	return
+}
+
+func checkGetDevicesTopo(t *core.Thread, deviceID uint32, otherDeviceID uint32, value *uint64) (theDeviceId *core.Device, theOtherDeviceId *core.Device, err *core.Error) {
+	const api = "aclrtGetDevicesTopo"
+	if value == nil { // 1
+		err = core.IsNull(api, "value")
+		return
+	}
+	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // 2
+		return
+	}
+	if theOtherDeviceId, err = t.Usable(api, "otherDeviceId", int32(otherDeviceID)); err != nil { // 3
+		return
+	}
+	return
 }

@@ -262,25 +262,12 @@ func HostUnregister(t *core.Thread, ptr core.Addr) *core.Error {
 	})
 }
 
-// hacTypes is how many kinds of device engine there are.
-const hacTypes = 10
-
 // HostMemMapCapabilities is aclrtHostMemMapCapabilities. All engines of a product that can register host memory reach
 // it; UDMA and CCU are engines of 950 alone.
 func HostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType,
 	capabilities *abi.HostMemMapCapability) *core.Error {
-	const api = "aclrtHostMemMapCapabilities"
-	if capabilities == nil {
-		return core.IsNull(api, "capabilities")
-	}
-	if t.Runtime.Device(int32(deviceID)) == nil {
-		return t.NoDevice(api, "deviceId", int64(deviceID))
-	}
-	if uint32(hacType) >= hacTypes {
-		return core.Refused(api, "hacType", "%d is not 0 to %d", uint32(hacType), hacTypes-1)
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
+	if _, _, err := checkHostMemMapCapabilities(t, deviceID, hacType, capabilities); err != nil {
+		return err
 	}
 	has := t.Runtime.Product.Register
 	if hacType == abi.HacTypeUdma || hacType == abi.HacTypeCcu {

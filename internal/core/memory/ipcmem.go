@@ -11,10 +11,8 @@ import (
 )
 
 const (
-	mostIPCFlags = 1       // flags are 0 and 1
-	mostLink     = 3       // links are 0 to 3
-	mapUnit      = 2 << 20 // reservations are multiples of it
-	ipcPage      = 4 << 10 // inside an allocation, what is exported begins at a page
+	mapUnit = 2 << 20 // reservations are multiples of it
+	ipcPage = 4 << 10 // inside an allocation, what is exported begins at a page
 )
 
 // noSharing is the error of a product whose memory other processes cannot have, or nil.
@@ -44,23 +42,8 @@ func sharer(t *core.Thread, api string) (driver.Sharer, driver.Mapper, *core.Err
 func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64,
 	flags uint64) *core.Error {
 	const api = "aclrtIpcMemGetExportKey"
-	switch {
-	case devPtr == 0:
-		return core.IsNull(api, "devPtr")
-	case key == nil:
-		return core.IsNull(api, "key")
-	case size == 0:
-		return core.Refused(api, "size", "is 0")
-	case uint32(length) == 0:
-		return core.Refused(api, "len", "is 0; keys need %d bytes", keyRoom)
-	case flags > mostIPCFlags:
-		return core.Refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
-	}
-	if err := noSharing(t, api); err != nil {
-		return err.NotRecorded()
+	if _, err := checkIpcMemGetExportKey(t, devPtr, size, key, length, flags); err != nil {
+		return err
 	}
 	sharer, _, err := sharer(t, api)
 	if err != nil {
@@ -139,22 +122,10 @@ func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource,
 
 // IpcMemSetImportPid is aclrtIpcMemSetImportPid.
 func IpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) *core.Error {
-	const api = "aclrtIpcMemSetImportPid"
-	switch {
-	case key == nil:
-		return core.IsNull(api, "key")
-	case pid == nil:
-		return core.IsNull(api, "pid")
-	case int32(num) <= 0:
-		return core.Refused(api, "num", "%d is not 1 to %d", int32(num), int32(1<<31-1))
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
-	}
-	if err := noSharing(t, api); err != nil {
+	if _, err := checkIpcMemSetImportPid(t, key, pid, num); err != nil {
 		return err
 	}
-	return allow(t, api, key, "num", pid, uint64(int32(num)))
+	return allow(t, "aclrtIpcMemSetImportPid", key, pid, uint64(int32(num)))
 }
 
 // memoryKey reads a key of memory. code is for text that is no key but could be one by its length.
@@ -172,11 +143,8 @@ const (
 	mostForKey = 32768
 )
 
-// allow names n processes for a key of this process; arg is what says n.
-func allow(t *core.Thread, api string, key *byte, arg string, pids *int32, n uint64) *core.Error {
-	if n > mostInCall {
-		return core.Refused(api, arg, "%d processes are more than a call takes, %d", n, mostInCall)
-	}
+// allow names n processes for a key of this process.
+func allow(t *core.Thread, api string, key *byte, pids *int32, n uint64) *core.Error {
 	k, err := memoryKey(api, key, abi.ErrRTDrvInternalError)
 	if err != nil {
 		return err
@@ -228,8 +196,11 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 				At(int(i))
 		case s.Num == 0:
 			return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
+		case s.Num > mostInCall:
+			return core.Refused(api, "serverPids", "num is %d; a call names at most %d processes", s.Num,
+				mostInCall).At(int(i))
 		}
-		if err := allow(t, api, key, "serverPids", core.Pointer[int32](s.Pid), s.Num); err != nil {
+		if err := allow(t, api, key, core.Pointer[int32](s.Pid), s.Num); err != nil {
 			if err.Arg != "key" {
 				err.Arg = "serverPids"
 				err.Index = int(i)
@@ -379,22 +350,10 @@ func unmapImport(t *core.Thread, api, arg string, im *ipcImport) *core.Error {
 // IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links here that a choice could change; it is kept as documented.
 func IpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) *core.Error {
 	const api = "aclrtIpcMemSetAttr"
-	switch {
-	case key == nil:
-		return core.Refused(api, "key", "is NULL")
-	case attrType != abi.IpcMemAttrAccessLink:
-		return core.Refused(api, "type", "%d is not ACL_RT_IPC_MEM_ATTR_ACCESS_LINK (0)", attrType)
-	case attr > mostLink:
-		return core.Refused(api, "attr", "%d is not 0 to %d", attr, mostLink)
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
+	if _, err := checkIpcMemSetAttr(t, key, attrType, attr); err != nil {
+		return err
 	}
 	p := t.Runtime.Product
-	if p.Name != "950" && p.Name != "A3" {
-		return core.Unsupported(api, "", "%s has one way between devices; A3 and 950 have several",
-			p.Name).NotRecorded()
-	}
 	if _, _, err := sharer(t, api); err != nil {
 		return err
 	}

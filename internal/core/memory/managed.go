@@ -68,17 +68,9 @@ func noManaged(t *core.Thread, api string) *core.Error {
 // MemAllocManaged is aclrtMemAllocManaged.
 func MemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint32) *core.Error {
 	const api = "aclrtMemAllocManaged"
-	switch {
-	case ptr == nil:
-		return core.IsNull(api, "ptr")
-	case flag != abi.MemAttachGlobal:
-		return core.Invalid(api, "flag", "%#x is not ACL_RT_MEM_ATTACH_GLOBAL (1)", flag)
-	case size == 0:
-		return core.Refused(api, "size", "is 0")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
+	c, failed := checkMemAllocManaged(t, ptr, size, flag)
+	if failed != nil {
+		return failed
 	}
 	m, ok := manager(t.Runtime)
 	if !ok {
@@ -369,25 +361,8 @@ func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64
 	prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64,
 	stream core.Handle) *core.Error {
 	const api = "aclrtMemManagedPrefetchBatchAsync"
-	switch {
-	case ptrs == nil:
-		return core.IsNull(api, "ptrs")
-	case sizes == nil:
-		return core.IsNull(api, "sizes")
-	case prefetchLocs == nil:
-		return core.IsNull(api, "prefetchLocs")
-	case prefetchLocIdxs == nil:
-		return core.IsNull(api, "prefetchLocIdxs")
-	case count == 0:
-		return core.Invalid(api, "count", "is 0")
-	case numPrefetchLocs == 0:
-		return core.Invalid(api, "numPrefetchLocs", "is 0")
-	case flags != 0:
-		return core.Invalid(api, "flags", "%#x is reserved and must be 0", flags)
-	case count < numPrefetchLocs:
-		return core.Invalid(api, "numPrefetchLocs", "%d places for %d ranges", numPrefetchLocs, count)
-	}
-	s, err := t.Stream(api, "stream", stream)
+	s, err := checkMemManagedPrefetchBatchAsync(t, ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs,
+		flags, stream)
 	if err != nil {
 		return err
 	}

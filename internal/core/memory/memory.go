@@ -27,16 +27,25 @@ type request struct {
 
 // Malloc is aclrtMalloc.
 func Malloc(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	if err := checkMalloc(t, devPtr, size, policy); err != nil {
+		return err
+	}
 	return malloc(t, "aclrtMalloc", devPtr, size, policy, t.Runtime.Product.Padding)
 }
 
 // MallocAlign32 is aclrtMallocAlign32: aclrtMalloc without padding.
 func MallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	if err := checkMallocAlign32(t, devPtr, size, policy); err != nil {
+		return err
+	}
 	return malloc(t, "aclrtMallocAlign32", devPtr, size, policy, 0)
 }
 
 // MallocCached is aclrtMallocCached: aclrtMalloc that knows fewer policies. There is no cache to care about.
 func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	if err := checkMallocCached(t, devPtr, size, policy); err != nil {
+		return err
+	}
 	switch policy {
 	case abi.MemMallocHugeOnly, abi.MemMallocNormalOnly, abi.MemMallocHuge1GOnly:
 	default:
@@ -45,14 +54,9 @@ func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.Mem
 	return malloc(t, "aclrtMallocCached", devPtr, size, policy, t.Runtime.Product.Padding)
 }
 
+// malloc allocates for a call whose arguments are checked.
 func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
 	padding uint64) *core.Error {
-	if devPtr == nil {
-		return core.IsNull(api, "devPtr")
-	}
-	if size == 0 {
-		return core.Invalid(api, "size", "is 0")
-	}
 	if is1G(policy) {
 		padding = 0
 	}
@@ -79,40 +83,27 @@ func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy a
 // is one kind of memory, and the host cannot write to it anyway.
 func MallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
 	cfg *abi.MallocConfig) *core.Error {
-	return mallocWithCfg(t, "aclrtMallocWithCfg", devPtr, size, policy, cfg)
+	c, err := checkMallocWithCfg(t, devPtr, size, policy, cfg)
+	if err != nil {
+		return err
+	}
+	return mallocWithCfg(t, "aclrtMallocWithCfg", c, devPtr, size, policy)
 }
 
 // MallocForTaskScheduler is aclrtMallocForTaskScheduler. All device memory can be read by the task scheduler.
 func MallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
 	cfg *abi.MallocConfig) *core.Error {
-	return mallocWithCfg(t, "aclrtMallocForTaskScheduler", devPtr, size, policy, cfg)
+	c, err := checkMallocForTaskScheduler(t, devPtr, size, policy, cfg)
+	if err != nil {
+		return err
+	}
+	return mallocWithCfg(t, "aclrtMallocForTaskScheduler", c, devPtr, size, policy)
 }
 
-func mallocWithCfg(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
-	cfg *abi.MallocConfig) *core.Error {
-	if devPtr == nil {
-		return core.IsNull(api, "devPtr")
-	}
-	if cfg != nil && cfg.Attrs == 0 && cfg.NumAttrs != 0 {
-		return core.Invalid(api, "cfg", "attrs is NULL, but numAttrs is %d", cfg.NumAttrs)
-	}
-	if size == 0 {
-		return core.Invalid(api, "size", "is 0")
-	}
-	if cfg != nil && cfg.Attrs == 0 {
-		return core.Refused(api, "cfg", "has no attributes; pass NULL instead")
-	}
-	c := t.Current()
-	if c == nil {
-		return core.NoCurrentContext(api)
-	}
-	if err := checkAttributes(c, api, cfg); err != nil {
-		return err
-	}
+// mallocWithCfg allocates in c for a call whose arguments are checked.
+func mallocWithCfg(t *core.Thread, api string, c *core.Context, devPtr *core.Addr, size uint64,
+	policy abi.MemMallocPolicy) *core.Error {
 	policy &^= otherBits
-	if err := checkPolicy(t.Runtime, api, policy); err != nil {
-		return err
-	}
 	rounded, ok := Round(size, 0)
 	if !ok {
 		return core.Fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes wanted, more than there are addresses", size)
@@ -120,9 +111,25 @@ func mallocWithCfg(t *core.Thread, api string, devPtr *core.Addr, size uint64, p
 	return alloc(t, c, devPtr, request{api, size, rounded, pageFor(t.Runtime, policy, rounded), 1})
 }
 
-// checkAttributes looks at the attributes of cfg: they must be known, and the last device id that of the context. A
-// module id is accepted and not remembered.
-func checkAttributes(c *core.Context, api string, cfg *abi.MallocConfig) *core.Error {
+// attrsThere refuses a configuration that counts attributes and has none.
+func attrsThere(_ *core.Thread, api string, cfg *abi.MallocConfig) *core.Error {
+	if cfg != nil && cfg.Attrs == 0 && cfg.NumAttrs != 0 {
+		return core.Invalid(api, "cfg", "attrs is NULL, but numAttrs is %d", cfg.NumAttrs)
+	}
+	return nil
+}
+
+// someAttrs refuses a configuration without attributes.
+func someAttrs(_ *core.Thread, api string, cfg *abi.MallocConfig) *core.Error {
+	if cfg != nil && cfg.Attrs == 0 {
+		return core.Refused(api, "cfg", "has no attributes; pass NULL instead")
+	}
+	return nil
+}
+
+// attrsFit looks at the attributes of cfg: they must be known, and the last device id that of the context. A module id
+// is accepted and not remembered.
+func attrsFit(_ *core.Thread, api string, cfg *abi.MallocConfig, c *core.Context) *core.Error {
 	if cfg == nil {
 		return nil
 	}
@@ -157,6 +164,11 @@ func is1G(p abi.MemMallocPolicy) bool {
 // isP2P reports whether a policy asks for memory that peers can reach, but not for pages of 1 GiB.
 func isP2P(p abi.MemMallocPolicy) bool {
 	return p >= abi.MemMallocHugeFirstP2P && p <= abi.MemMallocNormalOnlyP2P
+}
+
+// plainPolicy is checkPolicy for a policy that may have bits about bandwidth and access.
+func plainPolicy(t *core.Thread, api string, p abi.MemMallocPolicy) *core.Error {
+	return checkPolicy(t.Runtime, api, p&^otherBits)
 }
 
 // checkPolicy refuses policies that the product or its form lacks.
@@ -204,7 +216,9 @@ func alloc(t *core.Thread, c *core.Context, p *core.Addr, r request) *core.Error
 		}
 		if a, err = dev.Alloc(r.size, r.page); err == nil {
 			*p = a
-			t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: a, Size: r.asked, Device: c.Device.User})
+			if t.Runtime.Probe != nil {
+				t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: a, Size: r.asked, Device: c.Device.User})
+			}
 			return nil
 		}
 	}
@@ -252,12 +266,12 @@ func FreeWithDevSync(t *core.Thread, devPtr core.Addr) *core.Error {
 
 // free frees device memory. Its device need not be the current one.
 func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
-	rt := t.Runtime
-	if b := memoryOf(rt).pools.find(p); b != nil {
+	rt, m := t.Runtime, memoryOf(t.Runtime)
+	if b := m.pools.find(p); b != nil {
 		return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: b.pool.dev.User},
 			func() *core.Error { return b.free(api, arg, p) })
 	}
-	if memoryOf(rt).vmm.mapping(p) != nil {
+	if m.vmm.mapping(p) != nil {
 		return isMapped(api, arg, p)
 	}
 	l := rt.Driver.Locate(p)
@@ -274,7 +288,7 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	case driver.Managed:
 		return freeManaged(t, api, arg, p, l)
 	}
-	if memoryOf(rt).ipc.imported(p) {
+	if m.ipc.imported(p) {
 		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose closes it",
 			p).Because(core.NotToFree, p)
 	}
@@ -289,7 +303,7 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: d.User}, func() *core.Error {
 		err := freeError(rt, api, arg, p, dev.Free(p))
 		if err == nil {
-			memoryOf(rt).ipc.freed(rt, p)
+			m.ipc.freed(rt, p)
 		}
 		return err
 	})

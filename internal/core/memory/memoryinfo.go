@@ -8,33 +8,14 @@ import (
 
 // MemFlush is aclrtMemFlush: it checks and does nothing, for the devices have no cache that a program sees.
 func MemFlush(t *core.Thread, devPtr core.Addr, size uint64) *core.Error {
-	const api = "aclrtMemFlush"
-	c, err := cacheCall(t, api, devPtr, size)
-	if err != nil {
-		return err
-	}
-	return c.Aborting(api)
+	_, err := checkMemFlush(t, devPtr, size)
+	return err
 }
 
 // MemInvalidate is aclrtMemInvalidate: it checks and does nothing.
 func MemInvalidate(t *core.Thread, devPtr core.Addr, size uint64) *core.Error {
-	_, err := cacheCall(t, "aclrtMemInvalidate", devPtr, size)
+	_, err := checkMemInvalidate(t, devPtr, size)
 	return err
-}
-
-// cacheCall is what flush and invalidate check alike.
-func cacheCall(t *core.Thread, api string, devPtr core.Addr, size uint64) (*core.Context, *core.Error) {
-	if devPtr == 0 {
-		return nil, core.IsNull(api, "devPtr")
-	}
-	if size == 0 {
-		return nil, core.Invalid(api, "size", "is 0")
-	}
-	c := t.Current()
-	if c == nil {
-		return nil, core.NoCurrentContext(api)
-	}
-	return c, nil
 }
 
 // GetMemInfo is aclrtGetMemInfo.
@@ -138,26 +119,12 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 // GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module, this process.
 func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64,
 	outputNum *uint64) *core.Error {
-	const api = "aclrtGetMemUsageInfo"
-	if memUsageInfo == nil {
-		return core.IsNull(api, "memUsageInfo")
+	if memUsageInfo != nil && outputNum != nil {
+		*outputNum = 0 // also where a later check refuses the call
 	}
-	if outputNum == nil {
-		return core.IsNull(api, "outputNum")
-	}
-	*outputNum = 0
-	if inputNum == 0 {
-		return core.Refused(api, "inputNum", "is 0: there is no room for an answer")
-	}
-	d := t.Runtime.Device(deviceID)
-	if d == nil {
-		return t.NoDevice(api, "deviceId", int64(deviceID))
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
-	}
-	if !t.Runtime.Product.Has(api) {
-		return core.Unsupported(api, "", "%s does not report the users of memory", t.Runtime.Product.Name).NotRecorded()
+	d, _, err := checkGetMemUsageInfo(t, deviceID, memUsageInfo, inputNum, outputNum)
+	if err != nil {
+		return err
 	}
 	*memUsageInfo = abi.MemUsageInfo{}
 	if dev := d.Opened.Load(); dev != nil {
@@ -172,29 +139,23 @@ func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageI
 // memTypes are the bits aclrtCheckMemType knows: device, DVPP, and one that is reserved.
 const memTypes = abi.MemTypeDev | abi.MemTypeDvpp | 0x20
 
-// CheckMemType is aclrtCheckMemType. All device memory is of the type DEV; there is none of DVPP.
-func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, checkResult *uint32,
-	reserve uint32) *core.Error {
-	const api = "aclrtCheckMemType"
-	if addrList == nil {
-		return core.IsNull(api, "addrList")
-	}
-	if checkResult == nil {
-		return core.IsNull(api, "checkResult")
-	}
-	*checkResult = 0
-	if reserve != 0 {
-		return core.Refused(api, "reserve", "%d is reserved and must be 0", reserve)
-	}
-	if size == 0 {
-		return core.Refused(api, "size", "is 0")
-	}
+// knownTypes refuses other bits.
+func knownTypes(_ *core.Thread, api string, memType uint32) *core.Error {
 	if memType&^memTypes != 0 {
 		return core.Refused(api, "memType",
 			"%#x has other bits than ACL_RT_MEM_TYPE_DEV (0x2), ACL_RT_MEM_TYPE_DVPP (0x8) and 0x20", memType)
 	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
+	return nil
+}
+
+// CheckMemType is aclrtCheckMemType. All device memory is of the type DEV; there is none of DVPP.
+func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, checkResult *uint32,
+	reserve uint32) *core.Error {
+	if addrList != nil && checkResult != nil {
+		*checkResult = 0 // also where a later check refuses the call
+	}
+	if _, err := checkCheckMemType(t, addrList, size, memType, checkResult, reserve); err != nil {
+		return err
 	}
 	if memType&abi.MemTypeDev == 0 {
 		return nil

@@ -94,14 +94,8 @@ func noPool(api string, h core.Handle) *core.Error {
 		uintptr(h))
 }
 
-// poolAttr finds the pool of an attribute call.
-func poolAttr(t *core.Thread, api string, memPool core.Handle, value core.Addr) (*Pool, *core.Error) {
-	if memPool == 0 {
-		return nil, core.IsNull(api, "memPool")
-	}
-	if value == 0 {
-		return nil, core.Refused(api, "value", "is NULL")
-	}
+// findPool finds the pool of an attribute call.
+func findPool(t *core.Thread, api string, memPool core.Handle) (*Pool, *core.Error) {
 	p := memoryOf(t.Runtime).pools.table.Get(memPool)
 	if p == nil {
 		return nil, core.Refused(api, "memPool",
@@ -114,7 +108,7 @@ func poolAttr(t *core.Thread, api string, memPool core.Handle, value core.Addr) 
 // MemPoolSetAttr is aclrtMemPoolSetAttr.
 func MemPoolSetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, value core.Addr) *core.Error {
 	const api = "aclrtMemPoolSetAttr"
-	p, err := poolAttr(t, api, memPool, value)
+	p, err := checkMemPoolSetAttr(t, memPool, attr, value)
 	if err != nil {
 		return err
 	}
@@ -150,7 +144,7 @@ func MemPoolSetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 // MemPoolGetAttr is aclrtMemPoolGetAttr.
 func MemPoolGetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, value core.Addr) *core.Error {
 	const api = "aclrtMemPoolGetAttr"
-	p, err := poolAttr(t, api, memPool, value)
+	p, err := checkMemPoolGetAttr(t, memPool, attr, value)
 	if err != nil {
 		return err
 	}
@@ -186,18 +180,8 @@ func MemPoolGetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 // MemPoolMallocAsync is aclrtMemPoolMallocAsync. There is a task for it only where the stream has to wait, or fails.
 func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, stream core.Handle) *core.Error {
 	const api = "aclrtMemPoolMallocAsync"
-	switch {
-	case ptr == nil:
-		return core.IsNull(api, "ptr")
-	case memPool == 0:
-		return core.IsNull(api, "memPool")
-	case stream == 0:
-		return core.IsNull(api, "stream")
-	case size == 0:
-		return nil
-	}
-	s, err := poolStream(t, api, stream)
-	if err != nil {
+	s, done, err := checkMemPoolMallocAsync(t, ptr, size, memPool, stream)
+	if done {
 		return err
 	}
 	rounded, ok := roundPool(size)
@@ -238,31 +222,25 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 	return nil
 }
 
-// poolStream is the stream of a pool call: one of the current context.
-func poolStream(t *core.Thread, api string, stream core.Handle) (*core.Stream, *core.Error) {
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return nil, err
-	}
+// ofCurrent refuses a stream of another context than the current one.
+func ofCurrent(t *core.Thread, api string, s *core.Stream) *core.Error {
 	c := t.Current()
+	if c == s.Context {
+		return nil
+	}
 	if c == nil {
-		return nil, core.Fail(api, abi.ErrRTStreamContext, "stream",
+		return core.Fail(api, abi.ErrRTStreamContext, "stream",
 			"stream %d belongs to context %#x, but this thread has no current context", s.ID,
 			uintptr(s.Context.Handle)).Because(core.OtherContext, 0)
 	}
-	return c.On(api, s)
+	_, err := c.On(api, s)
+	return err
 }
 
 // MemPoolFreeAsync is aclrtMemPoolFreeAsync.
 func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.Error {
 	const api = "aclrtMemPoolFreeAsync"
-	if ptr == 0 {
-		return core.IsNull(api, "ptr")
-	}
-	if stream == 0 {
-		return core.Fail(api, abi.ErrRTInternalError, "stream", "is NULL; pools do not take the default stream")
-	}
-	s, err := poolStream(t, api, stream)
+	s, err := checkMemPoolFreeAsync(t, ptr, stream)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,10 @@ func mapper(t *core.Thread, api string) (driver.Mapper, *core.Error) {
 func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddress"
-	return reserve(t, api, virPtr, size, alignment, expectPtr, flags, func() *core.Error {
+	if err := checkReserveMemAddress(t, virPtr, size, alignment, expectPtr, flags); err != nil {
+		return err
+	}
+	return reserve(t, api, virPtr, size, alignment, expectPtr, func() *core.Error {
 		at, n := uint64(expectPtr), size
 		switch {
 		case expectPtr == 0:
@@ -89,7 +92,10 @@ func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64
 func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddressNoUCMemory"
-	return reserve(t, api, virPtr, size, alignment, expectPtr, flags, func() *core.Error {
+	if err := checkReserveMemAddressNoUCMemory(t, virPtr, size, alignment, expectPtr, flags); err != nil {
+		return err
+	}
+	return reserve(t, api, virPtr, size, alignment, expectPtr, func() *core.Error {
 		switch {
 		case expectPtr == 0:
 			return core.Refused(api, "expectPtr",
@@ -105,16 +111,8 @@ func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignm
 }
 
 // reserve is what both calls have in common; usable looks at size and expectPtr.
-func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr, flags uint64,
+func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	usable func() *core.Error) *core.Error {
-	switch {
-	case virPtr == nil:
-		return core.IsNull(api, "virPtr")
-	case size == 0:
-		return core.Invalid(api, "size", "is 0")
-	case flags > 1:
-		return core.Invalid(api, "flags", "%#x is neither 0 nor 1", flags)
-	}
 	m, err := mapper(t, api)
 	if err != nil {
 		return err
@@ -208,27 +206,24 @@ func (v *vmm) unreserve(api string, addr core.Addr) (*ranges.Span[struct{}], *co
 
 // MapMem is aclrtMapMem.
 func MapMem(t *core.Thread, virPtr core.Addr, size, offset uint64, handle core.Handle, flags uint64) *core.Error {
-	return mapMem(t, "aclrtMapMem", virPtr, size, offset, handle, flags, false)
+	if err := checkMapMem(t, virPtr, size, offset, handle, flags); err != nil {
+		return err
+	}
+	return mapMem(t, "aclrtMapMem", virPtr, size, offset, handle, false)
 }
 
 // MemMapNoAccess is aclrtMemMapNoAccess.
 func MemMapNoAccess(t *core.Thread, virPtr core.Addr, size, offset uint64, handle core.Handle,
 	flags uint64) *core.Error {
-	return mapMem(t, "aclrtMemMapNoAccess", virPtr, size, offset, handle, flags, true)
+	if err := checkMemMapNoAccess(t, virPtr, size, offset, handle, flags); err != nil {
+		return err
+	}
+	return mapMem(t, "aclrtMemMapNoAccess", virPtr, size, offset, handle, true)
 }
 
-func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, handle core.Handle, flags uint64,
+// mapMem maps memory; closed: nothing may reach it there yet.
+func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, handle core.Handle,
 	closed bool) *core.Error {
-	switch {
-	case virPtr == 0:
-		return core.IsNull(api, "virPtr")
-	case handle == 0:
-		return core.IsNull(api, "handle")
-	case size == 0:
-		return core.Invalid(api, "size", "is 0")
-	case flags != 0:
-		return core.Invalid(api, "flags", "%#x: is reserved and must be 0", flags)
-	}
 	m, err := mapper(t, api)
 	if err != nil {
 		return err

@@ -40,8 +40,16 @@ func isDDR(a abi.MemAttr) bool {
 		a == abi.MemAttrDDRMemP2PNormal
 }
 
-// checkAttr is what calls with properties of memory check of the attribute.
-func checkAttr(api string, prop *abi.PhysicalMemProp) *core.Error {
+// placed refuses memory in places where none is made.
+func placed(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error {
+	if prop.Location.Type == abi.MemLocationTypeUnregistered || prop.Location.Type == abi.MemLocationTypeManaged {
+		return core.Invalid(api, "prop", "location.type %v is not HOST, DEVICE or HOST_NUMA", prop.Location.Type)
+	}
+	return nil
+}
+
+// attrFits is what calls with properties of memory check of the attribute.
+func attrFits(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error {
 	if prop.Location.Type == abi.MemLocationTypeDevice && isDDR(prop.MemAttr) {
 		return core.Invalid(api, "prop", "memAttr %v is memory of the host, but location.type is DEVICE", prop.MemAttr)
 	}
@@ -96,24 +104,7 @@ func readBack(rt *core.Runtime, location abi.MemLocationType, a abi.MemAttr) abi
 func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp,
 	flags uint64) *core.Error {
 	const api = "aclrtMallocPhysical"
-	switch {
-	case handle == nil:
-		return core.IsNull(api, "handle")
-	case prop == nil:
-		return core.IsNull(api, "prop")
-	case size == 0:
-		return core.Invalid(api, "size", "is 0")
-	case flags != 0:
-		return core.Invalid(api, "flags", "%#x: is reserved and must be 0", flags)
-	case prop.HandleType != abi.MemHandleTypeNone:
-		return core.Invalid(api, "prop", "handleType %d is not ACL_MEM_HANDLE_TYPE_NONE (0)", prop.HandleType)
-	case prop.AllocationType != abi.MemAllocationTypePinned:
-		return core.Invalid(api, "prop", "allocationType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
-			prop.AllocationType)
-	case prop.Location.Type == abi.MemLocationTypeUnregistered || prop.Location.Type == abi.MemLocationTypeManaged:
-		return core.Invalid(api, "prop", "location.type %v is not HOST, DEVICE or HOST_NUMA", prop.Location.Type)
-	}
-	if err := checkAttr(api, prop); err != nil {
+	if err := checkMallocPhysical(t, handle, size, prop, flags); err != nil {
 		return err
 	}
 	d, err := placeOf(t, api, prop)
@@ -391,7 +382,7 @@ func MemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, opti
 	if err := checkMemGetAllocationGranularity(t, prop, option, granularity); err != nil {
 		return err
 	}
-	if err := checkAttr(api, prop); err != nil {
+	if err := attrFits(t, api, prop); err != nil {
 		return err
 	}
 	d, err := placeOf(t, api, prop)

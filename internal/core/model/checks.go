@@ -336,6 +336,7 @@ func checkMdlRIAbort(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ct
 		return
 	}
 	if err = abortable(t, api, theModelRI); err != nil { // 6
+		err = err.NotRecorded()
 		return
 	}
 	return

@@ -30,7 +30,7 @@ func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 
 // launchable refuses streams that a product executes no models on.
 func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
-	if s != nil && s.Unwaited() && t.Product("950") {
+	if s.IsUnwaited() && t.Product("950") {
 		return core.Refused(
 			api,
 			"stream",

@@ -9,6 +9,46 @@ import (
 
 // Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
+func checkValueWrite(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtValueWrite"
+	if devAddr == 0 { // 1
+		err = core.IsNull(api, "devAddr")
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 2
+		err = t.Lacks(api)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if flag != 0 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag)
+		return
+	}
+	return
+}
+
+func checkValueWait(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, stream core.Handle) (theStream *core.Stream, err *core.Error) {
+	const api = "aclrtValueWait"
+	if devAddr == 0 { // 1
+		err = core.IsNull(api, "devAddr")
+		return
+	}
+	if !t.Runtime.Product.Has(api) { // 2
+		err = t.Lacks(api)
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if flag >= 4 { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is at least 4; it is %#x", flag)
+		return
+	}
+	return
+}
+
 func checkIpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEventHandle) (theEvent *core.Event, err *core.Error) {
 	const api = "aclrtIpcGetEventHandle"
 	if handle == nil { // 1

@@ -220,7 +220,11 @@ func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
 // ValueWrite is aclrtValueWrite: 64 bits of device memory get a value, in the order of the stream.
 func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
 	const api = "aclrtValueWrite"
-	words, s, err := valueCall(t, api, devAddr, flag, 1, stream)
+	s, err := checkValueWrite(t, devAddr, value, flag, stream)
+	if err != nil {
+		return err
+	}
+	words, s, err := valueCall(t, api, devAddr, s)
 	if err != nil {
 		return err
 	}
@@ -297,7 +301,11 @@ func (w *valueWait) Again() driver.Gate {
 // ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails when the memory goes meanwhile.
 func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
 	const api = "aclrtValueWait"
-	words, s, err := valueCall(t, api, devAddr, flag, uint32(len(valueConditions)), stream)
+	s, err := checkValueWait(t, devAddr, value, flag, stream)
+	if err != nil {
+		return err
+	}
+	words, s, err := valueCall(t, api, devAddr, s)
 	if err != nil {
 		return err
 	}
@@ -307,26 +315,12 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	return nil
 }
 
-// valueCall is what both calls look at; flag has to be less than flags.
-func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32,
-	stream core.Handle) (driver.WordAccess,
-	*core.Stream, *core.Error) {
-	if devAddr == 0 {
-		return nil, nil, core.IsNull(api, "devAddr")
-	}
-	if err := t.Lacks(api); err != nil {
-		return nil, nil, err
-	}
+// valueCall is what both calls look at in the memory and the stream; s is nil for the default stream.
+func valueCall(t *core.Thread, api string, devAddr core.Addr, s *core.Stream) (driver.WordAccess, *core.Stream,
+	*core.Error) {
 	words, err := wordsOf(t.Runtime, api)
 	if err != nil {
 		return nil, nil, err
-	}
-	s, err := t.Stream(api, "stream", stream)
-	if err != nil {
-		return nil, nil, err
-	}
-	if flag >= flags {
-		return nil, nil, core.Refused(api, "flag", "%d is not less than %d", flag, flags)
 	}
 	l, err := t.Runtime.Locate(api, "devAddr", devAddr, 8)
 	if err != nil {
