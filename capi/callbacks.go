@@ -7,6 +7,7 @@ package main
 // #include <stdint.h>
 //
 // typedef void (*ropeway_call_data)(void *data);
+// typedef void (*ropeway_call_info)(void *info, void *data);
 // typedef void (*ropeway_call_device)(int32_t device, int32_t state, void *args);
 // typedef void (*ropeway_call_stream)(void *stream, int32_t state, void *args);
 // typedef int32_t (*ropeway_call_abort)(int32_t device, int32_t stage, uint32_t timeout, void *args);
@@ -41,6 +42,13 @@ package main
 // {
 // 	int cancel = before();
 // 	((ropeway_call_data)f)((void *)data);
+// 	after(cancel);
+// }
+//
+// static void call_info(uintptr_t f, uintptr_t info, uintptr_t data)
+// {
+// 	int cancel = before();
+// 	((ropeway_call_info)f)((void *)info, (void *)data);
 // 	after(cancel);
 // }
 //
@@ -88,6 +96,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/model"
 	coreprocess "ropeway/internal/core/process"
 )
@@ -101,6 +110,13 @@ func hostFunc(slot uint64) func(core.Addr) {
 		return nil
 	}
 	return func(data core.Addr) { C.call_data(C.uintptr_t(slot), C.uintptr_t(data)) }
+}
+
+func opExceptionFunc(slot uint64) launch.OpExceptionFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(info, data core.Addr) { C.call_info(C.uintptr_t(slot), C.uintptr_t(info), C.uintptr_t(data)) }
 }
 
 func deviceStateFunc(slot uint64) core.DeviceStateFunc {

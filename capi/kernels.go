@@ -6,13 +6,6 @@ package main
 //
 // #include "include/ropeway/kernel.h"
 //
-// typedef void (*ropeway_call_info)(void *info, void *data);
-//
-// static void call_info(uintptr_t f, uintptr_t info, uintptr_t data)
-// {
-// 	((ropeway_call_info)f)((void *)info, (void *)data);
-// }
-//
 // typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches,
 // 	uint32_t most, uint32_t *touched);
 //
@@ -90,11 +83,4 @@ func loadFunctions(t *thread, a *slots) *core.Error {
 	}
 	image := kernel.Functions(list)
 	return launch.BinaryLoadFromData(t.Thread, core.AddrOf(image), uint64(len(image)), nil, pointer[core.Handle](a[2]))
-}
-
-func opExceptionFunc(slot uint64) launch.OpExceptionFunc {
-	if slot == 0 {
-		return nil
-	}
-	return func(info, data core.Addr) { C.call_info(C.uintptr_t(slot), C.uintptr_t(info), C.uintptr_t(data)) }
 }

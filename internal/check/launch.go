@@ -2,7 +2,9 @@ package check
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"syscall"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -95,6 +97,44 @@ func (c *Checker) judgeFreed(from origin, at uintptr, how string) bool {
 		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", from.kernel, how, a.kind()),
 	})
 	return true
+}
+
+// farthest is how far past the end of an allocation a kernel that faults is taken to have left it.
+const farthest = 1 << 20
+
+// judgeFault judges what a kernel touched that was ended by a fault in device memory: pages that are not allocated are
+// closed while it runs. words are its arguments. mu is held.
+func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
+	var f *kernel.Fault
+	if !errors.As(err, &f) || f.Signal != syscall.SIGSEGV && f.Signal != syscall.SIGBUS {
+		return
+	}
+	at := c.canonical(uintptr(f.Address))
+	if c.find(at) != nil {
+		return
+	}
+	if a := c.findGone(at); a != nil {
+		for _, w := range words {
+			if c.find(w) == nil && c.findGone(w) == a {
+				return // reported when it was about to run
+			}
+		}
+		c.judgeFreed(t.from, at, "using")
+		return
+	}
+	var a *allocation
+	c.memory.Descend(at, func(_ uintptr, last *allocation) bool {
+		a = last
+		return false
+	})
+	if a == nil || a.ofHost() || at-a.end() >= farthest {
+		return
+	}
+	c.report(draft{
+		rule: "out-of-bounds", role: how(t.from), offence: t.from, lo: at, hi: at + 1, memory: a,
+		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.kernel,
+			count(at-a.end()), a.size, a.kind()),
+	})
 }
 
 // judgeKernel judges what a kernel that has run said it touches. words are its arguments. mu is held.

@@ -186,3 +186,46 @@ func TestKernelGivenFreed(t *testing.T) {
 		t.Errorf("%q", d.Summary)
 	}
 }
+
+// TestKernelFaults: a kernel that says nothing and is ended by a fault in device memory is found, by its name: memory
+// that was freed and that it was not given, and what lies past the end of an allocation.
+func TestKernelFaults(t *testing.T) {
+	const source = "void k(volatile int **p, unsigned long n) { (*p)[n] = 5; }" // the address is in device memory
+	p := begin(t)
+	f, s := p.kernel(source), p.stream()
+	cell, dev := p.dev(64<<10), p.dev(64<<10)
+	host := p.pinned(8)
+	binary.LittleEndian.PutUint64(core.Array(core.Pointer[byte](host), 8), uint64(dev))
+	p.up(cell, host, 8, s)
+	p.ok(p.SynchronizeStream(s))
+	p.launch(f, s, cell, 0)
+	p.ok(p.SynchronizeStream(s))
+	p.silent()
+	p.ok(memory.Free(p.Thread, p.gone(dev)))
+	p.launch(f, s, cell, 0)
+	if err := p.SynchronizeStream(s); err == nil || err.Code != abi.ErrRTDeviceMemError {
+		t.Errorf("a kernel that writes to freed memory: %v", err)
+	}
+	d := p.only("use-after-free")
+	if !strings.Contains(d.Summary, "kernel k is using device memory that was freed") {
+		t.Errorf("%s", d.Summary)
+	}
+}
+
+// TestKernelFaultsPastEnd: see TestKernelFaults.
+func TestKernelFaultsPastEnd(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel("void k(volatile int *p, unsigned long n) { p[n] = 5; }"), p.stream()
+	dev := p.dev(64 << 10)
+	p.launch(f, s, dev, 0)
+	p.ok(p.SynchronizeStream(s))
+	p.silent()
+	p.launch(f, s, dev, (64<<10+4096)/4)
+	if err := p.SynchronizeStream(s); err == nil || err.Code != abi.ErrRTDeviceMemError {
+		t.Errorf("a kernel that writes past the end: %v", err)
+	}
+	d := p.only("out-of-bounds")
+	if !strings.Contains(d.Summary, "kernel k touched what lies 4096 bytes past the end of 65536 bytes") {
+		t.Errorf("%s", d.Summary)
+	}
+}

@@ -257,6 +257,7 @@ func (c *Checker) move(q *queue, t *task) error {
 	c.mu.Lock()
 	if op.Launch != nil {
 		c.judgeKernel(q, t, p, words, touched, all)
+		c.judgeFault(t, words, q.failure)
 	}
 	c.look(o)
 	return q.failure

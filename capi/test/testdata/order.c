@@ -4,6 +4,7 @@
  */
 #include <acl/acl.h>
 #include <pthread.h>
+#include <ropeway/kernel.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +59,39 @@ static void *write_given(void *args)
 	return NULL;
 }
 
+/* A kernel that fails, and the callback of its binary. */
+static int fails(const ropeway_block *block, void *data)
+{
+	(void)block;
+	(void)data;
+	return 1;
+}
+
+static void failed(aclrtExceptionInfo *info, void *data)
+{
+	(void)info;
+	made = given + *(int *)data;
+}
+
+static void callbacks_of_binaries(aclrtStream s)
+{
+	ropeway_function function = {"fails", fails, NULL};
+	aclrtBinHandle binary;
+	aclrtFuncHandle kernel;
+	int more = 0;
+	OK(ropeway_load_functions(&function, 1, &binary));
+	OK(aclrtBinaryGetFunction(binary, "fails", &kernel));
+	OK(aclrtBinarySetExceptionCallback(binary, failed, &more));
+	for (int i = 0; i < 20; i++) {
+		given = i;
+		more = 2 * i;
+		OK(aclrtLaunchKernelWithHostArgs(kernel, 1, s, NULL, &more, sizeof more, NULL, 0));
+		IS(ACL_ERROR_RT_AICORE_TRAP_EXCEPTION, aclrtSynchronizeStream(s));
+		CHECK(made == 3 * i);
+	}
+	OK(aclrtBinaryUnLoad(binary));
+}
+
 static void ordered(void)
 {
 	aclrtStream s;
@@ -72,6 +106,7 @@ static void ordered(void)
 		OK(aclrtSynchronizeStream(s));
 		CHECK(made == 3 * i && host[3] == 9);
 	}
+	callbacks_of_binaries(s);
 	OK(aclrtDestroyStream(s));
 	OK(aclrtFreeHost(host));
 	pthread_t t;

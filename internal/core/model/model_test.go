@@ -32,6 +32,7 @@ type side struct {
 	events  [4]core.Handle
 	notify  core.Handle
 	calls   atomic.Int64
+	mix     core.Handle // the kernel; 0: what it does is done by the test itself
 }
 
 func newSide(t testing.TB, th *core.Thread) *side {
@@ -141,6 +142,8 @@ func (s *side) do(t testing.TB, a *action) {
 				0,
 			),
 		)
+	case "kernel":
+		s.mixes(t, a, st)
 	case "host":
 		coretest.OK(t, s.th.LaunchHostFunc(st, func(core.Addr) { s.calls.Add(1) }, 0))
 	case "notify":
@@ -192,9 +195,20 @@ func (s *side) contents(t testing.TB) []byte {
 // TestModelRandom captures random programs, runs them, and compares every byte with the same calls made directly.
 func TestModelRandom(t *testing.T) {
 	_, th := coretest.NewProcess(t, 256<<20)
+	randomModels(t, th, 0)
+}
+
+// randomModels is TestModelRandom. Some of the actions are launches of mix, if that is not 0.
+func randomModels(t *testing.T, th *core.Thread, mix core.Handle) {
 	one, other := newSide(t, th), newSide(t, th)
+	other.mix = mix
 	rapid.Check(t, func(rt *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(drawAction), 0, 30).Draw(rt, "actions")
+		for i := range list {
+			if mix != 0 && list[i].value%3 == 0 {
+				list[i].kind = "kernel"
+			}
+		}
 		if rapid.Bool().Draw(rt, "plain") { // without what waits or calls the program
 			for i := range list {
 				if k := &list[i].kind; *k == "host" || *k == "notify" || *k == "value" {
