@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xb8698102
+const fingerprint = 0xaf8f7832
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1303,6 +1303,7 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	308: aclmdlRITaskGetSeqId,
 	309: aclmdlRITaskGetParams,
 	310: aclmdlRITaskSetParams,
+	311: aclmdlRIKernelTaskGetAttribute,
 	312: aclmdlRITaskDisable,
 	313: aclmdlRIUpdate,
 	314: aclmdlRICondHandleCreate,
@@ -2600,6 +2601,10 @@ func aclmdlRITaskGetParams(t *thread, a *slots) uint64 {
 
 func aclmdlRITaskSetParams(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRITaskSetParams(t.Thread, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))))
+}
+
+func aclmdlRIKernelTaskGetAttribute(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIKernelTaskGetAttribute(t.Thread, core.Handle(a[0]), abi.LaunchKernelAttrId(a[1]), pointer[abi.LaunchKernelAttrValue](a[2]))))
 }
 
 func aclmdlRITaskDisable(t *thread, a *slots) uint64 {

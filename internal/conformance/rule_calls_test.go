@@ -737,6 +737,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclmdlRITaskSetParams": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRITaskSetParams(t, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))
 	},
+	"aclmdlRIKernelTaskGetAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIKernelTaskGetAttribute(t, core.Handle(a[0]), abi.LaunchKernelAttrId(a[1]), pointer[abi.LaunchKernelAttrValue](a[2]))
+	},
 	"aclmdlRITaskDisable": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRITaskDisable(t, core.Handle(a[0])) },
 	"aclmdlRIUpdate":      func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIUpdate(t, core.Handle(a[0])) },
 	"aclmdlRICondHandleCreate": func(t *core.Thread, a []uint64) *core.Error {

@@ -2615,7 +2615,7 @@ var ruleCases = []ruleCase{
 	{"aclmdlRITaskSetParams", 3, abi.ErrRTFeatureNotSupport, "", "310B", "", true, false, []string{"unmade", "memory"}},
 	{"aclmdlRITaskSetParams", 3, abi.ErrRTFeatureNotSupport, "", "910", "", true, false, []string{"unmade", "memory"}},
 	{"aclmdlRITaskSetParams", 3, abi.ErrRTFeatureNotSupport, "", "310", "", true, false, []string{"unmade", "memory"}},
-	{"aclmdlRIKernelTaskGetAttribute", 0, abi.ErrRTFeatureNotSupport, "", "A2", "", true, false, []string{"unmade", "1", "memory"}},
+	{"aclmdlRIKernelTaskGetAttribute", 0, abi.ErrRTParamInvalid, "", "A2", "", true, false, []string{"unmade", "1", "memory"}},
 	{"aclmdlRIKernelTaskGetAttribute", 1, abi.ErrInvalidParam, "task", "A2", "", true, false, []string{"NULL", "1", "memory"}},
 	{"aclmdlRIKernelTaskGetAttribute", 1, abi.ErrInvalidParam, "task", "A2", "", true, false, []string{"NULL", "1", "NULL"}},
 	{"aclmdlRIKernelTaskGetAttribute", 2, abi.ErrInvalidParam, "attrValue", "A2", "", true, false, []string{"unmade", "1", "NULL"}},

@@ -6,10 +6,6 @@ import "ropeway/internal/abi"
 
 // unbuiltRules are the leading rules of functions that are not built, in checking order.
 var unbuiltRules = map[string][]unbuiltRule{
-	"aclmdlRIKernelTaskGetAttribute": {
-		{code: abi.ErrInvalidParam, arg: "task", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "attrValue", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
 	"aclrtTaskUpdateAsync": {
 		{code: abi.ErrInvalidParam, arg: "info", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 	},

@@ -3132,9 +3132,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITa
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
 /*
- * Reads one launch attribute of a captured kernel. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Reads one launch attribute of a captured kernel.
+ * Products: 950, A3, A2. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
     aclrtLaunchKernelAttrValue* attrValue);

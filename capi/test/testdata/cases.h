@@ -1679,7 +1679,6 @@ static const struct call {
 	{(void (*)(void))aclmdlRITaskSetParams, "aclmdlRITaskSetParams", 2, 107000, 0, "A2", "EP", 0, 1, 2, {"unmade", "NULL"}},
 	{(void (*)(void))aclmdlRITaskSetParams, "aclmdlRITaskSetParams", 2, 107000, 0, "310P", "EP", 0, 1, 2, {"unmade", "NULL"}},
 	{(void (*)(void))aclmdlRITaskSetParams, "aclmdlRITaskSetParams", 3, 207000, 1, "310P", "EP", 0, 1, 2, {"unmade", "memory"}},
-	{(void (*)(void))aclmdlRIKernelTaskGetAttribute, "aclmdlRIKernelTaskGetAttribute", 0, 207000, 0, "A2", "EP", 0, 1, 3, {"unmade", "1", "memory"}},
 	{(void (*)(void))aclmdlRIKernelTaskGetAttribute, "aclmdlRIKernelTaskGetAttribute", 1, 100000, 0, "A2", "EP", 0, 1, 3, {"NULL", "1", "memory"}},
 	{(void (*)(void))aclmdlRIKernelTaskGetAttribute, "aclmdlRIKernelTaskGetAttribute", 1, 100000, 0, "A2", "EP", 0, 1, 3, {"NULL", "1", "NULL"}},
 	{(void (*)(void))aclmdlRIKernelTaskGetAttribute, "aclmdlRIKernelTaskGetAttribute", 2, 100000, 0, "A2", "EP", 0, 1, 3, {"unmade", "1", "NULL"}},

@@ -849,6 +849,17 @@ func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 	return nil
 }
 
+func checkMdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, _ abi.LaunchKernelAttrId, attrValue *abi.LaunchKernelAttrValue) *core.Error {
+	const api = "aclmdlRIKernelTaskGetAttribute"
+	if task == 0 { // 1
+		return core.IsNull(api, "task")
+	}
+	if attrValue == nil { // 2
+		return core.IsNull(api, "attrValue")
+	}
+	return nil
+}
+
 func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	const api = "aclmdlRITaskDisable"
 	if task == 0 { // 1
