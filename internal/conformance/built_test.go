@@ -161,15 +161,16 @@ func proveBuilt() {
 		return err
 	})
 	prove("aclmdlRIExecute", 9, func(e *env) *core.Error {
-		m := e.manual()
+		m, p := e.manual(), e.device(64)
 		s := e.onto(m, 0)
-		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) {}, 0))
-		e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, s))
+		var l, list core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
+		e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+		e.ok(model.SwitchLabelByIndex(e.th, p, 0, list, s)) // to a label that is not set
 		e.ends(m, s)
-		e.faults.Fail(faulty.Task, 2, driver.ErrLost) // the first is that of the stream
-		err := model.MdlRIExecute(e.th, m, -1)
-		e.ok(model.MdlRIExecute(e.th, m, -1))
-		return err
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute)
+		return model.MdlRIExecute(e.th, m, -1)
 	})
 	prove("aclmdlRIExecuteAsync", 15, func(e *env) *core.Error {
 		return model.MdlRIExecuteAsync(e.th, unended(e), e.stream())
