@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xdf3eb72b
+const fingerprint = 0xaf8f7832
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1282,8 +1282,14 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	287: aclmdlRICaptureTaskUpdateBegin,
 	288: aclmdlRICaptureTaskUpdateEnd,
 	289: aclmdlRIExecuteAsync,
+	290: aclmdlRIExecute,
 	291: aclmdlRIDestroy,
 	292: aclmdlRIAbort,
+	293: aclmdlRIBuildBegin,
+	294: aclmdlRIBindStream,
+	295: aclmdlRIUnbindStream,
+	296: aclmdlRIEndTask,
+	297: aclmdlRIBuildEnd,
 	298: aclmdlRISetName,
 	299: aclmdlRIGetName,
 	300: aclmdlRIGetId,
@@ -1297,11 +1303,20 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	308: aclmdlRITaskGetSeqId,
 	309: aclmdlRITaskGetParams,
 	310: aclmdlRITaskSetParams,
+	311: aclmdlRIKernelTaskGetAttribute,
 	312: aclmdlRITaskDisable,
 	313: aclmdlRIUpdate,
 	314: aclmdlRICondHandleCreate,
 	315: aclmdlRICondHandleGetCondPtr,
 	316: aclmdlRIAddCondTask,
+	317: aclrtCreateLabel,
+	318: aclrtSetLabel,
+	319: aclrtDestroyLabel,
+	320: aclrtCreateLabelList,
+	321: aclrtDestroyLabelList,
+	322: aclrtSwitchLabelByIndex,
+	323: aclrtActiveStream,
+	324: aclrtSwitchStream,
 	332: aclrtCreateBinary,
 	333: aclrtDestroyBinary,
 	334: aclrtBinaryLoad,
@@ -2504,12 +2519,36 @@ func aclmdlRIExecuteAsync(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRIExecuteAsync(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
 }
 
+func aclmdlRIExecute(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIExecute(t.Thread, core.Handle(a[0]), int32(a[1]))))
+}
+
 func aclmdlRIDestroy(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRIDestroy(t.Thread, core.Handle(a[0]))))
 }
 
 func aclmdlRIAbort(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRIAbort(t.Thread, core.Handle(a[0]))))
+}
+
+func aclmdlRIBuildBegin(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIBuildBegin(t.Thread, pointer[core.Handle](a[0]), uint32(a[1]))))
+}
+
+func aclmdlRIBindStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIBindStream(t.Thread, core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))))
+}
+
+func aclmdlRIUnbindStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIUnbindStream(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclmdlRIEndTask(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIEndTask(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclmdlRIBuildEnd(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIBuildEnd(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclmdlRISetName(t *thread, a *slots) uint64 {
@@ -2564,6 +2603,10 @@ func aclmdlRITaskSetParams(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRITaskSetParams(t.Thread, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))))
 }
 
+func aclmdlRIKernelTaskGetAttribute(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.MdlRIKernelTaskGetAttribute(t.Thread, core.Handle(a[0]), abi.LaunchKernelAttrId(a[1]), pointer[abi.LaunchKernelAttrValue](a[2]))))
+}
+
 func aclmdlRITaskDisable(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRITaskDisable(t.Thread, core.Handle(a[0]))))
 }
@@ -2582,6 +2625,38 @@ func aclmdlRICondHandleGetCondPtr(t *thread, a *slots) uint64 {
 
 func aclmdlRIAddCondTask(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.MdlRIAddCondTask(t.Thread, pointer[abi.MdlRICondTaskParams](a[0]), core.Handle(a[1]), uint32(a[2]))))
+}
+
+func aclrtCreateLabel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.CreateLabel(t.Thread, pointer[core.Handle](a[0]))))
+}
+
+func aclrtSetLabel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.SetLabel(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtDestroyLabel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.DestroyLabel(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtCreateLabelList(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.CreateLabelList(t.Thread, pointer[core.Handle](a[0]), a[1], pointer[core.Handle](a[2]))))
+}
+
+func aclrtDestroyLabelList(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.DestroyLabelList(t.Thread, core.Handle(a[0]))))
+}
+
+func aclrtSwitchLabelByIndex(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.SwitchLabelByIndex(t.Thread, core.Addr(a[0]), uint32(a[1]), core.Handle(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtActiveStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.ActiveStream(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtSwitchStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.SwitchStream(t.Thread, core.Addr(a[0]), abi.Condition(a[1]), core.Addr(a[2]), abi.CompareDataType(a[3]), core.Handle(a[4]), core.Handle(a[5]), core.Handle(a[6]))))
 }
 
 func aclrtCreateBinary(t *thread, a *slots) uint64 {

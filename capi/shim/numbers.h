@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Distinguishes tables that number the functions differently. */
-#define ROPEWAY_TABLE 0xdf3eb72bu
+#define ROPEWAY_TABLE 0xaf8f7832u
 
 /* One number for each function of the API. */
 enum {

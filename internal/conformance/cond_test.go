@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
@@ -59,6 +61,7 @@ func (e *env) long(p core.Addr) (n uint64) {
 }
 
 func init() {
+	proveKernelAttributes()
 	proveConditions()
 	proveSubModels()
 	behaveConditions()
@@ -262,5 +265,55 @@ func behaveConditions() {
 		e.ok(e.th.SynchronizeStream(0))
 		is(e, "sum", e.long(p), 2*3*2*5)
 		e.ok(model.MdlRIDestroy(e.th, done))
+	})
+}
+
+func proveKernelAttributes() {
+	get := func(e *env, task core.Handle, id abi.LaunchKernelAttrId) (v abi.LaunchKernelAttrValue, err *core.Error) {
+		err = model.MdlRIKernelTaskGetAttribute(e.th, task, id, &v)
+		return v, err
+	}
+	prove("aclmdlRIKernelTaskGetAttribute", 3, func(e *env) *core.Error {
+		_, task := e.copyTask()
+		_, err := get(e, task, abi.LaunchKernelAttrSchemMode)
+		e.want(err, abi.ErrRTParamInvalid)
+		_, err = get(e, garbage, abi.LaunchKernelAttrSchemMode)
+		return err
+	})
+	prove("aclmdlRIKernelTaskGetAttribute", 4, func(e *env) *core.Error {
+		_, task := e.kernelTask()
+		for _, id := range []abi.LaunchKernelAttrId{0, abi.LaunchKernelAttrEngineType,
+			abi.LaunchKernelAttrBlockdimOffset, 10} {
+			_, err := get(e, task, id)
+			e.want(err, abi.ErrRTParamInvalid)
+		}
+		_, err := get(e, task, abi.LaunchKernelAttrBlockTaskPrefetch)
+		return err
+	})
+	behaves("aclmdlRIKernelTaskGetAttribute", func(e *env) {
+		f, p := e.kernel("times"), e.words(1, 1)
+		var attrs [4]abi.LaunchKernelAttr
+		for i, id := range []abi.LaunchKernelAttrId{abi.LaunchKernelAttrSchemMode, abi.LaunchKernelAttrDynUbufSize,
+			abi.LaunchKernelAttrDataDump, abi.LaunchKernelAttrTimeout} {
+			attrs[i].ID = id
+		}
+		*attrs[0].Value.SchemMode() = 1
+		*attrs[1].Value.DynUBufSize() = 128
+		*attrs[2].Value.IsDataDump() = 1
+		*attrs[3].Value.Timeout() = 90
+		cfg := &abi.LaunchKernelCfg{Attrs: uintptr(unsafe.Pointer(&attrs[0])), NumAttrs: 4}
+		args := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p)), 1)
+		m := e.capturing(func(s core.Handle) {
+			e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, s, cfg, core.AddrOf(args), uint64(len(args)), nil, 0))
+		})
+		task := e.tasksOf(m)[0]
+		for i := range attrs {
+			v, err := get(e, task, attrs[i].ID)
+			e.ok(err)
+			is(e, "attribute", v, attrs[i].Value)
+		}
+		v, err := get(e, task, abi.LaunchKernelAttrTimeoutUs)
+		e.ok(err)
+		is(e, "microseconds", v.TimeoutUs().TimeoutLow, 90_000_000)
 	})
 }

@@ -36,6 +36,13 @@ var makers = map[string]func(e *env) core.Handle{
 		m, _ := e.conditional()
 		return m
 	},
+	"model.built":            func(e *env) core.Handle { return e.manual() },
+	"stream.bound":           func(e *env) core.Handle { return e.boundStream(e.th) },
+	"stream.bound.elsewhere": func(e *env) core.Handle { return e.boundStream(e.elsewhere()) },
+	"label": func(e *env) (l core.Handle) {
+		e.ok(model.CreateLabel(e.th, &l))
+		return l
+	},
 	"model.sub": func(e *env) core.Handle { return e.sub() },
 	"condition": func(e *env) core.Handle {
 		m, s := e.conditional()
@@ -87,6 +94,7 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"stream":    endCapture,
 	"model":     endModel,
 	"condition": endCondition,
+	"label":     model.DestroyLabel,
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    signal.DestroyNotify,
 	"cntNotify": signal.CntNotifyDestroy,
@@ -112,6 +120,27 @@ func (e *env) model() (m core.Handle) {
 	e.ok(model.MdlRICaptureBegin(e.th, s, abi.ModelRiCaptureModeRelaxed))
 	e.ok(model.MdlRICaptureEnd(e.th, s, &m))
 	return m
+}
+
+// manual is a model that is built by hand, without streams.
+func (e *env) manual() (m core.Handle) {
+	e.Helper()
+	e.ok(model.MdlRIBuildBegin(e.th, &m, 0))
+	return m
+}
+
+// boundStream is a stream that is bound to a model of its own.
+func (e *env) boundStream(th *core.Thread) (s core.Handle) {
+	e.Helper()
+	var m core.Handle
+	e.ok(th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
+	e.ok(model.MdlRIBuildBegin(th, &m, 0))
+	e.ok(model.MdlRIBindStream(th, m, s, 0))
+	e.Cleanup(func() {
+		model.MdlRIDestroy(th, m)
+		th.DestroyStreamForce(s)
+	})
+	return s
 }
 
 // conditional is a model that is being captured, and its stream.

@@ -680,8 +680,26 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclmdlRIExecuteAsync": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRIExecuteAsync(t, core.Handle(a[0]), core.Handle(a[1]))
 	},
+	"aclmdlRIExecute": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIExecute(t, core.Handle(a[0]), int32(a[1]))
+	},
 	"aclmdlRIDestroy": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIDestroy(t, core.Handle(a[0])) },
 	"aclmdlRIAbort":   func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIAbort(t, core.Handle(a[0])) },
+	"aclmdlRIBuildBegin": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIBuildBegin(t, pointer[core.Handle](a[0]), uint32(a[1]))
+	},
+	"aclmdlRIBindStream": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIBindStream(t, core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))
+	},
+	"aclmdlRIUnbindStream": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIUnbindStream(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclmdlRIEndTask": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIEndTask(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclmdlRIBuildEnd": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIBuildEnd(t, core.Handle(a[0]), core.Addr(a[1]))
+	},
 	"aclmdlRISetName": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRISetName(t, core.Handle(a[0]), pointer[byte](a[1]))
 	},
@@ -719,6 +737,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclmdlRITaskSetParams": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRITaskSetParams(t, core.Handle(a[0]), pointer[abi.MdlRITaskParams](a[1]))
 	},
+	"aclmdlRIKernelTaskGetAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return model.MdlRIKernelTaskGetAttribute(t, core.Handle(a[0]), abi.LaunchKernelAttrId(a[1]), pointer[abi.LaunchKernelAttrValue](a[2]))
+	},
 	"aclmdlRITaskDisable": func(t *core.Thread, a []uint64) *core.Error { return model.MdlRITaskDisable(t, core.Handle(a[0])) },
 	"aclmdlRIUpdate":      func(t *core.Thread, a []uint64) *core.Error { return model.MdlRIUpdate(t, core.Handle(a[0])) },
 	"aclmdlRICondHandleCreate": func(t *core.Thread, a []uint64) *core.Error {
@@ -729,6 +750,24 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclmdlRIAddCondTask": func(t *core.Thread, a []uint64) *core.Error {
 		return model.MdlRIAddCondTask(t, pointer[abi.MdlRICondTaskParams](a[0]), core.Handle(a[1]), uint32(a[2]))
+	},
+	"aclrtCreateLabel": func(t *core.Thread, a []uint64) *core.Error { return model.CreateLabel(t, pointer[core.Handle](a[0])) },
+	"aclrtSetLabel": func(t *core.Thread, a []uint64) *core.Error {
+		return model.SetLabel(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclrtDestroyLabel": func(t *core.Thread, a []uint64) *core.Error { return model.DestroyLabel(t, core.Handle(a[0])) },
+	"aclrtCreateLabelList": func(t *core.Thread, a []uint64) *core.Error {
+		return model.CreateLabelList(t, pointer[core.Handle](a[0]), a[1], pointer[core.Handle](a[2]))
+	},
+	"aclrtDestroyLabelList": func(t *core.Thread, a []uint64) *core.Error { return model.DestroyLabelList(t, core.Handle(a[0])) },
+	"aclrtSwitchLabelByIndex": func(t *core.Thread, a []uint64) *core.Error {
+		return model.SwitchLabelByIndex(t, core.Addr(a[0]), uint32(a[1]), core.Handle(a[2]), core.Handle(a[3]))
+	},
+	"aclrtActiveStream": func(t *core.Thread, a []uint64) *core.Error {
+		return model.ActiveStream(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclrtSwitchStream": func(t *core.Thread, a []uint64) *core.Error {
+		return model.SwitchStream(t, core.Addr(a[0]), abi.Condition(a[1]), core.Addr(a[2]), abi.CompareDataType(a[3]), core.Handle(a[4]), core.Handle(a[5]), core.Handle(a[6]))
 	},
 	"aclrtDestroyBinary": func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
 	"aclrtBinaryLoad": func(t *core.Thread, a []uint64) *core.Error {

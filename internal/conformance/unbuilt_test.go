@@ -2,9 +2,9 @@ package conformance
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"ropeway/internal/abi"
 )
@@ -38,9 +38,10 @@ func TestUnbuilt(t *testing.T) {
 // TestUnbuiltMessage: a function that is not built does not advise another product; one that the product lacks says so.
 func TestUnbuiltMessage(t *testing.T) {
 	e := newEnv(t, machine{})
-	const fn = "aclrtCreateLabel"
-	e.want(e.th.NotBuilt(fn, []uint64{uint64(uintptr(unsafe.Pointer(new(uint64))))}), abi.ErrRTFeatureNotSupport)
-	e.th.Done(e.th.NotBuilt(fn, []uint64{uint64(uintptr(unsafe.Pointer(new(uint64))))}))
+	const fn = "aclrtSnapShotProcessLock"
+	args := []uint64{uint64(os.Getpid()), 0}
+	e.want(e.th.NotBuilt(fn, args), abi.ErrRTFeatureNotSupport)
+	e.th.Done(e.th.NotBuilt(fn, args))
 	text := e.th.GetRecentErrMsg()
 	if strings.Contains(text, "another product") || !strings.Contains(text, "not built in ropeway yet") {
 		t.Error(text)
@@ -50,8 +51,8 @@ func TestUnbuiltMessage(t *testing.T) {
 	if o.want(err, abi.ErrRTFeatureNotSupport); err.Text != "310P does not have this function" {
 		t.Error(err)
 	}
-	err = e.th.NotBuilt("aclmdlRIExecute", []uint64{uint64(e.model()), 1<<32 - 2})
-	if e.want(err, abi.ErrRTParamInvalid); !strings.HasSuffix(err.Text, "it is -2") || err.Arg != "timeout" {
+	err = e.th.NotBuilt("aclrtSnapShotCallbackRegister", []uint64{1<<32 - 2, 1, 0})
+	if e.want(err, abi.ErrRTParamInvalid); !strings.HasSuffix(err.Text, "it is -2") || err.Arg != "stage" {
 		t.Error(err)
 	}
 }

@@ -77,12 +77,15 @@ func (t *Thread) StreamStop(stream Handle) *Error {
 	return nil
 }
 
-// PersistentTaskClean is aclrtPersistentTaskClean. It is for streams bound to a model, and there are no models.
+// PersistentTaskClean is aclrtPersistentTaskClean: a stream that is bound to a complete model loses its tasks there.
 func (t *Thread) PersistentTaskClean(stream Handle) *Error {
 	const api = "aclrtPersistentTaskClean"
 	s, err := t.checkPersistentTaskClean(stream)
 	if err != nil {
 		return err
+	}
+	if l := s.Lane(); l != nil && l.Bound() && l.Clear() {
+		return nil
 	}
 	why := "is not bound to a loaded model"
 	if s.flags&abi.StreamPersistent == 0 {

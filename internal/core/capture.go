@@ -28,6 +28,14 @@ type Lane interface {
 	Reset(api string, t *Thread, e *Event) (bool, *Error)
 	Wait(api string, t *Thread, e *Event, external bool) (bool, *Error)
 
+	// MarkBarrier makes the end of what the stream was given so far one that AwaitBarrier waits for, on any stream of
+	// the model; that is false if the number was not marked.
+	MarkBarrier(t *Thread, number uint32)
+	AwaitBarrier(t *Thread, number uint32) bool
+
+	// Clear drops the tasks of a stream that is bound to a model; false if that is not complete, or runs.
+	Clear() bool
+
 	// Own is the stream that runs the tasks in executions of the model.
 	Own() *Stream
 
@@ -362,6 +370,9 @@ func (e *Event) NewRecord(s *Stream, tag driver.Tag) (EventRecord, driver.Op) {
 // Publish notes that the event takes part in a model with the EXTERNAL flag, Published reports it.
 func (e *Event) Publish()        { e.published.Store(true) }
 func (e *Event) Published() bool { return e.published.Load() }
+
+// RecordedOn notes that the latest record is on a stream that is bound to a model.
+func (e *Event) RecordedOn(s *Stream) { e.boundOn.Store(s) }
 
 // Latest is the flag of the latest record; nil if there is none, or it was reset.
 func (e *Event) Latest() driver.Flag { return e.last().Flag }

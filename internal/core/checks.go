@@ -223,6 +223,10 @@ func (t *Thread) checkDestroyStream(stream Handle) (theStream *Stream, ctx *Cont
 	if theStream, err = ctx.On(api, theStream); err != nil { // 5
 		return
 	}
+	if theStream.IsBound() { // 6
+		err = Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
+		return
+	}
 	return
 }
 
@@ -244,6 +248,10 @@ func (t *Thread) checkDestroyStreamForce(stream Handle) (theStream *Stream, ctx 
 		return
 	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+		return
+	}
+	if theStream.IsBound() { // 6
+		err = Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
 	return
@@ -445,6 +453,10 @@ func (t *Thread) checkStreamAbort(stream Handle) (theStream *Stream, ctx *Contex
 	if theStream, err = ctx.On(api, theStream); err != nil { // 4
 		return
 	}
+	if theStream.IsBound() { // 5
+		err = Fail(api, abi.ErrRTInternalError, "stream", "is bound to a model")
+		return
+	}
 	return
 }
 
@@ -459,6 +471,10 @@ func (t *Thread) checkStreamStop(stream Handle) (theStream *Stream, err *Error) 
 	}
 	if !t.Runtime.Product.Has(api) { // 3
 		err = t.Lacks(api)
+		return
+	}
+	if theStream.IsBound() { // 4
+		err = Fail(api, abi.ErrRTInternalError, "stream", "is bound to a model")
 		return
 	}
 	return
@@ -639,6 +655,9 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 		err = NoCurrentContext(api)
 		return
 	}
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 8
+		return
+	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 9
 		return
 	}
@@ -722,6 +741,9 @@ func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, 
 	}
 	if theEvent.IsEx() { // 7
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "made by aclrtCreateEventExWithFlag")
+		return
+	}
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 8
 		return
 	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 9
@@ -815,6 +837,9 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
 		return
 	}
+	if err = t.notInModel(api, theEvent); err != nil { // 5
+		return
+	}
 	return
 }
 
@@ -841,6 +866,9 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 	}
 	if theEvent.IsCaptured() { // 6
 		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		return
+	}
+	if err = t.notInModel(api, theEvent); err != nil { // 7
 		return
 	}
 	return
@@ -934,6 +962,9 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 	}
 	if ctx = t.Current(); ctx == nil { // 8
 		err = NoCurrentContext(api)
+		return
+	}
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 9
 		return
 	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 10

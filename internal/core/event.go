@@ -46,6 +46,8 @@ type Event struct {
 	published      atomic.Bool // it took part in a model with one of these
 	externalWait   atomic.Bool // it was waited for with ACL_EVENT_WAIT_EXTERNAL
 
+	boundOn atomic.Pointer[Stream] // of the latest record, if that stream is bound to a model; else nil
+
 	mu     sync.Mutex
 	id     uint32        // guarded by mu; 0: none yet
 	used   *atomic.Int32 // guarded by mu; the counter of ids it is in; nil while it has none
@@ -286,6 +288,23 @@ func (t *Thread) externalOutside(api string, s *Stream, flag uint32) *Error {
 	return nil
 }
 
+// boundNeedsState refuses events without a state on a stream that is bound to a model.
+func (t *Thread) boundNeedsState(api string, e *Event, s *Stream) *Error {
+	if e.kind != stateEvent && s.IsBound() {
+		return Unsupported(api, "event",
+			"stream %d is bound to a model, which takes events of aclrtCreateEventWithFlag only", s.ID)
+	}
+	return nil
+}
+
+// notInModel refuses an event whose latest record belongs to a model that is built by hand.
+func (t *Thread) notInModel(api string, e *Event) *Error {
+	if s := e.boundOn.Load(); s != nil && s.IsBound() {
+		return Refused(api, "event", "was recorded on stream %d, which is bound to a model", s.ID)
+	}
+	return nil
+}
+
 // externalInSub refuses an external record or wait in a capture into a sub-model.
 func (t *Thread) externalInSub(api string, s *Stream, flag uint32) *Error {
 	if l := s.Lane(); flag == externalFlag && l != nil && l.Sub() {
@@ -322,6 +341,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		}
 	}
 	e.recorded.Store(true)
+	e.boundOn.Store(nil)
 	c := s.Context
 	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before admit: an abort that starts later counts
 	if !e.Hold() {

@@ -34,6 +34,7 @@ type FailedKernel struct {
 	Args     Addr
 	Size     uint32
 	Callback func(info Addr) // of its binary; may be nil
+	Dumps    bool            // its launch asked for a dump of its data
 }
 
 func kernelTask(err error) KernelTask {

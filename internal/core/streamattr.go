@@ -86,6 +86,9 @@ func (t *Thread) setFailureMode(api string, s *Stream, mode uint64) *Error {
 	if s == nil {
 		s = c.Default
 	}
+	if s.IsBound() {
+		return Unsupported(api, "stream", "stream %d is bound to a model and has no failure mode of its own", s.ID)
+	}
 	stop := mode&1 == abi.StopOnFailure
 	switch {
 	case s.stops.Load() == stop:

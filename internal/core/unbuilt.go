@@ -94,8 +94,7 @@ func (c *unbuiltCall) elsewhere(i int) bool {
 
 func (c *unbuiltCall) liveModel(i int) bool { return c.t.Runtime.isModel(Handle(c.a[i])) }
 
-// bound and made are about what cannot be made yet.
-func (*unbuiltCall) bound(int) bool { return false }
-func (*unbuiltCall) made(int) bool  { return false }
+// made is about what cannot be made yet.
+func (*unbuiltCall) made(int) bool { return false }
 
 func (c *unbuiltCall) self(i int) bool { return int32(c.a[i]) == int32(os.Getpid()) }

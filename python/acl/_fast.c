@@ -3011,6 +3011,21 @@ static PyObject *rt_mdl_ri_execute_async(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.mdl_ri_execute(model_ri, timeout) -> ret */
+static PyObject *rt_mdl_ri_execute(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"timeout", INT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_execute", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIExecute((aclmdlRI)a[0], (int32_t)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.mdl_ri_destroy(model_ri) -> ret */
 static PyObject *rt_mdl_ri_destroy(PyObject *self, PyObject *args)
 {
@@ -3037,6 +3052,82 @@ static PyObject *rt_mdl_ri_abort(PyObject *self, PyObject *args)
 	aclError ret;
 	BEGIN_CALL
 	ret = aclmdlRIAbort((aclmdlRI)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_build_begin(flag) -> (model_ri, ret) */
+static PyObject *rt_mdl_ri_build_begin(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"flag", UINT32}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_build_begin", params, 1, args, a))
+		return NULL;
+	aclmdlRI r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIBuildBegin(&r0, (uint32_t)a[0]);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mdl_ri_bind_stream(model_ri, stream, flag) -> ret */
+static PyObject *rt_mdl_ri_bind_stream(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"stream", HANDLE}, {"flag", UINT32}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_bind_stream", params, 3, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIBindStream((aclmdlRI)a[0], (aclrtStream)a[1], (uint32_t)a[2]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_unbind_stream(model_ri, stream) -> ret */
+static PyObject *rt_mdl_ri_unbind_stream(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_unbind_stream", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIUnbindStream((aclmdlRI)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_end_task(model_ri, stream) -> ret */
+static PyObject *rt_mdl_ri_end_task(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_end_task", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIEndTask((aclmdlRI)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mdl_ri_build_end(model_ri, reserve) -> ret */
+static PyObject *rt_mdl_ri_build_end(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"model_ri", HANDLE}, {"reserve", ADDRESS}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_build_end", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRIBuildEnd((aclmdlRI)a[0], (void*)a[1]);
 	END_CALL
 	return PyLong_FromLong(ret);
 }
@@ -3148,6 +3239,110 @@ static PyObject *rt_mdl_ri_cond_handle_create(PyObject *self, PyObject *args)
 	ret = aclmdlRICondHandleCreate((aclmdlRI)a[0], (uint32_t)a[1], (aclmdlRICondHandleFlag)a[2], &r0);
 	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.create_label() -> (label, ret) */
+static PyObject *rt_create_label(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.rt.create_label", NULL, 0, args, NULL))
+		return NULL;
+	aclrtLabel r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCreateLabel(&r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.set_label(label, stream) -> ret */
+static PyObject *rt_set_label(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"label", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.set_label", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSetLabel((aclrtLabel)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.destroy_label(label) -> ret */
+static PyObject *rt_destroy_label(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"label", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.destroy_label", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtDestroyLabel((aclrtLabel)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.destroy_label_list(label_list) -> ret */
+static PyObject *rt_destroy_label_list(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"label_list", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.destroy_label_list", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtDestroyLabelList((aclrtLabelList)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.switch_label_by_index(ptr, max_value, label_list, stream) -> ret */
+static PyObject *rt_switch_label_by_index(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"ptr", ADDRESS}, {"max_value", UINT32}, {"label_list", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.switch_label_by_index", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSwitchLabelByIndex((void*)a[0], (uint32_t)a[1], (aclrtLabelList)a[2], (aclrtStream)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.active_stream(active_stream, stream) -> ret */
+static PyObject *rt_active_stream(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"active_stream", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.active_stream", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtActiveStream((aclrtStream)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.switch_stream(left_value, cond, right_value, data_type, true_stream, false_stream, stream) -> ret */
+static PyObject *rt_switch_stream(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"left_value", ADDRESS}, {"cond", INT32}, {"right_value", ADDRESS}, {"data_type", INT32}, {"true_stream", HANDLE}, {"false_stream", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[7];
+	(void)self;
+	if (!take("acl.rt.switch_stream", params, 7, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSwitchStream((void*)a[0], (aclrtCondition)a[1], (void*)a[2], (aclrtCompareDataType)a[3], (aclrtStream)a[4], (aclrtStream)a[5], (aclrtStream)a[6]);
+	END_CALL
+	return PyLong_FromLong(ret);
 }
 
 /* acl.rt.create_binary(data, data_len) -> binary */
@@ -4238,10 +4433,22 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_capture_task_update_end($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_task_update_end(stream) -> ret\n\nEnds the update mode of stream.\n\nIn C: aclmdlRICaptureTaskUpdateEnd. pyACL has no such function."},
 	{"mdl_ri_execute_async", rt_mdl_ri_execute_async, METH_VARARGS,
 	 "mdl_ri_execute_async($module, model_ri, stream, /)\n--\n\nacl.rt.mdl_ri_execute_async(model_ri, stream) -> ret\n\nQueues one execution of a model on stream. The model starts when the earlier work of stream is done,\nand later work of stream waits for all of the model.\n\nIn C: aclmdlRIExecuteAsync. pyACL has no such function."},
+	{"mdl_ri_execute", rt_mdl_ri_execute, METH_VARARGS,
+	 "mdl_ri_execute($module, model_ri, timeout, /)\n--\n\nacl.rt.mdl_ri_execute(model_ri, timeout) -> ret\n\nRuns a built model and waits for it, at most timeout milliseconds (-1 for ever).\n\nIn C: aclmdlRIExecute. pyACL has no such function."},
 	{"mdl_ri_destroy", rt_mdl_ri_destroy, METH_VARARGS,
 	 "mdl_ri_destroy($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_destroy(model_ri) -> ret\n\nDestroys a model, captured or built, and all that it holds.\n\nIn C: aclmdlRIDestroy. pyACL has no such function."},
 	{"mdl_ri_abort", rt_mdl_ri_abort, METH_VARARGS,
 	 "mdl_ri_abort($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_abort(model_ri) -> ret\n\nStops the execution of a built model.\n\nIn C: aclmdlRIAbort. pyACL has no such function."},
+	{"mdl_ri_build_begin", rt_mdl_ri_build_begin, METH_VARARGS,
+	 "mdl_ri_build_begin($module, flag, /)\n--\n\nacl.rt.mdl_ri_build_begin(flag) -> (model_ri, ret)\n\nMakes an empty model to be filled by binding streams to it.\n\nIn C: aclmdlRIBuildBegin. pyACL has no such function."},
+	{"mdl_ri_bind_stream", rt_mdl_ri_bind_stream, METH_VARARGS,
+	 "mdl_ri_bind_stream($module, model_ri, stream, flag, /)\n--\n\nacl.rt.mdl_ri_bind_stream(model_ri, stream, flag) -> ret\n\nBinds a PERSISTENT stream to a model under construction. Tasks submitted to the stream from now on\nare kept in the model and run when it is executed.\n\nIn C: aclmdlRIBindStream. pyACL has no such function."},
+	{"mdl_ri_unbind_stream", rt_mdl_ri_unbind_stream, METH_VARARGS,
+	 "mdl_ri_unbind_stream($module, model_ri, stream, /)\n--\n\nacl.rt.mdl_ri_unbind_stream(model_ri, stream) -> ret\n\nTakes a stream out of a built model.\n\nIn C: aclmdlRIUnbindStream. pyACL has no such function."},
+	{"mdl_ri_end_task", rt_mdl_ri_end_task, METH_VARARGS,
+	 "mdl_ri_end_task($module, model_ri, stream, /)\n--\n\nacl.rt.mdl_ri_end_task(model_ri, stream) -> ret\n\nMarks the end of the tasks of a built model on one of its streams: reaching the mark ends an\nexecution.\n\nIn C: aclmdlRIEndTask. pyACL has no such function."},
+	{"mdl_ri_build_end", rt_mdl_ri_build_end, METH_VARARGS,
+	 "mdl_ri_build_end($module, model_ri, reserve, /)\n--\n\nacl.rt.mdl_ri_build_end(model_ri, reserve) -> ret\n\nEnds the construction of a model and loads it.\n\nIn C: aclmdlRIBuildEnd. pyACL has no such function."},
 	{"mdl_ri_get_id", rt_mdl_ri_get_id, METH_VARARGS,
 	 "mdl_ri_get_id($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_get_id(model_ri) -> (model_ri_id, ret)\n\nGives the number of the model.\n\nIn C: aclmdlRIGetId. pyACL has no such function."},
 	{"mdl_ri_debug_print", rt_mdl_ri_debug_print, METH_VARARGS,
@@ -4256,6 +4463,20 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "mdl_ri_update($module, model_ri, /)\n--\n\nacl.rt.mdl_ri_update(model_ri) -> ret\n\nMakes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective.\n\nIn C: aclmdlRIUpdate. pyACL has no such function."},
 	{"mdl_ri_cond_handle_create", rt_mdl_ri_cond_handle_create, METH_VARARGS,
 	 "mdl_ri_cond_handle_create($module, model_ri, default_launch_value, flag, /)\n--\n\nacl.rt.mdl_ri_cond_handle_create(model_ri, default_launch_value, flag) -> (handle, ret)\n\nMakes a condition for a model under capture: a 64-bit value in device memory that a condition task\nreads.\n\nIn C: aclmdlRICondHandleCreate. pyACL has no such function."},
+	{"create_label", rt_create_label, METH_VARARGS,
+	 "create_label($module, /)\n--\n\nacl.rt.create_label() -> (label, ret)\n\nMakes a label: a place in a stream of a built model that aclrtSwitchLabelByIndex can jump to.\n\nIn C: aclrtCreateLabel. pyACL has no such function."},
+	{"set_label", rt_set_label, METH_VARARGS,
+	 "set_label($module, label, stream, /)\n--\n\nacl.rt.set_label(label, stream) -> ret\n\nSets a label at the present end of a stream bound to a model.\n\nIn C: aclrtSetLabel. pyACL has no such function."},
+	{"destroy_label", rt_destroy_label, METH_VARARGS,
+	 "destroy_label($module, label, /)\n--\n\nacl.rt.destroy_label(label) -> ret\n\nDestroys a label.\n\nIn C: aclrtDestroyLabel. pyACL has no such function."},
+	{"destroy_label_list", rt_destroy_label_list, METH_VARARGS,
+	 "destroy_label_list($module, label_list, /)\n--\n\nacl.rt.destroy_label_list(label_list) -> ret\n\nFrees a label list.\n\nIn C: aclrtDestroyLabelList. pyACL has no such function."},
+	{"switch_label_by_index", rt_switch_label_by_index, METH_VARARGS,
+	 "switch_label_by_index($module, ptr, max_value, label_list, stream, /)\n--\n\nacl.rt.switch_label_by_index(ptr, max_value, label_list, stream) -> ret\n\nQueues a jump in a model: execution goes on at the label whose index is read from device memory.\n\nIn C: aclrtSwitchLabelByIndex. pyACL has no such function."},
+	{"active_stream", rt_active_stream, METH_VARARGS,
+	 "active_stream($module, active_stream, stream, /)\n--\n\nacl.rt.active_stream(active_stream, stream) -> ret\n\nQueues on stream a task that starts activeStream, another stream of the same model.\n\nIn C: aclrtActiveStream. pyACL has no such function."},
+	{"switch_stream", rt_switch_stream, METH_VARARGS,
+	 "switch_stream($module, left_value, cond, right_value, data_type, true_stream, false_stream, stream, /)\n--\n\nacl.rt.switch_stream(left_value, cond, right_value, data_type, true_stream, false_stream, stream) -> ret\n\nQueues a branch on a stream of a model: when *leftValue (cond) *rightValue holds on the device,\nstream stops there and trueStream starts; else stream goes on.\n\nIn C: aclrtSwitchStream. pyACL has no such function."},
 	{"create_binary", rt_create_binary, METH_VARARGS,
 	 "create_binary($module, data, data_len, /)\n--\n\nacl.rt.create_binary(data, data_len) -> binary\n\nMakes a small object that remembers address and length of a kernel binary in host memory, for\naclrtBinaryLoad. NULL when data is NULL or host memory runs out.\n\nIn C: aclrtCreateBinary."},
 	{"destroy_binary", rt_destroy_binary, METH_VARARGS,
@@ -4355,5 +4576,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xAA872CFAu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xAB394D8Fu);
 }

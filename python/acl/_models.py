@@ -1,8 +1,8 @@
 """Models: names, files, and the streams and tasks that they have."""
 
-from ctypes import POINTER, byref, c_char_p, c_uint32, c_void_p, create_string_buffer
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint32, c_void_p, create_string_buffer
 
-from ._arguments import address, form, i32, text, u32
+from ._arguments import address, form, i32, list_of, text, u32
 from ._library import c_function, or_0
 from ._structs import aclmdlRICondTaskParams
 
@@ -12,6 +12,7 @@ _aclmdlRIDebugJsonPrint = c_function("aclmdlRIDebugJsonPrint", c_void_p, c_char_
 _aclmdlRIGetStreams = c_function("aclmdlRIGetStreams", c_void_p, POINTER(c_void_p), POINTER(c_uint32))
 _aclmdlRIGetTasksByStream = c_function("aclmdlRIGetTasksByStream", c_void_p, POINTER(c_void_p), POINTER(c_uint32))
 _aclmdlRICondHandleGetCondPtr = c_function("aclmdlRICondHandleGetCondPtr", c_void_p, POINTER(c_void_p))
+_aclrtCreateLabelList = c_function("aclrtCreateLabelList", POINTER(c_void_p), c_size_t, POINTER(c_void_p))
 _aclmdlRIAddCondTask = c_function("aclmdlRIAddCondTask", aclmdlRICondTaskParams, c_void_p, c_uint32)
 
 _MOST_MODELS = 1 << 16  # that a condition task has
@@ -71,3 +72,10 @@ def rt_mdl_ri_add_cond_task(handle, kind, size, stream, flags, /):
         size = _MOST_MODELS + 1  # too many, too
     ret = _aclmdlRIAddCondTask(aclmdlRICondTaskParams(handle, kind, size, out), stream, flags)
     return [or_0(h) for h in out[:size]] if not ret else [], ret
+
+
+@form(list_of(c_void_p, address))
+def rt_create_label_list(labels, /):
+    out = c_void_p()
+    ret = _aclrtCreateLabelList(labels, len(labels), byref(out))
+    return or_0(out.value), ret

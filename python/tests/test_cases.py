@@ -110,6 +110,17 @@ def _sub(model, stream):
     return ok(rt.mdl_ri_add_cond_task(_condition(model, stream), acl.ACL_MODEL_RI_COND_TYPE_IF, 1, stream, 0))[0]
 
 
+def _bound():
+    stream = ok(rt.create_stream_with_config(0, acl.ACL_STREAM_PERSISTENT))
+    ok(rt.mdl_ri_bind_stream(ok(rt.mdl_ri_build_begin(0)), stream, 0))
+    return stream
+
+
+def _bound_elsewhere():
+    ok(rt.create_context(0))
+    return _bound()
+
+
 def _end_open(thing):
     return _end_stream(_OPEN.pop(thing))
 
@@ -146,6 +157,10 @@ MAKERS = {
     "stream.unwaited": lambda: ok(rt.create_stream_with_config(0, acl.ACL_STREAM_PERSISTENT)),
     "stream.captured": _captured,
     "stream.captured.elsewhere": lambda: _beside(_captured_elsewhere),
+    "stream.bound": _bound,
+    "stream.bound.elsewhere": lambda: _beside(_bound_elsewhere),
+    "label": lambda: ok(rt.create_label()),
+    "model.built": lambda: ok(rt.mdl_ri_build_begin(0)),
     "model": _model,
     "model.captured": _open,
     "model.sub": lambda: _open(_sub),
@@ -169,6 +184,7 @@ DESTROYERS = {
     "stream": _end_stream,
     "model": _end_model,
     "condition": _end_open,
+    "label": rt.destroy_label,
     "event": rt.destroy_event,
     "notify": rt.destroy_notify,
     "cntNotify": rt.cnt_notify_destroy,

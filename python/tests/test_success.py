@@ -280,6 +280,37 @@ def models(call, dev, host, s):
     call("acl.rt.mdl_ri_abort", model)
     call("acl.rt.mdl_ri_destroy", model)
     conditions(call, dev, s)
+    built(call)
+
+
+def built(call):
+    """A model that is built by hand: a stream that starts another one, a switch that is not taken, and a jump."""
+    model, word = call("acl.rt.mdl_ri_build_begin", 0), call("acl.rt.malloc", 64, 0)
+    call("acl.rt.memset", word, 64, 0, 64)
+    head, other = (call("acl.rt.create_stream_with_config", 0, acl.ACL_STREAM_PERSISTENT) for _ in range(2))
+    call("acl.rt.mdl_ri_bind_stream", model, head, 0)
+    call("acl.rt.mdl_ri_bind_stream", model, other, 0x7FFFFFFF)
+    label = call("acl.rt.create_label")
+    labels = call("acl.rt.create_label_list", [label])
+    call("acl.rt.switch_stream", word, acl.ACL_RT_NOT_EQUAL, word, acl.ACL_RT_SWITCH_INT32, other, 0, head)
+    call("acl.rt.switch_label_by_index", word, 0, labels, head)
+    call("acl.rt.memset_async", word, 64, 9, 64, head)
+    call("acl.rt.set_label", label, head)
+    call("acl.rt.active_stream", other, head)
+    call("acl.rt.memset_async", word + 8, 8, 7, 8, other)
+    call("acl.rt.mdl_ri_end_task", model, other)
+    call("acl.rt.mdl_ri_build_end", model, 0)
+    call("acl.rt.mdl_ri_execute", model, 60000)
+    got = ctypes.create_string_buffer(16)
+    call("acl.rt.memcpy", ctypes.addressof(got), 16, word, 16, D2H)
+    same(got.raw, bytes(8) + bytes([7]) * 8)
+    call("acl.rt.mdl_ri_unbind_stream", model, head)
+    call("acl.rt.mdl_ri_destroy", model)
+    call("acl.rt.destroy_label_list", labels)
+    call("acl.rt.destroy_label", label)
+    for stream in (head, other):
+        call("acl.rt.destroy_stream", stream)
+    call("acl.rt.free", word)
 
 
 def conditions(call, dev, s):

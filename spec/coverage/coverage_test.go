@@ -62,7 +62,7 @@ func TestPage(t *testing.T) {
 		"| 2 | dst is NULL | 100000 ACL_ERROR_INVALID_PARAM | **MISSING** |\n",
 		"| `TestRules/aclrtMemcpyBatch/08`; *shadowed by* 2: ",
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
-		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 | ",
+		"| aclrtSnapShotProcessLock | 950, A3, A2 | ",
 		"| 10 | src, then dst, is not a multiple of 64 (*310; with ROPEWAY_STRICT=1 all*) |",
 		"| 25 | the host side is pageable on the 310, where the copy would fail when it runs (*with " +
 			"ROPEWAY_STRICT=1*) |",
@@ -134,11 +134,11 @@ func TestPageRefusesUnknownProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for body, want := range map[string]string{
-		`prove("aclrtNope", 1, nil)`:         "not in the table",
-		`prove("aclrtMemcpy", 99, nil)`:      "rule 99",
-		`prove("aclrtMemcpy", 0, nil)`:       "rule 0",
-		`behaves("aclrtSwitchStream", nil)`:  "status is later",
-		`prove("aclrtSwitchStream", 1, nil)`: "status is later",
+		`prove("aclrtNope", 1, nil)`:                "not in the table",
+		`prove("aclrtMemcpy", 99, nil)`:             "rule 99",
+		`prove("aclrtMemcpy", 0, nil)`:              "rule 0",
+		`behaves("aclrtSnapShotProcessLock", nil)`:  "status is later",
+		`prove("aclrtSnapShotProcessLock", 1, nil)`: "status is later",
 	} {
 		if _, err := Page(tab, scanText(t, body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", body, err, want)

@@ -21,8 +21,9 @@ type object struct {
 // built. internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
 	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream",
-		kinds: []string{"elsewhere", "unwaited: unwaited", "captured: captured", "captured.elsewhere: captured"},
-		only:  map[string][]string{"stream.captured": capturing, "stream.captured.elsewhere": capturing}},
+		kinds: []string{"elsewhere", "unwaited: unwaited", "captured: captured", "captured.elsewhere: captured",
+			"bound: bound unwaited", "bound.elsewhere: bound unwaited"},
+		only: map[string][]string{"stream.captured": capturing, "stream.captured.elsewhere": capturing}},
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable",
 		"unwaitable", "recorded: recorded waitable", "captured: captured ex waitable"},
@@ -30,11 +31,12 @@ var objects = map[string]object{
 	"aclrtContext": {symbol: "context", find: "t.context(%s)", goType: "*Context"},
 	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
 	"aclmdlRI": {symbol: "model", find: "findModel(t, %s)", goType: "*Model",
-		kinds: []string{"captured: captured", "sub: sub"},
+		kinds: []string{"captured: captured", "sub: sub", "built: built"},
 		only: map[string][]string{"model": capturing, "model.dead": capturing, "model.captured": capturing,
 			"model.sub": branching}},
 	"aclmdlRICondHandle": {symbol: "condition", find: "findCondition(t, %s)", goType: "*condition",
 		only: map[string][]string{"": branching}},
+	"aclrtLabel":      {symbol: "label", find: "findLabel(t, %s)", goType: "*label"},
 	"aclrtBinary":     {symbol: "image"},
 	"aclrtBinHandle":  {symbol: "binary", find: "findBinary(t, %s)", goType: "*binary"},
 	"aclrtFuncHandle": {symbol: "kernel", find: "findFunction(t, %s)", goType: "*function"},

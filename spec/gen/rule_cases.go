@@ -157,9 +157,6 @@ func (r ruleToBreak) aboutProducts() bool {
 
 // refusesAll reports whether an expression asks for a handle of something that cannot be made yet.
 func refusesAll(f *table.Function, w *table.When) bool {
-	if w.Op == "captured" || w.Op == "bound" {
-		return true
-	}
 	if w.Op == "live" {
 		_, made := objectOf(f.Param(w.Args[0].Name))
 		return !made

@@ -260,8 +260,6 @@ func (s *scene) Is(predicate, param string) bool {
 		return n >= 0 && n < usableDevices
 	case "open":
 		return s.Value(param) == 0
-	case "bound":
-		return false // nothing is
 	}
 	p := s.f.Param(param)
 	o, ok := objectOf(p)

@@ -73,7 +73,8 @@ var WhenOfObject = map[string][]string{
 		"imported", // from another process
 	},
 	"aclmdlRI": {
-		"sub", // it belongs to a condition task
+		"sub",   // it belongs to a condition task
+		"built", // by hand
 	},
 }
 

@@ -2228,13 +2228,13 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream* stream, ui
 
 /*
  * Waits for the stream's tasks and destroys it.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107027, 107002, 107003.
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107027, 107002, 107003, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
 /*
  * Destroys the stream at once; queued tasks are dropped.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107027, 107002, 107003.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107027, 107002, 107003, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
@@ -2305,7 +2305,7 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 
 /*
  * Stops the tasks of a stream after the current one.
- * Products: 950, A3, A2. Errors: 107000, 107017, 207000.
+ * Products: 950, A3, A2. Errors: 107000, 107017, 207000, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
 
@@ -2372,17 +2372,15 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* ha
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
 
 /*
- * Queues on stream a task that starts activeStream, another stream of the same model. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A2, 310B, 310P, 910.
+ * Queues on stream a task that starts activeStream, another stream of the same model.
+ * Products: 950, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 107005, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
 
 /*
  * Queues a branch on a stream of a model: when *leftValue (cond) *rightValue holds on the device, stream
- * stops there and trueStream starts; else stream goes on. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A2, 310B, 310P, 910.
+ * stops there and trueStream starts; else stream goes on.
+ * Products: 950, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue,
     aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
@@ -2996,9 +2994,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
 
 /*
- * Runs a built model and waits for it, at most timeout milliseconds (-1 for ever). Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Runs a built model and waits for it, at most timeout milliseconds (-1 for ever).
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107004, 507011, 507046.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 
@@ -3016,36 +3013,37 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
 ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
 
 /*
- * Makes an empty model to be filled by binding streams to it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Makes an empty model to be filled by binding streams to it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207010, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag);
 
 /*
  * Binds a PERSISTENT stream to a model under construction. Tasks submitted to the stream from now on are kept
- * in the model and run when it is executed. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * in the model and run when it is executed.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107017, 107005, 107027, 507000, 207000,
+ * 107002, 107004, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
 
 /*
- * Takes a stream out of a built model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Takes a stream out of a built model.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107027, 107002, 107004, 107005,
+ * 107037.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
 
 /*
- * Marks the end of the tasks of a built model on one of its streams: reaching the mark ends an execution. Not
- * yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Marks the end of the tasks of a built model on one of its streams: reaching the mark ends an execution.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107027, 107003, 107004,
+ * 507000, 207009.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
 
 /*
- * Ends the construction of a model and loads it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Ends the construction of a model and loads it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107004, 107005, 507011, and
+ * others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
 
@@ -3134,9 +3132,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITa
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
 /*
- * Reads one launch attribute of a captured kernel. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Reads one launch attribute of a captured kernel.
+ * Products: 950, A3, A2. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
     aclrtLaunchKernelAttrValue* attrValue);
@@ -3177,42 +3174,39 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, 
 /* ==== label ==== */
 
 /*
- * Makes a label: a place in a stream of a built model that aclrtSwitchLabelByIndex can jump to. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Makes a label: a place in a stream of a built model that aclrtSwitchLabelByIndex can jump to.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabel(aclrtLabel* label);
 
 /*
- * Sets a label at the present end of a stream bound to a model. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Sets a label at the present end of a stream bound to a model.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 507031, 107003, 207000, 107005,
+ * 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
 
 /*
- * Destroys a label. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Destroys a label.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 507031.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
 
 /*
- * Makes in device memory the table of labels that aclrtSwitchLabelByIndex indexes. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Makes in device memory the table of labels that aclrtSwitchLabelByIndex indexes.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107017, 107002, 207001, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
 
 /*
- * Frees a label list. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Frees a label list.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
 
 /*
- * Queues a jump in a model: execution goes on at the label whose index is read from device memory. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Queues a jump in a model: execution goes on at the label whose index is read from device memory.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 107003, 107005, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList,
     aclrtStream stream);
@@ -3629,7 +3623,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t si
 
 /*
  * Queues the cache maintenance operation that a descriptor describes, on a stream of a model.
- * Products: 950, A3, A2. Errors: 107000, 207000, 107017, 107002, 107003, 507000, and others passed on.
+ * Products: 950, A3, A2. Errors: 107000, 207000, 107017, 107002, 107003, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
     const void* reserve);

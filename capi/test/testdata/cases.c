@@ -134,6 +134,37 @@ static aclError end_open(void *made) /* also where a sub-model is missing; the m
 	return aclrtDestroyStreamForce(open_stream);
 }
 
+static void *model_built(void)
+{
+	aclmdlRI m;
+	OK(aclmdlRIBuildBegin(&m, 0));
+	return m;
+}
+
+static void *stream_bound(void)
+{
+	aclmdlRI m = model_built();
+	void *s = stream_unwaited();
+	OK(aclmdlRIBindStream(m, s, 0));
+	return s;
+}
+
+static void *stream_bound_elsewhere(void)
+{
+	aclrtContext other;
+	OK(aclrtCreateContext(&other, 0));
+	void *s = stream_bound();
+	OK(aclrtSetCurrentContext(home));
+	return s;
+}
+
+static void *label(void)
+{
+	aclrtLabel l;
+	OK(aclrtCreateLabel(&l));
+	return l;
+}
+
 static void *event_captured(void) /* goes with the capture, when the process ends */
 {
 	void *e = event_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
@@ -181,7 +212,11 @@ static const struct maker {
 	{"stream.unwaited", stream_unwaited, aclrtDestroyStreamForce},
 	{"stream.captured", stream_captured, end_capture},
 	{"stream.captured.elsewhere", stream_captured_elsewhere, NULL},
+	{"stream.bound", stream_bound, NULL}, /* stays with its model */
+	{"stream.bound.elsewhere", stream_bound_elsewhere, NULL},
+	{"label", label, aclrtDestroyLabel},
 	{"model", model, aclmdlRIDestroy},
+	{"model.built", model_built, aclmdlRIDestroy},
 	{"model.captured", model_captured, end_open},
 	{"model.sub", model_sub, end_open},
 	{"condition", condition, end_open},

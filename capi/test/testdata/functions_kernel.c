@@ -330,6 +330,24 @@ static void launches(void)
 		EFFECT(number(args.p) == 54);
 		REFUSES(6, aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 1));
 	}
+	FUNCTION("aclmdlRIKernelTaskGetAttribute") {
+		aclrtLaunchKernelAttr mode = {.id = ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, .value = {.schemMode = 1}};
+		aclrtLaunchKernelCfg cfg = {&mode, 1};
+		aclrtLaunchKernelAttrValue got = {0};
+		aclmdlRI m;
+		aclrtStream inner;
+		aclmdlRITask task;
+		uint32_t one = 1;
+		OK(aclmdlRICaptureBegin(scene.stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+		OK(aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
+		OK(aclmdlRICaptureEnd(scene.stream, &m));
+		OK(aclmdlRIGetStreams(m, &inner, &one));
+		OK(aclmdlRIGetTasksByStream(inner, &task, &one));
+		OK(aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, &got));
+		EFFECT(got.schemMode == 1);
+		REFUSES(4, aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE, &got));
+		OK(aclmdlRIDestroy(m));
+	}
 	FUNCTION("aclrtLaunchKernelWithArgsArray") {
 		uint32_t *p = holding(1), v = 6;
 		void *list[] = {&p, &v};

@@ -205,6 +205,96 @@ static void conditions(aclrtStream s, void *word)
 	OK(aclrtDestroyStream(in));
 }
 
+/* A stream starts another one; a switch is not taken, and a jump passes something over. */
+static void builds(aclrtStream on)
+{
+	aclmdlRI m = NULL;
+	aclrtStream s, other;
+	aclrtLabel label = NULL;
+	aclrtLabelList list = NULL;
+	char *word;
+	OK(aclrtMalloc((void **)&word, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemset(word, 64, 0, 64));
+	OK(aclrtCreateStreamWithConfig(&s, 0, ACL_STREAM_PERSISTENT));
+	OK(aclrtCreateStreamWithConfig(&other, 0, ACL_STREAM_PERSISTENT));
+	FUNCTION("aclmdlRIBuildBegin") {
+		OK(aclmdlRIBuildBegin(&m, 0));
+		EFFECT(m != NULL);
+		REFUSES(2, aclmdlRIBuildBegin(&m, 1));
+	}
+	FUNCTION("aclmdlRIBindStream") {
+		OK(aclmdlRIBindStream(m, s, 0));
+		OK(aclmdlRIBindStream(m, other, 0x7FFFFFFF));
+		EFFECT(aclrtDestroyStream(s) == ACL_ERROR_RT_STREAM_MODEL);
+		REFUSES(6, aclmdlRIBindStream(m, s, 0));
+	}
+	FUNCTION("aclrtCreateLabel") {
+		OK(aclrtCreateLabel(&label));
+		EFFECT(label != NULL);
+		REFUSES(1, aclrtCreateLabel(NULL));
+	}
+	FUNCTION("aclrtCreateLabelList") {
+		OK(aclrtCreateLabelList(&label, 1, &list));
+		EFFECT(list != NULL);
+		REFUSES(7, aclrtCreateLabelList(&label, 1, &list));
+	}
+	FUNCTION("aclrtSwitchStream") {
+		OK(aclrtSwitchStream(word, ACL_RT_GREATER, word, ACL_RT_SWITCH_INT64, other, NULL, s));
+		EFFECT(true);
+		REFUSES(5, aclrtSwitchStream(word, ACL_RT_GREATER, word, ACL_RT_SWITCH_INT64, other, other, s));
+	}
+	FUNCTION("aclrtSwitchLabelByIndex") {
+		OK(aclrtSwitchLabelByIndex(word, 0, list, s));
+		EFFECT(true);
+		REFUSES(8, aclrtSwitchLabelByIndex(word, 0, word, s));
+	}
+	OK(aclrtValueWrite(word + 16, 9, 0, s));
+	FUNCTION("aclrtSetLabel") {
+		OK(aclrtSetLabel(label, s));
+		EFFECT(true);
+		REFUSES(11, aclrtSetLabel(label, s));
+	}
+	FUNCTION("aclrtActiveStream") {
+		OK(aclrtActiveStream(other, s));
+		EFFECT(true);
+		REFUSES(7, aclrtActiveStream(on, s));
+	}
+	OK(aclrtValueWrite(word + 8, 7, 0, other));
+	FUNCTION("aclmdlRIEndTask") {
+		OK(aclmdlRIEndTask(m, other));
+		EFFECT(aclmdlRIExecute(m, -1) == ACL_ERROR_RT_MODEL_EXECUTE);
+		REFUSES(12, aclmdlRIEndTask(m, on));
+	}
+	FUNCTION("aclmdlRIBuildEnd") {
+		OK(aclmdlRIBuildEnd(m, NULL));
+		EFFECT(word_of(word + 8) == 0);
+		REFUSES(2, aclmdlRIBuildEnd(m, word));
+	}
+	FUNCTION("aclmdlRIExecute") {
+		OK(aclmdlRIExecute(m, 60000));
+		EFFECT(word_of(word + 8) == 7 && word_of(word + 16) == 0);
+		REFUSES(3, aclmdlRIExecute(m, 0));
+	}
+	FUNCTION("aclmdlRIUnbindStream") {
+		OK(aclmdlRIUnbindStream(m, other));
+		EFFECT(aclrtDestroyStream(other) == ACL_SUCCESS);
+		REFUSES(9, aclmdlRIUnbindStream(m, on));
+	}
+	OK(aclmdlRIDestroy(m));
+	FUNCTION("aclrtDestroyLabelList") {
+		OK(aclrtDestroyLabelList(list));
+		EFFECT(true);
+		REFUSES(2, aclrtDestroyLabelList(list));
+	}
+	FUNCTION("aclrtDestroyLabel") {
+		OK(aclrtDestroyLabel(label));
+		EFFECT(true);
+		REFUSES(2, aclrtDestroyLabel(label));
+	}
+	OK(aclrtDestroyStream(s));
+	OK(aclrtFree(word));
+}
+
 static void groups(aclrtStream s)
 {
 	aclrtTaskGrp group = NULL;
@@ -243,6 +333,7 @@ void functions_models(void)
 	captures(s, word);
 	changes(s, word);
 	conditions(s, word);
+	builds(s);
 	groups(s);
 	OK(aclrtFree(word));
 	OK(aclrtDestroyStream(s));

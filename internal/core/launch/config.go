@@ -17,6 +17,7 @@ type config struct {
 	limit   time.Duration
 	limited bool
 	empty   bool // empty tasks come before it
+	dumps   bool // data is to be dumped
 }
 
 // mixed reports whether the 310P needs a configuration that says which half runs.
@@ -75,6 +76,7 @@ func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCf
 	if v := last[4]; v != nil && halves {
 		c.offset = *v.BlockDimOffset()
 	}
+	c.dumps = last[6] != nil && *last[6].IsDataDump() == 1
 	c.empty = last[5] != nil && *last[5].IsBlockTaskPrefetch() == 1
 	if v := last[7]; v != nil {
 		c.limit, c.limited = time.Duration(*v.Timeout())*time.Second, true

@@ -50,7 +50,7 @@ func (p *pending) Kind() string {
 
 // Failed implements core.KernelTask.
 func (p *pending) Failed() core.FailedKernel {
-	k := core.FailedKernel{Function: p.f.handle, Args: p.Args, Size: uint32(p.Size), Name: p.f.k.Name}
+	k := core.FailedKernel{Function: p.f.handle, Args: p.Args, Size: uint32(p.Size), Name: p.f.k.Name, Dumps: p.dumps}
 	b := p.f.b
 	core.Locked(&b.mu, func() {
 		if call, data := b.callback, b.data; call != nil {

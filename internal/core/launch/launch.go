@@ -97,6 +97,7 @@ func (r *request) complete(t *core.Thread, p *pending) *core.Error {
 	p.Module, p.Code, p.Over = code.module, code.code, p
 	p.Blocks, p.First, p.Grid, p.Threads = r.blocks, r.config.offset, r.grid, r.threads
 	p.Per = r.per()
+	p.dumps = r.config.dumps
 	p.Together, p.Shared, p.Limit = r.config.batch, r.config.dynamic, r.config.limit
 	if !r.config.limited {
 		p.Limit = process.OpLimit(t.Runtime)

@@ -45,6 +45,7 @@ type pending struct {
 	room  core.Addr // of its arguments
 	size  uint64    // bytes there
 	index int       // of its size; -1: freed when it is over
+	dumps bool      // its launch asked for a dump of its data
 }
 
 // take is a launch with room for n bytes of arguments.

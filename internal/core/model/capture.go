@@ -83,13 +83,16 @@ func (m *Model) capture(api string, t *core.Thread, s *core.Stream, mode abi.Mdl
 }
 
 // Bound implements core.Lane.
-func (l *lane) Bound() bool { return false }
+func (l *lane) Bound() bool { return l.bound }
 
 // Sub implements core.Lane.
 func (l *lane) Sub() bool { return l.model.IsSub() }
 
 // Text implements core.Lane.
 func (l *lane) Text() string {
+	if l.bound {
+		return fmt.Sprintf("stream %d is bound to model %d", l.user.ID, l.model.id)
+	}
 	return fmt.Sprintf("stream %d is being captured into model %d%s", l.user.ID, l.model.id, l.model.begunBy())
 }
 

@@ -9,8 +9,10 @@ import (
 
 // laneOf is the lane of a stream that is captured; nil if it is not, or is a default stream.
 func laneOf(s *core.Stream) *lane {
-	l, _ := s.Lane().(*lane)
-	return l
+	if l, _ := s.Lane().(*lane); l != nil && !l.bound {
+		return l
+	}
+	return nil
 }
 
 // Own implements core.Lane.
@@ -24,7 +26,9 @@ func (l *lane) KeepCopy(t *core.Thread, dst, src core.Addr, n uint64) bool {
 	if l.left {
 		return false
 	}
-	l.addCopy(t, dst, src, n)
+	if l.takes("") == nil {
+		l.addCopy(t, dst, src, n)
+	}
 	return true
 }
 
@@ -38,6 +42,8 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	}
 	op := &k.Op
 	switch {
+	case l.takes("") != nil: // the model was completed meanwhile
+		(&taskMore{op: *op}).release()
 	case op.Kind == driver.OpCopy && op.Done == nil:
 		l.addCopy(t, op.Dst, op.Src, op.N)
 	case op.Kind == driver.OpBatch:
@@ -135,6 +141,10 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	if external {
 		return l.external(api, t, e, true)
 	}
+	if l.bound {
+		e.RecordedOn(l.user)
+		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
+	}
 	if e.IsEx() && !e.Is(abi.EventSync) {
 		return true, nil // nobody could wait for it
 	}
@@ -191,6 +201,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (b
 	}
 	s := l.user
 	switch {
+	case l.bound: // the event has a state, or the call was refused
 	case e.IsEx() && e.HasRecord():
 		return true, core.Fail(
 			api,

@@ -36,6 +36,10 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 	if theStream, err = ctx.On(api, theStream); err != nil { // 7
 		return
 	}
+	if theStream.IsBound() { // 8
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model (aclmdlRIBindStream)")
+		return
+	}
 	if err = noImplicit(t, api, theStream, ctx); err != nil { // 9
 		return
 	}
@@ -84,6 +88,10 @@ func checkMdlRICaptureToModelRIBegin(t *core.Thread, stream core.Handle, modelRI
 	if theStream, err = ctx.On(api, theStream); err != nil { // 10
 		return
 	}
+	if theStream.IsBound() { // 11
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
+		return
+	}
 	if err = noImplicit(t, api, theStream, ctx); err != nil { // 12
 		return
 	}
@@ -129,6 +137,10 @@ func checkMdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Hand
 		return
 	}
 	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	if theStream.IsBound() { // 8
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
 	if err = noImplicit(t, api, theStream, ctx); err != nil { // 9
@@ -220,6 +232,10 @@ func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle
 		err = core.Captured(api, theStream)
 		return
 	}
+	if theStream.IsBound() { // 6
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 7
 		err = core.NoCurrentContext(api)
 		return
@@ -247,6 +263,10 @@ func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStre
 		err = core.Captured(api, theStream)
 		return
 	}
+	if theStream.IsBound() { // 5
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 6
 		err = core.NoCurrentContext(api)
 		return
@@ -269,6 +289,10 @@ func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Han
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
 		return
 	}
+	if theStream.IsBound() { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is bound to a model")
+		return
+	}
 	if theStream.IsCaptured() { // 5
 		err = core.Captured(api, theStream)
 		return
@@ -285,6 +309,33 @@ func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Han
 		return
 	}
 	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 9
+		return
+	}
+	return
+}
+
+func checkMdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIExecute"
+	if modelRI == 0 { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+		return
+	}
+	if timeout == 0 || timeout < -1 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0 or below -1; it is %d", timeout)
+		return
+	}
+	if !theModelRI.IsBuilt() { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
 		return
 	}
 	return
@@ -337,6 +388,197 @@ func checkMdlRIAbort(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ct
 	}
 	if err = abortable(t, api, theModelRI); err != nil { // 6
 		err = err.NotRecorded()
+		return
+	}
+	return
+}
+
+func checkMdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) (ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIBuildBegin"
+	if modelRI == nil { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if flag != 0 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag).NotRecorded()
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkMdlRIBindStream(t *core.Thread, modelRI core.Handle, stream core.Handle, flag uint32) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIBindStream"
+	if modelRI == 0 { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if flag != 0 && flag != 2147483647 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 (HEAD) or 0x7FFFFFFF (DEFAULT); it is %#x", flag).NotRecorded()
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if err = persistent(t, api, theStream); err != nil { // 5
+		return
+	}
+	if theStream.IsBound() { // 6
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model already")
+		return
+	}
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 7
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+		return
+	}
+	if !theModelRI.IsBuilt() { // 8
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
+		return
+	}
+	if err = uncapturedStream(t, api, theStream); err != nil { // 9
+		return
+	}
+	if err = bindable(t, api, theStream); err != nil { // 12
+		return
+	}
+	if stream == 0 { // 14
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL (the default stream is not PERSISTENT)")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 15
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 16
+		return
+	}
+	return
+}
+
+func checkMdlRIUnbindStream(t *core.Thread, modelRI core.Handle, stream core.Handle) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIUnbindStream"
+	if modelRI == 0 { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+		return
+	}
+	if !theModelRI.IsBuilt() { // 5
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
+		return
+	}
+	if theStream.IsCaptured() { // 6
+		err = core.Captured(api, theStream)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 7
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 8
+		return
+	}
+	if err = boundTo(t, api, theStream, theModelRI); err != nil { // 9
+		return
+	}
+	return
+}
+
+func checkMdlRIEndTask(t *core.Thread, modelRI core.Handle, stream core.Handle) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
+	const api = "aclmdlRIEndTask"
+	if modelRI == 0 { // 1
+		done, err = true, core.IsNull(api, "modelRI")
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+		done = true
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+		done = true
+		return
+	}
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 4
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	if !theModelRI.IsBuilt() { // 6
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
+		return
+	}
+	if theStream.IsCaptured() { // 7
+		done, err = true, core.Captured(api, theStream)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+		done = true
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 9
+		done = true
+		return
+	}
+	if t.Product("310P") { // 10
+		done = true
+		return
+	}
+	if err = unmarked(t, api, theModelRI); err != nil { // 11
+		done = true
+		return
+	}
+	if err = boundHere(t, api, theModelRI, theStream); err != nil { // 12
+		done = true
+		return
+	}
+	return
+}
+
+func checkMdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) (theModelRI *Model, ctx *core.Context, err *core.Error) {
+	const api = "aclmdlRIBuildEnd"
+	if modelRI == 0 { // 1
+		err = core.IsNull(api, "modelRI")
+		return
+	}
+	if reserve != 0 { // 2
+		err = core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
+		return
+	}
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+		return
+	}
+	if !theModelRI.IsBuilt() { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
+		return
+	}
+	if err = anyBound(t, api, theModelRI); err != nil { // 7
+		return
+	}
+	if err = marked(t, api, theModelRI); err != nil { // 8
 		return
 	}
 	return
@@ -608,6 +850,17 @@ func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 	return nil
 }
 
+func checkMdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, _ abi.LaunchKernelAttrId, attrValue *abi.LaunchKernelAttrValue) *core.Error {
+	const api = "aclmdlRIKernelTaskGetAttribute"
+	if task == 0 { // 1
+		return core.IsNull(api, "task")
+	}
+	if attrValue == nil { // 2
+		return core.IsNull(api, "attrValue")
+	}
+	return nil
+}
+
 func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	const api = "aclmdlRITaskDisable"
 	if task == 0 { // 1
@@ -628,6 +881,10 @@ func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, e
 	}
 	if modelRI == 0 { // 2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
+		return
+	}
+	if theModelRI.IsBuilt() { // 3
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a built model").NotRecorded()
 		return
 	}
 	if theModelRI.IsSub() { // 4
@@ -656,6 +913,10 @@ func checkMdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, _ uint32, f
 	}
 	if flag != 0 && flag != 1 { // 4
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 or 1 (ASSIGN_DEFAULT); it is %#x", flag)
+		return
+	}
+	if theModelRI.IsBuilt() { // 5
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a built model")
 		return
 	}
 	if !theModelRI.IsCaptured() { // 6
@@ -742,6 +1003,239 @@ func checkMdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stre
 		return
 	}
 	if err = condSize(t, api, params); err != nil { // 15
+		return
+	}
+	return
+}
+
+func checkCreateLabel(t *core.Thread, label *core.Handle) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtCreateLabel"
+	if label == nil { // 1
+		err = core.IsNull(api, "label")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 2
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkSetLabel(t *core.Thread, label core.Handle, stream core.Handle) (theLabel *label, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtSetLabel"
+	if label == 0 { // 1
+		err = core.IsNull(api, "label")
+		return
+	}
+	if stream == 0 { // 2
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if theLabel, err = findLabel(t, api, "label", label); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = labelContext(t, api, theLabel, ctx); err != nil { // 6
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+		return
+	}
+	if err = notInSub(t, api, theStream); err != nil { // 8
+		err = err.NotRecorded()
+		return
+	}
+	if !theStream.IsBound() { // 9
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
+		return
+	}
+	if err = settable(t, api, theLabel, theStream); err != nil { // 10
+		return
+	}
+	return
+}
+
+func checkDestroyLabel(t *core.Thread, label core.Handle) (theLabel *label, ctx *core.Context, err *core.Error) {
+	const api = "aclrtDestroyLabel"
+	if label == 0 { // 1
+		err = core.IsNull(api, "label")
+		return
+	}
+	if theLabel, err = findLabel(t, api, "label", label); err != nil { // 2
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = labelContext(t, api, theLabel, ctx); err != nil { // 4
+		return
+	}
+	return
+}
+
+func checkCreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core.Handle) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtCreateLabelList"
+	if labels == nil { // 1
+		err = core.IsNull(api, "labels")
+		return
+	}
+	if list == nil { // 2
+		err = core.IsNull(api, "labelList")
+		return
+	}
+	if num == 0 || num > 65535 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0 or more than 65535; it is %d", num)
+		return
+	}
+	if err = liveLabels(t, api, labels, num); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkDestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
+	const api = "aclrtDestroyLabelList"
+	if list == 0 { // 1
+		return core.IsNull(api, "labelList")
+	}
+	return nil
+}
+
+func checkSwitchLabelByIndex(t *core.Thread, ptr core.Addr, _ uint32, list core.Handle, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtSwitchLabelByIndex"
+	if ptr == 0 { // 1
+		err = core.IsNull(api, "ptr")
+		return
+	}
+	if list == 0 { // 2
+		err = core.IsNull(api, "labelList")
+		return
+	}
+	if stream == 0 { // 3
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+		return
+	}
+	if !theStream.IsBound() { // 7
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
+		return
+	}
+	if err = knownList(t, api, list); err != nil { // 8
+		return
+	}
+	return
+}
+
+func checkActiveStream(t *core.Thread, activeStream core.Handle, stream core.Handle) (theActiveStream *core.Stream, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtActiveStream"
+	if activeStream == 0 { // 1
+		err = core.IsNull(api, "activeStream")
+		return
+	}
+	if stream == 0 { // 2
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if theActiveStream, err = t.Stream(api, "activeStream", activeStream); err != nil { // 3
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 5
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if !theStream.IsBound() { // 6
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
+		return
+	}
+	if !theActiveStream.IsBound() { // 7
+		err = core.Fail(api, abi.ErrRTStreamModel, "activeStream", "is not bound to a model")
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+		return
+	}
+	return
+}
+
+func checkSwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, rightValue core.Addr, dataType abi.CompareDataType, trueStream core.Handle, falseStream core.Handle, stream core.Handle) (theTrueStream *core.Stream, theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtSwitchStream"
+	if leftValue == 0 { // 1
+		err = core.IsNull(api, "leftValue")
+		return
+	}
+	if rightValue == 0 { // 2
+		err = core.IsNull(api, "rightValue")
+		return
+	}
+	if trueStream == 0 { // 3
+		err = core.IsNull(api, "trueStream")
+		return
+	}
+	if stream == 0 { // 4
+		err = core.IsNull(api, "stream")
+		return
+	}
+	if falseStream != 0 { // 5
+		err = core.Fail(api, abi.ErrInvalidParam, "falseStream", "is not NULL (reserved)")
+		return
+	}
+	if theTrueStream, err = t.Stream(api, "trueStream", trueStream); err != nil { // 6
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+		return
+	}
+	if cond < 0 || cond > 5 { // 8
+		err = core.Fail(api, abi.ErrRTParamInvalid, "cond", "is not 0..5; it is %d", cond)
+		return
+	}
+	if dataType != 0 && dataType != 1 { // 9
+		err = core.Fail(api, abi.ErrRTParamInvalid, "dataType", "is not 0 (INT32) or 1 (INT64); it is %d", dataType)
+		return
+	}
+	if t.Product("950") && t.Current() == nil { // 10
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if err = elsewhereFirst(t, api, theStream); err != nil { // 11
+		return
+	}
+	if !theTrueStream.IsBound() { // 12
+		err = core.Fail(api, abi.ErrRTStreamModel, "trueStream", "is not bound to a model")
+		return
+	}
+	if !theStream.IsBound() { // 13
+		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 14
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // 15
 		return
 	}
 	return

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/binary"
+	"errors"
 	"runtime"
 	"sync"
 
@@ -16,15 +17,22 @@ import (
 // connects them is decided here.
 
 // pass is a model or a sub-model that runs once.
+//
+// A lane runs in a goroutine while it is started. One that is started again meanwhile starts again when it has stopped.
 type pass struct {
 	run   *run
 	m     *Model
 	lanes []*lane
 	plan  *plan
 	round uint64
-	after *branch // the condition task that runs it; nil: none
+	after *branch    // the condition task that runs it; nil: none
+	began core.Order // from what starts a lane to the lane, for a checker
 
-	wg sync.WaitGroup
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	busy  []bool  // guarded by mu; by lane: it runs
+	next  [][]int // guarded by mu; by lane: items where it is to start again
+	ended bool    // guarded by mu; the mark was reached
 }
 
 // assign gives conditions the values that executions begin with.
@@ -49,40 +57,130 @@ func (r *run) play(m *Model, after *branch) {
 		m.round++
 		p.round, p.lanes, p.plan = m.round, m.lanes, m.plan
 	})
-	for i := range p.lanes {
-		p.wg.Go(func() { p.lane(p.lanes[i]) })
+	p.busy, p.next = make([]bool, len(p.lanes)), make([][]int, len(p.lanes))
+	for _, l := range p.lanes {
+		if !l.waits {
+			p.start(l, 0)
+		}
 	}
 	p.wg.Wait()
+	if !p.ended && m.built && needsMark(m.rt) { // lockcheck: no lane runs
+		r.Stop(modelFailure{errNoEnd})
+	}
 }
 
-// lane runs the items of a lane (lockcheck: nobody changes the tasks of a model that runs).
-func (p *pass) lane(l *lane) {
+// errNoEnd is why an execution failed whose streams have all stopped.
+var errNoEnd = errors.New("all streams of the model have stopped, and none has reached its end (aclmdlRIEndTask)")
+
+// errElsewhere is why an execution failed that started what is not in the model.
+var errElsewhere = errors.New("a stream or a label that is to be started is not in the model")
+
+// start starts a lane at an item.
+func (p *pass) start(l *lane, at int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case l.model != p.m || l.left && l.bound: // lockcheck: nobody unbinds streams of a model that runs
+		p.run.Stop(modelFailure{errElsewhere})
+	case p.busy[l.index]:
+		p.next[l.index] = append(p.next[l.index], at)
+	default:
+		p.busy[l.index] = true
+		p.wg.Go(func() {
+			for more := true; more; at, more = p.again(l) {
+				p.lane(l, at)
+			}
+		})
+	}
+}
+
+// again is where a lane that has stopped is to start again; false if it is not, or the execution is stopped.
+func (p *pass) again(l *lane) (at int, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.next[l.index]
+	if len(list) == 0 || p.run.stopped.Load() {
+		p.busy[l.index] = false
+		return 0, false
+	}
+	p.next[l.index] = list[1:]
+	return list[0], true
+}
+
+// lane runs a lane from an item on, until it stops (lockcheck: nobody changes the tasks of a model that runs).
+func (p *pass) lane(l *lane, at int) {
 	q, r := l.own, p.run
 	defer q.Drain()
 	if p.after != nil {
 		p.orders(q, &p.after.begins, true)
 		defer p.orders(q, &p.after.ends, false)
 	}
+	if p.m.built {
+		p.orders(q, &p.began, true)
+	}
 	items := p.plan.lanes[l.index]
-	for i := range items {
-		if r.stopped.Load() {
-			return
-		}
-		it := &items[i]
+	for at >= 0 && at < len(items) && !r.stopped.Load() {
+		it := &items[at]
+		at++
 		if it.graph != nil {
 			tag := driver.Tag{Task: p.m.tasks[it.tasks[0]].number}
 			q.Submit(driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil)
 			continue
 		}
 		v := &p.m.tasks[it.task]
-		if b := v.more.branch; b != nil {
-			p.branch(q, b, v.number)
-			continue
+		switch v.more.kind {
+		case branchTask:
+			p.branch(q, v.more.branch, v.number)
+		case activateTask, switchTask, jumpTask, endTask:
+			at = p.control(l, v.more, at)
+		default:
+			op, order := r.again(p.m, v.more, p.round)
+			op.Tag = driver.Tag{Task: v.number}
+			q.Submit(op, order)
 		}
-		op, order := r.again(p.m, v.more, p.round)
-		op.Tag = driver.Tag{Task: v.number}
-		q.Submit(op, order)
 	}
+}
+
+// control carries out a task that starts a lane, or is the end. It returns the item to go on with, or -1 if the lane
+// stops.
+func (p *pass) control(l *lane, k *taskMore, at int) int {
+	p.orders(l.own, &p.began, false)
+	l.own.Drain()
+	switch k.kind {
+	case endTask:
+		core.Locked(&p.mu, func() { p.ended = true })
+	case activateTask:
+		p.start(k.target, 0)
+	case switchTask:
+		left, ok := p.read(k.op.Src, k.op.N)
+		if !ok {
+			return -1
+		}
+		right, ok := p.read(k.op.Dst, k.op.N)
+		if !ok {
+			return -1
+		}
+		if holds(k.cond, left, right, k.op.N) {
+			p.start(k.target, 0)
+			return -1
+		}
+	case jumpTask:
+		index, ok := p.read(k.op.Src, k.op.N)
+		if !ok {
+			return -1
+		}
+		to, task, ok := k.list.at(p.m, min(index, uint64(k.most)))
+		switch {
+		case !ok || to.left: // lockcheck: nobody unbinds streams of a model that runs
+			p.run.Stop(modelFailure{errElsewhere})
+		case to == l:
+			return p.plan.labels[task]
+		default:
+			p.start(to, p.plan.labels[task])
+		}
+		return -1
+	}
+	return at
 }
 
 // orders puts a task on a queue that signals an order or waits for it. Only a checker needs it: the queue gets there

@@ -2,7 +2,6 @@ package model_test
 
 import (
 	"testing"
-	"time"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -192,13 +191,14 @@ func TestConditionsRandom(t *testing.T) {
 	})
 }
 
-// endless is a model with a loop that does not end.
-func endless(t testing.TB, th *core.Thread, body func(s core.Handle)) core.Handle {
+// endless is a model with a loop that does not end. It calls a function before.
+func endless(t testing.TB, th *core.Thread, begins func(core.Addr), body func(s core.Handle)) core.Handle {
 	var m, s, in core.Handle
 	coretest.OK(t, th.CreateStream(&s))
 	coretest.OK(t, th.CreateStream(&in))
 	coretest.OK(t, model.MdlRICaptureBegin(th, s, relaxed))
 	coretest.OK(t, model.MdlRICaptureGetInfo(th, s, nil, &m))
+	coretest.OK(t, th.LaunchHostFunc(s, begins, 0))
 	c, _ := newCondition(t, th, m, 1, abi.ModelRiCondHandleAssignDefault)
 	sub := addBranches(t, th, c, s, abi.ModelRiCondTypeWhile, 1)[0]
 	coretest.OK(t, model.MdlRICaptureToModelRIBegin(th, in, sub, relaxed))
@@ -214,7 +214,7 @@ func TestEndlessLoop(t *testing.T) {
 	k := coretest.NewMachine(t, "", "")
 	th := k.Th
 	sd := newSide(t, th)
-	rounds := make(chan struct{})
+	rounds, began := make(chan struct{}, 1), make(chan struct{}, 1)
 	bodies := map[string]func(s core.Handle){
 		"empty": func(core.Handle) {},
 		"copies": func(s core.Handle) {
@@ -224,13 +224,13 @@ func TestEndlessLoop(t *testing.T) {
 			coretest.OK(t, th.LaunchHostFunc(s, func(core.Addr) {
 				select {
 				case rounds <- struct{}{}:
-				case <-time.After(time.Microsecond):
+				default:
 				}
 			}, 0))
 		},
 	}
 	for name, body := range bodies {
-		m := endless(t, th, body)
+		m := endless(t, th, func(core.Addr) { began <- struct{}{} }, body)
 		s := k.Stream(th)
 		for range 2 {
 			coretest.OK(t, model.MdlRIExecuteAsync(th, m, s))
@@ -240,12 +240,14 @@ func TestEndlessLoop(t *testing.T) {
 				}
 			}
 			k.Want(th.SynchronizeStreamWithTimeout(s, 10), abi.ErrRTStreamSyncTimeout)
+			<-began
 			k.Within(name, func() {
 				coretest.OK(t, model.MdlRIAbort(th, m))
 				k.Want(th.SynchronizeStream(s), abi.ErrRTModelAbortNormal)
 			})
 		}
 		coretest.OK(t, model.MdlRIExecuteAsync(th, m, s))
+		<-began
 		k.Within(name, func() {
 			coretest.OK(t, th.DestroyStreamForce(s))
 			coretest.OK(t, model.MdlRIDestroy(th, m))
@@ -257,7 +259,7 @@ func TestEndlessLoop(t *testing.T) {
 func TestConditionFails(t *testing.T) {
 	k := coretest.NewMachine(t, "", "")
 	th, sd := k.Th, newSide(t, k.Th)
-	m := endless(t, th, func(s core.Handle) {
+	m := endless(t, th, func(core.Addr) {}, func(s core.Handle) {
 		coretest.OK(t, th.LaunchHostFunc(s, func(core.Addr) { sd.calls.Add(1) }, 0)) // it has lanes
 		coretest.OK(t, transfer.MemcpyAsync(th, sd.dev[0], 64, sd.host[0], 64, abi.MemcpyHostToDevice, s))
 	})
@@ -281,7 +283,7 @@ func TestConditionMemoryGone(t *testing.T) {
 	sd := newSide(t, th)
 	var gone core.Addr
 	coretest.OK(t, memory.Malloc(th, &gone, 4096, abi.MemMallocHugeFirst))
-	m := endless(t, th, func(s core.Handle) {
+	m := endless(t, th, func(core.Addr) {}, func(s core.Handle) {
 		coretest.OK(t, transfer.MemcpyAsync(th, gone, 64, sd.host[0], 64, abi.MemcpyHostToDevice, s))
 	})
 	coretest.OK(t, memory.Free(th, gone))

@@ -24,6 +24,9 @@ func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := l.takes(api); err != nil {
+		return err
+	}
 	switch g := m.group; {
 	case g == nil || l.left || g.lane == l && kernel:
 		return nil

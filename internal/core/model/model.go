@@ -21,30 +21,33 @@ type Model struct {
 	handle core.Handle   // immutable
 	id     uint32        // immutable
 	parent *Model        // immutable; whose condition task it belongs to; nil: none
+	built  bool          // immutable; by hand, with streams that are bound to it
 
 	runs atomic.Int32 // executions that are queued or running
 	ends func()       // immutable; ends an execution
 
 	mu        sync.Mutex
-	state     modelState           // guarded by mu
-	gone      bool                 // guarded by mu; it is destroyed
-	broke     abi.Code             // guarded by mu; what the end of a task group returns for a capture of no use
-	why       string               // guarded by mu; why the capture is invalid, or the model unusable
-	name      string               // guarded by mu
-	mode      abi.MdlRICaptureMode // guarded by mu; of the capture
-	by        *core.Thread         // guarded by mu; the thread that began the capture
-	counted   bool                 // guarded by mu; the capture counts for its context and thread
-	lanes     []*lane              // guarded by mu; the stream where the capture began is the first
-	tasks     []modelTask          // guarded by mu while it is captured; all streams, in the order of submission
-	events    []*core.Event        // guarded by mu; that have their newest captured record here
-	destroys  []destroyFunc        // guarded by mu
-	group     *taskGroup           // guarded by mu; that is open
-	groups    []*taskGroup         // guarded by mu
-	retired   []*driver.Launch     // guarded by mu; replaced kernels that the execution may use
-	externals []external           // guarded by mu while it is captured
-	conds     []*condition         // guarded by mu
-	branches  []*branch            // guarded by mu while it is captured
-	plan      *plan                // guarded by mu; once it is complete
+	state     modelState               // guarded by mu
+	gone      bool                     // guarded by mu; it is destroyed
+	broke     abi.Code                 // guarded by mu; what the end of a task group returns for a capture of no use
+	why       string                   // guarded by mu; why the capture is invalid, or the model unusable
+	name      string                   // guarded by mu
+	mode      abi.MdlRICaptureMode     // guarded by mu; of the capture
+	by        *core.Thread             // guarded by mu; the thread that began the capture
+	counted   bool                     // guarded by mu; the capture counts for its context and thread
+	lanes     []*lane                  // guarded by mu; the stream where the capture began is the first
+	tasks     []modelTask              // guarded by mu while it is captured; all streams, in the order of submission
+	events    []*core.Event            // guarded by mu; that have their newest captured record here
+	destroys  []destroyFunc            // guarded by mu
+	group     *taskGroup               // guarded by mu; that is open
+	groups    []*taskGroup             // guarded by mu
+	retired   []*driver.Launch         // guarded by mu; replaced kernels that the execution may use
+	externals []external               // guarded by mu while it is captured
+	marked    bool                     // guarded by mu; aclmdlRIEndTask was called
+	barriers  map[uint32][]*innerEvent // guarded by mu; of cache operations, by number
+	conds     []*condition             // guarded by mu
+	branches  []*branch                // guarded by mu while it is captured
+	plan      *plan                    // guarded by mu; once it is complete
 
 	running sync.Mutex // held while lanes run: one execution at a time; see run
 	current *run       // guarded by mu; what runs
@@ -55,9 +58,10 @@ type Model struct {
 type modelState uint8
 
 const (
-	modelEmpty   modelState = iota // of a condition task, and nothing was captured into it yet
-	modelOpen                      // being captured
-	modelInvalid                   // being captured, and of no use
+	modelEmpty    modelState = iota // of a condition task, and nothing was captured into it yet
+	modelBuilding                   // by hand
+	modelOpen                       // being captured
+	modelInvalid                    // being captured, and of no use
 	modelReady
 	modelChanged // tasks were changed, and aclmdlRIUpdate is outstanding
 	modelFaulty  // a change failed
@@ -78,6 +82,8 @@ type destroyFunc struct {
 type lane struct {
 	model *Model       // immutable
 	user  *core.Stream // immutable; whose submissions come here
+	bound bool         // immutable; user is bound to the model, rather than captured
+	waits bool         // immutable; another stream starts it
 	own   *core.Stream // immutable; hidden
 	self  core.Lane    // immutable; the lane
 	index int32        // immutable; in Model.lanes
@@ -111,6 +117,11 @@ type taskMore struct {
 	value  core.ValueParams
 	order  *core.Order // what op signals or waits for, for a checker; may be nil
 	branch *branch     // a condition task
+
+	target *lane         // that the task starts
+	cond   abi.Condition // when it does
+	list   *labelList    // where it jumps to
+	most   uint32        // the largest index there
 }
 
 // taskKind is what has to be done for a task when the model runs.
@@ -123,6 +134,11 @@ const (
 	joinTask                     // an event of the capture is waited for
 	externalTask                 // a place that each execution fills
 	branchTask                   // a condition task
+	activateTask                 // starts target
+	switchTask                   // starts target and stops, if a comparison holds
+	jumpTask                     // goes on at a label
+	labelTask                    // a label
+	endTask                      // the end of the model
 	nopTask
 )
 
@@ -139,7 +155,17 @@ type innerEvent struct {
 // handles left or c goes.
 func newModel(c *core.Context, parent *Model) *Model {
 	st := stateOf(c.Runtime)
-	m := &Model{rt: c.Runtime, ctx: c, id: st.count.Add(1), parent: parent}
+	return addModel(st, &Model{rt: c.Runtime, ctx: c, parent: parent})
+}
+
+// newBuilt makes a model that is built by hand.
+func newBuilt(c *core.Context) *Model {
+	return addModel(stateOf(c.Runtime), &Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding})
+}
+
+// addModel makes m known; nil if there are no handles left or its context goes.
+func addModel(st *state, m *Model) *Model {
+	m.id = st.count.Add(1)
 	m.ends = func() { m.runs.Add(-1) }
 	if m.handle = st.table.Add(m); m.handle == 0 {
 		return nil
@@ -273,7 +299,7 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
 			"model %d is still being captured; end the capture first", m.id)
 	}
-	if !m.settle(t.Runtime.Patience) {
+	if !m.built && !m.settle(t.Runtime.Patience) {
 		return core.Fail(
 			api,
 			abi.ErrRTModelRunning,

@@ -16,8 +16,9 @@ import (
 // waits, functions of the program or records that others look at keeps its streams: each is a list of programs with
 // such tasks between them, and they run side by side.
 type plan struct {
-	all   *graph.Graph // all tasks, one by one; nil if there are lanes
-	lanes [][]item     // by lane, in order
+	all    *graph.Graph  // all tasks, one by one; nil if there are lanes
+	lanes  [][]item      // by lane, in order
+	labels map[int32]int // by the task of a label: the item after it, in its lane
 
 	regions []region      // memory that the tasks name
 	epoch   atomic.Uint64 // of the driver, when all of it was there
@@ -47,20 +48,31 @@ func (m *Model) compile() {
 		p.streams += len(sub.lanes) // lockcheck: sub-models are complete
 	}
 	m.findRegions(p)
+	m.plan = p
 	for i := range m.tasks {
 		if k := m.tasks[i].more; k != nil && !k.off && (k.kind.inLanes() ||
 			k.op.Kind == driver.OpLaunch && len(m.lanes) > 1) { // kernels of several streams run side by side
 			m.compileLanes(p)
-			m.plan = p
+			return
+		}
+	}
+	for _, l := range m.lanes {
+		if l.waits { // and nothing starts it
+			m.compileLanes(p)
 			return
 		}
 	}
 	p.all = graph.Build(len(m.tasks), stateOf(m.rt).sole, func(i int, t *graph.Task) { m.graphTask(int32(i), t) })
-	m.plan = p
 }
 
 // inLanes reports whether a model with such a task keeps its streams.
-func (k taskKind) inLanes() bool { return k == waitTask || k == externalTask || k == branchTask }
+func (k taskKind) inLanes() bool {
+	switch k {
+	case waitTask, externalTask, branchTask, activateTask, switchTask, jumpTask:
+		return true
+	}
+	return false
+}
 
 // graphTask makes t what task i does. mu is held.
 func (m *Model) graphTask(i int32, t *graph.Task) {
@@ -79,7 +91,7 @@ func (m *Model) graphTask(i int32, t *graph.Task) {
 
 // compileLanes makes a list of items of every lane. mu is held.
 func (m *Model) compileLanes(p *plan) {
-	p.lanes = make([][]item, len(m.lanes))
+	p.lanes, p.labels = make([][]item, len(m.lanes)), map[int32]int{}
 	for i, l := range m.lanes {
 		var list []item
 		var run []int32 // tasks that do not wait, since the last that does
@@ -101,6 +113,9 @@ func (m *Model) compileLanes(p *plan) {
 			case k == nil || k.kind == workTask:
 				run = append(run, j)
 			case k.off || k.kind == nopTask, k.kind == recordTask && k.record.waits == 0:
+			case k.kind == labelTask:
+				flush()
+				p.labels[j] = len(list)
 			default:
 				flush()
 				list = append(list, item{task: j})

@@ -18,6 +18,10 @@ type shown struct {
 	step       int // for drawing: how long it is
 }
 
+// controlNames are the names of tasks that only models have which are built by hand.
+var controlNames = map[taskKind]string{activateTask: "STREAM_ACTIVE", switchTask: "STREAM_SWITCH",
+	jumpTask: "STREAM_LABEL_SWITCH_BY_INDEX", labelTask: "LABEL_SET", endTask: "NOTIFY_RECORD"}
+
 // show is how task i appears. mu is held.
 func (m *Model) show(i int32) shown {
 	v := &m.tasks[i]
@@ -30,6 +34,8 @@ func (m *Model) show(i int32) shown {
 		return shown{"NOP", "NOP", 1}
 	case k.kind == branchTask:
 		return shown{"CONDITION_OP", "CONDITION_OP", 10}
+	case controlNames[k.kind] != "":
+		return shown{controlNames[k.kind], controlNames[k.kind], 10}
 	case k.kind == externalTask && m.externals[k.place].record:
 		return shown{fmt.Sprintf("CAPTURE_RECORD_EXTERNAL_%d", k.event.ID()), "CAPTURE_RECORD_EXTERNAL", 5}
 	case k.kind == externalTask:

@@ -16,16 +16,26 @@ func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 	if err != nil {
 		return err
 	}
+	if s == nil {
+		s = c.Default
+	}
+	if err := m.execute(api, t, c, s); err != nil {
+		return err
+	}
+	return s.WaitIfBlocking(api, t)
+}
+
+// execute puts an execution on a stream, if that can be done.
+func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Stream) *core.Error {
 	if err := m.executable(api); err != nil {
 		return err
 	}
-	s, err = m.ready(api, c, s)
-	if err != nil {
+	if err := m.ready(api, c, s); err != nil {
 		m.ends()
 		return err
 	}
 	m.launch(api, t, s)
-	return s.WaitIfBlocking(api, t)
+	return nil
 }
 
 // launchable refuses streams that a product executes no models on.
@@ -43,16 +53,18 @@ func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// ready is the stream to execute the model on, if that can be done.
-func (m *Model) ready(api string, c *core.Context, s *core.Stream) (*core.Stream, *core.Error) {
-	s, err := c.On(api, s)
-	if err != nil {
-		return nil, err
+// ready refuses a stream that the model cannot be executed on, and a model that cannot be.
+func (m *Model) ready(api string, c *core.Context, s *core.Stream) *core.Error {
+	if _, err := c.On(api, s); err != nil {
+		return err
+	}
+	if err := m.loaded(api); err != nil {
+		return err
 	}
 	if err := m.there(api); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.Admit(api)
+	return s.Admit(api)
 }
 
 // executable refuses a model that is not complete; else one more execution counts as queued.
@@ -60,8 +72,11 @@ func (m *Model) executable(api string) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch m.state {
+	case modelBuilding:
+		m.runs.Add(1)
+		return nil // the stream is looked at first
 	case modelReady:
-		if m.plan.streams > mostStreams {
+		if !m.built && m.plan.streams > mostStreams {
 			return core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
 				"model %d and its sub-models have %d streams, and an execution takes %d", m.id, m.plan.streams,
 				mostStreams)

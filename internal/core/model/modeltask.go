@@ -32,6 +32,15 @@ func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Err
 	)
 }
 
+// capturedTask is taskOf for what is not done to models that are built by hand.
+func capturedTask(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
+	m, i, err := taskOf(t, api, h)
+	if err == nil && m.built {
+		err = core.Unsupported(api, "task", "model %d is built by hand; this is for captured ones", m.id).NotRecorded()
+	}
+	return m, i, err
+}
+
 // has32 reports whether the model has a task with that number.
 func (m *Model) has32(i uint32) bool {
 	m.mu.Lock()
@@ -48,7 +57,16 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := uint32(len(m.lanes))
+	var all []core.Handle
+	for _, l := range m.lanes {
+		switch {
+		case !l.bound:
+			all = append(all, l.own.Handle)
+		case !l.left:
+			all = append(all, l.user.Handle)
+		}
+	}
+	n := uint32(len(all))
 	if streams != nil {
 		if *numStreams < n {
 			return core.Fail(
@@ -62,8 +80,8 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 			)
 		}
 		list := core.Array(streams, uint64(n))
-		for i, l := range m.lanes {
-			list[int(n)-1-i] = l.own.Handle // the last that joined comes first
+		for i, h := range all {
+			list[int(n)-1-i] = h // the last that joined comes first
 		}
 	}
 	*numStreams = n
@@ -78,6 +96,9 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 		return err
 	}
 	l, ok := s.Owner().(*lane)
+	if own, _ := s.Lane().(*lane); !ok && own != nil && own.bound {
+		l, ok = own, true
+	}
 	if !ok {
 		return core.Refused(api, "stream", "stream %d belongs to no model; take one of aclmdlRIGetStreams", s.ID)
 	}
@@ -141,7 +162,7 @@ func MdlRITaskGetSeqId(t *core.Thread, task core.Handle, id *uint32) *core.Error
 	if err := checkMdlRITaskGetSeqId(t, task, id); err != nil {
 		return err
 	}
-	_, i, err := taskOf(t, api, task)
+	_, i, err := capturedTask(t, api, task)
 	if err != nil {
 		return err
 	}
@@ -227,7 +248,7 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	if err := checkMdlRITaskSetParams(t, task, params); err != nil {
 		return err
 	}
-	m, i, err := taskOf(t, api, task)
+	m, i, err := capturedTask(t, api, task)
 	if err != nil {
 		return err
 	}
@@ -315,7 +336,7 @@ func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	if err := checkMdlRITaskDisable(t, task); err != nil {
 		return err
 	}
-	m, i, err := taskOf(t, api, task)
+	m, i, err := capturedTask(t, api, task)
 	if err != nil {
 		return err
 	}

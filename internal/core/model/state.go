@@ -1,5 +1,5 @@
-// Package model has what AscendCL promises of models that are captured from streams: captures, executions, tasks that
-// are read and changed, and their prints.
+// Package model has what AscendCL promises of models, which are captured from streams or built by hand: captures,
+// conditions, bound streams and labels, executions, tasks that are read and changed, and their prints.
 //
 // A stream that takes part in a capture has a lane ([core.Lane]), which makes tasks of a model of what is submitted to
 // it. Tasks are appended while the model is captured. When it is complete they are compiled (modelplan.go), and an
@@ -22,21 +22,27 @@ import (
 
 // state is what a runtime has of models.
 type state struct {
-	table core.Table[Model]
-	conds core.Table[condition]
-	count atomic.Uint32             // models ever made
-	sole  func(addr core.Addr) bool // immutable; whether memory has one address only
+	table  core.Table[Model]
+	conds  core.Table[condition]
+	labels core.Table[label]
+	count  atomic.Uint32             // models ever made
+	sole   func(addr core.Addr) bool // immutable; whether memory has one address only
 
 	launches bool // immutable; programs of the driver may have kernels
 
 	mu     sync.Mutex
 	models map[*core.Context]map[*Model]struct{} // guarded by mu
+	alive  map[*label]struct{}                   // guarded by mu; the labels
+	lists  map[core.Addr]*labelList              // guarded by mu
+
+	labelIDs uint32 // guarded by mu; labels ever made
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
-	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}}
+	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{},
+		alive: map[*label]struct{}{}, lists: map[core.Addr]*labelList{}}
 	_, s.launches = driver.As[driver.ProgramLauncher](rt.Driver)
-	s.table.Kind, s.conds.Kind = core.ModelKind, core.CondKind
+	s.table.Kind, s.conds.Kind, s.labels.Kind = core.ModelKind, core.CondKind, core.LabelKind
 	return s
 })
 
@@ -84,6 +90,7 @@ func (s *state) ContextEnding(c *core.Context) {
 	for _, m := range list {
 		m.destroy()
 	}
+	s.endLabels(c)
 }
 
 // IsModel implements core.ModelFinder.

@@ -64,6 +64,10 @@ func checkMemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Ad
 		done = true
 		return
 	}
+	if kind == 5 && theStream.IsBound() { // 7
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "HOST_TO_BUF_TO_DEVICE on a stream bound to a model; kind is %d", kind)
+		return
+	}
 	if ctx = t.Current(); ctx == nil { // 8
 		done, err = true, core.NoCurrentContext(api)
 		return
@@ -95,6 +99,10 @@ func checkMemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64
 	}
 	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
 		done = true
+		return
+	}
+	if kind == 5 && theStream.IsBound() { // 7
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "HOST_TO_BUF_TO_DEVICE on a stream bound to a model; kind is %d", kind)
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 8
@@ -622,6 +630,10 @@ func checkCmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoTy
 	if theStream, err = ctx.On(api, theStream); err != nil { // 7
 		return
 	}
+	if theStream.IsBound() { // 8
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "stream", "the stream is bound to a model").NotRecorded()
+		return
+	}
 	return
 }
 
@@ -661,7 +673,8 @@ func checkCmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoTyp
 	if theStream, err = ctx.On(api, theStream); err != nil { // 9
 		return
 	}
-	if err = needsModel(t, api, theStream); err != nil { // 10
+	if !theStream.IsBound() { // 10
+		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}
 	return
@@ -694,7 +707,8 @@ func checkCmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream c
 	if theStream, err = ctx.On(api, theStream); err != nil { // 8
 		return
 	}
-	if err = needsModel(t, api, theStream); err != nil { // 9
+	if !theStream.IsBound() { // 9
+		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}
 	return
@@ -764,7 +778,8 @@ func checkCmoAsyncWithDesc(t *core.Thread, cmoDesc core.Addr, cmoType abi.CmoTyp
 	if theStream, err = ctx.On(api, theStream); err != nil { // 7
 		return
 	}
-	if err = needsModel(t, api, theStream); err != nil { // 8
+	if !theStream.IsBound() { // 8
+		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}
 	return

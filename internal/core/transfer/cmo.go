@@ -13,7 +13,7 @@ import (
 
 // Cache maintenance operations are hints: no byte of memory changes. A prefetch reads memory into the caches of the
 // processor where the driver shows it to the host; all others, and all on a GPU, are tasks with nothing to do, since
-// caches are coherent. Operations with descriptors and barriers are for streams of built models, which do not exist.
+// caches are coherent. Operations with descriptors and barriers are for streams that are bound to models.
 
 // CmoAsync is aclrtCmoAsync.
 func CmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, stream core.Handle) *core.Error {
@@ -25,13 +25,18 @@ func CmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, s
 	if err := s.Admit(api); err != nil {
 		return err
 	}
+	return s.Launch(api, t, cmoTask(t.Runtime, s, src, size, cmoType))
+}
+
+// cmoTask is an operation on a range.
+func cmoTask(rt *core.Runtime, s *core.Stream, src core.Addr, size uint64, cmoType abi.CmoType) core.Task {
 	n := uint64(uint32(size))
 	k := core.Task{Op: driver.Op{Kind: driver.OpCompute, N: n, Work: nothing}, Kind: observe.Other}
 	if cmoType == abi.CmoTypePrefetch {
-		rt, dropped := t.Runtime, s.Dropped()
+		dropped := s.Dropped()
 		k.Op.Work, k.Kind = func() error { return prefetch(rt, src, n, dropped) }, observe.Prefetch
 	}
-	return s.Launch(api, t, k)
+	return k
 }
 
 func nothing() error { return nil }
@@ -165,20 +170,40 @@ func never() bool { return false }
 // CmoAsyncWithBarrier is aclrtCmoAsyncWithBarrier.
 func CmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, barrierID uint32,
 	stream core.Handle) *core.Error {
-	_, _, err := checkCmoAsyncWithBarrier(t, src, size, cmoType, barrierID, stream)
-	return err
+	const api = "aclrtCmoAsyncWithBarrier"
+	s, _, err := checkCmoAsyncWithBarrier(t, src, size, cmoType, barrierID, stream)
+	if err != nil {
+		return err
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	if err := s.Launch(api, t, cmoTask(t.Runtime, s, src, size, cmoType)); err != nil {
+		return err
+	}
+	if l := s.Lane(); l != nil && barrierID != 0 {
+		l.MarkBarrier(t, barrierID)
+	}
+	return nil
 }
 
 // CmoWaitBarrier is aclrtCmoWaitBarrier.
 func CmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream core.Handle, flag uint32) *core.Error {
-	_, _, err := checkCmoWaitBarrier(t, taskInfo, stream, flag)
-	return err
-}
-
-// needsModel refuses a stream that is not bound to a model. None is: models that a program builds stream by stream do
-// not exist yet.
-func needsModel(t *core.Thread, api string, s *core.Stream) *core.Error {
-	return core.Fail(api, abi.ErrRTInternalError, "stream", "stream %d is not bound to a model", s.ID)
+	const api = "aclrtCmoWaitBarrier"
+	s, _, err := checkCmoWaitBarrier(t, taskInfo, stream, flag)
+	if err != nil {
+		return err
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	for i, e := range taskInfo.CmoInfo[:taskInfo.BarrierNum] {
+		if l := s.Lane(); l == nil || !l.AwaitBarrier(t, e.BarrierID) {
+			return core.Fail(api, abi.ErrRTStreamModel, "taskInfo",
+				"no operation of the model has the barrier %d", e.BarrierID).At(i)
+		}
+	}
+	return nil
 }
 
 // waitsForInvalid refuses what cannot be waited for.

@@ -212,9 +212,10 @@ func Peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from,
 // copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
 // stream may belong to another context.
 func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op) *core.Error {
-	if s.IsCaptured() {
+	if s.Lane() != nil {
 		return core.Refused(api, "stream",
-			"stream %d is being captured, and memory that is not pinned cannot be part of a model", s.ID)
+			"stream %d is being captured or bound to a model, and memory that is not pinned cannot be part of it",
+			s.ID)
 	}
 	return copyAfter(t, api, c, s, op, abi.ErrRTCaptureModeBlockAsync)
 }

@@ -1,0 +1,457 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/model"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// streamDefault is ACL_MODEL_STREAM_FLAG_DEFAULT.
+const streamDefault = 0x7FFFFFFF
+
+// onto binds a stream of its own to a model.
+func (e *env) onto(m core.Handle, flag uint32) core.Handle {
+	e.Helper()
+	s := e.withFlags(abi.StreamPersistent)
+	e.ok(model.MdlRIBindStream(e.th, m, s, flag))
+	return s
+}
+
+// ends marks the end of a model on a stream, and completes it.
+func (e *env) ends(m, s core.Handle) {
+	e.Helper()
+	e.ok(model.MdlRIEndTask(e.th, m, s))
+	e.ok(model.MdlRIBuildEnd(e.th, m, 0))
+}
+
+// whole is a complete model with one value write, and its stream.
+func (e *env) whole() (m, s core.Handle, p core.Addr) {
+	e.Helper()
+	m, p = e.manual(), e.device(64)
+	e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+	s = e.onto(m, 0)
+	e.writes(s, p, 7)
+	e.ends(m, s)
+	return m, s, p
+}
+
+// waiting is a complete model that waits for a notify, which lets it go.
+func (e *env) waiting() (m, s, n core.Handle) {
+	e.Helper()
+	m = e.manual()
+	s = e.onto(m, 0)
+	e.ok(signal.CreateNotify(e.th, &n, 0))
+	e.ok(signal.WaitAndResetNotify(e.th, n, s, 0))
+	e.ends(m, s)
+	return m, s, n
+}
+
+func init() {
+	proveBuilding()
+	proveBuilt()
+	proveLabels()
+	proveBoundStreams()
+	behaveBuilt()
+}
+
+func proveBuilding() {
+	prove("aclmdlRIBindStream", 5, func(e *env) *core.Error {
+		return model.MdlRIBindStream(e.th, e.manual(), e.stream(), 0)
+	})
+	prove("aclmdlRIBindStream", 9, func(e *env) *core.Error {
+		s := e.withFlags(abi.StreamPersistent)
+		e.ok(model.MdlRICaptureBegin(e.th, s, relaxed))
+		return model.MdlRIBindStream(e.th, e.manual(), s, 0)
+	})
+	prove("aclmdlRIBindStream", 12, func(e *env) *core.Error {
+		s := e.withFlags(abi.StreamPersistent)
+		e.ok(e.th.SetStreamFailureMode(s, 1))
+		return model.MdlRIBindStream(e.th, e.manual(), s, 0)
+	})
+	prove("aclmdlRIBindStream", 13, func(e *env) *core.Error {
+		return model.MdlRIBindStream(e.th, e.manual(), e.withFlags(abi.StreamPersistent|abi.StreamFastLaunch), 0)
+	})
+	prove("aclmdlRIBindStream", 16, func(e *env) *core.Error {
+		return model.MdlRIBindStream(e.elsewhere(), e.manual(), e.withFlags(abi.StreamPersistent), 0)
+	})
+	prove("aclmdlRIBindStream", 17, func(e *env) *core.Error {
+		m, _, _ := e.whole()
+		return model.MdlRIBindStream(e.th, m, e.withFlags(abi.StreamPersistent), 0)
+	})
+	prove("aclmdlRIUnbindStream", 8, func(e *env) *core.Error {
+		m, s, _ := e.whole()
+		return model.MdlRIUnbindStream(e.elsewhere(), m, s)
+	})
+	prove("aclmdlRIUnbindStream", 9, func(e *env) *core.Error {
+		m, s, _ := e.whole()
+		e.ok(model.MdlRIUnbindStream(e.th, m, s))
+		e.want(model.MdlRIUnbindStream(e.th, m, 0), abi.ErrRTStreamModel)
+		e.want(model.MdlRIUnbindStream(e.th, e.manual(), e.onto(e.manual(), 0)), abi.ErrRTStreamModel)
+		return model.MdlRIUnbindStream(e.th, m, s)
+	})
+	prove("aclmdlRIUnbindStream", 10, func(e *env) *core.Error {
+		m, s, n := e.waiting()
+		on := e.stream()
+		e.ok(model.MdlRIExecuteAsync(e.th, m, on))
+		err := model.MdlRIUnbindStream(e.th, m, s)
+		e.ok(signal.RecordNotify(e.th, n, 0))
+		e.ok(e.th.SynchronizeStream(on))
+		e.ok(model.MdlRIUnbindStream(e.th, m, s))
+		return err
+	})
+	prove("aclmdlRIEndTask", 9, func(e *env) *core.Error {
+		th := e.elsewhere()
+		var s core.Handle
+		e.ok(th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
+		return model.MdlRIEndTask(th, e.manual(), s)
+	})
+	prove("aclmdlRIEndTask", 11, func(e *env) *core.Error {
+		o := e.on(machine{product: "910"})
+		m := o.manual()
+		s := o.onto(m, 0)
+		o.ok(model.MdlRIEndTask(o.th, m, s))
+		return model.MdlRIEndTask(o.th, m, s)
+	})
+	prove("aclmdlRIEndTask", 12, func(e *env) *core.Error {
+		return model.MdlRIEndTask(e.th, e.manual(), e.onto(e.manual(), 0))
+	})
+	prove("aclmdlRIBuildEnd", 6, func(e *env) *core.Error { return model.MdlRIBuildEnd(e.elsewhere(), e.manual(), 0) })
+	prove("aclmdlRIBuildEnd", 7, func(e *env) *core.Error {
+		m := e.manual()
+		s := e.onto(m, 0)
+		e.ok(model.MdlRIUnbindStream(e.th, m, s))
+		return model.MdlRIBuildEnd(e.th, m, 0)
+	})
+	prove("aclmdlRIBuildEnd", 8, func(e *env) *core.Error {
+		o := e.on(machine{product: "310P"})
+		m := o.manual()
+		o.onto(m, 0)
+		o.ok(model.MdlRIBuildEnd(o.th, m, 0))
+		m = e.manual()
+		e.onto(m, 0)
+		return model.MdlRIBuildEnd(e.th, m, 0)
+	})
+}
+
+func proveBuilt() {
+	unended := func(e *env) (m core.Handle) {
+		m = e.manual()
+		e.onto(m, 0)
+		return m
+	}
+	prove("aclmdlRIExecute", 6, func(e *env) *core.Error {
+		m, _, _ := e.whole()
+		return model.MdlRIExecute(e.elsewhere(), m, -1)
+	})
+	prove("aclmdlRIExecute", 7, func(e *env) *core.Error {
+		m := e.manual()
+		e.ok(model.MdlRIEndTask(e.th, m, e.onto(m, 0)))
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute) // aclmdlRIBuildEnd is missing
+		return model.MdlRIExecute(e.th, unended(e), -1)
+	})
+	prove("aclmdlRIExecute", 8, func(e *env) *core.Error {
+		m, _, n := e.waiting()
+		err := model.MdlRIExecute(e.th, m, 1)
+		e.ok(signal.RecordNotify(e.th, n, e.stream())) // it has gone on running
+		e.ok(e.th.SynchronizeStream(0))
+		return err
+	})
+	prove("aclmdlRIExecute", 9, func(e *env) *core.Error {
+		m, p := e.manual(), e.device(64)
+		s := e.onto(m, 0)
+		var l, list core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
+		e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+		e.ok(model.SwitchLabelByIndex(e.th, p, 0, list, s)) // to a label that is not set
+		e.ends(m, s)
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute)
+		return model.MdlRIExecute(e.th, m, -1)
+	})
+	prove("aclmdlRIExecuteAsync", 15, func(e *env) *core.Error {
+		return model.MdlRIExecuteAsync(e.th, unended(e), e.stream())
+	})
+	prove("aclmdlRIExecuteAsync", 16, func(e *env) *core.Error {
+		m := e.manual()
+		e.ok(model.MdlRIEndTask(e.th, m, e.onto(m, 0)))
+		return model.MdlRIExecuteAsync(e.th, m, 0)
+	})
+	task := func(e *env) core.Handle {
+		_, s, _ := e.whole()
+		var n uint32 = 4
+		var list [4]core.Handle
+		e.ok(model.MdlRIGetTasksByStream(e.th, s, &list[0], &n))
+		is(e, "tasks", n, 2) // the write and the end
+		return list[0]
+	}
+	prove("aclmdlRITaskGetSeqId", 4, func(e *env) *core.Error {
+		var id uint32
+		return model.MdlRITaskGetSeqId(e.th, task(e), &id)
+	})
+	prove("aclmdlRITaskSetParams", 5, func(e *env) *core.Error {
+		return model.MdlRITaskSetParams(e.th, task(e), &abi.MdlRITaskParams{Type: abi.ModelRiTaskValueWrite})
+	})
+	prove("aclmdlRITaskDisable", 4, func(e *env) *core.Error { return model.MdlRITaskDisable(e.th, task(e)) })
+}
+
+func proveBoundStreams() {
+	prove("aclrtRecordEvent", 8, func(e *env) *core.Error {
+		var timed core.Handle
+		e.ok(e.th.CreateEvent(&timed))
+		e.want(e.th.RecordEvent(timed, e.boundStream(e.th)), abi.ErrRTFeatureNotSupport)
+		return e.th.RecordEvent(e.exWith(abi.EventSync), e.boundStream(e.th))
+	})
+	prove("aclrtStreamWaitEvent", 9, func(e *env) *core.Error {
+		return e.th.StreamWaitEvent(e.boundStream(e.th), e.exWith(abi.EventSync))
+	})
+	prove("aclrtResetEvent", 8, func(e *env) *core.Error {
+		var timed core.Handle
+		e.ok(e.th.CreateEvent(&timed))
+		return e.th.ResetEvent(timed, e.boundStream(e.th))
+	})
+	recorded := func(e *env, wait func(ev core.Handle) *core.Error) *core.Error {
+		ev := e.eventWith(abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, e.boundStream(e.th)))
+		err := wait(ev)
+		e.ok(e.th.RecordEvent(ev, 0)) // the latest record counts
+		e.ok(wait(ev))
+		return err
+	}
+	prove("aclrtSynchronizeEvent", 5, func(e *env) *core.Error { return recorded(e, e.th.SynchronizeEvent) })
+	prove("aclrtSynchronizeEventWithTimeout", 7, func(e *env) *core.Error {
+		return recorded(e, func(ev core.Handle) *core.Error { return e.th.SynchronizeEventWithTimeout(ev, 1000) })
+	})
+	provePlacesOfKernels()
+	prove("aclrtCmoWaitBarrier", 10, func(e *env) *core.Error {
+		o := e.on(machine{product: "310B"})
+		info := &abi.BarrierTaskInfo{BarrierNum: 1}
+		info.CmoInfo[0] = abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid, BarrierID: 3}
+		s := o.boundStream(o.th)
+		o.ok(transfer.CmoAsyncWithBarrier(o.th, o.device(64), 64, abi.CmoTypeInvalid, 4, s))
+		return transfer.CmoWaitBarrier(o.th, info, s, 0)
+	})
+	prove("aclrtCmoAsyncWithDesc", 9, func(e *env) *core.Error {
+		return transfer.CmoAsyncWithDesc(e.th, 4096, abi.CmoTypePrefetch, e.boundStream(e.th), 0)
+	})
+	behaves("aclrtPersistentTaskClean", func(e *env) {
+		m, s, p := e.whole()
+		e.ok(e.th.PersistentTaskClean(s))
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute) // its end has gone
+		e.writes(s, p, 9)
+		e.ends(m, s)
+		e.ok(model.MdlRIExecute(e.th, m, -1))
+		is(e, "what ran", e.long(p), 9)
+	})
+}
+
+// provePlacesOfKernels: kernels are not for streams of a complete model.
+func provePlacesOfKernels() {
+	complete := change(func(e *env, a *launchArgs) { _, a.stream, _ = e.whole() })
+	prove("aclrtLaunchKernel", 10, formPlain.by(complete))
+	prove("aclrtLaunchKernelV2", 22, formV2.by(complete))
+	prove("aclrtLaunchKernelWithConfig", 26, formConfig.by(complete))
+	prove("aclrtLaunchKernelWithHostArgs", 24, formHost.by(complete))
+	prove("aclrtLaunchKernelWithArgsArray", 22, formArray.by(complete))
+	prove("aclrtLaunchSIMTKernelWithArgsArray", 22, formSIMTArray.by(complete))
+	prove("aclrtLaunchSIMTKernelWithHostArgs", 26, formSIMTHost.by(complete))
+}
+
+func proveLabels() {
+	prove("aclrtCreateLabel", 3, func(e *env) *core.Error {
+		var l core.Handle
+		for range 65535 {
+			e.ok(model.CreateLabel(e.th, &l))
+		}
+		var more core.Handle
+		err := model.CreateLabel(e.th, &more)
+		e.ok(model.DestroyLabel(e.th, l))
+		e.ok(model.CreateLabel(e.th, &more))
+		return err
+	})
+	listed := func(e *env) (l core.Handle) {
+		var list core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
+		return l
+	}
+	prove("aclrtSetLabel", 6, func(e *env) *core.Error {
+		return model.SetLabel(e.elsewhere(), listed(e), e.boundStream(e.th))
+	})
+	prove("aclrtSetLabel", 8, func(e *env) *core.Error {
+		s := e.stream()
+		e.ok(model.MdlRICaptureToModelRIBegin(e.th, s, e.sub(), relaxed))
+		return model.SetLabel(e.th, listed(e), s)
+	})
+	prove("aclrtSetLabel", 10, func(e *env) *core.Error {
+		l := listed(e)
+		e.ok(model.SetLabel(e.th, l, e.boundStream(e.th)))
+		return model.SetLabel(e.th, l, e.boundStream(e.th))
+	})
+	prove("aclrtSetLabel", 11, func(e *env) *core.Error {
+		l, s := listed(e), e.boundStream(e.th)
+		e.ok(model.SetLabel(e.th, l, s))
+		return model.SetLabel(e.th, l, s)
+	})
+	prove("aclrtSetLabel", 12, func(e *env) *core.Error {
+		var l core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		return model.SetLabel(e.th, l, e.boundStream(e.th))
+	})
+	prove("aclrtDestroyLabel", 4, func(e *env) *core.Error {
+		l := listed(e)
+		err := model.DestroyLabel(e.elsewhere(), l)
+		e.ok(model.DestroyLabel(e.th, l))
+		return err
+	})
+	prove("aclrtCreateLabelList", 4, func(e *env) *core.Error {
+		var list core.Handle
+		labels := []core.Handle{0, 0}
+		e.ok(model.CreateLabel(e.th, &labels[0]))
+		e.want(model.CreateLabelList(e.th, &labels[0], 2, &list), abi.ErrRTInvalidHandle)
+		labels[1] = garbage
+		return model.CreateLabelList(e.th, &labels[0], 2, &list)
+	})
+	prove("aclrtCreateLabelList", 6, func(e *env) *core.Error {
+		var l, list core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+		err := model.CreateLabelList(e.th, &l, 1, &list)
+		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
+		return err
+	})
+	prove("aclrtCreateLabelList", 7, func(e *env) *core.Error {
+		var list core.Handle
+		labels := []core.Handle{0, 0}
+		e.ok(model.CreateLabel(e.th, &labels[0]))
+		labels[1] = labels[0]
+		e.want(model.CreateLabelList(e.th, &labels[0], 2, &list), abi.ErrRTInternalError)
+		e.ok(model.CreateLabelList(e.th, &labels[0], 1, &list))
+		return model.CreateLabelList(e.th, &labels[0], 1, &list)
+	})
+	prove("aclrtDestroyLabelList", 2, func(e *env) *core.Error {
+		var l, list core.Handle
+		e.ok(model.CreateLabel(e.th, &l))
+		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
+		e.ok(model.DestroyLabelList(e.th, list))
+		return model.DestroyLabelList(e.th, list)
+	})
+	prove("aclrtSwitchLabelByIndex", 8, func(e *env) *core.Error {
+		return model.SwitchLabelByIndex(e.th, e.device(64), 0, garbage, e.boundStream(e.th))
+	})
+	prove("aclrtSwitchStream", 11, func(e *env) *core.Error {
+		o := e.on(machine{product: "950"})
+		p := o.device(64)
+		return model.SwitchStream(o.th, p, 0, p, 0, o.stream(), 0, o.foreign())
+	})
+}
+
+func behaveBuilt() {
+	behaves("aclmdlRIExecute", func(e *env) {
+		m, s, p := e.whole()
+		is(e, "before it runs", e.long(p), 0)
+		e.ok(model.MdlRIExecute(e.th, m, -1))
+		is(e, "what ran", e.long(p), 7)
+		e.want(transfer.MemsetAsync(e.th, p, 64, 1, 64, s), abi.ErrRTParamInvalid) // it is complete
+		var n uint32 = 1
+		var list core.Handle
+		e.ok(model.MdlRIGetStreams(e.th, m, &list, &n))
+		is(e, "stream", list, s)
+		e.ok(model.MdlRIDestroy(e.th, m))
+		e.ok(e.th.DestroyStream(s))
+	})
+	behaves("aclrtActiveStream", func(e *env) {
+		m, p := e.manual(), e.device(64)
+		e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+		head, other, never := e.onto(m, 0), e.onto(m, streamDefault), e.onto(m, streamDefault)
+		e.writes(never, p+16, 1)
+		e.writes(head, p, 1)
+		e.ok(model.ActiveStream(e.th, other, head))
+		e.ok(transfer.MemcpyAsync(e.th, p+8, 8, p, 8, abi.MemcpyDeviceToDevice, other))
+		e.ends(m, head)
+		e.ok(model.MdlRIExecute(e.th, m, -1))
+		is(e, "activated after what came before", e.long(p+8), 1)
+		is(e, "what nothing activates", e.long(p+16), 0)
+	})
+	behaves("aclrtSwitchStream", func(e *env) {
+		for cond, want := range map[abi.Condition][3]bool{ // less, equal, greater
+			abi.ConditionEqual: {false, true, false}, abi.ConditionNotEqual: {true, false, true},
+			abi.ConditionGreater: {false, false, true}, abi.ConditionGreaterOrEqual: {false, true, true},
+			abi.ConditionLess: {true, false, false}, abi.ConditionLessOrEqual: {true, true, false},
+		} {
+			for i, left := range []uint64{^uint64(0), 0, 1} { // -1, 0, 1
+				for _, typ := range []abi.CompareDataType{abi.SwitchInt32, abi.SwitchInt64} {
+					m, p := e.manual(), e.device(64)
+					e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+					head, other := e.onto(m, 0), e.onto(m, streamDefault)
+					e.writes(head, p, left)
+					e.ok(model.SwitchStream(e.th, p, cond, p+8, typ, other, 0, head))
+					e.writes(head, p+16, 1)
+					e.ok(model.MdlRIEndTask(e.th, m, head))
+					e.writes(other, p+24, 1)
+					e.ends(m, other)
+					e.ok(model.MdlRIExecute(e.th, m, -1))
+					is(e, "the stream went on", e.long(p+16) == 1, !want[i])
+					is(e, "the other one started", e.long(p+24) == 1, want[i])
+					e.ok(model.MdlRIDestroy(e.th, m))
+				}
+			}
+		}
+	})
+	behaves("aclrtSwitchLabelByIndex", func(e *env) {
+		for index, want := range []uint64{10, 20, 20} { // more than the largest counts as the largest
+			m, p := e.manual(), e.device(64)
+			e.ok(transfer.Memset(e.th, p, 64, 0, 64))
+			var labels [2]core.Handle
+			var list core.Handle
+			for i := range labels {
+				e.ok(model.CreateLabel(e.th, &labels[i]))
+			}
+			e.ok(model.CreateLabelList(e.th, &labels[0], 2, &list))
+			s, other := e.onto(m, 0), e.onto(m, streamDefault)
+			e.writes(s, p, uint64(index))
+			e.ok(model.SwitchLabelByIndex(e.th, p, 1, list, s))
+			e.writes(s, p+8, 99) // passed over
+			e.ok(model.SetLabel(e.th, labels[0], s))
+			e.writes(s, p+16, 10)
+			e.ok(model.MdlRIEndTask(e.th, m, s))
+			e.writes(other, p+8, 98)
+			e.ok(model.SetLabel(e.th, labels[1], other))
+			e.writes(other, p+16, 20)
+			e.ends(m, other)
+			e.ok(model.MdlRIExecute(e.th, m, -1))
+			is(e, "where it went on", e.long(p+16), want)
+			is(e, "what was passed over", e.long(p+8), 0)
+			e.ok(model.MdlRIDestroy(e.th, m))
+			e.ok(model.DestroyLabelList(e.th, list))
+		}
+	})
+	behaves("aclmdlRIEndTask", func(e *env) {
+		m, p := e.manual(), e.device(64)
+		head, other := e.onto(m, 0), e.onto(m, streamDefault)
+		e.writes(head, p, 1)
+		e.ends(m, other)
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute) // nothing starts the stream that has the end
+	})
+	behaves("aclrtCmoWaitBarrier", func(e *env) {
+		o := e.on(machine{product: "310B"})
+		m, p := o.manual(), o.device(64)
+		one, other := o.onto(m, 0), o.onto(m, 0)
+		info := &abi.BarrierTaskInfo{BarrierNum: 1}
+		info.CmoInfo[0] = abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid, BarrierID: 3}
+		ran := 0
+		o.ok(o.th.LaunchHostFunc(one, func(core.Addr) { ran = 1 }, 0))
+		o.ok(transfer.CmoAsyncWithBarrier(o.th, p, 64, abi.CmoTypeInvalid, 3, one))
+		o.ok(transfer.CmoWaitBarrier(o.th, info, other, 0))
+		seen := 0
+		o.ok(o.th.LaunchHostFunc(other, func(core.Addr) { seen += ran; ran = 0 }, 0))
+		o.ends(m, other)
+		for range 3 {
+			o.ok(model.MdlRIExecute(o.th, m, -1))
+		}
+		is(e, "waits that saw what came before the operation", seen, 3)
+	})
+}

@@ -1,0 +1,52 @@
+package model
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// MdlRIKernelTaskGetAttribute is aclmdlRIKernelTaskGetAttribute.
+func MdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, attrID abi.LaunchKernelAttrId,
+	attrValue *abi.LaunchKernelAttrValue) *core.Error {
+	const api = "aclmdlRIKernelTaskGetAttribute"
+	if err := checkMdlRIKernelTaskGetAttribute(t, task, attrID, attrValue); err != nil {
+		return err
+	}
+	m, i, err := taskOf(t, api, task)
+	if err != nil {
+		return core.Refused(api, "task", "%s", err.Text)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.typeOf(i) != abi.ModelRiTaskKernel {
+		return core.Refused(api, "task", "task %d of model %d is no kernel", i, m.id)
+	}
+	l := m.tasks[i].more.op.Launch
+	var v abi.LaunchKernelAttrValue
+	switch attrID {
+	case abi.LaunchKernelAttrSchemMode:
+		*v.SchemMode() = bit(l.Together)
+	case abi.LaunchKernelAttrDynUbufSize:
+		*v.DynUBufSize() = l.Shared
+	case abi.LaunchKernelAttrDataDump:
+		*v.IsDataDump() = bit(kernelOf(l).Failed().Dumps)
+	case abi.LaunchKernelAttrTimeout:
+		*v.Timeout() = uint16(l.Limit / time.Second)
+	case abi.LaunchKernelAttrTimeoutUs:
+		us := uint64(l.Limit / time.Microsecond)
+		*v.TimeoutUs() = abi.TimeoutUs{TimeoutLow: uint32(us), TimeoutHigh: uint32(us >> 32)}
+	default:
+		return core.Refused(api, "attrId", "%d cannot be read of a kernel in a model", attrID)
+	}
+	*attrValue = v
+	return nil
+}
+
+func bit(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
