@@ -34,9 +34,9 @@ var meant = map[string]struct{ why, rules string }{
 		"double-free free-in-flight invalid-free leak peer-access uninitialised-read use-after-free wrong-context " +
 			"wrong-direction"},
 	"cases": {"it breaks the rules that are expressions",
-		"double-free leak out-of-bounds use-after-free wrong-context"},
+		"broken-capture double-free leak out-of-bounds use-after-free wrong-context"},
 	"rules": {"it breaks every rule of the copies",
-		"free-in-flight host-to-host-async mixed-directions out-of-bounds pageable-async peer-access " +
+		"broken-capture free-in-flight host-to-host-async mixed-directions out-of-bounds pageable-async peer-access " +
 			"unset-descriptor use-after-free wrong-context wrong-direction"},
 	"signals": {"it copies what is on the stack, and crashes in the midst of it, at device memory too",
 		"device-memory-on-host leak pageable-async uninitialised-read"},
@@ -50,15 +50,14 @@ var meant = map[string]struct{ why, rules string }{
 	"python test_callbacks": {"it destroys streams under functions, and forks",
 		"fork-after-init free-in-flight leak unset-descriptor unsynchronised-exit use-after-free? wrong-context?"},
 	"python test_cases": {"it breaks the rules that are expressions",
-		"double-free leak out-of-bounds use-after-free wrong-context"},
+		"broken-capture double-free leak out-of-bounds use-after-free wrong-context"},
 	"python test_forms": {"it passes wrong arguments", "api-error double-free invalid-free leak out-of-bounds " +
 		"unsynchronised-exit wrong-context"},
 	"python test_util":   {"a process that it starts releases little", "leak"},
 	"python test_memory": {"a process that it starts releases little", "leak"},
 	"python test_rules": {"it breaks every rule of the copies",
-		"free-in-flight host-to-host-async leak misaligned mixed-directions out-of-bounds pageable-async " +
-			"peer-access unset-descriptor " +
-			"use-after-free wrong-context wrong-direction"},
+		"broken-capture free-in-flight host-to-host-async leak misaligned mixed-directions out-of-bounds " +
+			"pageable-async peer-access unset-descriptor use-after-free wrong-context wrong-direction"},
 	"python test_seeds": {"it does what the documents forbid",
 		"host-read-in-flight host-to-host-async leak misaligned mixed-directions out-of-bounds pageable-async " +
 			"use-after-free wrong-context wrong-direction"},

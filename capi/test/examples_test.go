@@ -37,6 +37,10 @@ var examples = map[string][]string{
 		"Two copies, a kernel of 8 blocks and a copy back are queued.",
 		"All 65536 sums are right.",
 	},
+	"graph": {
+		"129 copies and 4 events are one model.",
+		"It ran 1000 times, and every result is right.",
+	},
 	"callbacks": {
 		"The report thread checked all 5 rounds, byte by byte.",
 		"The library called its host function 5 times.",

@@ -43,7 +43,8 @@ OUTPUT
     NAME.trace.json.gz   for ui.perfetto.dev and other tools
   They replace those of an earlier run of the same program. Other files and
   links are left alone: then it is NAME-2.html, and so on.
-  --output says which, by the ending of its name: .html, .json or .json.gz. It
+  --output says which, by the ending of its name: .html, .json, .json.gz, or
+  .dot for the models that the program captured, as a graph for Graphviz. It
   may be given several times. Where they are is said on standard error; standard
   output and standard input are the program's.
 
@@ -68,7 +69,7 @@ LATER
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.output, "output", "o", nil, "`file` to write: .html, .json or .json.gz; repeatable")
+	f.StringArrayVarP(&o.output, "output", "o", nil, "`file` to write: .html, .json(.gz), .dot; repeatable")
 	f.StringVar(&o.from, "from", "", "show what is recorded in `dir`, run nothing")
 	f.StringVar(&o.keep, "keep", "", "`dir` for what is recorded, which stays")
 	addRunFlags(cmd)

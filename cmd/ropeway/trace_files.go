@@ -17,6 +17,7 @@ import (
 	"ropeway/internal/report"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
+	"ropeway/internal/timeline/dot"
 	"ropeway/internal/timeline/perfetto"
 	"ropeway/internal/trace"
 	"ropeway/internal/ui"
@@ -49,9 +50,11 @@ func (a *app) traceFiles(o *traceOptions, base string, ours func(command []strin
 			f.about = "open it in a browser"
 		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".json.gz"):
 			f.write, f.about = perfetto.WriteFile, "open it in ui.perfetto.dev"
+		case strings.HasSuffix(name, ".dot"):
+			f.write, f.about = dot.WriteFile, "the models of the run, for Graphviz"
 		default:
 			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name),
-				"end it in .html for a report, or in .json or .json.gz for Perfetto"}
+				"end it in .html for a report, in .json or .json.gz for Perfetto, or in .dot for Graphviz"}
 		}
 		files = append(files, f)
 	}
@@ -228,7 +231,7 @@ func kernelLines(run *timeline.Run) (lines []string) {
 func traceSummary(run *timeline.Run) string {
 	var bytes uint64
 	for i := range run.Tasks {
-		if run.Tasks[i].Kind.Copies() {
+		if k := run.Tasks[i].Kind; k.Copies() || k == observe.Model {
 			bytes += run.Tasks[i].Bytes
 		}
 	}

@@ -162,6 +162,34 @@ private:
     }
 };
 
+// Model is what was submitted to a stream while a function ran; nothing of it ran then. Other streams take part in the
+// capture when they wait for an event that was recorded in it, and have to be waited for at its end.
+class Model : Owner<aclmdlRI, aclmdlRIDestroy> {
+public:
+    template <typename Function>
+    Model(const Stream& stream, Function capture) : Owner(make(stream, capture)) {}
+
+    // Queues one run. Memory is used when it runs, so it must outlive the model.
+    void execute(const Stream& stream) const { ACL(aclmdlRIExecuteAsync(owned_, stream.get())); }
+
+private:
+    template <typename Function>
+    static aclmdlRI make(const Stream& stream, Function capture)
+    {
+        aclmdlRI model = nullptr;
+        ACL(aclmdlRICaptureBegin(stream.get(), ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+        try {
+            capture();
+        } catch (...) {
+            if (aclmdlRICaptureEnd(stream.get(), &model) == ACL_SUCCESS)
+                aclmdlRIDestroy(model);
+            throw;
+        }
+        ACL(aclmdlRICaptureEnd(stream.get(), &model));
+        return model;
+    }
+};
+
 // run is main: it turns an exception into a clear line and an exit code.
 template <typename Program>
 int run(Program program)

@@ -126,10 +126,6 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	if !dropped && (asks(err.API) || unsupported(err.Code) || err.Injected) {
 		return false
 	}
-	name := err.Code.Name()
-	if name != "" {
-		name = " (" + name + ")"
-	}
 	how := "the program got the code"
 	d.rule, d.code, d.detail = "api-error", err.Code, fmt.Sprint(err.API, int(err.Code))
 	if dropped {
@@ -140,7 +136,7 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 			"Nothing, if the program goes on in another way after this; else correct the cause."
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
-	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, name, how, why)
+	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codeName(err.Code), how, why)
 	for _, from := range c.failedTasks {
 		if err.Task != 0 && from.stream == err.Stream && from.task == err.Task {
 			d.others = []other{{"submitted", from}}

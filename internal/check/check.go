@@ -130,6 +130,9 @@ type Checker struct {
 	nearest        int
 	gone           btree.Map[uintptr, *allocation] // freed ones, until the address is used again
 	handles        map[uintptr]*handle
+	models         map[uint32]*model               // that were captured, or are being captured, by their ids
+	goneModels     []*model                        // the last that have gone
+	frees          uint64                          // allocations that have gone so far
 	unregistered   map[uintptr]*allocation         // by their start
 	inner          map[uintptr]*allocation         // registrations of pinned memory, by their start
 	aliases        btree.Map[uintptr, *allocation] // registrations by their device address
@@ -175,6 +178,7 @@ func New(o Options) *Checker {
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
 		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
+		models:  map[uint32]*model{},
 		serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{},
 		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},

@@ -100,6 +100,9 @@ func (c *Checker) task(from origin) string {
 	if from.kernel != "" {
 		name = fmt.Sprintf("kernel %s of %s", from.kernel, name)
 	}
+	if from.model != nil {
+		name = fmt.Sprintf("%s of model %d", name, from.model.id)
+	}
 	if from.task == 0 { // memory of a pool that came in the order of a stream
 		return fmt.Sprintf("%s (on stream %d)", name, from.stream)
 	}
@@ -311,9 +314,13 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 	}
 	d := draft{
 		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.from}}, lo: lo,
-		hi: hi, memory: a,
+		hi: hi, memory: a, does: does(write), did: does(wrote),
 		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
 			count(hi-lo), c.task(before.from), before.does(wrote)),
+	}
+	if from.model != nil && from.model == before.from.model {
+		d.advice = "Execute a model again on the same stream, or after an event that was recorded after its former " +
+			"run; or capture one for each stream, with memory of its own."
 	}
 	if w := cmp.Or(p.early, before.early); w != nil {
 		d.others = append(d.others, other{"waited", w.from})
@@ -397,7 +404,7 @@ func (c *Checker) collision(from origin, write bool, f flight) {
 	}
 	c.report(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
-		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
+		lo: f.lo, hi: f.hi, memory: c.find(f.lo), did: f.does,
 		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb,
 			count(f.hi-f.lo), c.task(f.from), f.does),
 	})

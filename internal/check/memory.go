@@ -164,6 +164,8 @@ func (h *handle) kind() string {
 		return "physical memory"
 	case core.AddressRange:
 		return "address range"
+	case core.ModelHandle:
+		return "model"
 	}
 	return "event"
 }
@@ -282,6 +284,7 @@ func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
 // forget takes an allocation out of the world. mu is held.
 func (c *Checker) forget(a *allocation, by origin) {
 	a.freed, a.freedBy = true, by
+	c.frees++
 	c.dropAlias(a)
 	if c.inner[a.start] == a {
 		delete(c.inner, a.start)

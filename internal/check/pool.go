@@ -127,6 +127,9 @@ func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
 
 // usedAfter reports the use of pool memory after its free. mu is held.
 func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
+	if from.model != nil {
+		return // that was found when the model was executed
+	}
 	c.report(draft{
 		rule: "use-after-free", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 		summary: "memory of a pool is used after it was freed",

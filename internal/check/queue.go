@@ -46,6 +46,8 @@ type queue struct {
 
 	// coming is what the core has said of tasks of which operations are still to come, by their numbers.
 	coming map[uint32]submission
+
+	model *model // whose hidden stream this is; nil: it is the program's
 }
 
 // task is something queued. Checker.mu guards it until a thread carries it out or discards it, and owns it from then
@@ -77,6 +79,7 @@ type task struct {
 type submission struct {
 	site  *site
 	order *order // what it signals or waits for; may be nil
+	model *model // that it executes; may be nil
 }
 
 // led is a range that a task reaches through device memory.
@@ -132,6 +135,8 @@ func (q *queue) Submit(op driver.Op) {
 	if moves(op.Kind) {
 		c.tasks++
 		c.judgeSubmit(t)
+	} else if t.launches() {
+		c.leads(t)
 	}
 	if moves(op.Kind) || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.from
@@ -162,7 +167,11 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	s := q.arrived(op.Tag)
 	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0],
 		calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, kernel: kernelOf(&op)}
+	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, model: s.model}
+	if q.model != nil && q.model.run.site != nil { // else it is a part of a model that runs
+		t.from = q.model.run
+	}
+	t.from.kernel = kernelOf(&op)
 	return t
 }
 
@@ -173,7 +182,7 @@ func (q *queue) arrived(tag driver.Tag) submission {
 	switch {
 	case !said:
 	case tag.More:
-		q.coming[tag.Task] = submission{order: s.order}
+		q.coming[tag.Task] = submission{s.site.again(), s.order, s.model}
 	default:
 		delete(q.coming, tag.Task)
 	}

@@ -24,6 +24,13 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	if a != nil && err.Length > 0 {
 		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
 	}
+	if c.judgeCapture(&d, err) {
+		if d.rule != "" {
+			c.report(d)
+		}
+		c.failed(d.offence, err)
+		return
+	}
 	switch err.Cause {
 	case core.OutOfBounds:
 		d.rule = "out-of-bounds"
@@ -49,6 +56,10 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.NotToFree:
 		c.badFree(&d, err, a)
 	case core.Gone:
+		if m := c.models[err.Model]; m != nil && c.judgeStale(d.offence, m) {
+			c.failed(d.offence, err)
+			return
+		}
 		if !c.isGone(&d, err) && releases(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}

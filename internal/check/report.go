@@ -26,6 +26,7 @@ type foldKey struct {
 	rule   string
 	here   *stack
 	there  *stack
+	within *stack // the captured call
 	detail string
 }
 
@@ -42,6 +43,8 @@ type draft struct {
 	advice  string // instead of the rule's
 	code    abi.Code
 	detail  string // distinguishes findings that have the same stacks
+	does    string // what the offence does to the bytes, and what the first other did; "": anything
+	did     string
 }
 
 type other struct {
@@ -62,7 +65,8 @@ func (c *Checker) report(d draft) {
 		return
 	}
 	c.blame(d.offence)
-	key := foldKey{rule: d.rule, here: stackOf(d.offence), detail: d.detail}
+	c.nameCaptured(&d)
+	key := foldKey{rule: d.rule, here: stackOf(d.offence), within: capturedIn(d.others), detail: d.detail}
 	if len(d.others) > 0 {
 		key.there = stackOf(d.others[0].from)
 	}

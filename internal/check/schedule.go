@@ -153,6 +153,9 @@ func (c *Checker) step(q *queue) {
 		q.began = q.ran.Now()
 	}
 	if t.op.Kind == driver.OpHostFunc {
+		if t.launches() {
+			c.compare(t)
+		}
 		q.calling = true
 		c.functions++
 		c.learnOf(q, t.n-1) // the function may use what came before it

@@ -16,6 +16,7 @@ type origin struct {
 	task   uint32
 	thread uint32
 	kernel string // name of the kernel that the task launches
+	model  *model // that the task executes, nil: none
 }
 
 // site is a call of the program. Stacks are kept once, however many calls come from the same place.
@@ -30,6 +31,16 @@ type site struct {
 	ignored   bool   // the program asked not to be judged here
 	shared    bool   // by many calls: arguments and past are not valid
 	past      past   // of the task that it submitted; here, because both live as long
+}
+
+// again is the site for a further operation of a task: what the first one did to memory is not its own.
+func (s *site) again() *site {
+	if s == nil || s.shared {
+		return s
+	}
+	other := *s
+	other.shared = true
+	return &other
 }
 
 // stack is where a call comes from.

@@ -17,7 +17,7 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
-		q.coming[task] = submission{c.here(t), orderOf(o)}
+		q.coming[task] = submission{site: c.here(t), order: orderOf(o)}
 	}
 }
 

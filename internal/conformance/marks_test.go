@@ -32,6 +32,7 @@ func (m *marksSeen) Ranged(r observe.Range) {
 	defer m.mu.Unlock()
 	m.ranges = append(m.ranges, r)
 }
+func (m *marksSeen) Modelled(*observe.ModelGraph)                    {}
 func (m *marksSeen) Ran(int32, uint32, int64, int64, observe.Result) {}
 func (m *marksSeen) Called(observe.Call)                             {}
 func (m *marksSeen) Copied(observe.Call, observe.Task)               {}

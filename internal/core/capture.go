@@ -44,8 +44,9 @@ type Lane interface {
 	Bound() bool
 	Sub() bool
 
-	// Text names the capture, for people.
+	// Text names the capture, for people. Model is the id of the model that it makes.
 	Text() string
+	Model() uint32
 }
 
 // Joiner is a capture that an event belongs to. A wait for the event makes a stream join it.
@@ -221,21 +222,22 @@ func (t *Thread) WhileCaptured(api string, c *Context) *Error {
 
 // CaptureInTheWay is the error of a call that a capture does not allow. It says which capture.
 func (t *Thread) CaptureInTheWay(api string, c *Context, code abi.Code) *Error {
-	what := "a stream of the context is being captured"
+	what, model := "a stream of the context is being captured", uint32(0)
 	for _, s := range c.all() {
 		if l := s.Lane(); l != nil && !l.Bound() {
-			what = l.Text()
+			what, model = l.Text(), l.Model()
 			break
 		}
 	}
-	return Fail(api, code, "", "%s; use a relaxed capture, or aclmdlRICaptureThreadExchangeMode around the call", what)
+	return Fail(api, code, "", "%s; use a relaxed capture, or aclmdlRICaptureThreadExchangeMode around the call", what).
+		InCapture(model)
 }
 
 // Captured refuses a call that a stream does not allow while it is captured.
 func Captured(api string, s *Stream) *Error {
 	e := Fail(api, abi.ErrRTStreamCaptured, "stream", "stream %d is being captured", s.ID)
 	if l := s.Lane(); l != nil {
-		e.Text = l.Text()
+		e.Text, e.Model = l.Text(), l.Model()
 	}
 	return e
 }

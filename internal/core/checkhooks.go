@@ -50,6 +50,8 @@ type CheckHooks interface {
 	// Ending reports that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited
 	// for.
 	Ending(t *Thread)
+
+	ModelHooks
 }
 
 // Order stands for something that tasks signal and other tasks wait for: a notify, a word, a block of a pool. What
@@ -84,6 +86,7 @@ const (
 	NotifyHandle
 	CountNotifyHandle
 	PoolHandle
+	ModelHandle
 )
 
 // Resource is something a program has to release.

@@ -29,6 +29,7 @@ type Error struct {
 	Cause  Cause   // what kind of mistake it shows, if that is clear
 	Value  uintptr // the address or handle it is about, 0 if that is not clear
 	Length uint64  // bytes at that address, 0 if that is not clear
+	Model  uint32  // the model, or the capture of one, that it is about; 0: none
 }
 
 // Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).

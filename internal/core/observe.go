@@ -214,12 +214,22 @@ func (t *Thread) observeRan(api string, began, ended int64, err *Error) {
 	o.Called(c)
 }
 
+// Observed is what a tracer sees of an operation by itself. There is a tracer.
+func (rt *Runtime) Observed(op *driver.Op) observe.Task { return rt.Probe.view.Task(op) }
+
 // Now implements driver.Observer.
 func (s *Stream) Now() int64 { return s.Runtime.Probe.Trace.Now() }
 
 // Ran implements driver.Observer.
 func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
-	if tag.Task != 0 && !tag.More {
+	switch {
+	case tag.Task == 0 || s.owner != nil: // what a model does is the task that executes it
+	case tag.More:
+		s.parts.CompareAndSwap(0, began+1)
+	default:
+		if first := s.parts.Swap(0); first != 0 {
+			began = first - 1
+		}
 		s.Runtime.Probe.Trace.Ran(s.ID, tag.Task, began, ended, resultOf(err))
 	}
 }

@@ -94,6 +94,8 @@ func (c *counted) From(function uint16, s observe.Site) uint16 {
 	return function + uint16(len(c.from))
 }
 
+func (c *counted) Modelled(*observe.ModelGraph) {}
+
 func (c *counted) Ranged(r observe.Range) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -61,6 +61,11 @@ var Rules = []Rule{
 	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
 		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said " +
 			"that it can."},
+	{"broken-capture", Error, "a call that an open capture does not allow, or that makes it of no use",
+		"Make the call before the capture begins, or after it has ended."},
+	{"stale-model", Error, "a model is executed that refers to memory which was freed, or freed and allocated again",
+		"Keep the memory of a model until it is destroyed; or capture it again, or change its tasks, when the memory " +
+			"is another one."},
 	{"api-error", Warning, "a call failed, and the program does not look at the code that it returned",
 		"Look at what every call returns. What comes after this one works with something that was not done."},
 	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",

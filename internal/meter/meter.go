@@ -191,10 +191,13 @@ func (m *Meter) From(function uint16, _ observe.Site) uint16 { return function }
 func (m *Meter) Sites() bool                                 { return false }
 
 // Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Tracer: there is nothing to count.
-func (m *Meter) Ranged(observe.Range)      {}
-func (m *Meter) Device(int32, string)      {}
-func (m *Meter) Stream(int32, int32, bool) {}
-func (m *Meter) Thread(uint32)             {}
-func (m *Meter) Left(uint32)               {}
-func (m *Meter) Ended()                    {}
-func (m *Meter) Close() error              { return nil }
+func (m *Meter) Ranged(observe.Range) {}
+
+// Modelled implements observe.Tracer: executions are counted as they come.
+func (m *Meter) Modelled(*observe.ModelGraph) {}
+func (m *Meter) Device(int32, string)         {}
+func (m *Meter) Stream(int32, int32, bool)    {}
+func (m *Meter) Thread(uint32)                {}
+func (m *Meter) Left(uint32)                  {}
+func (m *Meter) Ended()                       {}
+func (m *Meter) Close() error                 { return nil }

@@ -3,7 +3,8 @@ package observe
 // Kinds, Directions and Memories name the values of their types, in order.
 var (
 	Kinds = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other",
-		"notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark", "kernel"}
+		"notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark", "kernel",
+		"model"}
 	Directions = []string{"", "host to device", "device to host", "device to device", "host to host",
 		"to another device", "both ways"}
 	Memories = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}

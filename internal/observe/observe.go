@@ -34,6 +34,10 @@ type Tracer interface {
 	// reported once.
 	Ranged(r Range)
 
+	// Modelled reports a model that can be executed from now on, or that was changed. Tasks that execute it have its
+	// number as their Event. What it is given is the tracer's while it is called.
+	Modelled(m *ModelGraph)
+
 	// Device and Stream describe what calls and tasks name by number. Thread reports that a thread of the program calls
 	// for the first time, Left that it ends; both have the system's number.
 	Device(device int32, name string)
@@ -70,6 +74,7 @@ const (
 	Prefetch     // managed memory is moved
 	Mark         // a moment that the program has named
 	Kernel       // is launched
+	Model        // is executed
 )
 
 // Direction is where bytes go.
@@ -118,6 +123,24 @@ type Task struct {
 	Call      int64  // when the call began that submits it
 	Event     uint64 // that it records or waits for: a handle, or the address of a word
 	After     At     // Wait: the record that it waits for; zero: any of the event
+}
+
+// ModelGraph is a model: its tasks, in an order in which they could run one after the other.
+type ModelGraph struct {
+	Number uint32
+	Tasks  []ModelTask
+}
+
+// ModelTask is a task of a model. It comes after the task before it on its stream, and after another one.
+type ModelTask struct {
+	Kind      Kind
+	Direction Direction
+	Memory    Memory
+	Stream    int32  // that it was captured from
+	Segments  uint32 // of a kernel its blocks
+	Name      uint16 // of a kernel: the number of its name, as Function has it
+	Bytes     uint64
+	After     int32 // task of the model whose record it waits for; None: it waits for none
 }
 
 // At names a task.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -100,6 +101,19 @@ func (t *tee) Sites() bool { return t.first.Sites() || t.second.Sites() }
 func (t *tee) Ranged(r Range) {
 	t.first.Ranged(r)
 	t.second.Ranged(r)
+}
+
+func (t *tee) Modelled(m *ModelGraph) {
+	for i, o := range []Tracer{t.first, t.second} {
+		own := *m
+		own.Tasks = slices.Clone(m.Tasks)
+		for j := range own.Tasks {
+			if k := &own.Tasks[j]; k.Kind == Kernel {
+				k.Name = t.functions[k.Name][i]
+			}
+		}
+		o.Modelled(&own)
+	}
 }
 
 func (t *tee) Device(device int32, name string) {

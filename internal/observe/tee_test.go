@@ -39,7 +39,10 @@ func (n *notes) Function(name string) uint16 {
 func (n *notes) From(function uint16, s Site) uint16 {
 	return n.Function(n.names[function-n.first] + " in " + s.Function)
 }
-func (n *notes) Sites() bool                      { return n.first == 100 }
+func (n *notes) Sites() bool { return n.first == 100 }
+func (n *notes) Modelled(m *ModelGraph) {
+	n.note("model %d with %d tasks, kernel %d", m.Number, len(m.Tasks), m.Tasks[0].Name)
+}
 func (n *notes) Ranged(r Range)                   { n.note("range %d %s", r.Number, r.Text) }
 func (n *notes) Device(device int32, name string) { n.note("device %d %s", device, name) }
 func (n *notes) Stream(stream, device int32, isDefault bool) {

@@ -132,7 +132,23 @@ const (
 	//	2: when it began
 	//	3: when it ended; 0: it has only begun; of a moment: number of the task that marks it, or 0
 	RangeType
+
+	// ModelType is a model. Tasks that execute it have its number as their event. Of one that was changed, the last
+	// record of each task counts.
+	//	0: type | number<<32
+	//	1: how many tasks it has | how many of them are recorded<<32
+	ModelType
+
+	// NodeType is a task of a model.
+	//	0: type | kind<<8 | direction<<16 | memory<<24 | number of the model<<32
+	//	1: place in the model | stream<<32
+	//	2: bytes, or of a kernel the number of its name
+	//	3: task of the model that it waits for, and 1; 0: none | blocks of a kernel<<32
+	NodeType
 )
+
+// MostNodes is how many tasks of a model are recorded.
+const MostNodes = 1 << 16
 
 // Results of tasks.
 const (

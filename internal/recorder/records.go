@@ -82,6 +82,26 @@ func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 	})
 }
 
+// Modelled implements observe.Tracer.
+func (r *Recorder) Modelled(m *observe.ModelGraph) {
+	list := m.Tasks[:min(len(m.Tasks), MostNodes)]
+	of := uint64(m.Number) << 32
+	r.put(m.Number, &line{uint64(ModelType) | of, uint64(len(m.Tasks)) | uint64(len(list))<<32})
+	for i := range list {
+		k := &list[i]
+		what := k.Bytes
+		if k.Kind == observe.Kernel {
+			what = uint64(k.Name)
+		}
+		r.put(m.Number, &line{
+			uint64(NodeType) | uint64(k.Kind)<<8 | uint64(k.Direction)<<16 | uint64(k.Memory)<<24 | of,
+			uint64(uint32(i)) | half(k.Stream),
+			what,
+			uint64(uint32(k.After+1)) | uint64(k.Segments)<<32,
+		})
+	}
+}
+
 // Stream implements observe.Tracer.
 func (r *Recorder) Stream(stream, device int32, isDefault bool) {
 	var d uint64

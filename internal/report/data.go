@@ -39,6 +39,7 @@ type data struct {
 	Tasks     tasks               `json:"tasks"`
 	Edges     edges               `json:"edges"`
 	Ranges    ranges              `json:"ranges"`
+	Models    []model             `json:"models"`
 	Findings  []finding           `json:"findings"`
 	Notes     []string            `json:"notes"`
 	Stats     []function          `json:"stats"`
@@ -100,11 +101,26 @@ type tasks struct {
 	Call      []int    `json:"call"`
 	Segments  []uint32 `json:"segments"`
 	Kernel    []string `json:"kernel"`
+	Model     []int    `json:"model"`
 	Bytes     []uint64 `json:"bytes"`
 	Submit    []int64  `json:"submit"`
 	Start     []int64  `json:"start"`
 	End       []int64  `json:"end"`
 	Code      []int32  `json:"code"`
+}
+
+// model is one that tasks execute; its own tasks are columns.
+type model struct {
+	Process   int      `json:"process"`
+	ID        uint32   `json:"id"`
+	Tasks     int      `json:"tasks"` // how many it has
+	Kind      []int    `json:"kind"`
+	Direction []int    `json:"direction"`
+	Stream    []int    `json:"stream"`
+	Segments  []uint32 `json:"segments"`
+	Kernel    []string `json:"kernel"`
+	Bytes     []uint64 `json:"bytes"`
+	After     []int    `json:"after"`
 }
 
 type edges struct {
@@ -164,6 +180,7 @@ func cut(run *timeline.Run, most limits) *data {
 	d.Tasks = c.taskColumns(run.Tasks[:c.tasks])
 	d.Edges = c.edgeColumns(run.Edges)
 	d.Ranges = c.rangeColumns(run.Ranges[:c.ranges])
+	d.Models = convert(run.Models, modelColumns)
 	for _, f := range run.Findings {
 		d.Findings = append(d.Findings, finding{
 			f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, list(f.Places), f.Remedy, f.Report,
@@ -223,11 +240,25 @@ func (c *cutter) taskColumns(from []timeline.Task) tasks {
 		Call:      convert(from, func(t timeline.Task) int { return kept(t.Call, c.calls) }),
 		Segments:  convert(from, func(t timeline.Task) uint32 { return t.Segments }),
 		Kernel:    convert(from, func(t timeline.Task) string { return t.Kernel }),
+		Model:     convert(from, func(t timeline.Task) int { return t.Model - 1 }),
 		Bytes:     convert(from, func(t timeline.Task) uint64 { return t.Bytes }),
 		Submit:    convert(from, func(t timeline.Task) int64 { return t.Submit }),
 		Start:     convert(from, func(t timeline.Task) int64 { return t.Start }),
 		End:       convert(from, func(t timeline.Task) int64 { return t.End }),
 		Code:      convert(from, func(t timeline.Task) int32 { return t.Code }),
+	}
+}
+
+func modelColumns(m timeline.Model) model {
+	return model{
+		Process: m.Process, ID: m.ID, Tasks: m.Tasks,
+		Kind:      convert(m.Nodes, func(n timeline.Node) int { return int(n.Kind) }),
+		Direction: convert(m.Nodes, func(n timeline.Node) int { return int(n.Direction) }),
+		Stream:    convert(m.Nodes, func(n timeline.Node) int { return n.Stream }),
+		Segments:  convert(m.Nodes, func(n timeline.Node) uint32 { return n.Segments }),
+		Kernel:    convert(m.Nodes, func(n timeline.Node) string { return n.Kernel }),
+		Bytes:     convert(m.Nodes, func(n timeline.Node) uint64 { return n.Bytes }),
+		After:     convert(m.Nodes, func(n timeline.Node) int { return n.After }),
 	}
 }
 

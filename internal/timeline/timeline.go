@@ -31,6 +31,7 @@ type Run struct {
 	Tasks    []Task // sorted by Submit
 	Edges    []Edge
 	Ranges   []Range // sorted by Start
+	Models   []Model
 	Findings []Finding
 	Notes    []string // what is missing or cut, for people
 }
@@ -134,11 +135,32 @@ type Task struct {
 	Call      int    // index of the call that submitted it, or None
 	Segments  uint32 // of a batch; of a kernel its blocks
 	Kernel    string // name of the kernel, if it is one
+	Model     int    // number of the model that it executes, counted from 1 in Models; 0: it executes none
 	Bytes     uint64
 	Submit    int64
 	Start     int64 // None: it has not run
 	End       int64 // None: it was not over when the run ended
 	Code      int32 // 0, or the device code that it failed with
+}
+
+// Model is work that was captured, and that tasks execute.
+type Model struct {
+	Process int // index
+	ID      uint32
+	Tasks   int    // how many it has
+	Nodes   []Node // the first of them
+}
+
+// Node is a task of a model. It comes after the one before it on its stream, and after another one.
+type Node struct {
+	Kind      observe.Kind
+	Direction observe.Direction
+	Memory    observe.Memory
+	Stream    int    // index of the stream that it was captured from
+	Segments  uint32 // of a kernel its blocks
+	Kernel    string // name of the kernel, if it is one
+	Bytes     uint64
+	After     int // place in Nodes of the record that it waits for, or None
 }
 
 // Edge is an order between two tasks that an event made: To waited for From.

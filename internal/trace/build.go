@@ -266,6 +266,7 @@ func (t *part) tasks(firstCall int) {
 	slices.SortStableFunc(list, func(a, b task) int { return cmp.Compare(a.Submit, b.Submit) })
 	base := len(t.run.Tasks)
 	index := make(map[taskKey]int, len(list))
+	models := t.models()
 	for i := range list {
 		r := &list[i]
 		out := r.Task
@@ -283,6 +284,9 @@ func (t *part) tasks(firstCall int) {
 		if m, ok := t.p.more[taskKey{r.stream, r.Number}]; ok {
 			out.Segments = m.segments
 			began = cmp.Or(m.call, began)
+			if out.Kind == observe.Model {
+				t.executes(&out, m.event, models)
+			}
 		}
 		c, ok := t.callOf[keyOf(r.thread, began, r.stream)]
 		if !ok {

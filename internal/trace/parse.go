@@ -32,6 +32,7 @@ func read(r io.Reader) (*process, error) {
 		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
 		more: map[taskKey]more{}, blocked: map[callKey]int64{}, awaited: map[callKey]taskKey{},
 		sites: map[uint16]site{}, ranges: map[uint32]rangeOf{},
+		models: map[uint32]*modelOf{},
 	}
 	var slots [recorder.Slots]uint64 // the windows that are still in slots
 	for i := range slots {
@@ -153,9 +154,28 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		if old, ok := p.ranges[high(1)]; !ok || old.End == 0 { // records are in no order
 			p.ranges[high(1)] = r
 		}
+	case recorder.ModelType:
+		p.model(high(0)).tasks = int(low(1))
+	case recorder.NodeType:
+		if at := low(1); at < recorder.MostNodes { // a damaged file may say anything
+			p.model(high(0)).nodes[at] = node{timeline.Node{
+				Kind: observe.Kind(b[1]), Direction: observe.Direction(b[2]), Memory: observe.Memory(b[3]),
+				Segments: high(3), Bytes: word(2), After: int(low(3)) - 1,
+			}, int32(high(1))}
+		}
 	case recorder.ClockType:
 		p.clock = append(p.clock, moment{int64(word(1)), int64(word(2))})
 	}
+}
+
+// model is the model with a number.
+func (p *process) model(number uint32) *modelOf {
+	m := p.models[number]
+	if m == nil {
+		m = &modelOf{nodes: map[uint32]node{}}
+		p.models[number] = m
+	}
+	return m
 }
 
 // joinTexts puts the parts of texts together.

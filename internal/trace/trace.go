@@ -98,6 +98,19 @@ type process struct {
 	awaited map[callKey]taskKey // records that calls waited for
 	sites   map[uint16]site
 	ranges  map[uint32]rangeOf
+	models  map[uint32]*modelOf
+}
+
+// modelOf is a model on its way into a run.
+type modelOf struct {
+	tasks int
+	nodes map[uint32]node // by place
+}
+
+// node is a task of a model; of a kernel, bytes is the number of its name.
+type node struct {
+	timeline.Node
+	stream int32
 }
 
 // site is where calls with a number come from, and of which function they are.

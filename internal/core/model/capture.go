@@ -79,6 +79,7 @@ func (m *Model) capture(api string, t *core.Thread, s *core.Stream, mode abi.Mdl
 	}
 	m.state = modelOpen
 	m.begin(t, mode)
+	m.watchLane(t, l)
 	return nil
 }
 
@@ -123,6 +124,7 @@ func (m *Model) release() {
 	if m.counted {
 		m.counted = false
 		m.ctx.CaptureEnded(m.by, m.mode)
+		m.watchEnd()
 	}
 }
 
@@ -226,7 +228,7 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 			"stream %d joined the capture that began on stream %d; end it there",
 			s.ID,
 			first,
-		)
+		).InCapture(m.id)
 	}
 	err = m.complete(api, t)
 	if err != nil {
@@ -239,10 +241,13 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		if err.Code != abi.ErrRTStreamCaptureWrongThread && !m.IsSub() {
 			m.destroy()
 		}
-		return err
+		return err.InCapture(m.id)
 	}
 	if modelRI != nil {
 		*modelRI = m.handle
+	}
+	if !m.IsSub() {
+		t.Acquired(m.resource())
 	}
 	return nil
 }
@@ -287,7 +292,7 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 // joined refuses a lane whose end nobody waits for. mu is held.
 func (m *Model) joined(api string, l *lane) *core.Error {
 	unjoined := func(why string) *core.Error {
-		return core.Fail(
+		e := core.Fail(
 			api,
 			abi.ErrRTStreamUnjoined,
 			"stream",
@@ -296,6 +301,8 @@ func (m *Model) joined(api string, l *lane) *core.Error {
 			why,
 			m.lanes[0].user.ID,
 		)
+		e.Stream = l.user.ID
+		return e
 	}
 	if len(l.tasks) == 0 {
 		return unjoined("has no task")

@@ -134,6 +134,7 @@ func (l *lane) append(t *core.Thread, k modelTask) {
 	t.Submitted(k.number)
 	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
 	l.model.tasks = append(l.model.tasks, k)
+	l.model.watchTask(t)
 }
 
 // Record implements core.Lane.
@@ -209,7 +210,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (b
 			"event",
 			"was recorded outside the capture of stream %d, which cannot wait for that; record it in the capture",
 			s.ID,
-		)
+		).InCapture(l.model.id)
 	case e.IsEx():
 		return true, nil // never recorded: there is nothing to wait for
 	case !e.IsExternal():
@@ -236,7 +237,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 			abi.ErrRTStreamCaptureImplicit,
 			"stream",
 			"is the default stream, which cannot join the capture that the event belongs to",
-		)
+		).InCapture(m.id)
 	}
 	inner, l := record.(*innerEvent), laneOf(s)
 	if l != nil && l.model != m {
@@ -261,12 +262,13 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 				"stream %d cannot join a capture that is of no use since %s",
 				s.ID,
 				m.why,
-			)
+			).InCapture(m.id)
 		}
 		if l = m.addLane(s); l == nil || !s.EnterCapture(&l.self) {
 			m.invalidate(t, api, " found no stream for a capture")
 			return true, core.Fail(api, abi.ErrRTNoStreamResource, "stream", "there is no stream left for the capture")
 		}
+		m.watchLane(t, l)
 	}
 	inner.waits++
 	l.add(t, &taskMore{kind: joinTask, typ: abi.ModelRiTaskEventWait, record: inner})
@@ -287,5 +289,5 @@ func collide(t *core.Thread, api string, s *core.Stream, one, other *Model) *cor
 		s.ID,
 		one.id,
 		other.id,
-	)
+	).InCapture(other.id)
 }

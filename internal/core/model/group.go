@@ -35,12 +35,14 @@ func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
 		m.invalidate(t, api, fmt.Sprintf(" submitted to stream %d while a task group was open on stream %d", l.user.ID,
 			g.lane.user.ID))
 		return core.Fail(api, abi.ErrStreamTaskGroupIntr, "stream",
-			"a task group is open on stream %d of the same capture, which is of no use now", g.lane.user.ID)
+			"a task group is open on stream %d of the same capture, which is of no use now", g.lane.user.ID).
+			InCapture(m.id)
 	}
 	m.broke = abi.ErrRTTaskTypeNotSupport
 	m.invalidate(t, api, " submitted a task that is no kernel to a task group")
 	return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "stream",
-		"a task group is open on stream %d, and takes kernels only; the capture is of no use now", l.user.ID)
+		"a task group is open on stream %d, and takes kernels only; the capture is of no use now", l.user.ID).
+		InCapture(m.id)
 }
 
 // Refuses implements core.Updater.
@@ -149,7 +151,7 @@ func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
 			"stream",
 			"a task group is open on stream %d of the same capture, which is of no use now",
 			m.group.lane.user.ID,
-		)
+		).InCapture(m.id)
 	}
 	m.group = &taskGroup{lane: l}
 	m.group.self = m.group

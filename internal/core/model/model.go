@@ -264,6 +264,9 @@ func (m *Model) destroy() bool {
 	for _, l := range lanes {
 		l.end()
 	}
+	if c := m.rt.Checker(); c != nil {
+		c.ModelGone(m.id)
+	}
 	for i := range tasks {
 		if k := tasks[i].more; k != nil {
 			k.release()
@@ -310,12 +313,14 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 			t.Runtime.Patience,
 		)
 	}
-	if !m.destroy() {
+	return t.Releasing(m.resource(), func() *core.Error {
+		if m.destroy() {
+			return nil
+		}
 		return core.Fail(api, abi.ErrRTInvalidHandle, "modelRI", "%#x was destroyed by another thread meanwhile",
 			uintptr(modelRI)).
 			Because(core.Gone, uintptr(modelRI))
-	}
-	return nil
+	})
 }
 
 // settle waits until no execution is queued or running; false if that takes longer than limit.

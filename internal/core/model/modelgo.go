@@ -61,6 +61,8 @@ func SetModelCopy(t *core.Thread, modelRI core.Handle, task int, dst, src core.A
 	}
 	m.plan.name(dst, n, to.Place, int32(task))
 	m.plan.name(src, n, from.Place, int32(task))
+	m.watchChange(t, task)
+	m.trace()
 	return nil
 }
 

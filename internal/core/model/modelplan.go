@@ -43,6 +43,7 @@ type region struct {
 
 // compile makes the plan. mu is held.
 func (m *Model) compile() {
+	defer m.trace()
 	p := &plan{subs: m.within()[1:], streams: len(m.lanes)}
 	for _, sub := range p.subs {
 		p.streams += len(sub.lanes) // lockcheck: sub-models are complete
@@ -232,7 +233,7 @@ func (m *Model) missing(api string, r *region) *core.Error {
 			n,
 			addr,
 		)
-		return e.Because(core.Gone, addr).Of(addr, n)
+		return e.Because(core.Gone, addr).Of(addr, n).InCapture(m.id)
 	}
 	for i := range m.tasks {
 		v := &m.tasks[i]

@@ -101,22 +101,25 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 		if c, ok := op.Program.Single(); ok { // as fast as the copy itself
 			op.Kind, op.Dst, op.Src, op.N = driver.OpCopy, c.Dst, c.Src, c.N
 		}
-		s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+		if m.rt.Checked() {
+			op.Tag = m.watchExecution(t, s)
+		}
+		s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Outside: true})
 		return
 	}
 	r := &run{m: m}
 	r.self = r
 	dropped := s.Dropped()
-	tag := s.NextTag(t, nil)
+	tag := m.watchExecution(t, s)
 	r.bound = m.bind(s, tag)
-	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, dropped) }})
+	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, tag.Task, dropped) }})
 	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
 		if x.record {
 			s.Part(tag, r.bound.ops[i]) // if the execution did not get there
 		}
 	}
 	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.Other, Outside: true})
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Outside: true})
 	m.publish(r.bound)
 }
 
@@ -132,7 +135,7 @@ type run struct {
 }
 
 // do runs the model. Executions of one model come one after the other, in the order in which their streams get to them.
-func (r *run) do(s *core.Stream, dropped func() bool) {
+func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 	m := r.m
 	m.running.Lock()
 	defer m.running.Unlock()
@@ -150,6 +153,9 @@ func (r *run) do(s *core.Stream, dropped func() bool) {
 		return
 	}
 	s.BeginExecution(&r.self)
+	if c := m.rt.Checker(); c != nil {
+		c.ExecutionBegins(m.id, s.ID, task)
+	}
 	if dropped() {
 		r.Stop(driver.ErrAborted)
 	}

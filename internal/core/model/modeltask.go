@@ -297,6 +297,7 @@ func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRI
 	k.release()
 	k.op, k.off = driver.Op{Kind: driver.OpLaunch, Launch: l}, false
 	k.kind, k.touch = m.kindOf(&k.op, k.group != nil)
+	m.watchChange(t, int(i))
 	return nil
 }
 
@@ -327,6 +328,7 @@ func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRIT
 		old.record.waits--
 	}
 	old.release()
+	m.watchChange(t, int(i))
 	return nil
 }
 
@@ -349,6 +351,7 @@ func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 		return m.spoil(core.Refused(api, "task", "task %d of model %d is of a kind that cannot be disabled", i, m.id))
 	}
 	m.tasks[i].more.off = true
+	m.watchChange(t, int(i))
 	return nil
 }
 

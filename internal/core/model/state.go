@@ -88,7 +88,12 @@ func (s *state) ContextEnding(c *core.Context) {
 	core.Locked(&s.mu, func() { list = slices.Collect(maps.Keys(s.models[c])) })
 	slices.SortFunc(list, func(a, b *Model) int { return cmp.Compare(a.id, b.id) })
 	for _, m := range list {
-		m.destroy()
+		ready := m.stateNow() >= modelReady
+		if k := m.rt.Checker(); m.destroy() && ready && k != nil {
+			r := m.resource()
+			r.Swept = true
+			k.Released(nil, r)
+		}
 	}
 	s.endLabels(c)
 }

@@ -174,6 +174,9 @@ func (t *trace) task(i int, g *group, main bool) {
 	switch {
 	case task.Kind == observe.Kernel:
 		e.number(`,"blocks":`, int64(task.Segments))
+	case task.Model > 0 && task.Model <= len(t.run.Models):
+		e.number(`,"model":`, int64(t.run.Models[task.Model-1].ID)).number(`,"tasks":`, int64(task.Segments))
+		e.text(`,"bytes":`, strconv.FormatUint(task.Bytes, 10))
 	case task.Segments > 0:
 		e.number(`,"segments":`, int64(task.Segments))
 	}

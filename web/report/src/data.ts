@@ -21,7 +21,8 @@ export interface Data {
     | "kind" | "direction" | "memory" | "stream" | "device" | "number" | "thread" | "call"
     | "segments" | "bytes" | "submit" | "start" | "end" | "code",
     number[]
-  > & { failed: (boolean | number)[]; kernel?: string[] };
+  > & { failed: (boolean | number)[]; kernel?: string[]; model?: number[] };
+  models: ({ process: number; id: number; tasks: number; kernel: string[] } & Record<"kind" | "direction" | "stream" | "segments" | "bytes" | "after", number[]>)[];
   edges: { from: number[]; to: number[] };
   ranges: Record<"kind" | "thread" | "start" | "end" | "task", number[]> & { text: string[] };
   findings: Finding[];
@@ -67,7 +68,7 @@ export interface Advice {
 }
 
 // The numbers of internal/timeline.
-export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8, NotifyRecord: 9, NotifyWait: 10, ValueWrite: 11, ValueWait: 12, Mark: 16, Kernel: 17 } as const;
+export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8, NotifyRecord: 9, NotifyWait: 10, ValueWrite: 11, ValueWait: 12, Mark: 16, Kernel: 17, Model: 18 } as const;
 export const RangeKind = { Moment: 0, Nested: 1, Free: 2 } as const;
 
 /** Whether tasks of a kind hold their stream up until another one has signalled, and whether they signal. */
@@ -97,7 +98,7 @@ export async function read(): Promise<Data | null> {
 
 /** complete puts empty lists where Go wrote null for a nil slice. */
 function complete(data: Data): Data {
-  for (const key of ["program", "processes", "devices", "threads", "streams", "functions", "sites", "findings", "notes", "stats", "advice"] as const) {
+  for (const key of ["program", "processes", "devices", "threads", "streams", "functions", "sites", "findings", "notes", "stats", "advice", "models"] as const) {
     (data as unknown as Record<string, unknown>)[key] ??= [];
   }
   for (const a of data.advice) {

@@ -12,6 +12,7 @@ export interface Description {
   fields: [string, string][];
   short: number; // how many of the fields are enough beside the pointer
   links: { label: string; thing: Thing }[];
+  model: number; // that it executes, or NONE
 }
 
 export function describe(m: Model, thing: Thing): Description {
@@ -20,7 +21,7 @@ export function describe(m: Model, thing: Thing): Description {
   if (thing.of === "range") return range(m, thing.index);
   const f = m.data.findings[thing.index];
   return {
-    title: f.rule, key: -1, trouble: f.text, short: 1,
+    title: f.rule, key: -1, trouble: f.text, short: 1, model: NONE,
     fields: [["at", at(f.time)], ...(f.thread === NONE ? [] : [["thread", threadName(m, f.thread)] as [string, string]])],
     links: f.tasks.map((t) => ({ label: name(m, t), thing: { of: "task", index: t } as Thing })),
   };
@@ -30,7 +31,8 @@ export function describe(m: Model, thing: Thing): Description {
 export function name(m: Model, i: number): string {
   const t = m.tasks;
   const text = m.textOfTask.get(i);
-  const kind = (m.data.strings.kinds[t.kind[i]] ?? "task") + (text === undefined ? "" : ` “${text}”`);
+  const executed = m.data.models[m.data.tasks.model?.[i] ?? NONE];
+  const kind = (m.data.strings.kinds[t.kind[i]] ?? "task") + (executed ? ` ${executed.id}` : text === undefined ? "" : ` “${text}”`);
   const where = t.stream[i] === NONE ? "in the call" : `#${t.number[i]} on ${streamName(m, t.stream[i])}`;
   return `${kind} ${where}`;
 }
@@ -56,6 +58,7 @@ function task(m: Model, i: number): Description {
     }
   }
   if (t.kind[i] === Kind.Kernel) fields.push(["blocks", format.count(t.segments[i])]);
+  if (t.kind[i] === Kind.Model) fields.push(["tasks", format.count(t.segments[i])], ["size", format.bytes(t.bytes[i])]);
   fields.push([waits(t.kind[i]) ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
   if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
   if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);
@@ -83,7 +86,7 @@ function task(m: Model, i: number): Description {
   m.data.findings.forEach((f, n) => {
     if (f.tasks.includes(i)) links.push({ label: `finding: ${f.rule}`, thing: { of: "finding", index: n } });
   });
-  return { title: name(m, i), key: t.category[i], trouble: t.failed[i] ? `failed with code ${t.code[i]}` : "", fields, short, links };
+  return { title: name(m, i), key: t.category[i], trouble: t.failed[i] ? `failed with code ${t.code[i]}` : "", fields, short, links, model: m.data.tasks.model?.[i] ?? NONE };
 }
 
 function call(m: Model, i: number): Description {
@@ -105,7 +108,7 @@ function call(m: Model, i: number): Description {
   if (c.awaited[i] !== NONE) links.unshift({ label: `waited for ${name(m, c.awaited[i])}`, thing: { of: "task", index: c.awaited[i] } });
   return {
     title: m.data.functions[c.function[i]] ?? "call", key: Category.Call,
-    trouble: c.code[i] !== 0 ? `returned ${c.code[i]}` : "", fields, short, links,
+    trouble: c.code[i] !== 0 ? `returned ${c.code[i]}` : "", fields, short, links, model: NONE,
   };
 }
 
@@ -120,7 +123,7 @@ function range(m: Model, i: number): Description {
   fields.push(["thread", threadName(m, r.thread[i])]);
   fields.push(["kind", ["a moment", "a range inside others of its thread", "a range that may end in another thread"][r.kind[i]] ?? "a range"]);
   return {
-    title: r.text[i] || (moment ? "mark" : "range"), key: Category.Range, trouble: "", fields, short,
+    title: r.text[i] || (moment ? "mark" : "range"), key: Category.Range, trouble: "", fields, short, model: NONE,
     links: r.task[i] === NONE ? [] : [{ label: `marked by ${name(m, r.task[i])}`, thing: { of: "task", index: r.task[i] } }],
   };
 }

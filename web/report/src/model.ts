@@ -152,7 +152,7 @@ function taskColumns(data: Data): Tasks {
     bytes: new Float64Array(t.bytes), submit: new Float64Array(t.submit), start: new Float64Array(t.start),
     end: new Float64Array(t.end), code: new Int32Array(t.code),
   };
-  for (let i = 0; i < tasks.count; i++) tasks.category[i] = category(tasks.kind[i], tasks.direction[i]);
+  for (let i = 0; i < tasks.count; i++) tasks.category[i] = categoryOf(tasks.kind[i], tasks.direction[i]);
   return tasks;
 }
 
@@ -175,7 +175,7 @@ function rangeColumns(data: Data): Ranges {
   };
 }
 
-function category(kind: number, direction: number): Category {
+export function categoryOf(kind: number, direction: number): Category {
   if (kind === Kind.Fill) return Category.Fill;
   if (records(kind) || waits(kind)) return Category.Event;
   if (kind === Kind.Function) return Category.Function;

@@ -3,6 +3,7 @@
 import { h, say } from "./dom.ts";
 import { describe, name } from "./describe.ts";
 import * as format from "./format.ts";
+import { graph } from "./graph.ts";
 import { docs } from "./given.ts";
 import { categoryKeys } from "./model.ts";
 import { measure } from "./range.ts";
@@ -148,6 +149,7 @@ export class Panel {
       h("h3", {}, h("span", { className: "key " + categoryKeys[d.key] }, selected.of === "call" && /^acl\w+$/.test(d.title) ? docs(`functions/${d.title}.html`, d.title) : d.title)),
       d.trouble ? h("p", { className: "trouble" }, d.trouble) : "",
       h("dl", {}, ...d.fields.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
+      model.data.models[d.model] ? graph(model, d.model) : "",
       h("div", { className: "acts" },
         act("Zoom to it", () => this.state.frame(...this.state.span(selected))), act("Clear selection", () => this.state.select(null))),
       d.links.length > 0 ? h("ul", { className: "links" }, ...d.links.map((l) =>

@@ -1,7 +1,7 @@
 // The top of the page: what ran, and the run in a few numbers.
 
 import { h } from "./dom.ts";
-import { NONE } from "./data.ts";
+import { Kind, NONE } from "./data.ts";
 import * as format from "./format.ts";
 import { Category, categoryKeys, shortNames, taskEnd, type Model } from "./model.ts";
 import { union } from "./range.ts";
@@ -21,6 +21,7 @@ export function summary(m: Model): HTMLElement {
       kernels++;
       if (tasks.start[i] !== NONE) running += taskEnd(m, i) - tasks.start[i];
     }
+    if (tasks.kind[i] === Kind.Model && tasks.end[i] !== NONE && !tasks.failed[i]) moved[Category.Both] += tasks.bytes[i];
     if (tasks.category[i] > Category.Both) continue;
     copies++;
     if (tasks.end[i] !== NONE && !tasks.failed[i]) moved[tasks.category[i]] += tasks.bytes[i];

@@ -2,7 +2,7 @@
 
 import { Direction, Kind, Memory, NONE, type Data } from "../src/data.ts";
 
-type TaskColumns = Record<Exclude<keyof Data["tasks"], "failed" | "kernel">, number[]> & { failed: number[] };
+type TaskColumns = Record<Exclude<keyof Data["tasks"], "failed" | "kernel" | "model">, number[]> & { failed: number[] };
 type Task = { [K in keyof TaskColumns]: number };
 
 export class Run {
@@ -22,7 +22,7 @@ export class Run {
         kind: [], direction: [], memory: [], failed: [], stream: [], device: [], number: [], thread: [], call: [], segments: [],
         bytes: [], submit: [], start: [], end: [], code: [],
       },
-      edges: { from: [], to: [] }, ranges: { kind: [], text: [], thread: [], start: [], end: [], task: [] }, findings: [], notes: [], stats: [], advice: [],
+      edges: { from: [], to: [] }, ranges: { kind: [], text: [], thread: [], start: [], end: [], task: [] }, findings: [], notes: [], stats: [], advice: [], models: [],
       strings: {
         kinds: ["copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other"],
         directions: ["", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"],
@@ -167,4 +167,35 @@ function sortTasks(data: Data): void {
   data.tasks.call = data.tasks.call.map((c) => calls.to[c]);
   data.edges.from = data.edges.from.map((t) => tasks.to[t]);
   data.edges.to = data.edges.to.map((t) => tasks.to[t]);
+}
+
+/** captured is a run that executes a model: two streams, one event each way, and many copies that are alike. */
+export function captured(copies = 3000): Data {
+  const run = new Run();
+  const { data } = run;
+  data.strings.kinds = [...data.strings.kinds, "notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark", "kernel", "model"];
+  const m: Data["models"][number] = { process: 0, id: 7, tasks: 0, kind: [], direction: [], stream: [], segments: [], kernel: [], bytes: [], after: [] };
+  const node = (stream: number, kind: number, direction: number, bytes: number, after: number = NONE, kernel = "") => {
+    m.stream.push(stream);
+    m.kind.push(kind);
+    m.direction.push(direction);
+    m.bytes.push(bytes);
+    m.after.push(after);
+    m.kernel.push(kernel);
+    m.segments.push(0);
+    m.tasks++;
+    return m.kind.length - 1;
+  };
+  const fork = node(0, Kind.Record, Direction.None, 0);
+  node(1, Kind.Wait, Direction.None, 0, fork);
+  for (let i = 0; i < copies; i++) node(1, Kind.Copy, Direction.H2D, 1024);
+  node(0, Kind.Kernel, Direction.None, 0, NONE, "add");
+  const join = node(1, Kind.Record, Direction.None, 0);
+  node(0, Kind.Wait, Direction.None, 0, join);
+  node(0, Kind.Copy, Direction.D2H, 4096);
+  data.models.push(m);
+  const c = run.call(0, 10_000, 30_000, { stream: 0 });
+  run.task({ kind: Kind.Model, direction: Direction.None, memory: Memory.None, call: c, segments: m.tasks, bytes: copies * 1024 + 4096, submit: 20_000, start: 40_000, end: 800_000 });
+  data.tasks.model = [0];
+  return data;
 }

@@ -1,0 +1,281 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// Captures and models. The checker knows which call began a capture and which call every task of a model comes from.
+// The tasks of an execution are judged like all others, and count as submitted by the call that executes the model;
+// findings about them also name the call that was captured.
+
+// model is a capture, and what it became.
+type model struct {
+	id      uint32
+	began   origin              // the call that began the capture
+	open    bool                // the capture is not over
+	streams []captured          // that take part in it, in the order in which they joined
+	tasks   []capturedTask      // in the order of submission
+	runs    map[taskName]origin // executions that were launched and have not begun in hidden streams
+	looked  uint64              // Checker.frees when all its memory was there
+	run     origin              // what its hidden streams carry out
+}
+
+// captured is a stream in a capture.
+type captured struct {
+	stream, own int32 // the program's, and the hidden one that has its tasks
+	joined      origin
+}
+
+// capturedTask is a task of a model: the call, and what it touches.
+type capturedTask struct {
+	from  origin
+	spans []touched
+}
+
+// touched is memory that a task of a model reads or writes.
+type touched struct {
+	lo, hi uintptr
+	write  bool
+	memory *allocation // that was there when it was captured; nil: none
+}
+
+// Capturing implements core.CheckHooks.
+func (c *Checker) Capturing(t *core.Thread, id uint32, stream, own int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.originOf(t)
+	m := c.models[id]
+	if m == nil {
+		m = &model{id: id, began: from, open: true, runs: map[taskName]origin{}}
+		c.models[id] = m
+	}
+	m.streams = append(m.streams, captured{stream: stream, own: own, joined: from})
+	if q := c.byStream[own]; q != nil {
+		q.model = m
+	}
+}
+
+// Captured implements core.CheckHooks.
+func (c *Checker) Captured(t *core.Thread, id uint32, task int, op *driver.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.models[id]
+	if m == nil || task != len(m.tasks) {
+		return
+	}
+	from := c.originOf(t)
+	m.tasks = append(m.tasks, capturedTask{from: from, spans: c.spansOf(op)})
+}
+
+// CaptureEnded implements core.CheckHooks.
+func (c *Checker) CaptureEnded(id uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.models[id]; m != nil {
+		m.open = false
+	}
+}
+
+// ModelChanged implements core.CheckHooks.
+func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.models[id]; m != nil && task < len(m.tasks) {
+		m.tasks[task] = capturedTask{from: c.originOf(t), spans: c.spansOf(op)}
+	}
+}
+
+// ModelGone implements core.CheckHooks.
+func (c *Checker) ModelGone(id uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.models[id]
+	if m == nil {
+		return
+	}
+	for _, s := range m.streams {
+		c.endQueue(s.own)
+	}
+	delete(c.models, id)
+	c.goneModels = keepLast(c.goneModels, m)
+}
+
+// modelOf is the model with an id, also if it has gone not long ago; nil if there is none. mu is held.
+func (c *Checker) modelOf(id uint32) *model {
+	if m := c.models[id]; m != nil {
+		return m
+	}
+	if i := slices.IndexFunc(c.goneModels, func(m *model) bool { return m.id == id }); i >= 0 {
+		return c.goneModels[i]
+	}
+	return nil
+}
+
+// spansOf is what an operation of a model touches; op may be nil. mu is held.
+func (c *Checker) spansOf(op *driver.Op) (list []touched) {
+	if op == nil || !moves(op.Kind) {
+		return nil
+	}
+	c.touches(op, func(lo, hi uintptr, write bool) bool {
+		if lo < hi {
+			list = append(list, touched{lo, hi, write, c.find(lo)})
+		}
+		return true
+	})
+	return list
+}
+
+// Executing implements core.CheckHooks.
+func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, q := c.models[id], c.byStream[stream]
+	if m == nil || q == nil {
+		return
+	}
+	s, said := q.coming[task]
+	if !said {
+		return
+	}
+	s.model = m
+	q.coming[task] = s
+	if m.looked != c.frees && !c.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
+		m.looked = c.frees
+	}
+	m.runs[taskName{stream, task}] = origin{site: s.site, stream: stream, task: task, thread: t.ID(), model: m}
+}
+
+// ExecutionBegins implements core.CheckHooks.
+func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.models[id]; m != nil {
+		name := taskName{stream, task}
+		m.run = m.runs[name]
+		delete(m.runs, name)
+	}
+}
+
+// theCapture is the capture that a refused call is about, nil if it is about none: the one that the error names, that
+// of a stream which the call was given, or the latest that is open. mu is held.
+func (c *Checker) theCapture(err *core.Error, from origin) *model {
+	if m := c.modelOf(err.Model); m != nil {
+		return m
+	}
+	if from.site != nil {
+		for _, x := range from.site.arguments {
+			h := c.handles[uintptr(x)]
+			if h == nil || h.r.Kind != core.StreamHandle {
+				continue
+			}
+			if m := c.captureOf(h.r.Number); m != nil {
+				return m
+			}
+		}
+	}
+	var latest *model
+	for _, m := range c.models {
+		if m.open && (latest == nil || m.id > latest.id) {
+			latest = m
+		}
+	}
+	return latest
+}
+
+// captureOf is the open capture that a stream takes part in, nil if there is none. mu is held.
+func (c *Checker) captureOf(stream int32) *model {
+	for _, m := range c.models {
+		if m.open && slices.ContainsFunc(m.streams, func(s captured) bool { return s.stream == stream }) {
+			return m
+		}
+	}
+	return nil
+}
+
+// ofCapture reports whether err says that a capture does not allow a call, or is of no use.
+func ofCapture(err *core.Error) bool {
+	switch err.Code {
+	case abi.ErrRTCaptureDependency, abi.ErrRTStreamUnjoined, abi.ErrRTStreamCaptured, abi.ErrRTEventCaptured,
+		abi.ErrRTCaptureModeNotSupport, abi.ErrRTStreamCaptureImplicit, abi.ErrStreamCaptureConflict,
+		abi.ErrStreamTaskGroupIntr, abi.ErrRTStreamCaptureUnmatched, abi.ErrRTStreamCaptureWrongThread,
+		abi.ErrRTCaptureModeBlockAsync, abi.ErrRTStreamCaptureInvalidated:
+		return true
+	}
+	return err.Code == abi.ErrRTTaskTypeNotSupport && err.Model != 0
+}
+
+// judgeCapture makes a finding of a call that a capture does not allow, or that has made it one of no use; false if it
+// is none. mu is held.
+func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
+	if !ofCapture(err) {
+		return false
+	}
+	m := c.theCapture(err, d.offence)
+	if m == nil {
+		return false
+	}
+	if err.Code == abi.ErrRTStreamCaptureInvalidated {
+		return true // the call that broke it is a finding
+	}
+	d.rule, d.code, d.detail = "broken-capture", err.Code, fmt.Sprint(err.API, int(err.Code))
+	stream := m.streams[0].stream
+	d.others = []other{{"began", m.began}}
+	what := "is being captured"
+	switch err.Code {
+	case abi.ErrRTStreamUnjoined:
+		d.summary = fmt.Sprintf("%s returned %d%s: stream %d joined the capture of stream %d and was not joined back",
+			err.API, err.Code, codeName(err.Code), err.Stream, stream)
+		d.advice = "Record an event on the stream that joined, after its last task, and let the stream where the " +
+			"capture began wait for it."
+		for _, s := range m.streams[1:] {
+			if s.stream == err.Stream {
+				d.others = append(d.others, other{"joined", s.joined})
+			}
+		}
+		return true
+	case abi.ErrStreamCaptureConflict, abi.ErrStreamTaskGroupIntr, abi.ErrRTTaskTypeNotSupport:
+		what = "was being captured, which is of no use now"
+	}
+	whose := "the same thread began that"
+	if m.began.thread != d.offence.thread {
+		whose = "another thread began that"
+	}
+	if m.began.thread == 0 || d.offence.thread == 0 {
+		whose = ""
+	}
+	d.summary = fmt.Sprintf("%s returned %d%s: stream %d %s", err.API, err.Code, codeName(err.Code), stream, what)
+	if whose != "" {
+		d.summary += ", and " + whose
+	}
+	if a := captureAdvice[err.Code]; a != "" {
+		d.advice = a
+	}
+	return true
+}
+
+// captureAdvice is what to do about a call that a capture does not allow, by its code, where the rule does not say it.
+var captureAdvice = map[abi.Code]string{
+	abi.ErrRTCaptureModeNotSupport: "Copy before the capture or after its end; or begin it with " +
+		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED; or call aclmdlRICaptureThreadExchangeMode around the copy.",
+	abi.ErrRTCaptureModeBlockAsync: "Copy pinned memory, which does not make the copy a synchronous one; or begin " +
+		"the capture with ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
+	abi.ErrRTCaptureDependency: "Record the event in the capture, or let the host wait for it before the capture " +
+		"begins.",
+	abi.ErrStreamCaptureConflict: "Give each capture events of its own.",
+	abi.ErrRTStreamCaptureWrongThread: "End the capture in the thread that began it, or begin it with " +
+		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
+	abi.ErrRTStreamCaptureUnmatched: "End the capture on the stream where it began.",
+}
+
+// codeName is the name of a code in parentheses, after a space; "" if it has none.
+func codeName(code abi.Code) string {
+	if name := code.Name(); name != "" {
+		return " (" + name + ")"
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package model
+
+import (
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// What a checker learns of captures and models: see core.ModelHooks.
+
+// Model implements core.Lane.
+func (l *lane) Model() uint32 { return l.model.id }
+
+// watchLane reports that a stream takes part in the capture. mu is held.
+func (m *Model) watchLane(t *core.Thread, l *lane) {
+	if c := m.rt.Checker(); c != nil {
+		c.Capturing(t, m.id, l.user.ID, l.own.ID)
+	}
+}
+
+// watchTask reports the last task, which t has submitted. mu is held.
+func (m *Model) watchTask(t *core.Thread) {
+	if c := m.rt.Checker(); c != nil {
+		i := len(m.tasks) - 1
+		c.Captured(t, m.id, i, m.touches(i))
+	}
+}
+
+// watchChange reports that a task is another one now. mu is held.
+func (m *Model) watchChange(t *core.Thread, task int) {
+	if c := m.rt.Checker(); c != nil {
+		c.ModelChanged(t, m.id, task, m.touches(task))
+	}
+}
+
+// watchEnd reports that the capture is over.
+func (m *Model) watchEnd() {
+	if c := m.rt.Checker(); c != nil {
+		c.CaptureEnded(m.id)
+	}
+}
+
+// touches is the operation of a task that says which memory it touches; nil if it touches none. mu is held.
+func (m *Model) touches(i int) *driver.Op {
+	v := &m.tasks[i]
+	k := v.more
+	switch {
+	case k == nil:
+		return &driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
+	case k.off || k.kind != workTask && k.kind != waitTask:
+		return nil
+	}
+	return &k.op
+}
+
+// watchExecution numbers an execution on a stream, and reports it.
+func (m *Model) watchExecution(t *core.Thread, s *core.Stream) driver.Tag {
+	tag := s.NextTag(t, nil)
+	if c := m.rt.Checker(); c != nil {
+		c.Executing(t, m.id, s.ID, tag.Task)
+	}
+	return tag
+}
+
+// resource is the model as something that the program has to release.
+func (m *Model) resource() core.Resource {
+	return core.Resource{Kind: core.ModelHandle, Name: uintptr(m.handle), Number: int32(m.id),
+		Device: m.ctx.Device.User}
+}
+
+// trace reports to a tracer what the model is. mu is held.
+func (m *Model) trace() {
+	o := m.rt.Tracer()
+	if o == nil {
+		return
+	}
+	g := observe.ModelGraph{Number: m.id, Tasks: make([]observe.ModelTask, len(m.tasks))}
+	for i := range m.tasks {
+		g.Tasks[i] = m.traced(i)
+	}
+	o.Modelled(&g)
+}
+
+// traced is what a tracer sees of a task. mu is held.
+func (m *Model) traced(i int) observe.ModelTask {
+	v := &m.tasks[i]
+	t := observe.ModelTask{Kind: observe.Other, Stream: m.lanes[v.lane].user.ID, After: observe.None}
+	if k := v.more; k != nil {
+		switch k.kind {
+		case recordTask:
+			t.Kind = observe.Record
+			return t
+		case joinTask:
+			t.Kind, t.After = observe.Wait, k.record.task
+			return t
+		case externalTask:
+			t.Kind = observe.Wait
+			if m.externals[k.place].record {
+				t.Kind = observe.Record
+			}
+			return t
+		}
+	}
+	if op := m.touches(i); op != nil {
+		w := m.rt.Observed(op)
+		t.Kind, t.Direction, t.Memory, t.Bytes = w.Kind, w.Direction, w.Memory, w.Bytes
+		t.Segments, t.Name = w.Segments, w.Name
+	}
+	return t
+}
