@@ -342,16 +342,6 @@ func (s *Stream) stopExecution() {
 // open, and no lock is held.
 type ContextEnder interface{ ContextEnding(c *Context) }
 
-// ModelFinder is a part that knows which handles are models.
-type ModelFinder interface{ IsModel(h Handle) bool }
-
-// isModel reports whether a handle names a model.
-func (rt *Runtime) isModel(h Handle) bool {
-	is := false
-	eachPart(rt, func(p ModelFinder) { is = is || p.IsModel(h) })
-	return is
-}
-
 // What package model needs of an event and a thread.
 
 // State is the flag of a state event, which records set and resets clear.

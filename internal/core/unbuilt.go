@@ -83,18 +83,4 @@ func (c *unbuiltCall) product(names ...string) bool { return c.t.Product(names..
 
 func (c *unbuiltCall) form(name string) bool { return c.t.Runtime.Product.RC == (name == "RC") }
 
-func (c *unbuiltCall) stream(i int) *Stream { return c.t.Runtime.Streams.Get(Handle(c.a[i])) }
-
-func (c *unbuiltCall) live(i int) bool { return c.stream(i) != nil }
-
-func (c *unbuiltCall) elsewhere(i int) bool {
-	s, current := c.stream(i), c.t.Current()
-	return s != nil && current != nil && s.Context != current
-}
-
-func (c *unbuiltCall) liveModel(i int) bool { return c.t.Runtime.isModel(Handle(c.a[i])) }
-
-// made is about what cannot be made yet.
-func (*unbuiltCall) made(int) bool { return false }
-
 func (c *unbuiltCall) self(i int) bool { return int32(c.a[i]) == int32(os.Getpid()) }

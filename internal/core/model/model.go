@@ -249,8 +249,7 @@ func (m *Model) destroy() bool {
 	if current != nil {
 		current.Stop(driver.ErrAborted)
 	}
-	m.running.Lock() // what runs is over, and nothing begins any more
-	m.running.Unlock()
+	core.Locked(&m.running, func() {}) // what runs is over, and nothing begins any more
 	for _, b := range branches {
 		b.end()
 	}

@@ -97,6 +97,3 @@ func (s *state) ContextEnding(c *core.Context) {
 	}
 	s.endLabels(c)
 }
-
-// IsModel implements core.ModelFinder.
-func (s *state) IsModel(h core.Handle) bool { return s.table.Get(h) != nil }
