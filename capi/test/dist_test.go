@@ -95,7 +95,8 @@ func wantLayout(t *testing.T, dir, arch string) {
 	t.Helper()
 	cpu := cpus[arch]
 	want := map[string]string{ // mode, or the link's target
-		"bin": "drwxr-xr-x", "bin/ropeway": "-rwxr-xr-x", "include": "drwxr-xr-x", "lib64": "drwxr-xr-x",
+		"bin": "drwxr-xr-x", "bin/ropeway": "-rwxr-xr-x", "bin/ropeway-kernels": "-rwxr-xr-x",
+		"include": "drwxr-xr-x", "lib64": "drwxr-xr-x",
 		"lib64/libascendcl.so": "-rwxr-xr-x", "lib64/libropeway_core.so": "-rwxr-xr-x",
 		"lib64/libropeway_check.so": "-rwxr-xr-x",
 		"lib64/pkgconfig":           "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
@@ -160,8 +161,8 @@ func wantLayout(t *testing.T, dir, arch string) {
 	if _, err := os.Stat(filepath.Join(dir, cpu, "lib64/libacl_rt.so")); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"bin/ropeway", "lib64/libascendcl.so", "lib64/libropeway_core.so",
-		"lib64/libropeway_check.so"} {
+	for _, name := range []string{"bin/ropeway", "bin/ropeway-kernels", "lib64/libascendcl.so",
+		"lib64/libropeway_core.so", "lib64/libropeway_check.so"} {
 		f, err := elf.Open(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)

@@ -163,15 +163,15 @@ func TestForm(t *testing.T) {
 		of   any
 		want string
 	}{
-		{"run", run, "advice calls checked devices driver duration edges findings functions notes processes program " +
-			"ranges sites started stats streams strings tasks threads version"},
+		{"run", run, "advice calls checked devices driver duration edges findings functions models notes processes " +
+			"program ranges sites started stats streams strings tasks threads version"},
 		{"process", first("processes"), "command ended id"},
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
 		{"stream", first("streams"), "default device id process"},
 		{"calls", run["calls"], "awaited blocked code end function site start stream thread"},
-		{"tasks", run["tasks"], "bytes call code device direction end failed kernel kind memory number segments " +
-			"start stream submit thread"},
+		{"tasks", run["tasks"], "bytes call code device direction end failed kernel kind memory model number " +
+			"segments start stream submit thread"},
 		{"edges", run["edges"], "from to"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},

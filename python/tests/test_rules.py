@@ -109,6 +109,7 @@ ROOM = 8192
 OLD, NEW = 40, 90  # patterns that differ in every byte: what memory holds before a copy and after it
 GARBAGE = 0x123456789  # a handle that is none
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)  # modes of captures
+PERSISTENT = acl.ACL_STREAM_PERSISTENT
 H2H, H2D, D2H, D2D, DEFAULT, BUFFERED, INNER, INTER = range(8)  # the kinds
 PAGE = mmap.PAGESIZE
 
@@ -166,6 +167,19 @@ class Scene:
             yield stream
         finally:
             ok(rt.mdl_ri_destroy(ok(rt.mdl_ri_capture_end(stream))))
+            ok(rt.destroy_stream(stream))
+
+    @contextlib.contextmanager
+    def bound(self):
+        """A stream of a model that is built by hand."""
+        stream = ok(rt.create_stream_with_config(0, PERSISTENT))
+        model = ok(rt.mdl_ri_build_begin(0))
+        ok(rt.mdl_ri_bind_stream(model, stream, 0))
+        try:
+            yield stream
+        finally:
+            ok(rt.mdl_ri_unbind_stream(model, stream))
+            ok(rt.mdl_ri_destroy(model))
             ok(rt.destroy_stream(stream))
 
     @contextlib.contextmanager

@@ -62,6 +62,9 @@ class MemcpyAsync(Family):
                 for change in more.get(number, []):
                     self.expect({**self.good(), **change})
                 self.assertTrue(self.is_old())
+        with self.rule(7), self.s.bound() as stream:
+            self.expect({**self.good(), "kind": BUFFERED, "stream": stream})
+        self.assertTrue(self.is_old())
 
     def shared(self, number):
         s = self.s

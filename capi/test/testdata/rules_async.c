@@ -181,6 +181,24 @@ static void shared(const struct family *f, int rule)
 
 static const int sharedRules[] = {8, 9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 24};
 
+/* A buffered copy on a stream of a model that is built by hand. */
+static void on_bound_stream(const struct family *f)
+{
+	aclrtStream bound;
+	aclmdlRI model;
+	OK(aclrtCreateStreamWithConfig(&bound, 0, ACL_STREAM_PERSISTENT));
+	OK(aclmdlRIBuildBegin(&model, 0));
+	OK(aclmdlRIBindStream(model, bound, 0));
+	good();
+	a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+	a.stream = bound;
+	expect(f);
+	OK(aclmdlRIUnbindStream(model, bound));
+	OK(aclmdlRIDestroy(model));
+	OK(aclrtDestroyStream(bound));
+	CHECK(is_old());
+}
+
 /* The first rules, which each call has for itself. */
 static void own(const struct family *f)
 {
@@ -204,6 +222,8 @@ static void own(const struct family *f)
 			}
 			CHECK(is_old());
 		}
+	RULE(f->function, 7)
+		on_bound_stream(f);
 }
 
 /* The 310 refuses addresses that are no multiples of 64. */

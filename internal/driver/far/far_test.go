@@ -20,7 +20,16 @@ import (
 	"ropeway/internal/ucx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// transports is where UCX looks for those that the user wants. Tests have TCP alone, as between machines: memory that is
+// mapped is not copied over a link, and copies fail only when the link has been seen to end.
+const transports = "UCX_TLS"
+
+func TestMain(m *testing.M) {
+	if _, ok := os.LookupEnv(transports); !ok {
+		os.Setenv(transports, "tcp")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const extent = 2 << 20
 
@@ -166,8 +175,18 @@ func (b *bench) random() []byte {
 	return p
 }
 
-// TestCopies proves that every form of copy and fill reaches memory of another server, in both directions.
+// TestCopies proves that every form of copy and fill reaches memory of another server, in both directions: over a
+// link, and where it is mapped.
 func TestCopies(t *testing.T) {
+	for _, list := range []string{"tcp", "all"} {
+		t.Run(list, func(t *testing.T) {
+			t.Setenv(transports, list)
+			testCopies(t)
+		})
+	}
+}
+
+func testCopies(t *testing.T) {
 	b := setUp(t)
 	want := b.random()
 	if l := b.b.Locate(b.at + 5); l != (driver.Location{Place: driver.OnDevice, Device: 1, Room: size - 5}) {
@@ -371,9 +390,8 @@ func TestLife(t *testing.T) {
 }
 
 // TestOwnerGone proves that copies with a server that has ended fail, that other queues go on, and that what was mapped
-// can be released. Its memory is not mapped by this process: such copies fail only when the link has been seen to end.
+// can be released.
 func TestOwnerGone(t *testing.T) {
-	t.Setenv("UCX_TLS", "tcp")
 	b := setUp(t)
 	b.a.node.Close()
 	b.q.Copy(b.at, b.pin, size, driver.Tag{})
