@@ -20,8 +20,8 @@ import (
 	"ropeway/internal/ucx"
 )
 
-// transports is where UCX looks for those that the user wants. Tests have TCP alone, as between machines: memory that is
-// mapped is not copied over a link, and copies fail only when the link has been seen to end.
+// transports is where UCX looks for those that the user wants. Tests have TCP alone, as between machines: memory that
+// is mapped is not copied over a link, and copies fail only when the link has been seen to end.
 const transports = "UCX_TLS"
 
 func TestMain(m *testing.M) {
