@@ -47,7 +47,8 @@ var (
 	races      = &sanitizer{name: "thread", cc: []string{"-fsanitize=thread"}}
 )
 
-// libraries is a directory with the shim compiled for the sanitizer, and the ordinary core linked beside it.
+// libraries is a directory with the shim compiled for the sanitizer, and the ordinary core linked beside it. The
+// programs of the toolkit are where the shim looks for them.
 func (s *sanitizer) libraries(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
@@ -59,13 +60,15 @@ func (s *sanitizer) libraries(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(above, s.name)
+	dir := filepath.Join(above, s.name, "lib64")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	buildShim(t, dir, s.cc...)
-	if err := os.Symlink(toolkit(t)+"/lib64/libropeway_core.so", dir+"/libropeway_core.so"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"lib64/libropeway_core.so", "bin"} {
+		if err := os.Symlink(filepath.Join(toolkit(t), name), filepath.Join(above, s.name, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.dir = dir
 	return dir
