@@ -3,6 +3,8 @@
 package hostqueue
 
 import (
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -67,4 +69,27 @@ func TestRingModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestRingReuses proves that a ring that gets large again and again allocates once, and that the garbage collector
+// frees its memory when it is empty.
+func TestRingReuses(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var r Ring[driver.Op]
+	loop := func() {
+		for range 4 * keepDepth {
+			r.Extend()
+		}
+		r.Skip(r.Len())
+		r.Shrink()
+	}
+	loop()
+	if n := testing.AllocsPerRun(10, loop); n != 0 {
+		t.Errorf("a ring that gets large again allocates %v times", n)
+	}
+	runtime.GC()
+	if r.spare.Value() != nil || len(r.items) > keepDepth {
+		t.Error("an empty ring keeps the memory of a large one")
+	}
+	loop() // with new memory
 }
