@@ -69,6 +69,15 @@ func (r *Ring[T]) At(i int) *T { return &r.items[(r.first+i)&(len(r.items)-1)] }
 func (r *Ring[T]) Head() *T { return &r.items[r.first] }
 func (r *Ring[T]) Last() *T { return &r.items[(r.first+r.n-1)&(len(r.items)-1)] }
 
+// First is the first n items, of which there are as many, in two parts. Until they are taken out they do not change,
+// also if the ring grows: they can be read while others put items into it.
+func (r *Ring[T]) First(n int) (list, rest []T) {
+	if end := r.first + n; end > len(r.items) {
+		return r.items[r.first:], r.items[:end-len(r.items)]
+	}
+	return r.items[r.first : r.first+n], nil
+}
+
 // Pop moves the head into item and forgets what it pointed to.
 func (r *Ring[T]) Pop(item *T) {
 	h := &r.items[r.first]

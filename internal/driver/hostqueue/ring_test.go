@@ -46,6 +46,22 @@ func TestRingModel(t *testing.T) {
 			"push": func(t *rapid.T) { push(t, rapid.IntRange(1, 40).Draw(t, "n")) },
 			"many": func(t *rapid.T) { push(t, rapid.IntRange(1000, 1100).Draw(t, "n")) },
 			"pop":  func(t *rapid.T) { pop(t, rapid.IntRange(1, 60).Draw(t, "n")) },
+			"first": func(t *rapid.T) { // and what it returned stays as it was when the ring grows
+				n := rapid.IntRange(0, len(model)).Draw(t, "n")
+				list, rest := r.First(n)
+				if len(r.items) < 4*keepDepth {
+					push(t, len(r.items)-len(model)+1)
+				}
+				for i := range n {
+					part, at := list, i
+					if i >= len(list) {
+						part, at = rest, i-len(list)
+					}
+					if got := part[at].N; got != model[i] {
+						t.Fatalf("item %d is %d, want %d", i, got, model[i])
+					}
+				}
+			},
 			"drain": func(t *rapid.T) {
 				pop(t, len(model))
 				r.Shrink()
