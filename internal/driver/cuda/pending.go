@@ -26,6 +26,8 @@ const (
 	// faster than the kernel, and calling it takes less time than they do.
 	smallBytes = 128 << 10
 
+	mostPending = 1 << 12 // so many are given to the stream at a time; what comes after them can still be dropped
+
 	lingering = 100 * time.Microsecond // the runner polls after the last copy
 )
 
@@ -147,23 +149,21 @@ func (q *queue) flush() bool {
 }
 
 // startPending gives the copies at the head of the list to the stream: up to the first that is none, or that the stream
-// cannot do. It reports whether there were any. Mu is held, but not meanwhile.
+// cannot do, and at most mostPending. It reports whether there were any. Mu is held, but not meanwhile: submitters take
+// it for every copy, and to sleep until it is free takes longer than a launch.
 func (q *queue) startPending() bool {
 	if !q.hasPending() || !q.Claim(hostqueue.Starting) {
 		return false
 	}
-	given, n := 0, 0
+	given, refused := 0, true
 	if q.enter() {
-		for n < min(q.Tasks(), kernels.MostFew) && plain(q.Task(n)) {
-			n++
-		}
-		q.scratch = q.scratch[:0]
-		for i := range n {
-			op := q.Task(i)
-			q.scratch = append(q.scratch, driver.Segment{Dst: op.Dst, Src: op.Src, N: op.N})
-		}
+		list, rest := q.First(min(q.Tasks(), mostPending))
 		q.Mu.Unlock()
-		given = q.give(q.scratch)
+		if given, refused = q.givePending(list); given == len(list) {
+			var more int
+			more, refused = q.givePending(rest)
+			given += more
+		}
 		q.v.gpu.leave()
 		q.Mu.Lock()
 	}
@@ -171,7 +171,7 @@ func (q *queue) startPending() bool {
 		q.latest = q.Task(given - 1).Tag
 		q.TookCopies(given)
 	}
-	if given == 0 || given < n {
+	if refused {
 		q.refused = q.Taken() + 1
 	}
 	if q.Waiting() > 0 {
@@ -179,6 +179,24 @@ func (q *queue) startPending() bool {
 	}
 	q.leave()
 	return given > 0
+}
+
+// givePending gives tasks to the stream, in their order, up to the first that is no plain copy, or that the stream
+// cannot do, and returns how many, and whether it was the stream. The caller is as for give (lockcheck: so the scratch
+// is its own too).
+func (q *queue) givePending(ops []driver.Op) (given int, refused bool) {
+	for given < len(ops) && plain(&ops[given]) {
+		list := q.scratch[:0]
+		for i := given; i < min(given+kernels.MostFew, len(ops)) && plain(&ops[i]); i++ {
+			list = append(list, driver.Segment{Dst: ops[i].Dst, Src: ops[i].Src, N: ops[i].N})
+		}
+		q.scratch = list
+		n := q.give(list)
+		if given += n; n < len(list) {
+			return given, true
+		}
+	}
+	return given, false
 }
 
 // give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The GPU is

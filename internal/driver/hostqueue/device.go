@@ -12,6 +12,10 @@ func (q *Queue) Tasks() int { return q.list.Len() }
 // Task is the i-th task of the list. Mu is held.
 func (q *Queue) Task(i int) *driver.Op { return q.list.At(i) }
 
+// First is the first n tasks of the list, which has as many, in two parts. Mu is held. The goroutine that has made the
+// queue Starting reads them without it, until it takes them out.
+func (q *Queue) First(n int) (list, rest []driver.Op) { return q.list.First(n) }
+
 // Submitted is how many tasks there were, ever. Mu is held.
 func (q *Queue) Submitted() uint64 { return q.submitted }
 

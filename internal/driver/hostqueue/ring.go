@@ -1,12 +1,17 @@
 package hostqueue
 
-const keepDepth = 1 << 10 // larger rings are freed when they have run empty
+import "weak"
+
+const keepDepth = 1 << 10 // a ring that has run empty keeps so many places; the garbage collector may free more
 
 // Ring is a first-in first-out list that grows as needed.
 type Ring[T any] struct {
 	items []T // length a power of two, or 0
 	first int
 	n     int
+
+	large *[]T              // the items, if there are more than keepDepth
+	spare weak.Pointer[[]T] // the last that were large
 }
 
 // Len is how many items there are.
@@ -34,10 +39,27 @@ func (r *Ring[T]) Extend() *T {
 }
 
 func (r *Ring[T]) grow() {
-	grown := make([]T, max(16, 2*len(r.items)))
+	grown := r.array(max(16, 2*len(r.items)))
 	k := copy(grown, r.items[r.first:])
 	copy(grown[k:], r.items[:r.first])
 	r.items, r.first = grown, 0
+}
+
+// array is an array of at least n items, each of them zero or one that Skip has left behind.
+func (r *Ring[T]) array(n int) []T {
+	if r.large == nil {
+		if spare := r.spare.Value(); spare != nil && len(*spare) >= n {
+			r.large = spare
+			return *spare
+		}
+	}
+	grown := make([]T, n)
+	if n > keepDepth {
+		r.large = new([]T)
+		*r.large = grown
+		r.spare = weak.Make(r.large)
+	}
+	return grown
 }
 
 // At is the i-th item; there are more.
@@ -46,6 +68,15 @@ func (r *Ring[T]) At(i int) *T { return &r.items[(r.first+i)&(len(r.items)-1)] }
 // Head and Last are the first and the last item, of which there is at least one.
 func (r *Ring[T]) Head() *T { return &r.items[r.first] }
 func (r *Ring[T]) Last() *T { return &r.items[(r.first+r.n-1)&(len(r.items)-1)] }
+
+// First is the first n items, of which there are as many, in two parts. Until they are taken out they do not change,
+// also if the ring grows: they can be read while others put items into it.
+func (r *Ring[T]) First(n int) (list, rest []T) {
+	if end := r.first + n; end > len(r.items) {
+		return r.items[r.first:], r.items[:end-len(r.items)]
+	}
+	return r.items[r.first : r.first+n], nil
+}
 
 // Pop moves the head into item and forgets what it pointed to.
 func (r *Ring[T]) Pop(item *T) {
@@ -70,9 +101,11 @@ func (r *Ring[T]) Skip(n int) {
 	r.n -= n
 }
 
-// Shrink frees the memory of a large ring. The ring is empty.
+// Shrink lets the garbage collector free the memory of a large ring. A ring that grows again before that uses the same
+// memory: a program that submits thousands of tasks and waits does that again and again. The ring is empty.
 func (r *Ring[T]) Shrink() {
-	if len(r.items) > keepDepth {
-		*r = Ring[T]{}
+	r.first = 0
+	if r.large != nil {
+		r.items, r.large = nil, nil
 	}
 }

@@ -3,6 +3,8 @@
 package hostqueue
 
 import (
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -44,6 +46,22 @@ func TestRingModel(t *testing.T) {
 			"push": func(t *rapid.T) { push(t, rapid.IntRange(1, 40).Draw(t, "n")) },
 			"many": func(t *rapid.T) { push(t, rapid.IntRange(1000, 1100).Draw(t, "n")) },
 			"pop":  func(t *rapid.T) { pop(t, rapid.IntRange(1, 60).Draw(t, "n")) },
+			"first": func(t *rapid.T) { // and what it returned stays as it was when the ring grows
+				n := rapid.IntRange(0, len(model)).Draw(t, "n")
+				list, rest := r.First(n)
+				if len(r.items) < 4*keepDepth {
+					push(t, len(r.items)-len(model)+1)
+				}
+				for i := range n {
+					part, at := list, i
+					if i >= len(list) {
+						part, at = rest, i-len(list)
+					}
+					if got := part[at].N; got != model[i] {
+						t.Fatalf("item %d is %d, want %d", i, got, model[i])
+					}
+				}
+			},
 			"drain": func(t *rapid.T) {
 				pop(t, len(model))
 				r.Shrink()
@@ -67,4 +85,27 @@ func TestRingModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestRingReuses proves that a ring that gets large again and again allocates once, and that the garbage collector
+// frees its memory when it is empty.
+func TestRingReuses(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var r Ring[driver.Op]
+	loop := func() {
+		for range 4 * keepDepth {
+			r.Extend()
+		}
+		r.Skip(r.Len())
+		r.Shrink()
+	}
+	loop()
+	if n := testing.AllocsPerRun(10, loop); n != 0 {
+		t.Errorf("a ring that gets large again allocates %v times", n)
+	}
+	runtime.GC()
+	if r.spare.Value() != nil || len(r.items) > keepDepth {
+		t.Error("an empty ring keeps the memory of a large one")
+	}
+	loop() // with new memory
 }

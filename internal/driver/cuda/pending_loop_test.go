@@ -1,0 +1,90 @@
+package cuda
+
+import (
+	"bytes"
+	"runtime/debug"
+	"testing"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
+)
+
+// launching is a fake that calls a function when a kernel is launched.
+type launching struct {
+	*fake
+	launched func()
+}
+
+func (l *launching) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+	l.launched()
+	return l.fake.launch(kernel, blocks, threads, params, stream)
+}
+
+// TestPendingDroppedMeanwhile proves that copies are given to the stream mostPending at a time, in as many launches as
+// that takes, without the lock that submitters need: a queue that drops everything at the first launch drops what comes
+// after these.
+func TestPendingDroppedMeanwhile(t *testing.T) {
+	const copies = mostPending + 2
+	f := &launching{fake: newFake(1), launched: func() {}}
+	d, err := start(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBedOf(t, d, f.fake)
+	from := noise(5, copies+1)
+	put(b.pinned, from)
+	dst := b.alloc(0, 2*copies+1)
+	b.write(dst, make([]byte, 2*copies+1))
+	q := b.queue(0)
+	var list []driver.Segment
+	for i := range copies { // none of them writes a word
+		list = append(list, driver.Segment{Dst: dst + uintptr(2*i) + 1, Src: b.pinned + uintptr(i), N: 2})
+	}
+	launches := 0
+	f.launched = func() { // called by the goroutine that gives them
+		if launches++; launches == 1 {
+			q.Drop()
+		}
+	}
+	q.gather(list...)()
+	b.sync(q)
+	b.quiet()
+	if want := (mostPending + kernels.MostFew - 1) / kernels.MostFew; launches != want {
+		t.Errorf("%d launches, want %d", launches, want)
+	}
+	got := b.read(dst, 2*copies+1)
+	for i := range copies {
+		want := []byte{0, 0}
+		if i < mostPending {
+			want = from[i : i+2]
+		}
+		if at := got[2*i+1 : 2*i+3]; !bytes.Equal(at, want) {
+			t.Fatalf("copy %d left %x, want %x", i, at, want)
+		}
+	}
+}
+
+// TestPendingLoopsAllocateNothing proves that loops of thousands of pending copies, with the queue at rest in between,
+// allocate once.
+func TestPendingLoopsAllocateNothing(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b := newBed(t, 1)
+	q := b.queue(0)
+	loop := func() {
+		q.Mu.Lock()
+		defer q.Mu.Unlock()
+		if !q.TryInline() { // with something else, which keeps the runner away
+			t.Fatal("not at rest")
+		}
+		for range 4096 {
+			q.AppendCopy(b.dev[0], b.pinned, 8, driver.Tag{})
+		}
+		q.TookCopies(4096)
+		q.Over(q.Taken())
+		q.leave()
+	}
+	loop()
+	if n := testing.AllocsPerRun(10, loop); n != 0 {
+		t.Errorf("a loop of copies allocates %v times", n)
+	}
+}
