@@ -2,6 +2,7 @@ package capitest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,13 +76,33 @@ func TestFarKeys(t *testing.T) {
 // the servers together.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
-	kit := toolkit(t)
 	dir := copyTree(t, "examples/c")
-	command(t, dir, []string{"ASCEND_HOME_PATH=" + kit}, "make", "two_servers")
-	ropeway, example := filepath.Join(kit, "bin", "ropeway"), filepath.Join(dir, "two_servers")
-	want := []string{"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.",
-		"[1] Server 1 read the 4194304 bytes of server 0."}
+	command(t, dir, []string{"ASCEND_HOME_PATH=" + toolkit(t)}, "make", "two_servers")
+	twoServers(t, filepath.Join(dir, "two_servers"),
+		"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.")
+}
+
+// TestTwoServersInGo proves the same of the example in Go, and that the page builds and starts it in this way.
+func TestTwoServersInGo(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs/pod.md"))
+	if err != nil || !strings.Contains(string(page), `
+go build -o bin/twoservers ./examples/go/twoservers
+ropeway run --pod 2 bin/twoservers bin/block
+`) {
+		t.Error("docs/pod.md starts it in another way", err)
+	}
+	twoServers(t, goProgram(t, filepath.Join(root, "examples/go/twoservers")),
+		"[0] It changed every byte, and server 0 sees the change.")
+}
+
+// twoServers runs an example as two servers; first is what server 0 prints.
+func twoServers(t *testing.T, example, first string) {
+	t.Helper()
+	needUCX(t)
+	kit, dir := toolkit(t), t.TempDir()
+	ropeway := filepath.Join(kit, "bin", "ropeway")
+	want := []string{first, "[1] Server 1 read the 4194304 bytes of server 0."}
 	prints := func(stdout string) bool { // in any order: they are two processes
 		lines := strings.Split(strings.TrimSpace(stdout), "\n")
 		slices.Sort(lines)
@@ -99,6 +120,12 @@ func TestTwoServers(t *testing.T) {
 		filepath.Join(dir, "handle"))
 	if r.code != 0 || !prints(r.stdout) || !strings.Contains(r.stderr, "by 2 processes") {
 		t.Errorf("traced: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "trace.json"))
+	for _, name := range []string{"server 0: ", "server 1: "} {
+		if err != nil || !strings.Contains(string(text), `"`+name+filepath.Base(example)) {
+			t.Errorf("no process of the timeline is of %s%v", name, err)
+		}
 	}
 	if r = run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, example, "handle"); r.code != 1 ||
 		!strings.Contains(r.stderr, "ropeway run --pod 2") {
