@@ -2365,8 +2365,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* ha
     aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize);
 
 /*
- * Creates a stream from a configuration object (IPV350 only). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Creates a stream from a configuration object; NULL is one of zeros (IPV350 only). Not yet built, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
