@@ -42,6 +42,7 @@ type Site struct {
 	Stream int     // number of the stream; -1 if it is about none
 	Task   uint32  // number of the task on its stream, 0 if it is about none
 	Thread uint32  // the system's number of the thread
+	Count  int     // how many calls of the same line it stands for; 0: it is about one
 	Stack  []Frame // innermost first
 }
 
@@ -89,7 +90,7 @@ func public(f *finding.Finding) Finding {
 }
 
 func site(s *finding.Site) Site {
-	p := Site{Role: s.Role, Call: s.Call, Stream: -1, Task: s.Task, Thread: s.Thread}
+	p := Site{Role: s.Role, Call: s.Call, Stream: -1, Task: s.Task, Thread: s.Thread, Count: s.Count}
 	if s.Stream != nil {
 		p.Stream = int(*s.Stream)
 	}

@@ -104,6 +104,8 @@ def text(finding):
 
 def _site(site):
     role = site["role"]
+    if "count" in site:
+        role += f" {site['count']} times"
     if "stream" in site:
         role += f" on stream {site['stream']}"
     if "task" in site:

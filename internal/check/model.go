@@ -16,6 +16,8 @@ import (
 // model is a capture, and what it became.
 type model struct {
 	id      uint32
+	parent  uint32              // whose condition task it belongs to; 0: none
+	device  int32               // user id; -1 if it is not known
 	began   origin              // the call that began the capture
 	open    bool                // the capture is not over
 	streams []captured          // that take part in it, in the order in which they joined
@@ -45,13 +47,13 @@ type touched struct {
 }
 
 // Capturing implements core.CheckHooks.
-func (c *Checker) Capturing(t *core.Thread, id uint32, stream, own int32) {
+func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.originOf(t)
 	m := c.models[id]
 	if m == nil {
-		m = &model{id: id, began: from, open: true, runs: map[taskName]origin{}}
+		m = &model{id: id, parent: parent, device: deviceOf(t), began: from, open: true, runs: map[taskName]origin{}}
 		c.models[id] = m
 	}
 	m.streams = append(m.streams, captured{stream: stream, own: own, joined: from})

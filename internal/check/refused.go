@@ -31,6 +31,11 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		c.failed(d.offence, err)
 		return
 	}
+	if c.usedUp(&d, t, err) {
+		c.report(d)
+		c.failed(d.offence, err)
+		return
+	}
 	switch err.Cause {
 	case core.OutOfBounds:
 		d.rule = "out-of-bounds"

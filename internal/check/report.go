@@ -38,6 +38,7 @@ type draft struct {
 	role    string           // what happened at the offence
 	offence origin
 	others  []other
+	times   []int   // of others: how many calls each stands for; nil: one
 	lo, hi  uintptr // the bytes; lo == hi: none
 	memory  *allocation
 	advice  string // instead of the rule's
@@ -110,8 +111,12 @@ func (c *Checker) finding(d draft) *finding.Finding {
 	if d.least != "" {
 		f.Severity = d.least
 	}
-	for _, o := range d.others {
-		f.Others = append(f.Others, c.at(o.role, o.from))
+	for i, o := range d.others {
+		s := c.at(o.role, o.from)
+		if i < len(d.times) && d.times[i] > 1 {
+			s.Count, s.Thread = d.times[i], 0 // they may be of many threads
+		}
+		f.Others = append(f.Others, s)
 	}
 	if a := d.memory; a != nil {
 		if d.role != "allocated" {

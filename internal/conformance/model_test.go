@@ -287,6 +287,27 @@ func captureProofs() {
 		o.want(model.MdlRICaptureBegin(o.th, o.withFlags(abi.StreamPersistent), relaxed), abi.ErrRTInternalError)
 		return model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamCpuSchedule), relaxed)
 	})
+	prove("aclmdlRICaptureBegin", 11, func(e *env) *core.Error {
+		e = e.on(machine{product: "310P"})
+		s := e.stream()
+		capture := func() (m core.Handle) {
+			e.ok(model.MdlRICaptureBegin(e.th, s, relaxed))
+			return e.endsIn(s)
+		}
+		var m core.Handle
+		var left uint32
+		for range 1023 {
+			m = capture()
+		}
+		e.ok(e.th.GetStreamAvailableNum(&left))
+		if left != 0 {
+			e.Fatalf("%d streams are left", left)
+		}
+		err := model.MdlRICaptureBegin(e.th, s, relaxed)
+		e.ok(model.MdlRIDestroy(e.th, m)) // which has its stream no longer
+		capture()
+		return err
+	})
 	prove(
 		"aclmdlRICaptureBegin",
 		9,

@@ -280,21 +280,22 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Err
 
 // A hidden stream belongs to a model and to no list of streams: its owner learns of failures, and nothing else uses it.
 
-// NewHidden makes a hidden stream; nil if the context goes or there are no handles left.
-func (c *Context) NewHidden(owner HiddenOwner) *Stream {
+// NewHidden makes a hidden stream; nil if the context goes or there are no handles left, or no stream of the device if
+// it counts as one.
+func (c *Context) NewHidden(owner HiddenOwner, counted bool) *Stream {
 	s := &Stream{Runtime: c.Runtime, Context: c, ID: c.Runtime.streamIDs.Add(1) - 1, ended: make(chan struct{}),
-		owner: owner}
+		owner: owner, counted: counted}
 	// The lock is held around the driver's call, so that the device stays open: see newStream.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead.Load() {
+	if c.dead.Load() || counted && !TakeOne(&c.Device.streams, int32(c.Runtime.Product.Streams)) {
 		return nil
 	}
 	o := driver.QueueOptions{Sink: s, Number: s.ID}
 	s.observeQueue(&o)
 	s.queue = c.Device.Opened.Load().NewQueue(o)
 	if s.Handle = c.Runtime.Streams.Add(s); s.Handle == 0 {
-		s.queue.Close()
+		s.closeHidden()
 		return nil
 	}
 	return s
@@ -324,7 +325,14 @@ func (s *Stream) Reopen() { s.queue.Open() }
 // EndHidden ends a hidden stream, which has nothing to do any more.
 func (s *Stream) EndHidden() {
 	s.Runtime.Streams.Remove(s.Handle)
+	s.closeHidden()
+}
+
+func (s *Stream) closeHidden() {
 	s.queue.Close()
+	if s.counted {
+		s.Context.Device.streams.Add(-1)
+	}
 }
 
 // BeginExecution notes that the stream waits for an execution of a model, EndExecution that this is over.

@@ -6,8 +6,9 @@ import "ropeway/internal/driver"
 // a lock of the model held; they do not wait.
 type ModelHooks interface {
 	// Capturing reports that a stream takes part in the capture of a model from now on: the first that does is the one
-	// where t began the capture, another one joins it. own is the hidden stream that has its tasks.
-	Capturing(t *Thread, model uint32, stream, own int32)
+	// where t began the capture, another one joins it. own is the hidden stream that has its tasks. parent is the model
+	// whose condition task it belongs to, 0 if there is none.
+	Capturing(t *Thread, model, parent uint32, stream, own int32)
 
 	// Captured reports that t submitted a task that became one of the model, by its number there. op is what it does,
 	// or nil if it touches no memory.
@@ -28,7 +29,7 @@ type ModelHooks interface {
 	ModelGone(model uint32)
 }
 
-// InCapture marks e as one about the capture of a model.
+// InCapture marks e as one about a model, or the capture of one.
 func (e *Error) InCapture(model uint32) *Error {
 	e.Model = model
 	return e

@@ -38,6 +38,7 @@ type Stream struct {
 	execution atomic.Pointer[Execution] // that it waits for
 	updater   atomic.Pointer[Updater]   // that its launches change; else nil
 	owner     HiddenOwner               // immutable; not nil: it is hidden
+	counted   bool                      // immutable; it is hidden, and counts as one of the device's streams
 	parts     atomic.Int64              // for a tracer: when the task that runs began, and 1; 0: no part of it ran
 
 	mu           sync.Mutex

@@ -40,6 +40,7 @@ type Site struct {
 	Stream *int32  `json:"stream,omitempty"` // number of the stream, if it is about one
 	Task   uint32  `json:"task,omitempty"`   // number of the task on its stream
 	Thread uint32  `json:"thread,omitempty"` // the system's number of the thread
+	Count  int     `json:"count,omitempty"`  // how many calls of the same line it stands for; 0: it is about one
 	Stack  []Frame `json:"stack,omitempty"`  // innermost first
 }
 

@@ -34,7 +34,7 @@ func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
 		lines := []string{Printable(e.Summary)}
 		for i := range e.Others {
 			if at := l.Place(&e.Others[i]); at != "" {
-				lines = append(lines, Printable(e.Others[i].Role)+": "+at)
+				lines = append(lines, Printable(e.Others[i].happened())+": "+at)
 			}
 		}
 		if e.Advice != "" {

@@ -31,3 +31,20 @@ func TestGitHub(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
+
+// TestSiteCounts: a site that stands for many calls says how many, in every form.
+func TestSiteCounts(t *testing.T) {
+	made := Site{Role: "made", Count: 12, Call: "aclrtCreateStream(stream=0x1)",
+		Stack: []Frame{{File: "app.c", Line: 3}}}
+	r := &Report{Findings: []*Entry{{Finding: Finding{Rule: "streams-used-up", Others: []Site{made}}}}}
+	var b strings.Builder
+	if err := r.WriteGitHub(&b, Layout{}); err != nil || !strings.Contains(b.String(), "made 12 times: app.c:3") {
+		t.Errorf("for GitHub: %v, %s", err, b.String())
+	}
+	if text := (Layout{}).Text(&r.Findings[0].Finding); !strings.Contains(text, "\n  made 12 times\n") {
+		t.Errorf("as text: %s", text)
+	}
+	if title := made.title(); title != "made 12 times: aclrtCreateStream(stream=0x1)" {
+		t.Errorf("in SARIF: %s", title)
+	}
+}

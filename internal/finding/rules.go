@@ -66,6 +66,9 @@ var Rules = []Rule{
 	{"stale-model", Error, "a model is executed that refers to memory which was freed, or freed and allocated again",
 		"Keep the memory of a model until it is destroyed; or capture it again, or change its tasks, when the memory " +
 			"is another one."},
+	{"streams-used-up", Warning, "there is no stream left, or a model has more than an execution takes",
+		"Destroy streams and models that are no longer needed, and share a few streams instead of making one for " +
+			"each piece of work."},
 	{"api-error", Warning, "a call failed, and the program does not look at the code that it returned",
 		"Look at what every call returns. What comes after this one works with something that was not done."},
 	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",

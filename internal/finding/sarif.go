@@ -191,9 +191,9 @@ func (e *Entry) sarif(rule int, dir string) sarifResult {
 // title is the role and the call of a site.
 func (s *Site) title() string {
 	if s.Call == "" {
-		return s.Role
+		return s.happened()
 	}
-	return s.Role + ": " + s.Call
+	return s.happened() + ": " + s.Call
 }
 
 func (s *Site) location(dir, message string) (sarifLocation, bool) {

@@ -71,8 +71,16 @@ func occurrence(f *Finding) string {
 	return text
 }
 
+// happened is the role of a site, for people: "made", or "made 12 times".
+func (s *Site) happened() string {
+	if s.Count > 1 {
+		return fmt.Sprintf("%s %d times", s.Role, s.Count)
+	}
+	return s.Role
+}
+
 func (l Layout) site(b *strings.Builder, s *Site) {
-	role := Printable(s.Role)
+	role := Printable(s.happened())
 	if s.Stream != nil {
 		role += fmt.Sprintf(" on stream %d", *s.Stream)
 	}

@@ -116,6 +116,13 @@ class TestPlugin(CheckedCase):
         self.assertEqual({"test_unwatched": "ERROR"}, outcomes, output)
         self.assertIn("acl is not checked in this process", output)
 
+    def test_counts(self):
+        """A place that stands for many calls says how many."""
+        found = {"severity": "warning", "rule": "streams-used-up", "summary": "", "count": 1, "offence": {"role": "called"}}
+        found["others"] = [{"role": "made", "count": 12}]
+        done = self.run_checked("-c", f"import ropeway_pytest; print(ropeway_pytest.text({found!r}))")
+        self.assertIn("\n  made 12 times\n", done.stdout, done.stderr)
+
     def test_acl_is_not_imported_for_nothing(self):
         with open(os.path.join(self.directory, "test_other.py"), "w") as file:
             file.write("import sys\ndef test_other():\n    assert 'acl' not in sys.modules\n")

@@ -44,6 +44,9 @@ func writeReference(t *table.Table, _ string) ([]byte, error) {
 		}
 		if later := slices.DeleteFunc(slices.Clone(byGroup[g]), built); len(later) > 0 {
 			fmt.Fprintf(&b, "\nNot built yet, and returning 207000: %s.\n", strings.Join(functionNames(later), ", "))
+			if slices.ContainsFunc(later, (*table.Function).OnlyUnmodelled) {
+				b.WriteString(table.WhyUnmodelled + "\n")
+			}
 		}
 	}
 	writeCodesTable(&b, t)

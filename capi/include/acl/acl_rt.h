@@ -2365,8 +2365,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* ha
     aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize);
 
 /*
- * Creates a stream from a configuration object (IPV350 only). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Creates a stream from a configuration object; NULL is one of zeros (IPV350 only). Not yet built, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
@@ -2922,7 +2922,7 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName, int32_t* version
  * aclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other code
  * are refused meanwhile.
  * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017, 107000, 507000, 107002, 107003, 107005,
- * 107027, and others passed on.
+ * 107027, 207008, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 

@@ -75,12 +75,12 @@ func MdlRIBindStream(t *core.Thread, modelRI, stream core.Handle, flag uint32) *
 	if m.gone || m.state != modelBuilding {
 		return core.Refused(api, "modelRI", "model %d is complete, and takes no more streams", m.id)
 	}
-	l := m.addLane(s)
+	l := m.addLane(s, true)
 	if l == nil {
 		return core.Fail(api, abi.ErrRTNoStreamResource, "",
 			"the process has as many streams as there are handles; destroy some")
 	}
-	l.bound, l.waits = true, flag == streamDefault
+	l.waits = flag == streamDefault
 	if !s.EnterCapture(&l.self) {
 		m.lanes = m.lanes[:l.index]
 		l.own.EndHidden()

@@ -67,11 +67,10 @@ func (m *Model) capture(api string, t *core.Thread, s *core.Stream, mode abi.Mdl
 	if m.gone || m.state != modelEmpty {
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "something was captured into model %d meanwhile", m.id)
 	}
-	l := m.addLane(s)
+	l := m.addLane(s, false)
 	switch {
 	case l == nil:
-		return core.Fail(api, abi.ErrRTNoStreamResource, "",
-			"the process has as many streams as there are handles; destroy some")
+		return m.noStream(api, "")
 	case !s.EnterCapture(&l.self):
 		m.lanes = nil
 		l.own.EndHidden()

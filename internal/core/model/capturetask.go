@@ -264,9 +264,9 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 				m.why,
 			).InCapture(m.id)
 		}
-		if l = m.addLane(s); l == nil || !s.EnterCapture(&l.self) {
+		if l = m.addLane(s, false); l == nil || !s.EnterCapture(&l.self) {
 			m.invalidate(t, api, " found no stream for a capture")
-			return true, core.Fail(api, abi.ErrRTNoStreamResource, "stream", "there is no stream left for the capture")
+			return true, m.noStream(api, "stream")
 		}
 		m.watchLane(t, l)
 	}

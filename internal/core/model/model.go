@@ -204,15 +204,30 @@ func (m *Model) stateNow() modelState {
 	return m.state
 }
 
-// addLane gives the model a hidden stream for what user is given. mu is held.
-func (m *Model) addLane(user *core.Stream) *lane {
-	l := &lane{model: m, user: user, index: int32(len(m.lanes))}
+// addLane gives the model a hidden stream for what user is given: bound is whether that is bound rather than captured.
+// nil: there is none left. mu is held.
+func (m *Model) addLane(user *core.Stream, bound bool) *lane {
+	l := &lane{model: m, user: user, index: int32(len(m.lanes)), bound: bound}
 	l.self = l
-	if l.own = m.ctx.NewHidden(l); l.own == nil {
+	if l.own = m.ctx.NewHidden(l, !bound && m.holdsStreams()); l.own == nil {
 		return nil
 	}
 	m.lanes = append(m.lanes, l)
 	return l
+}
+
+// holdsStreams reports whether each stream of a capture takes one of the device: there are no queues in software.
+func (m *Model) holdsStreams() bool { return !m.rt.Product.Modern }
+
+// noStream is the error of a stream that cannot be captured because there is none left.
+func (m *Model) noStream(api, arg string) *core.Error {
+	if m.holdsStreams() {
+		return core.Fail(api, abi.ErrRTNoStreamResource, arg,
+			"device %d has its %d streams in use, and models hold one for each stream that was captured; destroy some",
+			m.ctx.Device.User, m.rt.Product.Streams).InCapture(m.id)
+	}
+	return core.Fail(api, abi.ErrRTNoStreamResource, arg,
+		"the process has as many streams as there are handles; destroy some").InCapture(m.id)
 }
 
 // destroy ends the model: functions of the program are called, and what it has is released. The first caller does it

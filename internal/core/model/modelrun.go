@@ -79,7 +79,7 @@ func (m *Model) executable(api string) *core.Error {
 		if !m.built && m.plan.streams > mostStreams {
 			return core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
 				"model %d and its sub-models have %d streams, and an execution takes %d", m.id, m.plan.streams,
-				mostStreams)
+				mostStreams).InCapture(m.id)
 		}
 		m.runs.Add(1) // from here on nobody changes it
 		return nil

@@ -14,7 +14,11 @@ func (l *lane) Model() uint32 { return l.model.id }
 // watchLane reports that a stream takes part in the capture. mu is held.
 func (m *Model) watchLane(t *core.Thread, l *lane) {
 	if c := m.rt.Checker(); c != nil {
-		c.Capturing(t, m.id, l.user.ID, l.own.ID)
+		parent := uint32(0)
+		if m.parent != nil {
+			parent = m.parent.id
+		}
+		c.Capturing(t, m.id, parent, l.user.ID, l.own.ID)
 	}
 }
 

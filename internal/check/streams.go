@@ -1,0 +1,140 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+)
+
+// Streams run out because of the calls that took them before, most of which come from a few lines of the program.
+
+// deviceOf is the device of a thread's current context, -1 if it has none.
+func deviceOf(t *core.Thread) int32 {
+	if t == nil || t.Current() == nil {
+		return -1
+	}
+	return t.Current().Device.User
+}
+
+// usedUp makes a finding of a call that found no stream left; false if it is none. It names the lines that took the
+// streams, the most frequent first. mu is held.
+func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
+	if err.Injected {
+		return false
+	}
+	var taken []other
+	var what string
+	switch err.Code {
+	case abi.ErrRTNoStreamResource:
+		device := deviceOf(t)
+		taken = c.streamsOf(device)
+		made := len(taken)
+		what = fmt.Sprintf("device %d has no stream left: the program has made %d", device, made)
+		if !t.Runtime.Product.Modern { // else streams of captures have queues in software
+			taken = append(taken, c.capturedIf(func(m *model) bool { return m.device == device })...)
+			if n := len(taken) - made; n > 0 {
+				what += fmt.Sprintf(", and models hold %d for streams that were captured", n)
+			}
+		}
+	case abi.ErrRTResourceAllocFail:
+		taken = c.capturedIf(func(m *model) bool { return c.within(m, err.Model) })
+		what = fmt.Sprintf("%d streams were captured into model %d, more than an execution takes", len(taken),
+			err.Model)
+		d.advice = "Capture fewer streams: let pieces of work share one, and conditions have fewer branches."
+	}
+	if len(taken) == 0 {
+		return false
+	}
+	d.rule, d.code, d.detail = "streams-used-up", err.Code, fmt.Sprint(err.API, int(err.Code))
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), what)
+	lines := c.byLine(taken)
+	if n := len(lines) - mostNamed; n > 0 {
+		d.summary += fmt.Sprintf("; %s more took some", finding.Plural(n, "line"))
+	}
+	for _, l := range lines[:min(len(lines), mostNamed)] {
+		d.others, d.times = append(d.others, l.call), append(d.times, l.n)
+	}
+	return true
+}
+
+// streamsOf is where the streams of a device were made that are still there, oldest first. mu is held.
+func (c *Checker) streamsOf(device int32) (list []other) {
+	var streams []*handle
+	for _, h := range c.handles {
+		if h.r.Kind == core.StreamHandle && h.r.Device == device && !h.freed {
+			streams = append(streams, h)
+		}
+	}
+	slices.SortFunc(streams, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
+	for _, h := range streams {
+		list = append(list, other{"made", h.by})
+	}
+	return list
+}
+
+// capturedIf is where streams joined the captures of the models for which ok is true, oldest first. mu is held.
+func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
+	for _, id := range slices.Sorted(maps.Keys(c.models)) {
+		m := c.models[id]
+		if !ok(m) {
+			continue
+		}
+		for _, s := range m.streams {
+			list = append(list, other{"captured", s.joined})
+		}
+	}
+	return list
+}
+
+// within reports whether m is a model, or belongs to a condition task in it, at any depth. mu is held.
+func (c *Checker) within(m *model, id uint32) bool {
+	for ; m != nil; m = c.models[m.parent] {
+		if m.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// taker is a line of the program that took streams.
+type taker struct {
+	call  other // with the most frequent stack
+	calls map[*stack]int
+	n     int
+}
+
+// byLine sorts calls by the line that they are in, the most frequent first. mu is held.
+func (c *Checker) byLine(calls []other) (lines []*taker) {
+	type key struct {
+		role  string
+		stack *stack
+		line  string // instead of the stack
+	}
+	known := map[key]*taker{}
+	for _, o := range calls {
+		from := key{role: o.role, stack: stackOf(o.from)}
+		l := known[from]
+		if l == nil {
+			site := c.at(o.role, o.from)
+			line := key{role: o.role, line: finding.Layout{}.Place(&site)}
+			if l = known[line]; l == nil {
+				l = &taker{call: o, calls: map[*stack]int{}}
+				known[line] = l
+				lines = append(lines, l)
+			}
+			known[from] = l
+		}
+		l.n++
+		l.calls[from.stack]++
+		if l.calls[from.stack] > l.calls[stackOf(l.call.from)] {
+			l.call = o
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b *taker) int { return cmp.Compare(b.n, a.n) })
+	return lines
+}
