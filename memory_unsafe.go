@@ -1,6 +1,10 @@
 package ropeway
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"ropeway/internal/core"
+)
 
 // numbersAt returns n numbers of pinned memory, which is mapped and not Go's; going through &addr says so to vet.
 func numbersAt[T any](addr uintptr, n int) []T {
@@ -15,3 +19,6 @@ func sizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }
 
 // first is a slice as C passes it: its first element, nil if there is none.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }
+
+// addressOf is where v is, as C passes it. It is to be pinned for as long as the number is used.
+func addressOf[T any](v *T) core.Addr { return core.Addr(uintptr(unsafe.Pointer(v))) }

@@ -14,8 +14,8 @@ import (
 	"ropeway/internal/setup"
 )
 
-// Option changes what [Open] opens. The functions With… return options; packages check, metrics and driver/cuda have
-// more.
+// Option changes what [Open] opens. The functions With… return options; packages check, metrics, pod and driver/cuda
+// have more.
 type Option struct{ apply func(*options) }
 
 // options are what Open was given.
@@ -38,6 +38,7 @@ var fromEnvironment = []string{
 	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory,
 	setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
 	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
+	setup.EnvPod, setup.EnvPodServer,
 }
 
 // lookup reads a variable, if no option says the same.

@@ -30,7 +30,8 @@ type Physical struct {
 	n int
 
 	mu     sync.Mutex
-	shared uint64 // guarded by mu; the shareable handle, 0 if there is none yet
+	shared uint64        // guarded by mu; the shareable handle, 0 if there is none yet
+	fabric *FabricHandle // guarded by mu; nil if there is none yet
 }
 
 // physical is what Go's memory is like: device memory of large pages.

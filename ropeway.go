@@ -48,10 +48,10 @@
 // # More
 //
 // Streams wait for a [Notify] and for words of memory; a [Reservation] grows without moving; a [Pool] has memory in
-// the order of a stream; other processes have memory by a [Key]. Package ascend has what only some products have:
-// reductions, random numbers, counters, advice for managed memory. Package check finds mistakes, package metrics
-// counts, package driver/cuda runs all of it on NVIDIA GPUs, and package ropewaytest is for tests. A program links
-// only those that it imports.
+// the order of a stream; other processes have memory by a [Key], and other servers by a [FabricHandle]. Package ascend
+// has what only some products have: reductions, random numbers, counters, advice for managed memory. Package check
+// finds mistakes, package metrics counts, package pod reaches other servers, package driver/cuda runs all of it on
+// NVIDIA GPUs, and package ropewaytest is for tests. A program links only those that it imports.
 package ropeway
 
 import (

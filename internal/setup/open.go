@@ -47,6 +47,11 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 	for _, note := range s.Notes {
 		say(note)
 	}
+	if s.Pod != nil && s.Product.Name != "A3" {
+		say(fmt.Sprintf("%s: %s has no links to other servers, so the pod is not used; %s=A3 has", EnvPod,
+			s.Product.Name, EnvProduct))
+		s.Pod = nil
+	}
 	d, err := s.openDriver(say)
 	if err != nil {
 		return nil, openError(s.Driver, err)

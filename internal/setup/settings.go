@@ -130,11 +130,6 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		}
 		r.notes = append(r.notes, fmt.Sprintf("%s=1 changes nothing here: %s", EnvProcess, why))
 	}
-	if s.Pod != nil && s.Product != nil && s.Product.Name != "A3" {
-		r.notes = append(r.notes, fmt.Sprintf("%s: %s has no links to other servers, so the pod is not used; %s=A3 has",
-			EnvPod, s.Product.Name, EnvProduct))
-		s.Pod = nil
-	}
 	s.Notes = r.notes
 	if r.err != nil {
 		return Settings{}, r.err
@@ -245,8 +240,7 @@ func (r *reader) pod() Pod {
 		return nil
 	}
 	if readPod == nil {
-		r.refuse(abi.ErrRTFeatureNotSupport, EnvPod, file,
-			"this program was built without other servers; C and Python programs have them")
+		r.refuse(abi.ErrRTFeatureNotSupport, EnvPod, file, notLinked("other servers", "pod"))
 		return nil
 	}
 	p, err := readPod(file, r.value(EnvPodServer))
@@ -255,6 +249,14 @@ func (r *reader) pod() Pod {
 		return nil
 	}
 	return p
+}
+
+// UsePod makes a process a server of a pod, instead of ROPEWAY_POD. server is as in ROPEWAY_POD_SERVER.
+func (s *Settings) UsePod(file, server string) (err error) {
+	if s.Pod = nil; file != "" {
+		s.Pod, err = readPod(file, server)
+	}
+	return err
 }
 
 // onOff are the values of a switch.

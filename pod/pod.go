@@ -1,0 +1,48 @@
+// Package pod reaches the memory of other servers. Servers that share device memory are a pod: a file with their
+// addresses and the name of a key file, which ropeway pod init writes. A program that imports the package is a server
+// of the pod that ROPEWAY_POD names:
+//
+//	import _ "ropeway/pod"
+//
+// or says it with [With]. Only the product A3 has links between servers. One server shares memory with
+// [ropeway.Physical.ShareFabric], another opens it with [ropeway.Device.ImportFabric], maps it and copies. Nothing
+// listens before memory is shared. There is no cgo: UCX, libucp.so, is loaded then. docs/pod.md has the rest.
+package pod
+
+import (
+	"os"
+	"strconv"
+
+	"ropeway"
+	"ropeway/internal/abi"
+	"ropeway/internal/core/process"
+	"ropeway/internal/goapi"
+	"ropeway/internal/setup"
+
+	_ "ropeway/internal/setup/podservers" // reads the file
+)
+
+// With makes the runtime a server of the pod in a file, instead of ROPEWAY_POD; "" is no pod. Which server it is,
+// ROPEWAY_POD_SERVER says; else it is the one whose address this machine has.
+func With(file string) ropeway.Option {
+	return option(func() string { return os.Getenv(setup.EnvPodServer) }, file, setup.EnvPod)
+}
+
+// WithServer is [With] for the server of the pod that has a number, instead of ROPEWAY_POD_SERVER, too.
+func WithServer(file string, server int) ropeway.Option {
+	return option(func() string { return strconv.Itoa(server) }, file, setup.EnvPod, setup.EnvPodServer)
+}
+
+func option(server func() string, file string, variables ...string) ropeway.Option {
+	return goapi.Option(func(s *setup.Settings) error { return s.UsePod(file, server()) },
+		variables...).(ropeway.Option)
+}
+
+// Server returns the number of the server that a device is on, 0 without a pod. It fails on products that have no links
+// between servers.
+func Server(d *ropeway.Device) (int, error) {
+	t, id := goapi.Device(d)
+	var n int64
+	err := process.GetDeviceInfo(t, uint32(id), abi.DevAttrSuperPodServerId, &n)
+	return int(n), goapi.Result(t, err)
+}
