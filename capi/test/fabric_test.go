@@ -75,13 +75,26 @@ func TestFarKeys(t *testing.T) {
 // the servers together.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
-	kit := toolkit(t)
 	dir := copyTree(t, "examples/c")
-	command(t, dir, []string{"ASCEND_HOME_PATH=" + kit}, "make", "two_servers")
-	ropeway, example := filepath.Join(kit, "bin", "ropeway"), filepath.Join(dir, "two_servers")
-	want := []string{"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.",
-		"[1] Server 1 read the 4194304 bytes of server 0."}
+	command(t, dir, []string{"ASCEND_HOME_PATH=" + toolkit(t)}, "make", "two_servers")
+	twoServers(t, filepath.Join(dir, "two_servers"),
+		"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.")
+}
+
+// TestTwoServersInGo proves the same of the example in Go.
+func TestTwoServersInGo(t *testing.T) {
+	t.Parallel()
+	twoServers(t, goProgram(t, filepath.Join(root, "examples/go/twoservers")),
+		"[0] It changed every byte, and server 0 sees the change.")
+}
+
+// twoServers runs an example as two servers; first is what server 0 prints.
+func twoServers(t *testing.T, example, first string) {
+	t.Helper()
+	needUCX(t)
+	kit, dir := toolkit(t), t.TempDir()
+	ropeway := filepath.Join(kit, "bin", "ropeway")
+	want := []string{first, "[1] Server 1 read the 4194304 bytes of server 0."}
 	prints := func(stdout string) bool { // in any order: they are two processes
 		lines := strings.Split(strings.TrimSpace(stdout), "\n")
 		slices.Sort(lines)

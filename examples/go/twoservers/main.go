@@ -37,6 +37,11 @@ func run(ctx context.Context, file string) error {
 		return err
 	}
 	defer rt.Close() // closes everything below, too
+	return on(ctx, rt, file)
+}
+
+// on does what is to do on the server that this is.
+func on(ctx context.Context, rt *ropeway.Runtime, file string) error {
 	dev, err := rt.Device(0)
 	if err != nil {
 		return err

@@ -1,45 +1,46 @@
 package main
 
 import (
-	"os/exec"
+	"context"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"ropeway"
 	"ropeway/internal/testenv"
+	"ropeway/pod"
 )
 
-// TestTwoServers: the program does what it says on two servers, and makes no mistake that the checker finds; without a
-// pod it says how to start it.
-func TestTwoServers(t *testing.T) {
+// TestOwnAndUse: one server sees what the other one has written, each on a runtime of its own.
+func TestOwnAndUse(t *testing.T) {
 	testenv.Need(t, "ucx_info")
 	dir := t.TempDir()
-	ropeway, program := filepath.Join(dir, "ropeway"), filepath.Join(dir, "twoservers")
-	for name, pkg := range map[string]string{ropeway: "ropeway/cmd/ropeway", program: "."} {
-		if out, err := exec.Command("go", "build", "-o", name, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", pkg, err, out)
+	for name, text := range map[string]string{
+		"pod.key": strings.Repeat("k", 32),
+		"pod.yaml": "key: pod.key\nservers:\n  - {id: 0, address: 127.0.0.1}\n" +
+			"  - {id: 1, address: 127.0.0.1}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	servers := []string{ropeway, "run", "--pod", "2", program, filepath.Join(dir, "block")}
-	want := []string{"[0] It changed every byte, and server 0 sees the change.",
-		"[1] Server 1 read the 4194304 bytes of server 0."}
-	for _, args := range [][]string{servers, append([]string{ropeway, "check"}, servers...)} {
-		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
-		var errs strings.Builder
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		slices.Sort(lines) // they are two processes
-		if err != nil || !slices.Equal(lines, want) {
-			t.Errorf("%q: %v, it prints\n%s%s", args[1:3], err, out, &errs)
+	t.Setenv("ROPEWAY_PRODUCT", "A3")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 2)
+	for server := range 2 {
+		rt, err := ropeway.Open(pod.WithServer(filepath.Join(dir, "pod.yaml"), server), ropeway.WithDevices(1))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if args[1] == "check" && !strings.Contains(errs.String(), "no findings") {
-			t.Errorf("checked: %s", &errs)
-		}
+		defer rt.Close()
+		go func() { ended <- on(ctx, rt, filepath.Join(dir, "block")) }()
 	}
-	out, err := exec.Command(program, "block").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "ropeway run --pod 2") {
-		t.Errorf("alone: %v\n%s", err, out)
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+			cancel() // the other one waits
+		}
 	}
 }

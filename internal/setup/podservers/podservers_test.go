@@ -50,8 +50,16 @@ func TestPod(t *testing.T) {
 		t.Errorf("this is server %d of pod %d", server, pod)
 	}
 	s, err = read(t, good, map[string]string{setup.EnvPodServer: "4"})
-	if err != nil || s.Pod != nil || !strings.Contains(strings.Join(s.Notes, ""), "ROPEWAY_PRODUCT=A3") {
-		t.Errorf("on an A2: %v, %v, notes %q", s.Pod, err, s.Notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warned strings.Builder
+	if rt, err = s.Open(&warned); err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close() //nolint:errcheck // nothing is open on it
+	if _, ok := driver.As[driver.Fabric](rt.Driver); ok || !strings.Contains(warned.String(), "ROPEWAY_PRODUCT=A3") {
+		t.Errorf("on an A2: a pod %v, warned %q", ok, warned.String())
 	}
 }
 
