@@ -63,6 +63,7 @@ func TestOpenRefusesTheEnvironment(t *testing.T) {
 		{"ROPEWAY_DEVICES", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDevices(1)}},
 		{"ROPEWAY_DEVICE_MEMORY", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDeviceMemory(64 << 20)}},
 		{"ROPEWAY_DRIVER", "cuda", ropeway.ErrRTFeatureNotSupport, nil},
+		{"ROPEWAY_POD", "pod.yaml", ropeway.ErrRTFeatureNotSupport, nil},
 		{"ROPEWAY_STRICT", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithStrict(false)}},
 		{"ASCEND_LAUNCH_BLOCKING", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithLaunchBlocking(false)}},
 	} {

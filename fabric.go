@@ -90,8 +90,8 @@ func (h *FabricHandle) pass(f func(core.Addr) *core.Error) *core.Error {
 }
 
 // ImportFabric opens the memory that the handle names, mostly of another server, to be mapped here. Nothing is copied:
-// copies with it go to where it is. They fail with [ErrRTLostHeartbeat] when that server does not answer any more. Close
-// closes it here. When ctx ends before the other server has replied, its error is returned.
+// copies with it go to where it is. They fail with [ErrRTLostHeartbeat] when that server does not answer any more.
+// Close closes it here. When ctx ends before the other server has replied, its error is returned.
 func (d *Device) ImportFabric(ctx context.Context, h FabricHandle) (*Physical, error) {
 	return importing(ctx, func() (*Physical, error) {
 		m := &Physical{d: d}

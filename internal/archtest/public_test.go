@@ -12,7 +12,8 @@ import (
 
 // public are the packages that programs import.
 var public = []string{
-	".", "ascend", "check", "driver/cuda", "kernel", "metrics", "metrics/prom", "metrics/otelproducer", "ropewaytest",
+	".", "ascend", "check", "driver/cuda", "kernel", "metrics", "metrics/prom", "metrics/otelproducer", "pod",
+	"ropewaytest",
 }
 
 // TestPublic: what programs see of the public packages is their own: no alias, no type of an internal package in a

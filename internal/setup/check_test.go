@@ -24,7 +24,7 @@ func TestReadNoCheck(t *testing.T) {
 // TestNotLinked: what a program was built without is refused with the import that it lacks.
 func TestNotLinked(t *testing.T) {
 	for variable, pkg := range map[string]string{"ROPEWAY_CHECK=1": "ropeway/check",
-		"ROPEWAY_DRIVER=cuda": "ropeway/driver/cuda"} {
+		"ROPEWAY_DRIVER=cuda": "ropeway/driver/cuda", "ROPEWAY_POD=pod.yaml": "ropeway/pod"} {
 		_, err := Read(environment(variable))
 		e, _ := err.(*Error)
 		if e == nil || e.Code != abi.ErrRTFeatureNotSupport || !strings.Contains(e.Error(), `import _ "`+pkg+`"`) {
