@@ -2,6 +2,7 @@ package capitest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,9 +82,16 @@ func TestTwoServers(t *testing.T) {
 		"[0] Server 0 sees the pages that server 1 wrote, and the others as they were.")
 }
 
-// TestTwoServersInGo proves the same of the example in Go.
+// TestTwoServersInGo proves the same of the example in Go, and that the page builds and starts it in this way.
 func TestTwoServersInGo(t *testing.T) {
 	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs/pod.md"))
+	if err != nil || !strings.Contains(string(page), `
+go build -o bin/twoservers ./examples/go/twoservers
+ropeway run --pod 2 bin/twoservers bin/block
+`) {
+		t.Error("docs/pod.md starts it in another way", err)
+	}
 	twoServers(t, goProgram(t, filepath.Join(root, "examples/go/twoservers")),
 		"[0] It changed every byte, and server 0 sees the change.")
 }

@@ -1,7 +1,7 @@
 // Package goapi connects the packages of the Go API. Package ropeway is what every program links; ascend, check,
 // metrics, pod and driver/cuda are packages of their own, so that a program links what it imports and no more. They
-// need what programs must not see of ropeway's types. Package ropeway sets these variables when it is initialised, and the
-// others import it, so they find them set.
+// need what programs must not see of ropeway's types. Package ropeway sets these variables when it is initialised, and
+// the others import it, so they find them set.
 package goapi
 
 import (
