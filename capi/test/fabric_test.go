@@ -121,6 +121,12 @@ func twoServers(t *testing.T, example, first string) {
 	if r.code != 0 || !prints(r.stdout) || !strings.Contains(r.stderr, "by 2 processes") {
 		t.Errorf("traced: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
+	text, err := os.ReadFile(filepath.Join(dir, "trace.json"))
+	for _, name := range []string{"server 0: ", "server 1: "} {
+		if err != nil || !strings.Contains(string(text), `"`+name+filepath.Base(example)) {
+			t.Errorf("no process of the timeline is of %s%v", name, err)
+		}
+	}
 	if r = run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, example, "handle"); r.code != 1 ||
 		!strings.Contains(r.stderr, "ropeway run --pod 2") {
 		t.Errorf("alone: exit code %d\n%s", r.code, r.stderr)

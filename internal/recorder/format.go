@@ -169,4 +169,5 @@ const (
 	TextModule // file with code, that sites are in
 	TextBuild  // what its linker called that build, in hexadecimal digits
 	TextRange
+	TextServer // of a pod that the process is on, as a number; none without a pod
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type Options struct {
 	Driver  string
 	Program []string
 	Checked bool
+	Server  *int // of a pod that the process is on; nil without one
 
 	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that
 	// build; "" if it is in none. Files with the same name are the same. nil: nothing is found.
@@ -111,6 +113,9 @@ func Open(o Options) (*Recorder, error) {
 		r.text(TextArgument, uint32(i), arg)
 	}
 	r.text(TextDriver, 0, o.Driver)
+	if o.Server != nil {
+		r.text(TextServer, 0, strconv.Itoa(*o.Server))
+	}
 	r.over.Go(r.keepTime)
 	return r, nil
 }

@@ -51,6 +51,7 @@ type process struct {
 	ID      int      `json:"id"`
 	Command []string `json:"command"`
 	Ended   bool     `json:"ended"`
+	Server  *int     `json:"server,omitempty"`
 }
 
 type device struct {
@@ -169,8 +170,7 @@ func cut(run *timeline.Run, most limits) *data {
 			"memories": observe.Memories},
 	}
 	d.Processes = convert(run.Processes, func(p timeline.Process) process {
-		return process{p.ID,
-			list(p.Command), p.Ended}
+		return process{p.ID, list(p.Command), p.Ended, p.Server}
 	})
 	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })
 	d.Threads = convert(run.Threads, func(t timeline.Thread) thread { return thread(t) })

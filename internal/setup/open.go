@@ -71,7 +71,7 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 	if s.Check != nil {
 		o.Driver, o.Probe.Check = s.Check.Open(d, warn, say)
 	}
-	o.Probe.Trace = s.record(d.Name(), say)
+	o.Probe.Trace = s.record(d, say)
 	switch {
 	case s.Tracer != nil && o.Probe.Trace != nil:
 		o.Probe.Trace = observe.Tee(o.Probe.Trace, s.Tracer)

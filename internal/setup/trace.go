@@ -3,16 +3,21 @@ package setup
 import (
 	"os"
 
+	"ropeway/internal/driver"
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
 )
 
 // record begins to record the process, if that was asked for. If it cannot, the program runs all the same.
-func (s Settings) record(driver string, say func(string)) observe.Tracer {
+func (s Settings) record(d driver.Driver, say func(string)) observe.Tracer {
 	if s.Trace == "" {
 		return nil
 	}
-	o := recorder.Options{Dir: s.Trace, Driver: driver, Program: os.Args, Checked: s.Check != nil}
+	o := recorder.Options{Dir: s.Trace, Driver: d.Name(), Program: os.Args, Checked: s.Check != nil}
+	if f, ok := driver.As[driver.Fabric](d); ok {
+		server, _ := f.Server()
+		o.Server = &server
+	}
 	if newLocator != nil {
 		o.Locate = newLocator()
 	}

@@ -40,6 +40,7 @@ type Run struct {
 type Process struct {
 	ID      int
 	Command []string
+	Server  *int // of a pod that it was on; nil without one
 	Ended   bool // it said that it was over; else it was killed, and what it did last may be missing
 }
 

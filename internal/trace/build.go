@@ -48,7 +48,7 @@ func (b *builder) add(p *process) {
 		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
 		siteOf: map[uint16]int{},
 	}
-	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(),
+	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Server: p.server(),
 		Ended: p.flags&recorder.FlagEnded != 0})
 	t.things()
 	base := len(b.run.Calls)

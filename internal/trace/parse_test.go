@@ -16,7 +16,9 @@ import (
 func recording(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
-	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program", "argument"}})
+	server := 3
+	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program", "argument"},
+		Server: &server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +55,9 @@ func TestTexts(t *testing.T) {
 	}
 	if c := p.command(); len(c) != 2 || c[0] != "program" || c[1] != "argument" || p.driver() != "soft" {
 		t.Errorf("%q on %q", c, p.driver())
+	}
+	if n := p.server(); n == nil || *n != 3 {
+		t.Errorf("server %v, want 3", n)
 	}
 	if len(p.tasks) != 2 || len(p.rans) != 1 || p.rans[0].code != 507 || len(p.calls) != 1 || len(p.more) != 2 ||
 		len(p.blocked) != 1 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"ropeway/internal/recorder"
@@ -194,6 +195,15 @@ type call struct {
 func (p *process) start() int64 { return p.clock.nanoseconds(p.began) }
 
 func (p *process) driver() string { return p.texts[textKey{recorder.TextDriver, 0}] }
+
+// server is that of a pod; nil if there was none.
+func (p *process) server() *int {
+	n, err := strconv.Atoi(p.texts[textKey{recorder.TextServer, 0}])
+	if err != nil {
+		return nil
+	}
+	return &n
+}
 
 func (p *process) command() (words []string) {
 	for i := uint32(0); ; i++ {

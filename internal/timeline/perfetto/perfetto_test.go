@@ -358,6 +358,26 @@ func TestNumbersOfThreadsAreUnique(t *testing.T) {
 	}
 }
 
+// TestServers: tracks of processes and devices name the server of a pod.
+func TestServers(t *testing.T) {
+	run := twoStreams()
+	zero, one := 0, 1
+	run.Processes[0].Server = &zero
+	run.Processes = append(run.Processes, timeline.Process{ID: 78, Command: []string{"other"}, Server: &one})
+	run.Devices = append(run.Devices, timeline.Device{Process: 1}, timeline.Device{Process: 9}) // damaged
+	var got []string
+	for _, e := range read(t, run) {
+		if e.Name == "process_name" {
+			got = append(got, e.Args["name"].(string))
+		}
+	}
+	want := []string{"server 0: app -x", "server 1: other", "device 0, of server 0, process 77",
+		"device 0, of server 1, process 78", "device 0, of process 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestNumbersOfThreadsAreUniqueAfterExec(t *testing.T) {
 	run := twoStreams()
 	run.Processes = append(run.Processes, run.Processes[0]) // exec keeps the number

@@ -115,7 +115,11 @@ func (t *trace) layTracks() {
 	t.unknown = &group{pid: t.process(0), name: "calls", rank: len(run.Threads)}
 	for i, p := range run.Processes {
 		at := track{t.processes[i], t.processes[i]}
-		t.name("process_name", at, command(p.Command))
+		name := command(p.Command)
+		if p.Server != nil {
+			name = fmt.Sprintf("server %d: %s", *p.Server, name)
+		}
+		t.name("process_name", at, name)
 		t.sort("process_sort_index", at, i)
 	}
 	for i, d := range run.Devices {
@@ -126,7 +130,11 @@ func (t *trace) layTracks() {
 			name += ": " + d.Name
 		}
 		if len(run.Processes) > 1 {
-			name += fmt.Sprintf(", of process %d", t.process(d.Process))
+			name += ", of "
+			if n := serverOf(run, d.Process); n != nil {
+				name += fmt.Sprintf("server %d, ", *n)
+			}
+			name += fmt.Sprintf("process %d", t.process(d.Process))
 		}
 		t.name("process_name", track{pid, pid}, name)
 		t.sort("process_sort_index", track{pid, pid}, len(run.Processes)+i)
@@ -135,6 +143,14 @@ func (t *trace) layTracks() {
 		t.streams = append(t.streams, &group{pid: t.device(s.Device), name: streamName(s), rank: i})
 	}
 	t.engines = map[engine]*group{}
+}
+
+// serverOf is the server of a pod that a process was on; nil if there is none.
+func serverOf(run *timeline.Run, process int) *int {
+	if process < 0 || process >= len(run.Processes) {
+		return nil
+	}
+	return run.Processes[process].Server
 }
 
 func (t *trace) process(index int) int { return at(t.processes, index) }

@@ -10,7 +10,7 @@ export interface Data {
   duration: number;
   driver: string;
   checked: boolean;
-  processes: { id: number; command: string[]; ended: boolean }[];
+  processes: { id: number; command: string[]; ended: boolean; server?: number }[];
   devices: { process: number; id: number; name: string }[];
   threads: { process: number; id: number; name: string }[];
   streams: { process: number; id: number; device: number; default: boolean }[];

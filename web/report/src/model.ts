@@ -285,7 +285,7 @@ function layRows(m: Model): void {
   }
   const processes = data.processes.length > 0 ? data.processes : [{ id: 0, command: data.program, ended: true }];
   processes.forEach((process, p) => {
-    const of = several ? `process ${process.id}` : "";
+    const of = several ? processName(process) : "";
     const threads = data.threads.flatMap((t, i) => (t.process === p && (callsOf.has(i) || rangesOf.has(i)) ? [i] : []));
     if (threads.length > 0) group(`h${p}`, "Host threads", of);
     for (const i of threads) {
@@ -346,6 +346,10 @@ export function streamName(m: Model, stream: number): string {
 export function siteText(m: Model, call: number): string {
   const s = call === NONE ? undefined : m.data.sites[m.calls.site[call]];
   return s ? [s.place, s.function].filter(Boolean).join(" in ") : "";
+}
+
+export function processName(p: Data["processes"][number]): string {
+  return (p.server === undefined ? "" : `server ${p.server}, `) + `process ${p.id}`;
 }
 
 export function threadName(m: Model, thread: number): string {

@@ -4,7 +4,7 @@ import { NONE } from "./data.ts";
 import { h, icon, say } from "./dom.ts";
 import { active } from "./filter.ts";
 import * as format from "./format.ts";
-import { categoryKeys, categoryNames, shortNames, streamName } from "./model.ts";
+import { categoryKeys, categoryNames, processName, shortNames, streamName } from "./model.ts";
 import type { State } from "./state.ts";
 
 export class Toolbar {
@@ -125,7 +125,8 @@ export class Toolbar {
     this.fields.push(() => (failed.checked = state.filter.failed));
     const streams = model.data.streams.flatMap((s, i): [number, string][] => {
       if (!model.rowOfStream.has(i)) return [];
-      const process = model.data.processes.length > 1 ? ` of process ${model.data.processes[s.process]?.id}` : "";
+      const owner = model.data.processes.length > 1 ? model.data.processes[s.process] : undefined;
+      const process = owner ? ` of ${processName(owner)}` : "";
       const device = model.data.devices.length > 1 ? `, device ${model.data.devices[s.device]?.id}` : "";
       return [[i, streamName(model, i) + device + process]];
     });

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { NONE, Kind, RangeKind } from "../src/data.ts";
+import { build } from "../src/model.ts";
 import { launch, matches, open, row, selected, stop, visible, where, write, type Opened } from "./browser.ts";
 import { known, Run } from "./sample.ts";
 
@@ -69,6 +70,18 @@ const click = async (page: Page, key: string, x: number) => {
   const p = await at(page, key, x);
   await page.mouse.click(p.x, p.y);
 };
+
+test("rows of several processes name the server of a pod", () => {
+  const data = known();
+  data.processes = [{ ...data.processes[0], server: 0 }, { id: 4243, command: ["./two"], ended: true, server: 1 }, { id: 4244, command: ["./two"], ended: true }];
+  data.threads.push({ process: 1, id: 4243, name: "two" }, { process: 2, id: 4244, name: "two" });
+  for (const thread of [1, 2]) {
+    for (const column of Object.values(data.calls)) column.push(column[0]);
+    data.calls.thread[data.calls.thread.length - 1] = thread;
+  }
+  const rows = build(data).rows.filter((r) => r.kind === "group" && r.name === "Host threads");
+  assert.deepEqual(rows.map((r) => r.note), ["server 0, process 4242", "server 1, process 4243", "process 4244"]);
+});
 
 test("a call and its tasks say where they come from, and the search finds the file and the function", async () => {
   const page = await show();
