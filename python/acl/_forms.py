@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0xAB394D8F
+TABLE = 0x5772BF8F
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1120,6 +1120,14 @@ FORMS = (
          (("model_ri", "handle"),), (("model_ri_id", "uint32"),), (0, -1),
          "code", "", True, True,
          "acl.rt.mdl_ri_get_id(model_ri) -> (model_ri_id, ret)\n\nGives the number of the model.\n\nIn C: aclmdlRIGetId. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_destroy_register_callback", "aclmdlRIDestroyRegisterCallback", "special",
+         (("model_ri", "handle"), ("fn", "callable"), ("user_data", "object")), (), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_destroy_register_callback(model_ri, fn, user_data) -> ret\n\nRegisters a function to be called when the model is destroyed.\n\nIn C: aclmdlRIDestroyRegisterCallback. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_destroy_unregister_callback", "aclmdlRIDestroyUnregisterCallback", "special",
+         (("model_ri", "handle"), ("fn", "callable")), (), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_destroy_unregister_callback(model_ri, fn) -> ret\n\nTakes back aclmdlRIDestroyRegisterCallback.\n\nIn C: aclmdlRIDestroyUnregisterCallback. pyACL has no such function."),
     Form("acl.rt", "mdl_ri_debug_print", "aclmdlRIDebugPrint", "plain",
          (("model_ri", "handle"),), (), (0,),
          "code", "", True, True,
@@ -1144,6 +1152,18 @@ FORMS = (
          (("task", "handle"),), (("id", "uint32"),), (0, -1),
          "code", "", True, True,
          "acl.rt.mdl_ri_task_get_seq_id(task) -> (id, ret)\n\nGives the position of a task in the order of capture.\n\nIn C: aclmdlRITaskGetSeqId. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_task_get_params", "aclmdlRITaskGetParams", "special",
+         (("task", "handle"),), (("params_dict", "dict"),), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_task_get_params(task) -> (params_dict, ret)\n\nReads the parameters of a task.\n\nIn C: aclmdlRITaskGetParams. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_task_set_params", "aclmdlRITaskSetParams", "special",
+         (("task", "handle"), ("params_dict", "dict")), (), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_task_set_params(task, params_dict) -> ret\n\nChanges a task of a captured model: new arguments or another function for a kernel, other values for\na value write or wait, or any task of a known kind turned into a value write or wait. Takes effect\nwith aclmdlRIUpdate.\n\nIn C: aclmdlRITaskSetParams. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_kernel_task_get_attribute", "aclmdlRIKernelTaskGetAttribute", "special",
+         (("task", "handle"), ("attr_id", "int32")), (("attr_value_dict", "dict"),), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_kernel_task_get_attribute(task, attr_id) -> (attr_value_dict, ret)\n\nReads one launch attribute of a captured kernel.\n\nIn C: aclmdlRIKernelTaskGetAttribute. pyACL has no such function."),
     Form("acl.rt", "mdl_ri_task_disable", "aclmdlRITaskDisable", "plain",
          (("task", "handle"),), (), (0,),
          "code", "", True, True,
@@ -1463,6 +1483,13 @@ LAYOUTS = {
     "aclrtLaunchKernelAttr": (20, 4, {"id": (0, 4), "value": (4, 16)}),
     "aclrtLaunchKernelCfg": (16, 8, {"attrs": (0, 8), "numAttrs": (8, 8)}),
     "aclrtStreamAttrValue": (16, 8, {"failureMode": (0, 8), "overflowSwitch": (0, 4), "userCustomTag": (0, 4), "cacheOpInfoSwitch": (0, 4), "streamPriority": (0, 4), "reserve": (0, 16)}),
+    "aclmdlRIKernelTaskParams": (88, 8, {"funcHandle": (0, 8), "cfg": (8, 8), "args": (16, 8), "isHostArgs": (24, 4), "argsSize": (32, 8), "numBlocks": (40, 4), "rsv": (44, 40)}),
+    "aclmdlRIEventRecordTaskParams": (16, 8, {"event": (0, 8), "eventFlag": (8, 4), "recordFlag": (12, 4)}),
+    "aclmdlRIEventWaitTaskParams": (16, 8, {"event": (0, 8), "eventFlag": (8, 4), "waitFlag": (12, 4)}),
+    "aclmdlRIEventResetTaskParams": (16, 8, {"event": (0, 8), "eventFlag": (8, 4), "resetFlag": (12, 4)}),
+    "aclmdlRIValueWriteTaskParams": (16, 8, {"devAddr": (0, 8), "value": (8, 8)}),
+    "aclmdlRIValueWaitTaskParams": (24, 8, {"devAddr": (0, 8), "value": (8, 8), "flag": (16, 4)}),
+    "aclmdlRITaskParams": (200, 8, {"type": (0, 4), "rsv0": (4, 12), "taskGrp": (16, 8), "opInfoPtr": (24, 8), "opInfoSize": (32, 8), "rsv1": (40, 32), "rsv2": (72, 128), "kernelTaskParams": (72, 88), "eventRecordTaskParams": (72, 16), "eventWaitTaskParams": (72, 16), "eventResetTaskParams": (72, 16), "valueWriteTaskParams": (72, 16), "valueWaitTaskParams": (72, 24)}),
     "aclrtMemcpyBatchAttr": (32, 4, {"dstLoc": (0, 8), "srcLoc": (8, 8), "rsv": (16, 16)}),
     "aclrtPlaceHolderInfo": (8, 4, {"addrOffset": (0, 4), "dataOffset": (4, 4)}),
     "aclrtRandomParaInfo": (16, 1, {"isAddr": (0, 1), "valueOrAddr": (1, 8), "size": (9, 1), "rsv": (10, 6)}),

@@ -172,6 +172,62 @@ class aclrtLaunchKernelCfg(ctypes.Structure):
     _fields_ = [("attrs", ctypes.POINTER(aclrtLaunchKernelAttr)), ("numAttrs", c_size_t)]
 
 
+class aclmdlRIKernelTaskParams(ctypes.Structure):
+    _fields_ = [
+        ("funcHandle", c_void_p),
+        ("cfg", ctypes.POINTER(aclrtLaunchKernelCfg)),
+        ("args", c_void_p),
+        ("isHostArgs", c_uint32),
+        ("argsSize", c_size_t),
+        ("numBlocks", c_uint32),
+        ("rsv", c_uint32 * 10),
+    ]
+
+
+class aclmdlRIEventRecordTaskParams(ctypes.Structure):
+    _fields_ = [("event", c_void_p), ("eventFlag", c_uint32), ("recordFlag", c_uint32)]
+
+
+class aclmdlRIEventWaitTaskParams(ctypes.Structure):
+    _fields_ = [("event", c_void_p), ("eventFlag", c_uint32), ("waitFlag", c_uint32)]
+
+
+class aclmdlRIEventResetTaskParams(ctypes.Structure):
+    _fields_ = [("event", c_void_p), ("eventFlag", c_uint32), ("resetFlag", c_uint32)]
+
+
+class aclmdlRIValueWriteTaskParams(ctypes.Structure):
+    _fields_ = [("devAddr", c_void_p), ("value", c_uint64)]
+
+
+class aclmdlRIValueWaitTaskParams(ctypes.Structure):
+    _fields_ = [("devAddr", c_void_p), ("value", c_uint64), ("flag", c_uint32)]
+
+
+class aclmdlRITaskParams(ctypes.Structure):
+    class Union(ctypes.Union):
+        _fields_ = [
+            ("rsv2", c_uint8 * 128),
+            ("kernelTaskParams", aclmdlRIKernelTaskParams),
+            ("eventRecordTaskParams", aclmdlRIEventRecordTaskParams),
+            ("eventWaitTaskParams", aclmdlRIEventWaitTaskParams),
+            ("eventResetTaskParams", aclmdlRIEventResetTaskParams),
+            ("valueWriteTaskParams", aclmdlRIValueWriteTaskParams),
+            ("valueWaitTaskParams", aclmdlRIValueWaitTaskParams),
+        ]
+
+    _anonymous_ = ("union",)
+    _fields_ = [
+        ("type", c_int),
+        ("rsv0", c_uint32 * 3),
+        ("taskGrp", c_void_p),
+        ("opInfoPtr", c_void_p),
+        ("opInfoSize", c_size_t),
+        ("rsv1", c_uint8 * 32),
+        ("union", Union),
+    ]
+
+
 class aclrtPlaceHolderInfo(ctypes.Structure):
     _fields_ = [("addrOffset", c_uint32), ("dataOffset", c_uint32)]
 
@@ -209,6 +265,15 @@ class aclrtMemcpyBatchAttr(ctypes.Structure):
     _fields_ = [("dstLoc", aclrtMemLocation), ("srcLoc", aclrtMemLocation), ("rsv", c_uint8 * 16)]
 
 
+def members(kind):
+    """The names and types of a struct's members; those of an unnamed union belong to the struct."""
+    for name, type_ in kind._fields_:
+        if name in getattr(kind, "_anonymous_", ()):
+            yield from members(type_)
+        else:
+            yield name, type_
+
+
 def fill(struct, values, path=""):
     """Writes a dictionary into a struct. What it does not name stays; a name the struct does not have is refused.
 
@@ -216,7 +281,7 @@ def fill(struct, values, path=""):
     """
     if not isinstance(values, dict):
         raise _bad(TypeError, path, f"must be dict, not {type(values).__name__}")
-    types = dict(struct._fields_)
+    types = dict(members(type(struct)))
     for name, value in values.items():
         if name not in types:
             names = ", ".join(types)
@@ -309,6 +374,19 @@ def counted_list(kind, element):
         return None if array is None else kind(array, len(array))
 
     return convert
+
+
+def task_params(value):
+    """An aclmdlRITaskParams. cfg of a kernel is a list of attributes; an empty one is none at all."""
+    value = dict(dictionary(value))
+    kernel, cfg = value.get("kernelTaskParams"), None
+    if isinstance(kernel, dict) and "cfg" in kernel:
+        value["kernelTaskParams"] = kernel = dict(kernel)
+        cfg = fill_list(aclrtLaunchKernelAttr, kernel.pop("cfg"), "kernelTaskParams.cfg")
+    made = fill(aclmdlRITaskParams(), value)
+    if cfg is not None:
+        made.kernelTaskParams.cfg = ctypes.pointer(aclrtLaunchKernelCfg(cfg, len(cfg)))
+    return made
 
 
 def size3(value):

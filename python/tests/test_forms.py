@@ -324,7 +324,7 @@ class TestLayouts(unittest.TestCase):
                 with self.subTest(name):
                     size, align, members = _forms.LAYOUTS[name]
                     self.assertEqual((size, align), (ctypes.sizeof(kind), ctypes.alignment(kind)))
-                    have = {field[0]: getattr(kind, field[0]) for field in kind._fields_}
+                    have = {field: getattr(kind, field) for field, _ in _structs.members(kind)}
                     self.assertEqual(members, {field: (at.offset, at.size) for field, at in have.items()})
                     found += 1
         self.assertGreater(found, 5)

@@ -16,7 +16,7 @@ from acl import rt, util
 from support import D2H, H2D, HANG, DeviceCase, need_compiler, need_numpy, run_program
 
 # The C functions whose forms are tried here.
-MINE = re.compile("aclrt(.*Binary|Binary.*|Kernel.*|Launch.*Kernel.*|.*Func(tion.*|BySymbol)?$|GetHardwareSyncAddr|CheckArchCompatibility)")
+MINE = re.compile("aclmdlRIKernelTask.*|aclrt(.*Binary|Binary.*|Kernel.*|Launch.*Kernel.*|.*Func(tion.*|BySymbol)?$|GetHardwareSyncAddr|CheckArchCompatibility)")
 FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - {"acl.rt.launch_host_func"}
 
 # Forms that no program in Python can use, and why.
@@ -309,6 +309,43 @@ class TestLaunches(KernelCase):
             self.function("endless"), 1, self.queue, [{"id": 8, "value": {"timeoutUs": {"timeoutLow": 1000}}}],
             util.bytes_to_ptr(self.args), 8, [], 0))  # fmt: skip
         self.assertEqual(507014, rt.synchronize_stream(self.queue))
+
+
+    def test_captured(self):
+        """Parameters of a kernel in a model are read, and changed with new attributes; its attributes are read."""
+        add = self.function("add")
+        limit = [{"id": 8, "value": {"timeoutUs": {"timeoutLow": 60000000}}}]
+        self.ok(rt.mdl_ri_capture_begin(self.queue, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+        self.ok(rt.launch_kernel_with_host_args(
+            add, 8, self.queue, limit, util.bytes_to_ptr(self.args), len(self.args), [], 0))  # fmt: skip
+        model = self.ok(rt.mdl_ri_capture_end(self.queue))
+        ((task,),) = [self.ok(rt.mdl_ri_get_tasks_by_stream(s)) for s in self.ok(rt.mdl_ri_get_streams(model))]
+        params = self.ok(rt.mdl_ri_task_get_params(task))
+        kernel = params["kernelTaskParams"]
+        self.assertEqual((acl.ACL_MODEL_RI_TASK_KERNEL, add, 8), (params["type"], kernel["funcHandle"], kernel["numBlocks"]))
+        block = bytes(bytearray(kernel["argsSize"]))
+        self.ok(rt.memcpy(util.bytes_to_ptr(block), len(block), kernel["args"], len(block), acl.ACL_MEMCPY_DEFAULT))
+        self.assertEqual((self.args, [], 0), (block, kernel["cfg"], kernel["isHostArgs"]))
+        self.assertEqual(({"timeoutUs": {"timeoutLow": 60000000, "timeoutHigh": 0}}, 0), rt.mdl_ri_kernel_task_get_attribute(task, 8))
+        self.assertEqual(({"timeout": 60}, 0), rt.mdl_ri_kernel_task_get_attribute(task, 7))
+        self.assertEqual(({"schemMode": 0}, 0), rt.mdl_ri_kernel_task_get_attribute(task, 1))
+        self.assertEqual(({"engineType": 0}, 107000), rt.mdl_ri_kernel_task_get_attribute(task, 3))
+        self.assertEqual(({"rsv": [0] * 4}, 107000), rt.mdl_ri_kernel_task_get_attribute(task, 99))
+
+        other = self.device_memory(4 * N)
+        args = struct.pack("4Q", self.x, self.y, other, N)
+        batch = [{"id": 1, "value": {"schemMode": 1}}]
+        change = {"funcHandle": add, "args": util.bytes_to_ptr(args), "isHostArgs": 1, "argsSize": len(args), "numBlocks": 2}
+        kind = acl.ACL_MODEL_RI_TASK_KERNEL
+        self.ok(rt.mdl_ri_task_set_params(task, {"type": kind, "kernelTaskParams": {**change, "cfg": batch}}))
+        self.assertEqual(({"schemMode": 1}, 0), rt.mdl_ri_kernel_task_get_attribute(task, 1))
+        self.ok(rt.mdl_ri_update(model))
+        self.ok(rt.memset(self.z, 4 * N, 0, 4 * N))
+        self.ok(rt.mdl_ri_execute_async(model, self.queue))
+        self.synchronized()
+        self.assertEqual(tuple(3.0 * i for i in range(N)), struct.unpack(f"{N}f", self.read(other, 4 * N)))
+        self.assertEqual(bytes(4 * N), self.read(self.z, 4 * N))
+        self.ok(rt.mdl_ri_destroy(model))
 
 
 class TestFunctions(DeviceCase):

@@ -25,7 +25,7 @@ class TestLayouts(unittest.TestCase):
         for struct in STRUCTS:
             name = struct.__name__
             lines.append(f'printf("{name} %zu %zu\\n", sizeof({name}), _Alignof({name}));')
-            for field, _ in struct._fields_:
+            for field, _ in _structs.members(struct):
                 lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
         program = '#include <stdio.h>\n#include <stddef.h>\n#include "acl/acl.h"\n#include "acl/acl_rt_memory_soma.h"\nint main(void)\n{\n%s\n}\n' % "\n".join(lines)
         with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,7 @@ class TestLayouts(unittest.TestCase):
     def ctypes_lines(self):
         for struct in STRUCTS:
             yield f"{struct.__name__} {ctypes.sizeof(struct)} {ctypes.alignment(struct)}"
-            for field, _ in struct._fields_:
+            for field, _ in _structs.members(struct):
                 place = getattr(struct, field)
                 yield f"{struct.__name__}.{field} {place.offset} {place.size}"
 
@@ -47,7 +47,7 @@ class TestLayouts(unittest.TestCase):
         """The generated numbers are the same, and no struct of a form is missing."""
         ours = {}
         for struct in STRUCTS:
-            fields = {name: (getattr(struct, name).offset, getattr(struct, name).size) for name, _ in struct._fields_}
+            fields = {name: (getattr(struct, name).offset, getattr(struct, name).size) for name, _ in _structs.members(struct)}
             ours[struct.__name__] = (ctypes.sizeof(struct), ctypes.alignment(struct), fields)
         self.assertEqual(_forms.LAYOUTS, ours)
 

@@ -279,8 +279,32 @@ def models(call, dev, host, s):
     call("acl.rt.synchronize_stream", s)
     call("acl.rt.mdl_ri_abort", model)
     call("acl.rt.mdl_ri_destroy", model)
+    changed(call, dev, s)
     conditions(call, dev, s)
     built(call)
+
+
+def changed(call, dev, s):
+    """A task whose parameters are read and changed, and a function for the end of the model."""
+    ended, kind = [], acl.ACL_MODEL_RI_TASK_VALUE_WRITE
+    call("acl.rt.mdl_ri_capture_begin", s, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
+    call("acl.rt.value_write", dev, 7, 0, s)
+    model = call("acl.rt.mdl_ri_capture_end", s)
+    (task,) = call("acl.rt.mdl_ri_get_tasks_by_stream", call("acl.rt.mdl_ri_get_streams", model)[0])
+    params = call("acl.rt.mdl_ri_task_get_params", task)
+    same((params["type"], params["valueWriteTaskParams"]), (kind, {"devAddr": dev, "value": 7}))
+    call("acl.rt.mdl_ri_task_set_params", task, {"type": kind, "valueWriteTaskParams": {"devAddr": dev, "value": 8}})
+    call("acl.rt.mdl_ri_update", model)
+    call("acl.rt.mdl_ri_execute_async", model, s)
+    call("acl.rt.synchronize_stream", s)
+    got = ctypes.create_string_buffer(8)
+    call("acl.rt.memcpy", ctypes.addressof(got), 8, dev, 8, D2H)
+    same(got.raw, (8).to_bytes(8, "little"))
+    call("acl.rt.mdl_ri_destroy_register_callback", model, ended.append, "end")
+    call("acl.rt.mdl_ri_destroy_register_callback", model, print, "never")
+    call("acl.rt.mdl_ri_destroy_unregister_callback", model, print)
+    call("acl.rt.mdl_ri_destroy", model)
+    same(ended, ["end"])
 
 
 def built(call):
