@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xaf8f7832
+const fingerprint = 0x49c3853a
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1317,6 +1317,7 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	322: aclrtSwitchLabelByIndex,
 	323: aclrtActiveStream,
 	324: aclrtSwitchStream,
+	325: aclrtTaskUpdateAsync,
 	332: aclrtCreateBinary,
 	333: aclrtDestroyBinary,
 	334: aclrtBinaryLoad,
@@ -2657,6 +2658,10 @@ func aclrtActiveStream(t *thread, a *slots) uint64 {
 
 func aclrtSwitchStream(t *thread, a *slots) uint64 {
 	return uint64(t.Done(model.SwitchStream(t.Thread, core.Addr(a[0]), abi.Condition(a[1]), core.Addr(a[2]), abi.CompareDataType(a[3]), core.Handle(a[4]), core.Handle(a[5]), core.Handle(a[6]))))
+}
+
+func aclrtTaskUpdateAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(model.TaskUpdateAsync(t.Thread, core.Handle(a[0]), uint32(a[1]), pointer[abi.TaskUpdateInfo](a[2]), core.Handle(a[3]))))
 }
 
 func aclrtCreateBinary(t *thread, a *slots) uint64 {

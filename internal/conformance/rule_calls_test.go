@@ -769,6 +769,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtSwitchStream": func(t *core.Thread, a []uint64) *core.Error {
 		return model.SwitchStream(t, core.Addr(a[0]), abi.Condition(a[1]), core.Addr(a[2]), abi.CompareDataType(a[3]), core.Handle(a[4]), core.Handle(a[5]), core.Handle(a[6]))
 	},
+	"aclrtTaskUpdateAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return model.TaskUpdateAsync(t, core.Handle(a[0]), uint32(a[1]), pointer[abi.TaskUpdateInfo](a[2]), core.Handle(a[3]))
+	},
 	"aclrtDestroyBinary": func(t *core.Thread, a []uint64) *core.Error { return launch.DestroyBinary(t, core.Handle(a[0])) },
 	"aclrtBinaryLoad": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.BinaryLoad(t, core.Handle(a[0]), pointer[core.Handle](a[1]))

@@ -19,7 +19,11 @@ type Task struct {
 
 	Outside bool        // it is not captured, whatever the stream
 	Value   ValueParams // of a value task
+	Changes Changer     // of a task that can be changed while a model has it; may be nil
 }
+
+// Changer is a task whose parameters another task changes, to those that lie at an address then.
+type Changer interface{ Change(src Addr) error }
 
 // ValueParams is what a program said of a value write or wait.
 type ValueParams struct {

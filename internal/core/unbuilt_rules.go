@@ -6,9 +6,6 @@ import "ropeway/internal/abi"
 
 // unbuiltRules are the leading rules of functions that are not built, in checking order.
 var unbuiltRules = map[string][]unbuiltRule{
-	"aclrtTaskUpdateAsync": {
-		{code: abi.ErrInvalidParam, arg: "info", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
 	"aclrtSnapShotProcessLock": {
 		{code: abi.ErrInvalidParam, arg: "pid", text: "is not the id of the calling process", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return !c.self(0) }},
 		{code: abi.ErrInvalidParam, arg: "reserve", text: "is not NULL (reserved)", applies: func(c *unbuiltCall) bool { return c.a[1] != 0 }},

@@ -300,6 +300,7 @@ var pythonNames = map[string]string{
 	"aclrtSwitchLabelByIndex":                     "acl.rt.switch_label_by_index",
 	"aclrtActiveStream":                           "acl.rt.active_stream",
 	"aclrtSwitchStream":                           "acl.rt.switch_stream",
+	"aclrtTaskUpdateAsync":                        "acl.rt.task_update_async",
 	"aclrtCreateBinary":                           "acl.rt.create_binary",
 	"aclrtDestroyBinary":                          "acl.rt.destroy_binary",
 	"aclrtBinaryLoad":                             "acl.rt.binary_load",

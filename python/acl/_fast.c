@@ -4576,5 +4576,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x5772BF8Fu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x53263C6Bu);
 }

@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x5772BF8F
+TABLE = 0x53263C6B
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1216,6 +1216,10 @@ FORMS = (
          (("left_value", "address"), ("cond", "int32"), ("right_value", "address"), ("data_type", "int32"), ("true_stream", "handle"), ("false_stream", "handle"), ("stream", "handle")), (), (0, 1, 2, 3, 4, 5, 6),
          "code", "", True, True,
          "acl.rt.switch_stream(left_value, cond, right_value, data_type, true_stream, false_stream, stream) -> ret\n\nQueues a branch on a stream of a model: when *leftValue (cond) *rightValue holds on the device,\nstream stops there and trueStream starts; else stream goes on.\n\nIn C: aclrtSwitchStream. pyACL has no such function."),
+    Form("acl.rt", "task_update_async", "aclrtTaskUpdateAsync", "special",
+         (("task_stream", "handle"), ("task_id", "uint32"), ("info_dict", "dict"), ("exec_stream", "handle")), (), (),
+         "code", "", True, True,
+         "acl.rt.task_update_async(task_stream, task_id, info_dict, exec_stream) -> ret\n\nQueues on execStream a change of one task of a built model: the parameters of a random-number task\n(id 1), or function and number of blocks of a kernel (id 2).\n\nIn C: aclrtTaskUpdateAsync. pyACL has no such function."),
     Form("acl.rt", "create_binary", "aclrtCreateBinary", "plain",
          (("data", "address"), ("data_len", "uint64")), (), (0, 1),
          "handle", "", True, False,
@@ -1498,6 +1502,10 @@ LAYOUTS = {
     "aclrtNormalDisInfo": (32, 1, {"mean": (0, 16), "stddev": (16, 16)}),
     "aclrtRandomNumFuncParaInfo": (36, 4, {"funcType": (0, 4), "paramInfo": (4, 32)}),
     "aclrtRandomNumTaskInfo": (104, 8, {"dataType": (0, 4), "randomNumFuncParaInfo": (4, 36), "randomParaAddr": (40, 8), "randomResultAddr": (48, 8), "randomCounterAddr": (56, 8), "randomSeed": (64, 16), "randomNum": (80, 16), "rsv": (96, 8)}),
+    "aclrtRandomTaskUpdateAttr": (32, 8, {"srcAddr": (0, 8), "size": (8, 8), "rsv": (16, 16)}),
+    "aclrtAicAivTaskUpdateAttr": (40, 8, {"binHandle": (0, 8), "funcEntryAddr": (8, 8), "blockDimAddr": (16, 8), "rsv": (24, 16)}),
+    "aclrtUpdateTaskAttrVal": (40, 8, {"randomTaskAttr": (0, 32), "aicAivTaskAttr": (0, 40)}),
+    "aclrtTaskUpdateInfo": (48, 8, {"id": (0, 4), "val": (8, 40)}),
     "aclrtUuid": (16, 1, {"bytes": (0, 16)}),
     "aclrtCntNotifyRecordInfo": (8, 4, {"mode": (0, 4), "value": (4, 4)}),
     "aclrtCntNotifyWaitInfo": (16, 4, {"mode": (0, 4), "value": (4, 4), "timeout": (8, 4), "isClear": (12, 1), "rsv": (13, 3)}),

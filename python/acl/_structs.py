@@ -117,6 +117,22 @@ class aclrtRandomNumTaskInfo(ctypes.Structure):
     ]
 
 
+class aclrtRandomTaskUpdateAttr(ctypes.Structure):
+    _fields_ = [("srcAddr", c_void_p), ("size", c_size_t), ("rsv", c_uint32 * 4)]
+
+
+class aclrtAicAivTaskUpdateAttr(ctypes.Structure):
+    _fields_ = [("binHandle", c_void_p), ("funcEntryAddr", c_void_p), ("blockDimAddr", c_void_p), ("rsv", c_uint32 * 4)]
+
+
+class aclrtUpdateTaskAttrVal(ctypes.Union):
+    _fields_ = [("randomTaskAttr", aclrtRandomTaskUpdateAttr), ("aicAivTaskAttr", aclrtAicAivTaskUpdateAttr)]
+
+
+class aclrtTaskUpdateInfo(ctypes.Structure):
+    _fields_ = [("id", c_int), ("val", aclrtUpdateTaskAttrVal)]
+
+
 class aclrtStreamAttrValue(ctypes.Union):
     _fields_ = [
         ("failureMode", c_uint64),

@@ -1,9 +1,9 @@
-"""Tasks that a dictionary describes: count notifies, random numbers."""
+"""Tasks that a dictionary describes: count notifies, random numbers, changes of tasks."""
 
-from ctypes import POINTER, byref, c_void_p
+from ctypes import POINTER, byref, c_uint32, c_void_p
 
 from . import _structs
-from ._arguments import address, form
+from ._arguments import address, form, u32
 from ._library import c_function
 
 _aclrtCntNotifyRecord = c_function("aclrtCntNotifyRecord", c_void_p, c_void_p, POINTER(_structs.aclrtCntNotifyRecordInfo))
@@ -11,6 +11,9 @@ _aclrtCntNotifyWaitWithTimeout = c_function(
     "aclrtCntNotifyWaitWithTimeout", c_void_p, c_void_p, POINTER(_structs.aclrtCntNotifyWaitInfo)
 )
 _aclrtRandomNumAsync = c_function("aclrtRandomNumAsync", POINTER(_structs.aclrtRandomNumTaskInfo), c_void_p, c_void_p)
+_aclrtTaskUpdateAsync = c_function(
+    "aclrtTaskUpdateAsync", c_void_p, c_uint32, POINTER(_structs.aclrtTaskUpdateInfo), c_void_p
+)
 
 
 @form(address, address, _structs.struct_of(_structs.aclrtCntNotifyRecordInfo))
@@ -32,3 +35,11 @@ def rt_random_num_async(task_info, stream, reserve, /):
     "valueOrAddr", "size"}; valueOrAddr is an integer with the bits of the value, or a list of its bytes.
     """
     return _aclrtRandomNumAsync(byref(task_info), stream, reserve)
+
+
+@form(address, u32, _structs.struct_of(_structs.aclrtTaskUpdateInfo), address)
+def rt_task_update_async(task_stream, task_id, info, exec_stream, /):
+    """info_dict is {"id": 1, "val": {"randomTaskAttr": {"srcAddr": p, "size": 104}}} or {"id": 2, "val": {"aicAivTaskAttr":
+    {"binHandle": b, "funcEntryAddr": p, "blockDimAddr": q}}}; p and q are addresses in device memory.
+    """
+    return _aclrtTaskUpdateAsync(task_stream, task_id, byref(info), exec_stream)

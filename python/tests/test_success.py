@@ -15,7 +15,7 @@ import acl
 import session
 import test_kernels
 import test_memory
-from acl import rt, util
+from acl import _structs, rt, util
 from session import Session, same
 from support import run_program
 
@@ -322,12 +322,16 @@ def built(call):
     call("acl.rt.set_label", label, head)
     call("acl.rt.active_stream", other, head)
     call("acl.rt.memset_async", word + 8, 8, 7, 8, other)
+    parameters = updated(call, word, other)
     call("acl.rt.mdl_ri_end_task", model, other)
     call("acl.rt.mdl_ri_build_end", model, 0)
     call("acl.rt.mdl_ri_execute", model, 60000)
     got = ctypes.create_string_buffer(16)
     call("acl.rt.memcpy", ctypes.addressof(got), 16, word, 16, D2H)
     same(got.raw, bytes(8) + bytes([7]) * 8)
+    call("acl.rt.memcpy", ctypes.addressof(got), 16, word + 16, 16, D2H)
+    same((got.raw[:8], got.raw[8:12] < bytes([5, 0, 0, 0])), (bytes(8), True))
+    call("acl.rt.free", parameters)
     call("acl.rt.mdl_ri_unbind_stream", model, head)
     call("acl.rt.mdl_ri_destroy", model)
     call("acl.rt.destroy_label_list", labels)
@@ -335,6 +339,32 @@ def built(call):
     for stream in (head, other):
         call("acl.rt.destroy_stream", stream)
     call("acl.rt.free", word)
+
+
+def updated(call, word, stream):
+    """A number that is drawn to another place than the task said, which lies in device memory."""
+
+    def number(value, size):
+        return {"valueOrAddr": value, "size": size}
+
+    task = {
+        "dataType": acl.ACL_UINT32,
+        "randomNumFuncParaInfo": {"funcType": 1, "paramInfo": {"uniformDisInfo": {"min": number(0, 4), "max": number(5, 4)}}},
+        "randomResultAddr": word + 16,
+        "randomCounterAddr": word + 32,
+        "randomSeed": number(42, 8),
+        "randomNum": number(1, 8),
+    }
+    same(rt.random_num_async(task, stream, 0), 0)
+    task_id = call("acl.rt.get_thread_last_task_id")
+    changed_task = _structs.struct_of(_structs.aclrtRandomNumTaskInfo)({**task, "randomResultAddr": word + 24})
+    place = call("acl.rt.malloc", 104, 0)
+    call("acl.rt.memcpy", place, 104, ctypes.addressof(changed_task), 104, H2D)
+    call("acl.rt.memset", word + 24, 4, 9, 4)
+    info = {"id": acl.ACL_RT_UPDATE_RANDOM_TASK, "val": {"randomTaskAttr": {"srcAddr": place, "size": 104}}}
+    call("acl.rt.task_update_async", stream, task_id, info, 0)
+    call("acl.rt.synchronize_stream", 0)
+    return place
 
 
 def conditions(call, dev, s):

@@ -2751,9 +2751,9 @@ ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* t
 
 /*
  * Queues on execStream a change of one task of a built model: the parameters of a random-number task (id 1),
- * or function and number of blocks of a kernel (id 2). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * or function and number of blocks of a kernel (id 2).
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107000, 107017, 207000, 107005, 107002, 107027, 107003,
+ * 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId,
     aclrtTaskUpdateInfo* info, aclrtStream execStream);

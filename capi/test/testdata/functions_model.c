@@ -260,6 +260,36 @@ static void builds(aclrtStream on)
 		REFUSES(7, aclrtActiveStream(on, s));
 	}
 	OK(aclrtValueWrite(word + 8, 7, 0, other));
+	FUNCTION("aclrtTaskUpdateAsync") {
+		aclrtRandomNumTaskInfo task = {.dataType = ACL_UINT32, .randomResultAddr = word + 24, .randomCounterAddr = word + 32};
+		uint64_t most = 5, seed = 42, count = 1;
+		task.randomNumFuncParaInfo.funcType = ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS;
+		aclrtUniformDisInfo *uniform = &task.randomNumFuncParaInfo.paramInfo.uniformDisInfo;
+		uniform->min.size = 4;
+		memcpy(uniform->max.valueOrAddr, &most, uniform->max.size = 4);
+		memcpy(task.randomSeed.valueOrAddr, &seed, task.randomSeed.size = sizeof seed);
+		memcpy(task.randomNum.valueOrAddr, &count, task.randomNum.size = sizeof count);
+		uint32_t number;
+		OK(aclrtRandomNumAsync(&task, other, NULL));
+		OK(aclrtGetThreadLastTaskId(&number));
+		task.randomResultAddr = word + 56; /* the number goes there, and not to word + 24 */
+		void *parameters;
+		OK(aclrtMalloc(&parameters, sizeof task, ACL_MEM_MALLOC_HUGE_FIRST));
+		OK(aclrtMemcpy(parameters, sizeof task, &task, sizeof task, ACL_MEMCPY_HOST_TO_DEVICE));
+		aclrtTaskUpdateInfo info = {.id = ACL_RT_UPDATE_RANDOM_TASK, .val.randomTaskAttr = {parameters, sizeof task, {0}}};
+		OK(aclrtMemset(word + 24, 8, 9, 8));
+		OK(aclrtMemset(word + 56, 8, 9, 8));
+		OK(aclrtTaskUpdateAsync(other, number, &info, on));
+		OK(aclrtSynchronizeStream(on));
+		OK(aclrtFree(parameters));
+		EFFECT(word_of(word + 24) == word_of(word + 56)); /* until the model runs, see below */
+		REFUSES(16, aclrtTaskUpdateAsync(other, number + 50, &info, on));
+		info.val.randomTaskAttr.size = 8;
+		REFUSES(8, aclrtTaskUpdateAsync(other, number, &info, on));
+		info.id = ACL_RT_UPDATE_AIC_AIV_TASK;
+		info.val.aicAivTaskAttr = (aclrtAicAivTaskUpdateAttr){word, word, word, {0}};
+		REFUSES(17, aclrtTaskUpdateAsync(other, number, &info, s));
+	}
 	FUNCTION("aclmdlRIEndTask") {
 		OK(aclmdlRIEndTask(m, other));
 		EFFECT(aclmdlRIExecute(m, -1) == ACL_ERROR_RT_MODEL_EXECUTE);
@@ -273,6 +303,7 @@ static void builds(aclrtStream on)
 	FUNCTION("aclmdlRIExecute") {
 		OK(aclmdlRIExecute(m, 60000));
 		EFFECT(word_of(word + 8) == 7 && word_of(word + 16) == 0);
+		EFFECT(word_of(word + 24) != word_of(word + 56)); /* aclrtTaskUpdateAsync */
 		REFUSES(3, aclmdlRIExecute(m, 0));
 	}
 	FUNCTION("aclmdlRIUnbindStream") {

@@ -46,6 +46,7 @@ type pending struct {
 	size  uint64    // bytes there
 	index int       // of its size; -1: freed when it is over
 	dumps bool      // its launch asked for a dump of its data
+	args  *pending  // whose memory its arguments are in, if that is another one; returned with it
 }
 
 // take is a launch with room for n bytes of arguments.
@@ -125,7 +126,10 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	if p.Module != nil {
 		p.Module.Release()
 	}
-	p.Launch, p.f = driver.Launch{}, nil
+	if p.args != nil {
+		p.args.LaunchOver(nil)
+	}
+	p.Launch, p.f, p.args = driver.Launch{}, nil, nil
 	m := p.of
 	m.over.Lock()
 	if p.index < 0 { // the driver may not be called here

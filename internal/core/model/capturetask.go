@@ -56,6 +56,11 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 			op.Done()
 		}
 	default:
+		if l.bound && k.Changes != nil {
+			op.Dst, op.N = 0, 0 // they may become others
+		} else {
+			k.Changes = nil
+		}
 		kind, touch := m.kindOf(op, m.group != nil)
 		if k.Order != nil && m.rt.Checked() {
 			kind = waitTask // not a step of a program: the checker is to see it
@@ -64,7 +69,7 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
 		}
 		l.add(t, &taskMore{kind: kind, group: m.group, typ: typeOf(k), op: *op, touch: touch,
-			value: k.Value, order: k.Order})
+			value: k.Value, order: k.Order, change: k.Changes})
 	}
 	return true
 }

@@ -1240,3 +1240,59 @@ func checkSwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, 
 	}
 	return
 }
+
+func checkTaskUpdateAsync(t *core.Thread, taskStream core.Handle, _ uint32, info *abi.TaskUpdateInfo, execStream core.Handle) (theTaskStream *core.Stream, theExecStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "aclrtTaskUpdateAsync"
+	if info == nil { // 1
+		err = core.IsNull(api, "info")
+		return
+	}
+	if info.ID != 1 && info.ID != 2 { // 2
+		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "info.id is not 1 or 2; id is %d", info.ID)
+		return
+	}
+	if info.ID == 1 && taskStream == 0 { // 3
+		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "id 1: taskStream is NULL; id is %d", info.ID)
+		return
+	}
+	if theTaskStream, err = t.Stream(api, "taskStream", taskStream); err != nil { // 4
+		return
+	}
+	if info.ID == 1 && !t.Product("A2", "A3") { // 5
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 1: product other than A2, A3; id is %d", info.ID)
+		return
+	}
+	if theExecStream, err = t.Stream(api, "execStream", execStream); err != nil { // 6
+		return
+	}
+	if err = randomSource(t, api, info); err != nil { // 7
+		return
+	}
+	if err = kernelSource(t, api, info, theTaskStream, theExecStream); err != nil { // 9
+		return
+	}
+	if info.ID == 2 && t.Product("310B", "910") { // 10
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 2: product 310B or 910, or firmware without the feature; id is %d", info.ID)
+		return
+	}
+	if info.ID == 2 && taskStream != 0 && execStream != 0 && (!theTaskStream.IsBound() || !theExecStream.IsBound()) { // 11
+		err = core.Fail(api, abi.ErrRTStreamModel, "info", "id 2: taskStream or execStream is not bound to a model; id is %d", info.ID)
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 12
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if info.ID == 1 && execStream != 0 && theExecStream.IsBound() { // 13
+		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "id 1: execStream is bound to a model; id is %d", info.ID)
+		return
+	}
+	if info.ID == 1 && execStream != 0 && theExecStream.IsCaptured() { // 14
+		err = core.Fail(api, abi.ErrRTStreamCaptured, "info", "id 1: execStream is being captured; id is %d", info.ID)
+		return
+	}
+	if err = execHere(t, api, info, theExecStream, ctx); err != nil { // 15
+		return
+	}
+	return
+}

@@ -131,9 +131,12 @@ func (p *pass) lane(l *lane, at int) {
 		switch v.more.kind {
 		case branchTask:
 			p.branch(q, v.more.branch, v.number)
-		case activateTask, switchTask, jumpTask, endTask:
+		case activateTask, switchTask, jumpTask, endTask, updateTask:
 			at = p.control(l, v.more, at)
 		default:
+			if v.more.late {
+				q.Drain()
+			}
 			op, order := r.again(p.m, v.more, p.round)
 			op.Tag = driver.Tag{Task: v.number}
 			q.Submit(op, order)
@@ -151,6 +154,10 @@ func (p *pass) control(l *lane, k *taskMore, at int) int {
 		core.Locked(&p.mu, func() { p.ended = true })
 	case activateTask:
 		p.start(k.target, 0)
+	case updateTask:
+		if !p.update(k) {
+			return -1
+		}
 	case switchTask:
 		left, ok := p.read(k.op.Src, k.op.N)
 		if !ok {

@@ -118,6 +118,10 @@ type taskMore struct {
 	order  *core.Order // what op signals or waits for, for a checker; may be nil
 	branch *branch     // a condition task
 
+	change core.Changer  // of a task that another one changes
+	update *kernelUpdate // the change of a kernel
+	late   bool          // a kernel that another task changes: it is looked up when its stream gets there
+
 	target *lane         // that the task starts
 	cond   abi.Condition // when it does
 	list   *labelList    // where it jumps to
@@ -139,6 +143,7 @@ const (
 	jumpTask                     // goes on at a label
 	labelTask                    // a label
 	endTask                      // the end of the model
+	updateTask                   // changes a kernel
 	nopTask
 )
 

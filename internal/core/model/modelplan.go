@@ -69,7 +69,7 @@ func (m *Model) compile() {
 // inLanes reports whether a model with such a task keeps its streams.
 func (k taskKind) inLanes() bool {
 	switch k {
-	case waitTask, externalTask, branchTask, activateTask, switchTask, jumpTask:
+	case waitTask, externalTask, branchTask, activateTask, switchTask, jumpTask, updateTask:
 		return true
 	}
 	return false

@@ -20,7 +20,8 @@ type shown struct {
 
 // controlNames are the names of tasks that only models have which are built by hand.
 var controlNames = map[taskKind]string{activateTask: "STREAM_ACTIVE", switchTask: "STREAM_SWITCH",
-	jumpTask: "STREAM_LABEL_SWITCH_BY_INDEX", labelTask: "LABEL_SET", endTask: "NOTIFY_RECORD"}
+	jumpTask: "STREAM_LABEL_SWITCH_BY_INDEX", labelTask: "LABEL_SET", endTask: "NOTIFY_RECORD",
+	updateTask: "MODEL_TASK_UPDATE"}
 
 // show is how task i appears. mu is held.
 func (m *Model) show(i int32) shown {

@@ -3,6 +3,7 @@ package transfer
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -73,11 +74,54 @@ func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core
 	if err := s.Admit(api); err != nil {
 		return err
 	}
-	rt, dropped := t.Runtime, s.Dropped()
+	r := &drawing{rt: t.Runtime, dropped: s.Dropped(), draws: draws}
 	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCompute, Dst: draws.result, N: bytes,
-		Work: func() error {
-			return draw(rt, draws, dropped)
-		}}, Kind: observe.Random})
+		Work: r.draw}, Kind: observe.Random, Changes: r})
+}
+
+// drawing is a task of random numbers. In a model that is built by hand another task may change it.
+type drawing struct {
+	rt      *core.Runtime // immutable
+	dropped func() bool   // immutable
+
+	mu    sync.Mutex
+	draws randomTask // guarded by mu
+}
+
+func (r *drawing) draw() error {
+	r.mu.Lock()
+	draws := r.draws
+	r.mu.Unlock()
+	return draw(r.rt, draws, r.dropped)
+}
+
+// Change implements core.Changer: counter, result, seed and count become those of the aclrtRandomNumTaskInfo at src.
+// What they lead to is looked at when the numbers are drawn.
+func (r *drawing) Change(src core.Addr) error {
+	own := make([]byte, randomInfoBytes)
+	room := core.Pointer[abi.RandomNumTaskInfo](core.AddrOf(own))
+	h := hand{sight: sightOf(r.rt)}
+	if err := guarded(func() error {
+		b, err := h.see(0, src, randomInfoBytes)
+		copy(own, b)
+		return err
+	}); err != nil {
+		return err
+	}
+	fresh := randomTask{result: room.RandomResultAddr, counterAddr: room.RandomCounterAddr}
+	var bad [2]string
+	fresh.seed, bad[0] = readParameter("randomSeed", &room.RandomSeed, countSizes)
+	fresh.count, bad[1] = readParameter("randomNum", &room.RandomNum, countSizes)
+	for _, text := range bad {
+		if text != "" {
+			return fmt.Errorf("random numbers: %s", text)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh.numbers, fresh.a, fresh.b = r.draws.numbers, r.draws.a, r.draws.b
+	r.draws = fresh
+	return nil
 }
 
 // randomTaskOf looks at what is asked for. bytes is how large the result is, as far as that is known before it runs.
@@ -120,8 +164,8 @@ func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNu
 	}{
 		{"the first parameter", a, &draws.a, [2]uint64{of, of}}, {"the second parameter", b, &draws.b,
 			[2]uint64{of, of}},
-		{"randomSeed", &info.RandomSeed, &draws.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &draws.count,
-			[2]uint64{8, 4}},
+		{"randomSeed", &info.RandomSeed, &draws.seed, countSizes}, {"randomNum", &info.RandomNum, &draws.count,
+			countSizes},
 	} {
 		if p.from == nil {
 			continue
@@ -136,24 +180,42 @@ func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNu
 	return draws, bytes, nil
 }
 
+// randomInfoBytes is the size of aclrtRandomNumTaskInfo.
+const randomInfoBytes = 104
+
+// countSizes are the sizes of seeds and counts.
+var countSizes = [2]uint64{8, 4}
+
 // parameterOf reads one, which has one of two sizes.
 func parameterOf(t *core.Thread, api string, d *core.Device, name string, p *abi.RandomParaInfo,
 	sizes [2]uint64) (parameter, *core.Error) {
+	read, bad := readParameter(name, p, sizes)
+	if bad != "" {
+		return parameter{}, core.Refused(api, "taskInfo", "%s", bad)
+	}
+	if read.addr == 0 {
+		return read, nil
+	}
+	return read, reachable(t, api, "taskInfo", d, read.addr, read.size)
+}
+
+// readParameter reads one, which has one of two sizes, or says what is wrong with it.
+func readParameter(name string, p *abi.RandomParaInfo, sizes [2]uint64) (read parameter, bad string) {
 	size := uint64(p.Size)
 	value := binary.LittleEndian.Uint64(p.ValueOrAddr[:])
 	switch {
 	case size != sizes[0] && size != sizes[1]:
-		return parameter{}, core.Refused(api, "taskInfo", "%s has %d bytes, not %d", name, size, sizes[0])
+		return read, fmt.Sprintf("%s has %d bytes, not %d", name, size, sizes[0])
 	case p.IsAddr == 0 && size < 8:
-		return parameter{value: value & (1<<(8*size) - 1), size: size}, nil
+		return parameter{value: value & (1<<(8*size) - 1), size: size}, ""
 	case p.IsAddr == 0:
-		return parameter{value: value, size: size}, nil
+		return parameter{value: value, size: size}, ""
 	case p.IsAddr != 1:
-		return parameter{}, core.Refused(api, "taskInfo", "isAddr of %s is %d, neither 0 nor 1", name, p.IsAddr)
+		return read, fmt.Sprintf("isAddr of %s is %d, neither 0 nor 1", name, p.IsAddr)
 	case value == 0:
-		return parameter{}, core.Refused(api, "taskInfo", "the address of %s is NULL", name)
+		return read, fmt.Sprintf("the address of %s is NULL", name)
 	}
-	return parameter{addr: core.Addr(value), size: size}, reachable(t, api, "taskInfo", d, core.Addr(value), size)
+	return parameter{addr: core.Addr(value), size: size}, ""
 }
 
 // randomRoom checks what is known of the parameters now, and that there is memory for counter and result.

@@ -1,0 +1,220 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"slices"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
+	"ropeway/internal/core/model"
+	"ropeway/internal/core/transfer"
+)
+
+// changingSource has kernels with numbers, which add to a word once for each block.
+const changingSource = `
+#include <stdint.h>
+void one_1(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST); }
+void more_2(uint32_t *p) { __atomic_fetch_add(p, 100, __ATOMIC_SEQ_CST); }
+void wide_3(uint32_t *p) { __atomic_fetch_add(p, 10000, __ATOMIC_SEQ_CST); }
+`
+
+// last is the number of the task that was submitted last.
+func (e *env) last() (n uint32) {
+	e.Helper()
+	e.ok(e.th.GetThreadLastTaskId(&n))
+	return n
+}
+
+// drawn is a complete model that draws ten floats from 1 to 2, its stream and the number of the task.
+func (e *env) drawn() (m core.Handle, a *randomArgs, task uint32) {
+	e.Helper()
+	a, m = uniform10(e), e.manual()
+	a.stream = e.onto(m, 0)
+	e.ok(randomNumAsync(e, a))
+	task = e.last()
+	e.ends(m, a.stream)
+	return m, a, task
+}
+
+// redraws is a change to what info says, which lies in device memory.
+func (e *env) redraws(info *abi.RandomNumTaskInfo) *abi.TaskUpdateInfo {
+	e.Helper()
+	at := e.device(104)
+	e.write(at, unsafe.Slice((*byte)(unsafe.Pointer(info)), 104))
+	u := &abi.TaskUpdateInfo{ID: abi.UpdateRandomTask}
+	*u.Val.RandomTaskAttr() = abi.RandomTaskUpdateAttr{SrcAddr: at, Size: 104}
+	return u
+}
+
+// relaunches is a change to a kernel of a binary; entry and blocks lie in device memory.
+func (e *env) relaunches(bin core.Handle, entry uint64, blocks uint32) *abi.TaskUpdateInfo {
+	e.Helper()
+	at := e.device(16)
+	e.write(at, binary.LittleEndian.AppendUint32(eight(entry), blocks))
+	u := &abi.TaskUpdateInfo{ID: abi.UpdateAicAivTask}
+	*u.Val.AicAivTaskAttr() = abi.AicAivTaskUpdateAttr{BinHandle: uintptr(bin), FuncEntryAddr: at, BlockDimAddr: at + 8}
+	return u
+}
+
+// adds launches kernel one_1 with two blocks on a stream, and returns its number there.
+func (e *env) adds(bin core.Handle, p core.Addr, s core.Handle) uint32 {
+	e.Helper()
+	var f core.Handle
+	e.ok(launch.BinaryGetFunction(e.th, bin, ctext("one_1"), &f))
+	args := eight(uint64(p))
+	e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 2, s, nil, core.AddrOf(args), 8, nil, 0))
+	return e.last()
+}
+
+func init() {
+	random := func(spoil func(a *abi.RandomTaskUpdateAttr)) func(e *env) *core.Error {
+		return func(e *env) *core.Error {
+			_, a, task := e.drawn()
+			u := e.redraws(a.info)
+			spoil(u.Val.RandomTaskAttr())
+			return model.TaskUpdateAsync(e.th, a.stream, task, u, 0)
+		}
+	}
+	prove("aclrtTaskUpdateAsync", 7, random(func(a *abi.RandomTaskUpdateAttr) { a.SrcAddr = 0 }))
+	prove("aclrtTaskUpdateAsync", 8, random(func(a *abi.RandomTaskUpdateAttr) { a.Size = 96 }))
+	prove("aclrtTaskUpdateAsync", 9, func(e *env) *core.Error {
+		s := e.onto(e.manual(), 0)
+		good := abi.AicAivTaskUpdateAttr{BinHandle: 1, FuncEntryAddr: 1, BlockDimAddr: 1}
+		try := func(task, exec core.Handle, spoil func(a *abi.AicAivTaskUpdateAttr)) *core.Error {
+			u := &abi.TaskUpdateInfo{ID: abi.UpdateAicAivTask}
+			*u.Val.AicAivTaskAttr() = good
+			spoil(u.Val.AicAivTaskAttr())
+			return model.TaskUpdateAsync(e.stranger(), task, 1, u, exec)
+		}
+		none := func(*abi.AicAivTaskUpdateAttr) {}
+		e.want(try(0, s, none), abi.ErrRTParamInvalid)
+		e.want(try(s, 0, none), abi.ErrRTParamInvalid)
+		e.want(try(s, s, func(a *abi.AicAivTaskUpdateAttr) { a.FuncEntryAddr = 0 }), abi.ErrRTParamInvalid)
+		e.want(try(s, s, func(a *abi.AicAivTaskUpdateAttr) { a.BlockDimAddr = 0 }), abi.ErrRTParamInvalid)
+		return try(s, s, func(a *abi.AicAivTaskUpdateAttr) { a.BinHandle = 0 })
+	})
+	prove("aclrtTaskUpdateAsync", 15, func(e *env) *core.Error {
+		_, a, task := e.drawn()
+		return model.TaskUpdateAsync(e.th, a.stream, task, e.redraws(a.info), e.foreign())
+	})
+	prove("aclrtTaskUpdateAsync", 16, func(e *env) *core.Error {
+		_, a, task := e.drawn()
+		u := e.redraws(a.info)
+		e.want(model.TaskUpdateAsync(e.th, e.stream(), task, u, 0), abi.ErrRTParamInvalid)
+		e.want(model.TaskUpdateAsync(e.th, a.stream, task+1, u, 0), abi.ErrRTParamInvalid) // the end
+		return model.TaskUpdateAsync(e.th, a.stream, task+100, u, 0)
+	})
+	prove("aclrtTaskUpdateAsync", 17, func(e *env) *core.Error {
+		s := e.onto(e.manual(), 0)
+		return model.TaskUpdateAsync(e.th, s, 1, e.relaunches(e.stream(), 1, 1), s)
+	})
+	behaves("aclrtTaskUpdateAsync", func(e *env) {
+		e.redrawn()
+		e.relaunched()
+		e.unlaunched()
+	})
+}
+
+// redrawn: the numbers go elsewhere, there are others of them, and the kind of numbers stays.
+func (e *env) redrawn() {
+	e.Helper()
+	m, a, task := e.drawn()
+	run := func() { e.ok(model.MdlRIExecute(e.th, m, -1)) }
+	run()
+	first := e.read(a.info.RandomResultAddr, 40)
+	other := uniform10(e)
+	other.info.RandomSeed, other.info.RandomNum = given(eight(7)), given(eight(5))
+	other.info.RandomNumFuncParaInfo.FuncType = abi.RandomNumFuncTypeNormalDis // which is not taken over
+	before := e.read(other.info.RandomResultAddr, 40)
+	u := e.redraws(other.info)
+	s := e.stream()
+	e.ok(model.TaskUpdateAsync(e.th, a.stream, task, u, s))
+	e.ok(e.th.SynchronizeStream(s))
+	run()
+	got := e.read(other.info.RandomResultAddr, 40)
+	if !slices.Equal(e.read(a.info.RandomResultAddr, 40), first) {
+		e.Error("numbers are still drawn to the old place")
+	}
+	if !slices.Equal(got[20:], before[20:]) {
+		e.Error("more numbers are drawn than asked for")
+	}
+	want := e.random(abi.RandomNumFuncTypeUniformDis, abi.DataTypeFloat, 1, 2, 5)
+	want.info.RandomSeed = given(eight(7))
+	e.ok(transfer.RandomNumAsync(e.th, want.info, 0, 0))
+	e.ok(e.th.SynchronizeStream(0))
+	if !slices.Equal(e.read(want.info.RandomResultAddr, 20), got[:20]) {
+		e.Error("the numbers are not those of the same task outside of the model")
+	}
+
+	// The parameters are read when the stream gets there, and wrong ones fail their task and change nothing.
+	other.info.RandomSeed.Size = 3
+	u = e.redraws(other.info)
+	e.ok(model.TaskUpdateAsync(e.th, a.stream, task, u, s))
+	if e.th.SynchronizeStream(s) == nil {
+		e.Error("a seed of three bytes is accepted")
+	}
+	run()
+}
+
+// relaunched: a kernel becomes another one with other blocks, when the stream gets there, at each execution.
+func (e *env) relaunched() {
+	e.Helper()
+	bin, p := e.binary(changingSource), e.words(1, 0)
+	m := e.manual()
+	s, other := e.onto(m, 0), e.onto(m, 0)
+	task := e.adds(bin, p, other)
+	u := e.relaunches(bin, 2, 3)
+	e.ok(model.TaskUpdateAsync(e.th, other, task, u, s))
+	second := e.adds(bin, p, s) // after the change, in its stream
+	e.ok(model.TaskUpdateAsync(e.th, s, second, e.relaunches(bin, 3, 1), s))
+	e.ends(m, s)
+	e.ok(model.MdlRIExecute(e.th, m, -1))
+	got := e.number(p) % 10000
+	if got != 2+2 && got != 300+2 { // the streams are not ordered
+		e.Errorf("the first execution made %d", e.number(p))
+	}
+	e.write(p, make([]byte, 4))
+	e.write(u.Val.AicAivTaskAttr().BlockDimAddr, binary.LittleEndian.AppendUint32(nil, 3))
+	e.ok(model.MdlRIExecute(e.th, m, -1))
+	is(e, "the second execution", e.number(p), 300+10000)
+	e.ok(model.MdlRIDestroy(e.th, m))
+
+	// A model that is complete is changed by another one.
+	m, p = e.manual(), e.words(1, 0)
+	s = e.onto(m, 0)
+	task = e.adds(bin, p, s)
+	e.ends(m, s)
+	e.ok(model.MdlRIExecute(e.th, m, -1))
+	is(e, "before the change", e.number(p), 2)
+	by := e.manual()
+	on := e.onto(by, 0)
+	e.ok(model.TaskUpdateAsync(e.th, s, task, e.relaunches(bin, 2, 5), on))
+	e.ends(by, on)
+	e.ok(model.MdlRIExecute(e.th, m, -1))
+	is(e, "before the change runs", e.number(p), 4)
+	for range 3 {
+		e.ok(model.MdlRIExecute(e.th, by, -1))
+	}
+	e.ok(model.MdlRIExecute(e.th, m, -1))
+	is(e, "after the change", e.number(p), 504)
+}
+
+// unlaunched: a change to a kernel that is not there, or of a task that is none, ends the execution.
+func (e *env) unlaunched() {
+	e.Helper()
+	bin, p := e.binary(changingSource), e.words(1, 0)
+	for _, entry := range []uint64{1, 77} {
+		m := e.manual()
+		s := e.onto(m, 0)
+		task := e.adds(bin, p, s)
+		if entry == 1 {
+			task += 100
+		}
+		e.ok(model.TaskUpdateAsync(e.th, s, task, e.relaunches(bin, entry, 1), s))
+		e.ends(m, s)
+		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute)
+		e.ok(model.MdlRIDestroy(e.th, m))
+	}
+}

@@ -1,0 +1,203 @@
+package model
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/launch"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// A task of a model that is built by hand is changed by another task. That of random numbers is changed by a task of an
+// ordinary stream, and reads its parameters when it runs, so that the model stays as it is compiled. A kernel is
+// changed by a task of a model. Its launch is looked up when its stream gets there: it is no step of a program, and the
+// stream waits for what comes before it.
+
+// randomBytes is the size of aclrtRandomNumTaskInfo.
+const randomBytes = 104
+
+// randomSource refuses a change of random numbers that names no parameters.
+func randomSource(t *core.Thread, api string, info *abi.TaskUpdateInfo) *core.Error {
+	if info.ID != abi.UpdateRandomTask {
+		return nil
+	}
+	switch a := info.Val.RandomTaskAttr(); {
+	case a.SrcAddr == 0:
+		return core.Refused(api, "info", "srcAddr is NULL")
+	case a.Size != randomBytes:
+		return core.Refused(api, "info", "size is %d, and an aclrtRandomNumTaskInfo has %d bytes", a.Size, randomBytes)
+	}
+	return nil
+}
+
+// kernelSource refuses a change of a kernel with something missing.
+func kernelSource(t *core.Thread, api string, info *abi.TaskUpdateInfo, task, exec *core.Stream) *core.Error {
+	if info.ID != abi.UpdateAicAivTask {
+		return nil
+	}
+	switch a := info.Val.AicAivTaskAttr(); {
+	case task == nil:
+		return core.Refused(api, "taskStream", "is NULL")
+	case exec == nil:
+		return core.Refused(api, "execStream", "is NULL")
+	case a.FuncEntryAddr == 0 || a.BlockDimAddr == 0 || a.BinHandle == 0:
+		return core.Refused(api, "info", "funcEntryAddr, blockDimAddr or binHandle is NULL")
+	}
+	return nil
+}
+
+// execHere refuses a change of random numbers on a stream of another context.
+func execHere(t *core.Thread, api string, info *abi.TaskUpdateInfo, exec *core.Stream, c *core.Context) *core.Error {
+	if info.ID != abi.UpdateRandomTask {
+		return nil
+	}
+	_, err := c.On(api, exec)
+	return err
+}
+
+// TaskUpdateAsync is aclrtTaskUpdateAsync.
+func TaskUpdateAsync(t *core.Thread, taskStream core.Handle, taskID uint32, info *abi.TaskUpdateInfo,
+	execStream core.Handle) *core.Error {
+	const api = "aclrtTaskUpdateAsync"
+	task, exec, c, err := checkTaskUpdateAsync(t, taskStream, taskID, info, execStream)
+	if err != nil {
+		return err
+	}
+	l, _ := task.Lane().(*lane)
+	if info.ID == abi.UpdateAicAivTask {
+		return updateKernel(t, api, l, taskID, info.Val.AicAivTaskAttr(), exec)
+	}
+	change := l.random(taskID)
+	if change == nil {
+		return core.Refused(api, "taskId", "stream %d is bound to no model, or has no random-number task %d", task.ID,
+			taskID)
+	}
+	if exec == nil {
+		exec = c.Default
+	}
+	if err := exec.Admit(api); err != nil {
+		return err
+	}
+	src := info.Val.RandomTaskAttr().SrcAddr
+	return exec.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCompute,
+		Work: func() error { return change.Change(src) }}, Kind: observe.Function, Outside: true})
+}
+
+// find is the task with a number on its stream; -1: none. Model.mu is held.
+func (l *lane) find(number uint32) int32 {
+	for _, i := range l.tasks {
+		if l.model.tasks[i].number == number {
+			return i
+		}
+	}
+	return -1
+}
+
+// random is what changes a task of random numbers; nil if there is no such task.
+func (l *lane) random(number uint32) core.Changer {
+	if l == nil || !l.bound {
+		return nil
+	}
+	l.model.mu.Lock()
+	defer l.model.mu.Unlock()
+	if i := l.find(number); i >= 0 && l.model.tasks[i].more != nil {
+		return l.model.tasks[i].more.change
+	}
+	return nil
+}
+
+// kernelUpdate is a change of a kernel.
+type kernelUpdate struct {
+	lane   *lane  // of the kernel
+	number uint32 // of the kernel, there
+	by     *launch.Changes
+}
+
+// updateKernel puts a change of a kernel of target on exec, which is a stream of a model, too.
+func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *abi.AicAivTaskUpdateAttr,
+	exec *core.Stream) *core.Error {
+	l, _ := exec.Lane().(*lane)
+	if target == nil || l == nil || !target.bound || !l.bound {
+		return core.Fail(api, abi.ErrRTStreamModel, "taskStream", "is not bound to a model any more")
+	}
+	by, err := launch.ChangesOf(t, api, target.model.ctx, core.Handle(a.BinHandle))
+	if err != nil {
+		return err
+	}
+	if err := target.prepare(t, api, number); err != nil {
+		return err
+	}
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := l.takes(api); err != nil {
+		return err
+	}
+	l.add(t, &taskMore{kind: updateTask, update: &kernelUpdate{target, number, by},
+		op: driver.Op{Kind: driver.OpCompute, Src: a.FuncEntryAddr, Dst: a.BlockDimAddr, N: 4}})
+	return nil
+}
+
+// prepare makes a kernel one that can be changed. Whether there is such a kernel turns out when it is.
+func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
+	m := l.model
+	m.settle(t.Runtime.Patience)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := l.find(number)
+	if i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel || m.tasks[i].more.late {
+		return nil
+	}
+	if m.runs.Load() > 0 {
+		return core.Fail(api, abi.ErrRTModelRunning, "taskStream", "model %d is running", m.id)
+	}
+	k := m.tasks[i].more
+	k.kind, k.touch, k.late = waitTask, false, true
+	if m.state == modelReady {
+		m.compile()
+	}
+	return nil
+}
+
+// errNoKernel is why an execution failed that changed a kernel which is not there.
+var errNoKernel = errors.New("the task that is to be changed is no kernel of a model, or not any more")
+
+// update changes a kernel; false if the execution is stopped.
+func (p *pass) update(k *taskMore) bool {
+	entry, ok := p.read(k.op.Src, 8)
+	if !ok {
+		return false
+	}
+	blocks, ok := p.read(k.op.Dst, 4)
+	if !ok {
+		return false
+	}
+	if err := k.update.apply(entry, uint32(blocks)); err != nil {
+		p.run.Stop(modelFailure{err})
+		return false
+	}
+	return true
+}
+
+// apply makes the kernel the one with number entry in the binary, with so many blocks. Its arguments stay.
+func (u *kernelUpdate) apply(entry uint64, blocks uint32) error {
+	m := u.lane.model
+	m.mu.Lock()
+	i := u.lane.find(u.number)
+	if m.gone || i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel {
+		m.mu.Unlock()
+		return errNoKernel
+	}
+	k := m.tasks[i].more
+	fresh, old, err := u.by.Make(k.op.Launch, entry, blocks)
+	if err == nil {
+		k.op.Launch = fresh
+	}
+	m.mu.Unlock()
+	if old != nil {
+		m.retire(old)
+	}
+	return err
+}
