@@ -105,7 +105,7 @@ func TestKnown(t *testing.T) {
 				p.t.Error("the first query says complete")
 			}
 		}},
-		{"a host function behind it has begun", true, func(p *program,
+		{"a host function after it has begun", true, func(p *program,
 			s core.Handle) {
 			p.call(s, func(*core.Thread) {})
 		}},
