@@ -8,12 +8,14 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 )
 
 // batch is a list of copies on its way to a stream. One pass over the list judges it and writes the kernel's table;
 // segments that need a decision of their own are put aside. All addresses are CUDA's.
 type batch struct {
-	c        *gpu
+	c        *engine
 	to, from resolver
 	way      kernels.Direction // of the first segment
 	program  *program          // nil if the GPU cannot run it
@@ -37,7 +39,7 @@ type batch struct {
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 // newBatch is a batch that is to go to a stream.
-func (c *gpu) newBatch(stream uintptr) *batch {
+func (c *engine) newBatch(stream uintptr) *batch {
 	b := batchPool.Get().(*batch)
 	b.c, b.stream = c, stream
 	return b
@@ -64,24 +66,16 @@ func (b *batch) release() {
 // resolver finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds
 // is cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
 type resolver struct {
-	view
-	known view // memory that is not looked up: a lane's
-	at    int  // where the view is in seen, if n > 0
-	n     int  // views there were
-	seen  [64]view
+	memory.View
+	known memory.View // memory that is not looked up: a lane's
+	at    int         // where the view is in seen, if n > 0
+	n     int         // views there were
+	seen  [64]memory.View
 	next  [64]uint8 // which view came after each the last time
 }
 
-// view is memory that is known to be all alike.
-type view struct {
-	kernels.Window
-	kind sideKind
-	gpu  int32
-	sole bool // the memory has no other address
-}
-
 // reset forgets everything.
-func (l *resolver) reset() { l.view, l.known, l.at, l.n = view{}, view{}, 0, 0 }
+func (l *resolver) reset() { l.View, l.known, l.at, l.n = memory.View{}, memory.View{}, 0, 0 }
 
 // find makes the view one with the n > 0 bytes at addr in it; see look.
 func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error {
@@ -89,19 +83,19 @@ func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error 
 		return nil
 	}
 	if l.known.Has(addr, n) {
-		l.view = l.known
+		l.View = l.known
 		return nil
 	}
 	const nearby = 8 // it takes no longer to try so many than to look one up
 	last, kept := l.at, min(l.n, len(l.seen))
 	if l.at = int(l.next[last]); l.at < kept && l.seen[l.at].Has(addr, n) {
-		l.view = l.seen[l.at]
+		l.View = l.seen[l.at]
 		return nil
 	}
 	for l.at = 0; l.at < min(kept, nearby) && !l.seen[l.at].Has(addr, n); l.at++ {
 	}
 	if l.at == min(kept, nearby) {
-		v, err := d.look(addr, n, pageable)
+		v, err := d.Look(addr, n, pageable)
 		if err != nil {
 			return err
 		}
@@ -110,61 +104,36 @@ func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error 
 		l.seen[l.at] = v
 	}
 	l.next[last] = uint8(l.at)
-	l.view = l.seen[l.at]
+	l.View = l.seen[l.at]
 	return nil
-}
-
-// look is all of the range that addr is in, if all of it is there, or else just n bytes. Like resolve it fails when
-// they are not inside one live allocation or registration; pageable allows ordinary host memory too.
-func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
-	whole := kernels.Window{Lo: addr, Size: n}
-	var s side
-	var err error
-	sole := false
-	if own := d.own.Find(addr); own != nil {
-		whole.Lo, whole.Size = own.Start, own.Of.size
-		s, err = own.Of.side(own.Start, own.Start, whole.Size)
-		sole = own.Of.sole()
-	} else if reg := d.hosts.Find(addr); reg != nil {
-		whole.Lo, whole.Size = reg.Start, reg.Size
-		s, err = reg.Of.side(reg.Start, whole.Size)
-	} else if pageable && d.ordinary(addr, n) {
-		return view{Window: whole, kind: byHost}, nil
-	}
-	if s.addr == 0 || err != nil || !whole.Has(addr, n) {
-		whole.Lo, whole.Size = addr, n
-		s, err = d.resolve(addr, n, pageable)
-	}
-	whole.Delta = s.addr - whole.Lo
-	return view{whole, s.kind, s.gpu, sole}, err
 }
 
 // way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches
 // all devices that are its GPU.
-func (c *gpu) way(to, from *view) (kernels.Direction, bool) {
+func (c *engine) way(to, from *memory.View) (kernels.Direction, bool) {
 	if !c.near(to) || !c.near(from) || !to.Reachable() || !from.Reachable() {
 		return 0, false
 	}
 	switch {
-	case to.kind != onGPU:
-		return kernels.FromDevice, from.kind == onGPU
-	case from.kind != onGPU:
+	case to.Kind != memory.OnGPU:
+		return kernels.FromDevice, from.Kind == memory.OnGPU
+	case from.Kind != memory.OnGPU:
 		return kernels.ToDevice, true
 	}
 	return kernels.OnDevice, true
 }
 
 // near reports whether memory is on the GPU of c, or the host's.
-func (c *gpu) near(v *view) bool {
-	return v.kind != onGPU || v.gpu == int32(c.number) || c.d.gpus[v.gpu].ordinal == c.ordinal
+func (c *engine) near(v *memory.View) bool {
+	return v.Kind != memory.OnGPU || v.GPU == int32(c.Number) || c.d.gpus[v.GPU].Ordinal == c.Ordinal
 }
 
 // putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has
 // been looked at, and then some of the copies may be made although it is false; without it nothing was given. The gpu
 // is entered.
-func (c *gpu) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
-	c.d.gone.RLock()
-	defer c.d.gone.RUnlock()
+func (c *engine) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
+	c.d.Gone.RLock()
+	defer c.d.Gone.RUnlock()
 	b := c.newBatch(stream)
 	defer b.release()
 	b.bytes = segs.Bytes
@@ -175,7 +144,7 @@ func (c *gpu) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 }
 
 // give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even
-// if there is a panic on the way: it would wait for ever. Driver.gone is held.
+// if there is a panic on the way: it would wait for ever. Space.Gone is held.
 func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	defer func() {
 		if !good {
@@ -187,7 +156,7 @@ func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 }
 
 // judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps
-// itself, or needs the host. Driver.gone is held. If there is a stream, the kernel is launched on it before the table
+// itself, or needs the host. Space.Gone is held. If there is a stream, the kernel is launched on it before the table
 // is written, where that is worth while: launching takes as long as writing thousands of entries. Then no call of CUDA
 // that waits may come before close.
 func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
@@ -201,7 +170,7 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 		false) != nil {
 		return false
 	}
-	way, reached := b.c.way(&b.to.view, &b.from.view)
+	way, reached := b.c.way(&b.to.View, &b.from.View)
 	b.way = way
 	b.program = b.c.kernels()
 	large := kernels.Large(b.way)
@@ -217,7 +186,7 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 		}
 		b.launched = len(list)
 	}
-	b.to.view, b.from.view = view{}, view{} // aside has not judged them as a pair
+	b.to.View, b.from.View = memory.View{}, memory.View{} // aside has not judged them as a pair
 	for len(list) > 0 {
 		if b.to.Has(list[0].Dst, list[0].N) && b.from.Has(list[0].Src, list[0].N) && large > 1 {
 			n, done := b.plan.Fill(b.room[b.entries:], list, b.to.Window, b.from.Window, large)
@@ -239,15 +208,15 @@ func (b *batch) aside(s *driver.Segment, large uint64) bool {
 	if b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N, false) != nil {
 		return false
 	}
-	to, from := &b.to.view, &b.from.view
+	to, from := &b.to.View, &b.from.View
 	moved := driver.Segment{Dst: s.Dst + to.Delta, Src: s.Src + from.Delta, N: s.N}
-	if to.kind == byHost || from.kind == byHost || to.kind != onGPU && from.kind != onGPU || overlap(moved.Dst,
-		moved.Src, s.N) {
+	if to.Kind == memory.ByHost || from.Kind == memory.ByHost || to.Kind != memory.OnGPU && from.Kind != memory.OnGPU ||
+		overlap(moved.Dst, moved.Src, s.N) {
 		return false
 	}
 	if _, reached := b.c.way(to, from); !reached {
 		b.engines = append(b.engines, moved)
-		*to, *from = view{}, view{} // not for Fill
+		*to, *from = memory.View{}, memory.View{} // not for Fill
 	} else if s.N >= large {
 		b.large = append(b.large, moved)
 	} else {
@@ -266,7 +235,7 @@ func (b *batch) needTable(segments int) bool {
 	return true
 }
 
-// put gives what was judged to a stream. The GPU is entered, Driver.gone is held.
+// put gives what was judged to a stream. The GPU is entered, Space.Gone is held.
 func (b *batch) put(stream uintptr) bool {
 	return b.choose(stream) && b.close(stream) && b.rest(stream)
 }
@@ -311,7 +280,7 @@ func (b *batch) choose(stream uintptr) bool {
 
 // best is what copies a share soonest. beside says that the kernel runs anyway.
 func (b *batch) best(share kernels.Share, beside bool) kernels.Way {
-	return b.c.d.best(b.way, share, beside, b.program != nil, b.c.d.lib.hasCopyBatch())
+	return b.c.d.best(b.way, share, beside, b.program != nil, b.c.d.lib.HasMemcpyBatch())
 }
 
 func shareOf(list []driver.Segment) kernels.Share {
@@ -338,7 +307,8 @@ func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) b
 		return b.enter(list)
 	}
 	blocks := b.few.Set(kernels.New(b.way, bytes, b.program.multiprocessors, b.c.limit(b.way)), list)
-	return b.c.d.lib.launch(b.program.fewKernel, blocks, kernels.Threads, fewBytes(&b.few), stream) == success
+	r := b.c.d.lib.LaunchKernel(b.program.fewKernel, blocks, kernels.Threads, fewBytes(&b.few), stream)
+	return r == libcuda.Success
 }
 
 // close ends the table: the kernel that waits for it gets what there is, another one what is too much for it. It comes
@@ -355,7 +325,7 @@ func (b *batch) close(stream uintptr) bool {
 	}
 	kernels.Flush()
 	good := b.entries == b.launched || b.launch(b.launched, b.entries-b.launched, stream)
-	if b.c.d.lib.record(b.table.event, stream) != success {
+	if b.c.d.lib.EventRecord(b.table.event, stream) != libcuda.Success {
 		b.table = nil // it is not known when it may be used again; the device is broken anyway
 		return false
 	}
@@ -367,15 +337,15 @@ func (b *batch) close(stream uintptr) bool {
 func (b *batch) rest(stream uintptr) bool {
 	lib := b.c.d.lib
 	if b.by == kernels.ByBatch && len(b.left) > 0 {
-		if r := lib.copyBatch(b.left, stream); r == success {
+		if r := lib.MemcpyBatchAsync(b.left, stream); r == libcuda.Success {
 			b.left = nil
-		} else if r.sticky() {
+		} else if r.Sticky() {
 			return false
 		}
 	}
 	for _, list := range [...][]driver.Segment{b.left, b.engines} {
 		for i := range list {
-			if lib.copyAsync(list[i].Dst, list[i].Src, list[i].N, stream) != success {
+			if lib.MemcpyAsync(list[i].Dst, list[i].Src, list[i].N, stream) != libcuda.Success {
 				return false
 			}
 		}
@@ -391,7 +361,7 @@ func (b *batch) launch(first, n int, stream uintptr) bool {
 	binary.LittleEndian.PutUint32(params[8:], uint32(n))
 	binary.LittleEndian.PutUint32(params[12:], run)
 	binary.LittleEndian.PutUint32(params[16:], b.plan.Tag.Number())
-	return b.c.d.lib.launch(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == success
+	return b.c.d.lib.LaunchKernel(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == libcuda.Success
 }
 
 // program is the kernels, as a GPU has them.
@@ -403,26 +373,26 @@ type program struct {
 }
 
 // kernels loads the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
-func (c *gpu) kernels() *program {
+func (c *engine) kernels() *program {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.program != nil || c.noProgram {
 		return c.program
 	}
 	c.noProgram = true
-	sms, r := c.d.lib.multiprocessors(c.ordinal)
-	if r != success {
+	sms, r := c.d.lib.Multiprocessors(c.Ordinal)
+	if r != libcuda.Success {
 		return nil
 	}
-	module, _, r := c.d.lib.loadModule([]byte(kernels.PTX))
-	if r != success {
-		c.d.warn("batches are slow: " + failed(c.d.lib, "cuModuleLoadData", r).Error())
+	module, _, r := c.d.lib.ModuleLoad([]byte(kernels.PTX))
+	if r != libcuda.Success {
+		c.d.warn("batches are slow: " + libcuda.Failed(c.d.lib, "cuModuleLoadData", r).Error())
 		return nil
 	}
 	p := &program{module: module, multiprocessors: sms}
 	for name, at := range map[string]*uintptr{kernels.Gather: &p.gatherKernel, kernels.Few: &p.fewKernel} {
-		if *at, r = c.d.lib.kernel(module, name); r != success {
-			c.d.lib.unloadModule(module)
+		if *at, r = c.d.lib.ModuleFunction(module, name); r != libcuda.Success {
+			c.d.lib.ModuleUnload(module)
 			return nil
 		}
 	}

@@ -357,10 +357,10 @@ func TestCopyFromAnyThread(t *testing.T) {
 	for i, context := range []uintptr{1, 0, 2, 3} {
 		copy(bytesAt(host, 8), fmt.Sprintf("thread %d", i))
 		for range 2 { // the first may make the stream
-			f.setContext(context)
+			f.CtxSetCurrent(context)
 			q.Copy(device, host, 8, driver.Tag{})
 		}
-		f.setContext(context)
+		f.CtxSetCurrent(context)
 		q.Copy(host+8, device, 8, driver.Tag{})
 		q.Wait(0, nil)
 		if got := string(bytesAt(host+8, 8)); got != fmt.Sprintf("thread %d", i) {

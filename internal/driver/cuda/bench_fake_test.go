@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // quickly is a fake that has done a copy when it has taken it.
 type quickly struct{ *fake }
 
-func (quickly) copyAsync(uintptr, uintptr, uint64, uintptr) result { return success }
-func (quickly) queryStream(uintptr) result                         { return success }
+func (quickly) MemcpyAsync(uintptr, uintptr, uint64, uintptr) libcuda.Result { return libcuda.Success }
+func (quickly) StreamQuery(uintptr) libcuda.Result                           { return libcuda.Success }
 
 // BenchmarkHost is what the host does for a copy, on a GPU that takes no time: given to the stream at once, with a
-// wait, and left for the runner.
+// wait, with a function at its end as a model of one copy has, and left for the runner.
 func BenchmarkHost(b *testing.B) {
-	for _, name := range []string{"copy", "copy and wait", "pending"} {
+	for _, name := range []string{"copy", "copy and wait", "model and wait", "pending"} {
 		b.Run(name, func(b *testing.B) {
 			f := quickly{newFake(1)}
 			d, err := start(f, Options{})
@@ -41,9 +42,14 @@ func BenchmarkHost(b *testing.B) {
 				pendingInName(q)
 			}
 			b.ReportAllocs()
+			model := driver.Op{Kind: driver.OpCopy, Dst: at, Src: pinned, N: 64, Done: func() {}}
 			for i := 0; b.Loop(); i++ {
-				q.Copy(at, pinned, 64, driver.Tag{})
-				if name == "copy and wait" {
+				if name == "model and wait" {
+					q.Submit(model)
+				} else {
+					q.Copy(at, pinned, 64, driver.Tag{})
+				}
+				if name == "copy and wait" || name == "model and wait" {
 					q.Wait(0, nil)
 				}
 				if name == "pending" && i%1024 == 1023 {

@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
 )
 
@@ -148,8 +149,8 @@ func BenchmarkWays(b *testing.B) {
 // idle is a GPU that does nothing: what remains is the driver's own work.
 type idle struct{ *fake }
 
-func (idle) launch(uintptr, int, int, []byte, uintptr) result { return success }
-func (idle) record(event, stream uintptr) result              { return success }
+func (idle) LaunchKernel(uintptr, int, int, []byte, uintptr) libcuda.Result { return libcuda.Success }
+func (idle) EventRecord(event, stream uintptr) libcuda.Result               { return libcuda.Success }
 
 // BenchmarkBatchHost is what a batch costs the host: 4,096 segments judged, planned and written to the table. It needs
 // no GPU.
@@ -249,18 +250,18 @@ func BenchmarkLaunch(b *testing.B) {
 	}{
 		{"driver", func() { q.Submit(op) }, func() { q.Wait(0, nil) }},
 		{"cuda", func() {
-			if r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, nil); r != success || err != nil {
+			if r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, nil); r != libcuda.Success || err != nil {
 				b.Fatal(r, err)
 			}
 		}, func() {
-			for g.d.lib.queryStream(q.stream) == notReady {
+			for g.d.lib.StreamQuery(q.stream) == libcuda.NotReady {
 			}
 		}},
 	} {
 		for _, row := range []int{1, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", way.name, row), func(b *testing.B) {
-				q.v.gpu.enter()
-				defer q.v.gpu.leave()
+				q.v.gpu.Enter()
+				defer q.v.gpu.Leave()
 				for b.Loop() {
 					for range row {
 						way.submit()

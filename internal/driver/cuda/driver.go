@@ -1,28 +1,28 @@
-// Package cuda runs AscendCL on NVIDIA GPUs. It loads libcuda by name; neither cgo nor a CUDA toolkit is needed.
+// Package cuda runs AscendCL on NVIDIA GPUs. It calls libcuda through package libcuda; package gpu has the context of a
+// GPU with its streams and events, package memory the memory that programs have. What is here gives work to streams.
 //
 // Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue
 // is a CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and
 // copies between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → gpu.mu →
-// inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
-// before module.mu, and that before Driver.mu; module.use is taken last. No lock is held while code outside is called,
-// but for launches that are returned (driver.LaunchOwner).
+// Lock order: memory.Device.mu → module.mu → Space.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Space.Gone →
+// clock.mu → engine.mu → GPU.mu → inner.mu. pollers.mu comes after Queue.Mu, and memory.Device.use after Space.mu, and
+// nothing after either; executable.use and module.use are taken last. No lock is held while code outside is called, but
+// for launches that are returned (driver.LaunchOwner).
 package cuda
 
 import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
-	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/cuda/kernels"
-	"ropeway/internal/ranges"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 )
 
 // Options says how GPUs are used.
@@ -40,23 +40,13 @@ type Options struct {
 
 // Driver implements driver.Driver.
 type Driver struct {
-	lib     api
-	gpus    []*gpu // by physical device; immutable
+	memory.Space
+
+	lib     libcuda.API
+	gpus    []*engine // by physical device; immutable
 	warn    func(string)
-	percent int    // Options.Multiprocessors
-	memory  uint64 // Options.Memory
-	cores   int    // that Go uses
-
-	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
-	hosts ranges.Set[*registration] // registered memory
-	past  ranges.Set[struct{}]      // what was in own once
-	epoch atomic.Uint64             // see driver.Driver
-
-	shares atomic.Bool // memory was shared: this process may have imported it, too, and found it another address
-
-	moved atomic.Bool // there was memory whose address is not CUDA's; never reset
-
-	virtual virtual
+	percent int // Options.Multiprocessors
+	cores   int // that Go uses
 
 	waiting      atomic.Int32 // goroutines that wait for a queue or a flag
 	polling      atomic.Int32 // runners that poll
@@ -67,14 +57,6 @@ type Driver struct {
 
 	// best is kernels.Best; immutable.
 	best func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way
-
-	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
-	// writing while memory goes. Freeing waits for the work by itself.
-	gone sync.RWMutex
-
-	mu     sync.Mutex // held while own and hosts change
-	lastID uint64     // guarded by mu
-	opened []bool     // guarded by mu
 }
 
 var (
@@ -82,34 +64,29 @@ var (
 	_ driver.Placer = (*Driver)(nil)
 )
 
-// absent is why there are no GPUs to use, in one line. It is a driver.ErrUnsupported.
-type absent string
-
-func (a absent) Error() string { return string(a) }
-func (a absent) Unwrap() error { return driver.ErrUnsupported }
-
 // oldest is the first version of CUDA that has all that is called: 11.0.
 const oldest = 11000
 
 // New starts libcuda. Where there is no GPU the error wraps driver.ErrUnsupported and says in one line why.
 func New(o Options) (*Driver, error) {
-	lib, err := load()
+	lib, err := libcuda.Load()
 	if err != nil {
 		return nil, err
 	}
 	return start(lib, o)
 }
 
-func start(lib api, o Options) (*Driver, error) {
-	if v, r := lib.version(); r == success && v < oldest {
-		return nil, absent(fmt.Sprintf("the NVIDIA driver is for CUDA %d.%d, and 11.0 is needed", v/1000, v%1000/10))
+func start(lib libcuda.API, o Options) (*Driver, error) {
+	if v, r := lib.DriverVersion(); r == libcuda.Success && v < oldest {
+		return nil, libcuda.Absent(fmt.Sprintf("the NVIDIA driver is for CUDA %d.%d, and 11.0 is needed", v/1000,
+			v%1000/10))
 	}
-	n, r := lib.devices()
-	if err := failed(lib, "cuDeviceGetCount", r); err != nil {
+	n, r := lib.DeviceCount()
+	if err := libcuda.Failed(lib, "cuDeviceGetCount", r); err != nil {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, absent("there is no NVIDIA GPU")
+		return nil, libcuda.Absent("there is no NVIDIA GPU")
 	}
 	gpus := n
 	if o.Devices > 0 {
@@ -118,15 +95,18 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
-		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0)}
 	d.pendingAfter, d.mostPollers, d.mostTables, d.best = pendingAfter, d.cores/4, mostTables, kernels.Best
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}
+	var bare []*gpu.GPU
 	for i := range n {
-		d.gpus = append(d.gpus, &gpu{d: d, number: i, ordinal: i % gpus, sharers: (n - i%gpus + gpus - 1) / gpus})
+		c := &engine{d: d}
+		c.Init(lib, i, i%gpus, (n-i%gpus+gpus-1)/gpus, d.warn)
+		d.gpus, bare = append(d.gpus, c), append(bare, &c.GPU)
 	}
+	d.Space.Init(lib, bare, o.Memory, d.pollers.flush)
 	return d, nil
 }
 
@@ -136,11 +116,11 @@ func About() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	version, _ := d.lib.version()
+	version, _ := d.lib.DriverVersion()
 	var names []string
 	for i := range d.gpus {
-		name, r := d.lib.deviceName(d.gpus[i].ordinal)
-		if r != success {
+		name, r := d.lib.DeviceName(d.gpus[i].Ordinal)
+		if r != libcuda.Success {
 			name = "unnamed"
 		}
 		names = append(names, name)
@@ -154,9 +134,6 @@ func (d *Driver) Name() string { return "cuda" }
 // Devices implements driver.Driver.
 func (d *Driver) Devices() int { return len(d.gpus) }
 
-// Epoch implements driver.Driver.
-func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
-
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 
@@ -167,140 +144,29 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.gpus))
 	}
 	c := d.gpus[i]
-	if err := c.healthy(); err != nil {
+	if err := c.Healthy(); err != nil {
 		return nil, fmt.Errorf("%w; another process can use it", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.opened[i] {
-		return nil, fmt.Errorf("BUG: device %d opened twice", i)
-	}
-	if err := c.start(); err != nil {
+	v, err := d.Space.OpenDevice(i)
+	if err != nil {
 		return nil, err
 	}
-	c.startClock()
-	for _, other := range d.gpus {
-		if other.ordinal != c.ordinal && other.context.Load() != 0 {
-			c.enablePeer(other)
-			other.enablePeer(c)
-		}
-	}
-	c.enter()
-	free, _, r := d.lib.memInfo()
-	c.leave()
-	if err := c.note("cuMemGetInfo", r); err != nil {
-		return nil, err
-	}
-	d.opened[i] = true
-	v := &device{d: d, gpu: c}
-	v.mem.start, v.mem.limited = d.portion(c, free)
-	c.device.Store(v)
-	return v, nil
-}
-
-// portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that
-// are one GPU have equal parts of what is free there or theirs already. d.mu is held.
-func (d *Driver) portion(c *gpu, free uint64) (total uint64, limited bool) {
-	total = free
-	if c.sharers > 1 {
-		for _, o := range d.gpus {
-			if v := o.device.Load(); v != nil && o.ordinal == c.ordinal {
-				total += v.live()
-			}
-		}
-		total /= uint64(c.sharers)
-	}
-	if d.memory > 0 {
-		total = min(total, d.memory)
-	}
-	return total, c.sharers > 1 || d.memory > 0
+	return &device{Device: v, d: d, gpu: c}, nil
 }
 
 // GPU implements driver.Placer.
-func (d *Driver) GPU(device int) int { return d.gpus[device].ordinal }
-
-// home is a GPU whose context pinned memory is made in: one that is in use anyway, or the first.
-func (d *Driver) home() (*gpu, error) {
-	for _, c := range d.gpus {
-		if c.context.Load() != 0 && c.healthy() == nil {
-			return c, nil
-		}
-	}
-	return d.gpus[0], d.gpus[0].start()
-}
-
-// Locate implements driver.Driver.
-func (d *Driver) Locate(addr uintptr) driver.Location {
-	if s := d.own.Find(addr); s != nil {
-		room := s.Of.room(addr - s.Start)
-		switch {
-		case room == 0:
-			return driver.Location{Place: driver.Nowhere}
-		case s.Of.kind == pinnedBlock:
-			return driver.Location{Place: driver.Host, Room: room}
-		case s.Of.kind == managedBlock:
-			return driver.Location{Place: driver.Managed, Device: s.Of.device, Room: room}
-		}
-		return driver.Location{Place: driver.OnDevice, Device: s.Of.device, Room: room}
-	}
-	if s := d.hosts.Find(addr); s != nil {
-		return driver.Location{Place: driver.Host, Room: s.Size - uint64(addr-s.Start)}
-	}
-	if d.virtual.reserved.Find(addr) != nil || d.past.Find(addr) != nil && !readable(addr) {
-		return driver.Location{Place: driver.Nowhere}
-	}
-	return driver.Location{Place: driver.Pageable}
-}
-
-// Page sizes as Describe returns them: what was asked for, since CUDA chooses its own.
-const (
-	hugePage = 2 << 20
-	hostPage = 4096
-)
-
-// Describe implements driver.Driver.
-func (d *Driver) Describe(addr uintptr) driver.Allocation {
-	al := driver.Allocation{Location: d.Locate(addr), PageSize: hostPage}
-	if al.Place == driver.Nowhere {
-		return al
-	}
-	if s := d.own.Find(addr); s != nil {
-		al.Start, al.Size, al.ID = s.Start, s.Of.size, s.Of.id
-		if s.Of.huge {
-			al.PageSize = hugePage
-		}
-	} else if s := d.hosts.Find(addr); s != nil {
-		al.Start, al.Size, al.ID = s.Start, s.Size, s.Of.id
-	}
-	return al
-}
+func (d *Driver) GPU(device int) int { return d.gpus[device].Ordinal }
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	for _, c := range d.gpus {
 		c.unloadAll()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gone.Lock()
-	defer d.gone.Unlock()
-	d.epoch.Add(1)
-	errs := []error{d.closeVirtual()}
-	for s := range d.hosts.All() {
-		errs = append(errs, d.unpin(s.Of))
-	}
-	for s := range d.own.All() {
-		if s.Of.kind == aliasBlock {
-			errs = append(errs, arena.Unreserve(s.Start, aliasBytes(s.Size)))
-		} else {
-			errs = append(errs, d.release(s))
+	err := d.Space.Close()
+	for _, c := range d.gpus {
+		if e := c.stop(); !errors.Is(e, driver.ErrLost) {
+			err = errors.Join(err, e)
 		}
 	}
-	d.own.Clear()
-	d.hosts.Clear()
-	d.past.Clear()
-	for _, c := range d.gpus {
-		errs = append(errs, c.stop())
-	}
-	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, driver.ErrLost) })...)
+	return err
 }

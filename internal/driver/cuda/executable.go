@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // CUDA launches a graph of one kernel in half the time that it takes for the kernel itself, and a graph of many in a
@@ -14,25 +16,25 @@ import (
 
 // executable is a graph that can be launched. It belongs to a stream, or to a section of a program.
 type executable struct {
-	use     sync.Mutex // taken last; held while CUDA does something with g: a program may run on several streams
-	g       cudaGraph  // immutable
-	modules []*module  // immutable; whose kernels it has
+	use     sync.Mutex    // taken last; held while CUDA does something with g: a program may run on several streams
+	g       libcuda.Graph // immutable
+	modules []*module     // immutable; whose kernels it has
 	gone    atomic.Bool
 }
 
 // launch puts the graph on a stream.
-func (x *executable) launch(lib api, stream uintptr) bool {
+func (x *executable) launch(lib libcuda.API, stream uintptr) bool {
 	x.use.Lock()
 	defer x.use.Unlock()
-	return lib.launchGraph(&x.g, stream) == success
+	return lib.GraphLaunch(&x.g, stream) == libcuda.Success
 }
 
 // newExecutable makes a graph of kernels of those modules; nil if CUDA cannot. It enters the GPU.
-func (c *gpu) newExecutable(nodes []node, modules []*module) *executable {
-	c.enter()
-	defer c.leave()
-	g, r := c.d.lib.newGraph(c.context.Load(), nodes)
-	if r != success {
+func (c *engine) newExecutable(nodes []libcuda.Node, modules []*module) *executable {
+	c.Enter()
+	defer c.Leave()
+	g, r := c.d.lib.GraphCreate(c.Context(), nodes)
+	if r != libcuda.Success {
 		return nil
 	}
 	x := &executable{g: g, modules: modules}
@@ -46,32 +48,32 @@ func (c *gpu) newExecutable(nodes []node, modules []*module) *executable {
 }
 
 // dropExecutables drops those that a function picks. What was launched goes on.
-func (c *gpu) dropExecutables(pick func(x *executable) bool) {
+func (c *engine) dropExecutables(pick func(x *executable) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.executables {
 		if pick(x) {
-			c.enter()
+			c.Enter()
 			c.dropLocked(x)
-			c.leave()
+			c.Leave()
 		}
 	}
 }
 
 // dropLocked drops a graph that is there. mu is held, and the GPU is entered.
-func (c *gpu) dropLocked(x *executable) result {
+func (c *engine) dropLocked(x *executable) libcuda.Result {
 	delete(c.executables, x)
 	x.gone.Store(true)
-	return c.d.lib.dropGraph(&x.g)
+	return c.d.lib.GraphDestroy(&x.g)
 }
 
 // dropExecutable drops a graph, unless that was done, or its context has gone.
-func (c *gpu) dropExecutable(x *executable) {
+func (c *engine) dropExecutable(x *executable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.executables[x]; there {
-		c.enter()
-		defer c.leave()
+		c.Enter()
+		defer c.Leave()
 		c.dropLocked(x)
 	}
 }
@@ -86,11 +88,11 @@ type repeats struct {
 // repeat is a kernel of a stream.
 type repeat struct {
 	f     *function
-	times int         // it was launched, up to when it has a graph, or cannot have one
-	x     *executable // nil: it has none
-	now   node        // what the graph does
-	args  []byte      // its parameters
-	known bool        // now and args are right
+	times int          // it was launched, up to when it has a graph, or cannot have one
+	x     *executable  // nil: it has none
+	now   libcuda.Node // what the graph does
+	args  []byte       // its parameters
+	known bool         // now and args are right
 }
 
 const (
@@ -99,7 +101,7 @@ const (
 )
 
 // repeatsOf is what a stream has.
-func (c *gpu) repeatsOf(stream uintptr) *repeats {
+func (c *engine) repeatsOf(stream uintptr) *repeats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.repeats == nil {
@@ -136,7 +138,7 @@ func (p *repeats) find(f *function) *repeat {
 }
 
 // launch launches a kernel of m by a graph, if it has one. The caller holds the module.
-func (p *repeats) launch(c *gpu, m *module, f *function, s *shape, stream uintptr) bool {
+func (p *repeats) launch(c *engine, m *module, f *function, s *libcuda.Shape, stream uintptr) bool {
 	e := p.find(f)
 	if e == nil {
 		return false
@@ -146,12 +148,12 @@ func (p *repeats) launch(c *gpu, m *module, f *function, s *shape, stream uintpt
 			return false
 		}
 		e.set(s)
-		if e.x = c.newExecutable([]node{e.now}, []*module{m}); e.x == nil {
+		if e.x = c.newExecutable([]libcuda.Node{e.now}, []*module{m}); e.x == nil {
 			return false
 		}
 	} else if !e.does(s) {
 		e.set(s)
-		if e.known = c.d.lib.setKernel(&e.x.g, 0, c.context.Load(), &e.now) == success; !e.known {
+		if e.known = c.d.lib.GraphSetKernel(&e.x.g, 0, c.Context(), &e.now) == libcuda.Success; !e.known {
 			return false
 		}
 	}
@@ -159,18 +161,18 @@ func (p *repeats) launch(c *gpu, m *module, f *function, s *shape, stream uintpt
 }
 
 // does reports whether the graph does what s says.
-func (e *repeat) does(s *shape) bool {
-	now := &e.now.shape
-	return e.known && now.blocks == s.blocks && now.threads == s.threads && now.shared == s.shared &&
-		now.bytes == s.bytes && (s.bytes == 0 || bytes.Equal(e.args, bytesAt(s.args, s.bytes)))
+func (e *repeat) does(s *libcuda.Shape) bool {
+	now := &e.now.Shape
+	return e.known && now.Blocks == s.Blocks && now.Threads == s.Threads && now.Shared == s.Shared &&
+		now.Bytes == s.Bytes && (s.Bytes == 0 || bytes.Equal(e.args, bytesAt(s.Args, s.Bytes)))
 }
 
 // set makes what s says what the graph is to do.
-func (e *repeat) set(s *shape) {
-	e.now.kernel, e.now.shape = e.f.code, *s
+func (e *repeat) set(s *libcuda.Shape) {
+	e.now.Kernel, e.now.Shape = e.f.code, *s
 	e.args = e.args[:0]
-	if s.bytes > 0 {
-		e.args = append(e.args, bytesAt(s.args, s.bytes)...)
+	if s.Bytes > 0 {
+		e.args = append(e.args, bytesAt(s.Args, s.Bytes)...)
 	}
 	e.known = true
 }

@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/imitation"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // counts is how many nodes of graphs were launched and changed, and how many graphs there are.
@@ -119,7 +120,7 @@ func TestLaunchAgainSets(t *testing.T) {
 func TestLaunchAgainAllocates(t *testing.T) {
 	b := newBed(t, 1)
 	l := b.launchOf(b.load(0), "times", 1, b.dev[0], 4)
-	s := shape{args: l.Args, bytes: 16}
+	s := libcuda.Shape{Args: l.Args, Bytes: 16}
 	e := repeat{f: new(function)}
 	e.set(&s)
 	if n := testing.AllocsPerRun(100, func() {
@@ -298,6 +299,43 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 	if err := b.devs[0].Healthy(); err != nil {
 		t.Errorf("the GPU was lost: %v", err)
 	}
+}
+
+// TestProgramOfKernels proves that a program that is one graph is launched as that, and that the graph is made again
+// when memory has gone since.
+func TestProgramOfKernels(t *testing.T) {
+	f := newFake(1)
+	f.known = true
+	b := newBedOn(t, f, Options{})
+	m, q := b.load(0), b.queue(0)
+	defer q.Close()
+	at := b.numbers(1)
+	step := func() driver.Step {
+		return driver.Step{Op: &driver.Op{Kind: driver.OpLaunch, Launch: b.launchOf(m, "times", 1, at, 1)}}
+	}
+	p := &driver.Program{Steps: []driver.Step{step(), step()}}
+	whole := func() bool {
+		q.Mu.Lock()
+		defer q.Mu.Unlock()
+		return q.whole(p) != nil
+	}
+	want := uint32(1)
+	for i, is := range []bool{false, true, true, false, true} {
+		if i == 3 {
+			if err := b.devs[0].Free(b.alloc(0, 64)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.run(q, p)
+		want *= 9
+		if got := b.word(at); got != want || whole() != is {
+			t.Errorf("run %d leaves %d, want %d; whole %v, want %v", i, got, want, !is, is)
+		}
+	}
+	if launched, _, _ := f.counts(); launched != 6 {
+		t.Errorf("%d kernels were launched by graphs, want 6", launched)
+	}
+	b.quiet()
 }
 
 // TestProgramOfOneCopy proves that a program of one copy copies, as the operation that it is, in all directions, and

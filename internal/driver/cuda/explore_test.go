@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/testenv"
 )
@@ -39,63 +40,71 @@ func (o *orderly) at(stream uintptr) *ordered {
 	return s
 }
 
-func (o *orderly) add(stream uintptr, what order) result {
+func (o *orderly) add(stream uintptr, what order) libcuda.Result {
 	s := o.at(stream)
 	hostqueue.Step(o, nil)
 	s.orders = append(s.orders, what)
-	return success
+	return libcuda.Success
 }
 
-func (o *orderly) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (o *orderly) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
 	if !o.on {
-		return o.fake.copyAsync(dst, src, n, stream)
+		return o.fake.MemcpyAsync(dst, src, n, stream)
 	}
 	return o.add(stream, order{to: dst})
 }
 
-func (o *orderly) record(event, stream uintptr) result {
+func (o *orderly) EventRecord(event, stream uintptr) libcuda.Result {
 	if !o.on {
-		return o.fake.record(event, stream)
+		return o.fake.EventRecord(event, stream)
 	}
 	o.happened[event] = false
 	return o.add(stream, order{event: event})
 }
 
-func (o *orderly) waitEvent(stream, event uintptr) result { return o.add(stream, order{waits: event}) }
+func (o *orderly) StreamWaitEvent(stream, event uintptr) libcuda.Result {
+	return o.add(stream, order{waits: event})
+}
 
-func (o *orderly) queryEvent(event uintptr) result {
+func (o *orderly) EventQuery(event uintptr) libcuda.Result {
 	if !o.on {
-		return o.fake.queryEvent(event)
+		return o.fake.EventQuery(event)
 	}
 	hostqueue.Step(o, nil)
 	if !o.happened[event] {
-		return notReady
+		return libcuda.NotReady
 	}
-	return success
+	return libcuda.Success
 }
 
-func (o *orderly) syncEvent(event uintptr) result {
+func (o *orderly) EventSynchronize(event uintptr) libcuda.Result {
 	if !o.on {
-		return o.fake.syncEvent(event)
+		return o.fake.EventSynchronize(event)
 	}
 	hostqueue.Step(o, func() bool { return o.happened[event] })
-	return success
+	return libcuda.Success
 }
 
-func (o *orderly) queryStream(stream uintptr) result {
+func (o *orderly) StreamQuery(stream uintptr) libcuda.Result {
 	if !o.on {
-		return o.fake.queryStream(stream)
+		return o.fake.StreamQuery(stream)
 	}
 	hostqueue.Step(o, nil)
 	if len(o.at(stream).orders) > 0 {
-		return notReady
+		return libcuda.NotReady
 	}
-	return success
+	return libcuda.Success
 }
 
-func (o *orderly) elapsed(uintptr, uintptr) (float32, result)  { return 0, notSupported } // no clock
-func (o *orderly) writeValue(uintptr, uintptr, uint32) result  { return notSupported }    // no fence
-func (o *orderly) loadModule([]byte) (uintptr, string, result) { return 0, "", notSupported }
+func (o *orderly) EventElapsedTime(uintptr, uintptr) (float32, libcuda.Result) {
+	return 0, libcuda.NotSupported
+} // no clock
+func (o *orderly) StreamWriteValue(uintptr, uintptr, uint32) libcuda.Result {
+	return libcuda.NotSupported
+} // no fence
+func (o *orderly) ModuleLoad([]byte) (uintptr, string, libcuda.Result) {
+	return 0, "", libcuda.NotSupported
+}
 
 // next is a stream that can do something, or nil.
 func (o *orderly) next() *ordered {
@@ -327,6 +336,20 @@ var exploredPrograms = []struct {
 			r.wants(on >= 3, "copies are not on the stream")
 		})
 		x.Start("waiter", false, r.waits)
+	}},
+	{"memory is freed when a copy is over", func(x *hostqueue.Explorer, r, _ *rig) {
+		done := 0
+		x.Start("submitter", false, func() {
+			r.copies(0, 2)
+			r.Submit(driver.Op{Kind: driver.OpCopy, Dst: r.place(2), Src: r.b.pinned, N: 8, Done: func() {
+				r.b.d.pollers.flush()
+				done++
+			}})
+			r.copies(3, 3)
+			r.waits()
+			r.wants(done == 1 && r.made(0, 6), "Wait returned too early, or the copies were made in another order")
+		})
+		x.Start("submitter", false, func() { r.copies(10, 2) })
 	}},
 }
 

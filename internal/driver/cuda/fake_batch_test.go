@@ -5,24 +5,26 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // fakeBatch is what the fake has for batches.
 type fakeBatch struct {
-	noCopyBatch atomic.Bool // it is an old libcuda, without cuMemcpyBatchAsync
-	mute        atomic.Bool // it is an old libcuda, without cuStreamWriteValue32
+	noCopyBatch atomic.Bool  // it is an old libcuda, without cuMemcpyBatchAsync
+	mute        atomic.Bool  // it is an old libcuda, without cuStreamWriteValue32
+	refusals    atomic.Int64 // of that
 }
 
-func (f *fake) hasCopyBatch() bool { return !f.noCopyBatch.Load() }
+func (f *fake) HasMemcpyBatch() bool { return !f.noCopyBatch.Load() }
 
-// copyBatch copies in an order that nobody expects.
-func (f *fake) copyBatch(list []driver.Segment, stream uintptr) result {
+// MemcpyBatchAsync copies in an order that nobody expects.
+func (f *fake) MemcpyBatchAsync(list []driver.Segment, stream uintptr) libcuda.Result {
 	for _, s := range slices.Backward(list) {
-		if r := f.copyAsync(s.Dst, s.Src, s.N, stream); r != success {
+		if r := f.MemcpyAsync(s.Dst, s.Src, s.N, stream); r != libcuda.Success {
 			return r
 		}
 	}
-	return success
+	return libcuda.Success
 }
 
 // counting counts how copies are given.
@@ -31,17 +33,17 @@ type counting struct {
 	loops, batches, launches atomic.Int32
 }
 
-func (c *counting) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (c *counting) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
 	c.loops.Add(1)
-	return c.fake.copyAsync(dst, src, n, stream)
+	return c.fake.MemcpyAsync(dst, src, n, stream)
 }
 
-func (c *counting) copyBatch(list []driver.Segment, stream uintptr) result {
+func (c *counting) MemcpyBatchAsync(list []driver.Segment, stream uintptr) libcuda.Result {
 	c.batches.Add(1)
-	return c.fake.copyBatch(list, stream)
+	return c.fake.MemcpyBatchAsync(list, stream)
 }
 
-func (c *counting) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+func (c *counting) LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) libcuda.Result {
 	c.launches.Add(1)
-	return c.fake.launch(kernel, blocks, threads, params, stream)
+	return c.fake.LaunchKernel(kernel, blocks, threads, params, stream)
 }

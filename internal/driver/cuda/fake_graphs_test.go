@@ -1,11 +1,15 @@
 package cuda
 
-import "bytes"
+import (
+	"bytes"
+
+	"ropeway/internal/driver/cuda/libcuda"
+)
 
 // fakeGraph is a graph: what its nodes do, with parameters of its own.
 type fakeGraph struct {
 	gpu    int
-	nodes  []node
+	nodes  []libcuda.Node
 	params [][]byte
 }
 
@@ -17,23 +21,23 @@ type fakeGraphs struct {
 	changed  int  // nodes that were set
 }
 
-func (f *fake) newGraph(context uintptr, nodes []node) (cudaGraph, result) {
+func (f *fake) GraphCreate(context uintptr, nodes []libcuda.Node) (libcuda.Graph, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.noGraphs {
-		return cudaGraph{}, notSupported
+		return libcuda.Graph{}, libcuda.NotSupported
 	}
 	gpu, r := f.here()
-	if r != success {
-		return cudaGraph{}, r
+	if r != libcuda.Success {
+		return libcuda.Graph{}, r
 	}
 	if context != uintptr(gpu+1) {
 		panic("BUG: a graph of another context")
 	}
-	g := &fakeGraph{gpu: gpu, nodes: make([]node, len(nodes)), params: make([][]byte, len(nodes))}
+	g := &fakeGraph{gpu: gpu, nodes: make([]libcuda.Node, len(nodes)), params: make([][]byte, len(nodes))}
 	for i := range nodes {
-		if i > 0 && nodes[i].level != nodes[i-1].level && nodes[i].level != nodes[i-1].level+1 ||
-			i == 0 && nodes[0].level != 0 {
+		if i > 0 && nodes[i].Level != nodes[i-1].Level && nodes[i].Level != nodes[i-1].Level+1 ||
+			i == 0 && nodes[0].Level != 0 {
 			panic("BUG: levels of nodes have gaps")
 		}
 		g.set(i, &nodes[i])
@@ -43,49 +47,49 @@ func (f *fake) newGraph(context uintptr, nodes []node) (cudaGraph, result) {
 		f.graphs = map[uintptr]*fakeGraph{}
 	}
 	f.graphs[f.last] = g
-	return cudaGraph{exec: f.last, graph: f.last, nodes: make([]uintptr, len(nodes))}, success
+	return libcuda.Graph{Exec: f.last, Template: f.last, Nodes: make([]uintptr, len(nodes))}, libcuda.Success
 }
 
 // set makes node i what n says, and takes its parameters along.
-func (g *fakeGraph) set(i int, n *node) {
+func (g *fakeGraph) set(i int, n *libcuda.Node) {
 	g.nodes[i], g.params[i] = *n, nil
-	if n.shape.bytes > 0 {
-		g.params[i] = bytes.Clone(bytesAt(n.shape.args, n.shape.bytes))
+	if n.Shape.Bytes > 0 {
+		g.params[i] = bytes.Clone(bytesAt(n.Shape.Args, n.Shape.Bytes))
 	}
 }
 
-func (f *fake) graph(g *cudaGraph) *fakeGraph {
-	x := f.graphs[g.exec]
+func (f *fake) graph(g *libcuda.Graph) *fakeGraph {
+	x := f.graphs[g.Exec]
 	if x == nil {
 		panic("BUG: a graph is used that is not there")
 	}
 	return x
 }
 
-func (f *fake) setKernel(g *cudaGraph, i int, context uintptr, n *node) result {
+func (f *fake) GraphSetKernel(g *libcuda.Graph, i int, context uintptr, n *libcuda.Node) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n.shape.shared > 200<<10 || n.shape.bytes > 4096 {
+	if n.Shape.Shared > 200<<10 || n.Shape.Bytes > 4096 {
 		return 1
 	}
 	f.graph(g).set(i, n)
 	f.changed++
-	return success
+	return libcuda.Success
 }
 
-// launchGraph puts the nodes on the stream one after the other, those of a level in an order that nobody expects.
-func (f *fake) launchGraph(g *cudaGraph, stream uintptr) result {
+// GraphLaunch puts the nodes on the stream one after the other, those of a level in an order that nobody expects.
+func (f *fake) GraphLaunch(g *libcuda.Graph, stream uintptr) libcuda.Result {
 	f.mu.Lock()
 	x := f.graph(g)
 	nodes, params := x.nodes, x.params
 	f.mu.Unlock()
 	for i := 0; i < len(nodes); {
 		end := i
-		for end < len(nodes) && nodes[end].level == nodes[i].level {
+		for end < len(nodes) && nodes[end].Level == nodes[i].Level {
 			end++
 		}
 		for j := end - 1; j >= i; j-- {
-			if r := f.launchNode(nodes[j], params[j], stream); r != success {
+			if r := f.launchNode(nodes[j], params[j], stream); r != libcuda.Success {
 				return r
 			}
 		}
@@ -94,31 +98,31 @@ func (f *fake) launchGraph(g *cudaGraph, stream uintptr) result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.launched += len(nodes)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) launchNode(n node, params []byte, stream uintptr) result {
+func (f *fake) launchNode(n libcuda.Node, params []byte, stream uintptr) libcuda.Result {
 	switch {
-	case n.kernel != 0:
-		n.shape.args = startOf(params)
-		return f.launchShaped(n.kernel, &n.shape, stream)
-	case n.width == 1:
-		return f.putAnyhow(stream, fakeOrder{kind: '1', dst: n.dst, value: n.value, n: n.n})
-	case n.width == 4:
-		return f.putAnyhow(stream, fakeOrder{kind: '4', dst: n.dst, value: n.value, n: n.n})
+	case n.Kernel != 0:
+		n.Shape.Args = startOf(params)
+		return f.LaunchShaped(n.Kernel, &n.Shape, stream)
+	case n.Width == 1:
+		return f.putAnyhow(stream, fakeOrder{kind: '1', dst: n.Dst, value: n.Value, n: n.N})
+	case n.Width == 4:
+		return f.putAnyhow(stream, fakeOrder{kind: '4', dst: n.Dst, value: n.Value, n: n.N})
 	}
-	return f.copyAsync(n.dst, n.src, n.n, stream)
+	return f.MemcpyAsync(n.Dst, n.Src, n.N, stream)
 }
 
-func (f *fake) dropGraph(g *cudaGraph) result {
+func (f *fake) GraphDestroy(g *libcuda.Graph) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x := f.graph(g)
 	for i := range x.nodes {
-		if k := f.functions[x.nodes[i].kernel]; k != nil && f.modules[k.of] == nil {
+		if k := f.functions[x.nodes[i].Kernel]; k != nil && f.modules[k.of] == nil {
 			panic("BUG: a graph outlives a module whose kernel it has")
 		}
 	}
-	delete(f.graphs, g.exec)
-	return success
+	delete(f.graphs, g.Exec)
+	return libcuda.Success
 }

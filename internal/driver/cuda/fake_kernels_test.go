@@ -4,29 +4,31 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/memcopy"
 )
 
 // fakeNames are the kernels; a handle is the place in the list, and 1.
 var fakeNames = []string{kernels.Gather, kernels.Descriptor, kernels.Offset, kernels.Move, kernels.Few}
 
-func (f *fake) multiprocessors(int) (int, result) { return 4, success }
+func (f *fake) Multiprocessors(int) (int, libcuda.Result) { return 4, libcuda.Success }
 
-func (f *fake) kernel(module uintptr, name string) (uintptr, result) {
+func (f *fake) ModuleFunction(module uintptr, name string) (uintptr, libcuda.Result) {
 	if module != 1 {
 		return f.userKernel(module, name)
 	}
 	for i, n := range fakeNames {
 		if n == name && n != f.noKernel {
-			return uintptr(i + 1), success
+			return uintptr(i + 1), libcuda.Success
 		}
 	}
 	return 0, 500
 }
 
-// launch puts a kernel on a stream. What it takes is read from its parameters here, as CUDA copies them.
-func (f *fake) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+// LaunchKernel puts a kernel on a stream. What it takes is read from its parameters here, as CUDA copies them.
+func (f *fake) LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) libcuda.Result {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(params[i:]) }
 	half := func(i int) uint32 { return binary.LittleEndian.Uint32(params[i:]) }
 	s, _ := f.stream(stream)
@@ -118,13 +120,13 @@ func fakeJudge(c kernels.Found, current, found, report uintptr) {
 	for i, v := range [...]uint64{c.Dst, c.Src, c.Bytes, uint64(c.Status)} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)
 	}
-	wordAt(report).Store(uint32(c.Status))
+	gpu.WordAt(report).Store(uint32(c.Status))
 }
 
 // reach copies as a kernel does: what is not there breaks the GPU.
 func (f *fake) reach(gpu int, dst, src uintptr, n uint64) {
 	if f.careful && !(f.reachable(gpu, dst, n) && f.reachable(gpu, src, n)) {
-		f.breakGPU(gpu, illegalAddress)
+		f.breakGPU(gpu, libcuda.IllegalAddress)
 		return
 	}
 	memcopy.Copy(dst, src, uintptr(n))

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"time"
 
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/kernel"
 )
 
@@ -27,9 +29,9 @@ type fakeModules struct {
 	modules   map[uintptr]*fakeModule
 	functions map[uintptr]*fakeFunction
 	unloaded  int
-	shapes    []shape // as kernels of programs were launched
-	keepShape bool    // set before anything runs
-	known     bool    // it is a libcuda that knows parameters; set before anything runs
+	shapes    []libcuda.Shape // as kernels of programs were launched
+	keepShape bool            // set before anything runs
+	known     bool            // it is a libcuda that knows parameters; set before anything runs
 }
 
 var (
@@ -38,23 +40,23 @@ var (
 	fakeThread = 256
 )
 
-func (f *fake) capability(int) (major, minor int, r result) { return 9, 0, success }
+func (f *fake) Capability(int) (major, minor int, r libcuda.Result) { return 9, 0, libcuda.Success }
 
-// loadModule takes our own kernels, PTX with an entry, and what begins like a cubin or a fatbin.
-func (f *fake) loadModule(image []byte) (uintptr, string, result) {
+// ModuleLoad takes our own kernels, PTX with an entry, and what begins like a cubin or a fatbin.
+func (f *fake) ModuleLoad(image []byte) (uintptr, string, libcuda.Result) {
 	entries := fakeEntry.FindAllSubmatch(image, -1)
 	if len(entries) == 0 {
-		return 0, "line 1: it has no entry", invalidPTX
+		return 0, "line 1: it has no entry", libcuda.InvalidPTX
 	}
 	if string(entries[0][1]) == fakeNames[0] {
-		return 1, "", success
+		return 1, "", libcuda.Success
 	}
 	m := &fakeModule{entries: map[string]int{}}
 	for _, e := range entries {
 		m.entries[string(e[1])] = 8 * len(fakeParam.FindAll(e[2], -1))
 	}
-	scale, r := f.alloc(4)
-	if r != success {
+	scale, r := f.MemAlloc(4)
+	if r != libcuda.Success {
 		return 0, "", r
 	}
 	binary.LittleEndian.PutUint32(bytesAt(scale, 4), 3)
@@ -67,10 +69,10 @@ func (f *fake) loadModule(image []byte) (uintptr, string, result) {
 		f.modules, f.functions = map[uintptr]*fakeModule{}, map[uintptr]*fakeFunction{}
 	}
 	f.modules[f.last] = m
-	return f.last, "", success
+	return f.last, "", libcuda.Success
 }
 
-func (f *fake) unloadModule(module uintptr) result {
+func (f *fake) ModuleUnload(module uintptr) libcuda.Result {
 	f.mu.Lock()
 	m := f.modules[module]
 	if m == nil {
@@ -78,62 +80,62 @@ func (f *fake) unloadModule(module uintptr) result {
 		if module != 1 {
 			panic("BUG: a module is unloaded that is not there")
 		}
-		return success
+		return libcuda.Success
 	}
 	delete(f.modules, module)
 	f.unloaded++
 	f.mu.Unlock()
-	return f.free(m.scale)
+	return f.MemFree(m.scale)
 }
 
 // userKernel is a kernel of a program's module.
-func (f *fake) userKernel(module uintptr, name string) (uintptr, result) {
+func (f *fake) userKernel(module uintptr, name string) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.modules[module]
 	n, ok := m.entries[name]
 	if !ok {
-		return 0, notFound
+		return 0, libcuda.NotFound
 	}
 	for h, k := range f.functions {
 		if k.of == module && k.name == name {
-			return h, success
+			return h, libcuda.Success
 		}
 	}
 	f.last++
 	f.functions[f.last+1000] = &fakeFunction{name, n, module}
-	return f.last + 1000, success
+	return f.last + 1000, libcuda.Success
 }
 
-func (f *fake) global(module uintptr, name string) (uintptr, uint64, result) {
+func (f *fake) ModuleGlobal(module uintptr, name string) (uintptr, uint64, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m := f.modules[module]; m != nil && name == "scale" {
-		return m.scale, 4, success
+		return m.scale, 4, libcuda.Success
 	}
-	return 0, 0, notFound
+	return 0, 0, libcuda.NotFound
 }
 
-func (f *fake) maxThreads(uintptr) (int, result) { return fakeThread, success }
-func (f *fake) allowShared(_ uintptr, n uint32) result {
-	return map[bool]result{true: success, false: 1}[n <= 200<<10]
+func (f *fake) FuncMaxThreads(uintptr) (int, libcuda.Result) { return fakeThread, libcuda.Success }
+func (f *fake) FuncAllowShared(_ uintptr, n uint32) libcuda.Result {
+	return map[bool]libcuda.Result{true: libcuda.Success, false: 1}[n <= 200<<10]
 }
 
-func (f *fake) params(k uintptr) ([]kernel.Param, result) {
+func (f *fake) FuncParams(k uintptr) ([]kernel.Param, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.known || f.functions[k] == nil {
-		return nil, notSupported
+		return nil, libcuda.NotSupported
 	}
 	var list []kernel.Param
 	for at := 0; at < f.functions[k].params; at += 8 {
 		list = append(list, kernel.Param{Offset: uint32(at), Size: 8})
 	}
-	return list, success
+	return list, libcuda.Success
 }
 
-// launchShaped puts a kernel of a program on a stream, and takes its parameters along, as CUDA does.
-func (f *fake) launchShaped(k uintptr, s *shape, stream uintptr) result {
+// LaunchShaped puts a kernel of a program on a stream, and takes its parameters along, as CUDA does.
+func (f *fake) LaunchShaped(k uintptr, s *libcuda.Shape, stream uintptr) libcuda.Result {
 	st, _ := f.stream(stream)
 	f.mu.Lock()
 	fn := f.functions[k]
@@ -147,28 +149,28 @@ func (f *fake) launchShaped(k uintptr, s *shape, stream uintptr) result {
 	}
 	f.mu.Unlock()
 	if m.gpu != st.gpu {
-		return invalidHandle
+		return libcuda.InvalidHandle
 	}
-	threads := s.threads[0] * s.threads[1] * s.threads[2]
-	if s.bytes > 0 && int(s.bytes) < fn.params || s.bytes > 4096 || s.shared > 200<<10 ||
+	threads := s.Threads[0] * s.Threads[1] * s.Threads[2]
+	if s.Bytes > 0 && int(s.Bytes) < fn.params || s.Bytes > 4096 || s.Shared > 200<<10 ||
 		threads == 0 || threads > 1024 ||
-		s.blocks[0]*s.blocks[1]*s.blocks[2] == 0 {
+		s.Blocks[0]*s.Blocks[1]*s.Blocks[2] == 0 {
 		return 1
 	}
 	var args [64]byte
-	copy(args[:], bytesAt(s.args, uint64(min(fn.params, len(args)))))
-	count, scale, gpu := s.blocks[0]*s.blocks[1]*s.blocks[2]*threads, m.scale, st.gpu
+	copy(args[:], bytesAt(s.Args, uint64(min(fn.params, len(args)))))
+	count, scale, gpu := s.Blocks[0]*s.Blocks[1]*s.Blocks[2]*threads, m.scale, st.gpu
 	run := func() { f.runUser(fn.name, args, gpu, scale, uintptr(count)) }
 	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: run})
 }
 
 // runUser does what the kernel of that name does; see drivertest.PTX.
-func (f *fake) runUser(name string, args [64]byte, gpu int, scale, count uintptr) {
+func (f *fake) runUser(name string, args [64]byte, device int, scale, count uintptr) {
 	arg := func(i int) uintptr { return uintptr(binary.LittleEndian.Uint64(args[8*i:])) }
 	there := func(n uint64, at ...uintptr) bool {
 		for _, a := range at {
-			if !f.reachable(gpu, a, n) {
-				f.breakGPU(gpu, illegalAddress)
+			if !f.reachable(device, a, n) {
+				f.breakGPU(device, libcuda.IllegalAddress)
 				return false
 			}
 		}
@@ -179,35 +181,42 @@ func (f *fake) runUser(name string, args [64]byte, gpu int, scale, count uintptr
 		n := arg(3)
 		if there(uint64(4*n), arg(0), arg(1), arg(2)) {
 			for i := range n {
-				wordAt(arg(2) + 4*i).Store(wordAt(arg(0)+4*i).Load() + wordAt(arg(1)+4*i).Load())
+				gpu.WordAt(arg(2) + 4*i).Store(gpu.WordAt(arg(0)+4*i).Load() + gpu.WordAt(arg(1)+4*i).Load())
 			}
 		}
 	case "times":
 		n := arg(1)
 		if there(uint64(4*n), arg(0)) {
 			for i := range n {
-				w := wordAt(arg(0) + 4*i)
-				w.Store(w.Load() * wordAt(scale).Load())
+				w := gpu.WordAt(arg(0) + 4*i)
+				w.Store(w.Load() * gpu.WordAt(scale).Load())
 			}
 		}
 	case "follow":
 		if there(8, arg(0)) {
 			if at := uintptr(fakeWord(arg(0))); there(4, at) {
-				wordAt(at).Add(1)
+				gpu.WordAt(at).Add(1)
+			}
+		}
+	case "mix":
+		if n := uint64(arg(2)); there(n, arg(0), arg(1)) {
+			to, from := bytesAt(arg(0), n), bytesAt(arg(1), n)
+			for i := range n {
+				to[i] += from[i]*byte(arg(3)) + byte(i)
 			}
 		}
 	case "wild":
 		if there(4, arg(0)) {
-			wordAt(arg(0)).Store(1)
+			gpu.WordAt(arg(0)).Store(1)
 		}
 	case "trap":
-		f.breakGPU(gpu, launchFailed)
+		f.breakGPU(device, libcuda.LaunchFailed)
 	case "linger":
 		time.Sleep(time.Duration(arg(0)))
 	case "place":
 		if there(uint64(4*count), arg(0)) {
 			for i := range count {
-				wordAt(arg(0) + 4*i).Store(uint32(i))
+				gpu.WordAt(arg(0) + 4*i).Store(uint32(i))
 			}
 		}
 	}

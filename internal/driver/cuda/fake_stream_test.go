@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
@@ -26,7 +28,7 @@ type fakeOrder struct {
 	dst, src uintptr
 	n        uint64
 	value    uint32
-	copy     copy2D
+	copy     libcuda.Copy2D
 	event    *fakeEvent
 	number   uint64
 	kernel   func()
@@ -92,9 +94,9 @@ func (o *fakeOrder) do() {
 		}
 		memcopy.Copy(o.dst, o.src, uintptr(o.n))
 	case '2':
-		for i := range o.copy.height {
-			memcopy.Copy(o.copy.dst+uintptr(i*o.copy.dstPitch), o.copy.src+uintptr(i*o.copy.srcPitch),
-				uintptr(o.copy.width))
+		for i := range o.copy.Height {
+			memcopy.Copy(o.copy.Dst+uintptr(i*o.copy.DstPitch), o.copy.Src+uintptr(i*o.copy.SrcPitch),
+				uintptr(o.copy.Width))
 		}
 	case '1':
 		memcopy.Fill8(o.dst, byte(o.value), uintptr(o.n))
@@ -113,7 +115,7 @@ func (o *fakeOrder) do() {
 }
 
 // stream finds a stream; a handle that is not one is a bug of the driver.
-func (f *fake) stream(h uintptr) (*fakeStream, result) {
+func (f *fake) stream(h uintptr) (*fakeStream, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s, ok := f.streams[h]
@@ -123,7 +125,7 @@ func (f *fake) stream(h uintptr) (*fakeStream, result) {
 	return s, f.gpu[s.gpu].broken
 }
 
-func (f *fake) event(h uintptr) (*fakeEvent, result) {
+func (f *fake) event(h uintptr) (*fakeEvent, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e, ok := f.events[h]
@@ -133,70 +135,70 @@ func (f *fake) event(h uintptr) (*fakeEvent, result) {
 	return e, f.gpu[e.gpu].broken
 }
 
-func (f *fake) newStream(int) (uintptr, result) {
+func (f *fake) StreamCreate(int) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
-	if r != success {
+	if r != libcuda.Success {
 		return 0, r
 	}
 	f.last++
 	s := &fakeStream{gpu: gpu}
 	s.changed = sync.NewCond(&s.mu)
 	f.streams[f.last] = s
-	return f.last, success
+	return f.last, libcuda.Success
 }
 
-func (f *fake) destroyStream(h uintptr) result {
+func (f *fake) StreamDestroy(h uintptr) libcuda.Result {
 	s, _ := f.stream(h)
 	s.wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.streams, h)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) queryStream(h uintptr) result {
+func (f *fake) StreamQuery(h uintptr) libcuda.Result {
 	s, r := f.stream(h)
-	if r != success {
+	if r != libcuda.Success {
 		return r
 	}
 	s.mu.Lock()
 	working := s.working
 	s.mu.Unlock()
 	if working {
-		return notReady
+		return libcuda.NotReady
 	}
 	_, r = f.stream(h) // what it did may have broken the GPU meanwhile
 	return r
 }
 
-func (f *fake) newEvent(kind eventKind) (uintptr, result) {
+func (f *fake) EventCreate(kind libcuda.EventKind) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
-	if r != success {
+	if r != libcuda.Success {
 		return 0, r
 	}
 	f.last++
-	e := &fakeEvent{gpu: gpu, timed: kind == timedEvent}
+	e := &fakeEvent{gpu: gpu, timed: kind == libcuda.TimedEvent}
 	e.changed = sync.NewCond(&e.mu)
 	f.events[f.last] = e
-	return f.last, success
+	return f.last, libcuda.Success
 }
 
-func (f *fake) destroyEvent(h uintptr) result {
+func (f *fake) EventDestroy(h uintptr) libcuda.Result {
 	f.event(h)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.events, h)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) record(event, stream uintptr) result {
+func (f *fake) EventRecord(event, stream uintptr) libcuda.Result {
 	e, _ := f.event(event)
 	s, r := f.stream(stream)
-	if r != success {
+	if r != libcuda.Success {
 		return r
 	}
 	if s.gpu != e.gpu {
@@ -208,51 +210,52 @@ func (f *fake) record(event, stream uintptr) result {
 	e.mu.Unlock()
 	f.records.Add(1)
 	s.put(fakeOrder{kind: 'e', event: e, number: n})
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) writeValue(stream, addr uintptr, value uint32) result {
+func (f *fake) StreamWriteValue(stream, addr uintptr, value uint32) libcuda.Result {
 	if f.mute.Load() {
-		return notSupported
+		f.refusals.Add(1)
+		return libcuda.NotSupported
 	}
 	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: func() {
-		if _, broken := f.stream(stream); broken == success {
-			wordAt(addr).Store(value)
+		if _, broken := f.stream(stream); broken == libcuda.Success {
+			gpu.WordAt(addr).Store(value)
 		}
 	}})
 }
 
-func (f *fake) waitEvent(stream, event uintptr) result {
+func (f *fake) StreamWaitEvent(stream, event uintptr) libcuda.Result {
 	e, _ := f.event(event)
 	s, r := f.stream(stream)
-	if r != success {
+	if r != libcuda.Success {
 		return r
 	}
 	e.mu.Lock()
 	n := e.recorded
 	e.mu.Unlock()
 	s.put(fakeOrder{kind: 'w', event: e, number: n})
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) queryEvent(h uintptr) result {
+func (f *fake) EventQuery(h uintptr) libcuda.Result {
 	e, r := f.event(h)
-	if r != success {
+	if r != libcuda.Success {
 		return r
 	}
 	e.mu.Lock()
 	happened := e.happened >= e.recorded
 	e.mu.Unlock()
 	if !happened {
-		return notReady
+		return libcuda.NotReady
 	}
 	_, r = f.event(h) // as in queryStream
 	return r
 }
 
-func (f *fake) syncEvent(h uintptr) result {
+func (f *fake) EventSynchronize(h uintptr) libcuda.Result {
 	e, r := f.event(h)
-	if r != success {
+	if r != libcuda.Success {
 		return r
 	}
 	e.mu.Lock()
@@ -263,15 +266,15 @@ func (f *fake) syncEvent(h uintptr) result {
 	return r
 }
 
-func (f *fake) elapsed(from, to uintptr) (float32, result) {
+func (f *fake) EventElapsedTime(from, to uintptr) (float32, libcuda.Result) {
 	if f.noClock {
-		return 0, notSupported
+		return 0, libcuda.NotSupported
 	}
 	var at [2]time.Time
 	var gpu int
 	for i, h := range [...]uintptr{from, to} {
 		e, r := f.event(h)
-		if r != success {
+		if r != libcuda.Success {
 			return 0, r
 		}
 		e.mu.Lock()
@@ -282,28 +285,28 @@ func (f *fake) elapsed(from, to uintptr) (float32, result) {
 			return 0, 400
 		}
 		if pending {
-			return 0, notReady
+			return 0, libcuda.NotReady
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return float32(at[1].Sub(at[0]).Seconds() * 1e3 * (1 + f.gpu[gpu].ahead)), success
+	return float32(at[1].Sub(at[0]).Seconds() * 1e3 * (1 + f.gpu[gpu].ahead)), libcuda.Success
 }
 
-func (f *fake) put(stream uintptr, o fakeOrder) result {
+func (f *fake) put(stream uintptr, o fakeOrder) libcuda.Result {
 	s, r := f.stream(stream)
 	f.mu.Lock()
 	if here, _ := f.here(); here != s.gpu {
 		panic("BUG: the context is not that of the stream")
 	}
 	f.mu.Unlock()
-	if r == success {
+	if r == libcuda.Success {
 		s.put(o)
 	}
 	return r
 }
 
-func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (f *fake) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
 	if overlap(dst, src, n) {
 		panic("BUG: a copy that overlaps was given to CUDA")
 	}
@@ -311,38 +314,45 @@ func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
 }
 
 // putAnyhow is put whichever context is current, but not without one.
-func (f *fake) putAnyhow(stream uintptr, o fakeOrder) result {
+func (f *fake) putAnyhow(stream uintptr, o fakeOrder) libcuda.Result {
 	f.mu.Lock()
 	current := f.threads[unix.Gettid()]
 	gone := current > 0 && f.gpu[current-1].users == 0
 	f.mu.Unlock()
 	if current == 0 {
-		return invalidContext
+		return libcuda.InvalidContext
 	}
 	if gone {
-		return contextDestroyed
+		return libcuda.ContextDestroyed
 	}
 	s, r := f.stream(stream)
-	if r == success {
+	if r == libcuda.Success {
 		s.put(o)
 	}
 	return r
 }
 
-func (f *fake) copy2DAsync(c *copy2D, stream uintptr) result {
-	if c.width > c.dstPitch || c.width > c.srcPitch {
+func (f *fake) Memcpy2DAsync(c *libcuda.Copy2D, stream uintptr) libcuda.Result {
+	if c.Width > c.DstPitch || c.Width > c.SrcPitch {
 		return 1
 	}
 	return f.put(stream, fakeOrder{kind: '2', copy: *c})
 }
 
-func (f *fake) fill8(dst uintptr, value byte, n uint64, stream uintptr) result {
+func (f *fake) MemsetD8Async(dst uintptr, value byte, n uint64, stream uintptr) libcuda.Result {
 	return f.put(stream, fakeOrder{kind: '1', dst: dst, value: uint32(value), n: n})
 }
 
-func (f *fake) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
+func (f *fake) MemsetD32Async(dst uintptr, value uint32, n uint64, stream uintptr) libcuda.Result {
 	if dst%4 != 0 {
 		return 1
 	}
 	return f.put(stream, fakeOrder{kind: '4', dst: dst, value: value, n: n})
+}
+
+// made is how many streams there are.
+func (f *fake) made() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.streams)
 }

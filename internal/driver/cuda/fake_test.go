@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // fake is libcuda of ordinary memory: each stream is a goroutine, and what is on it happens later. What the real one
@@ -53,10 +55,10 @@ type fakeRange struct {
 
 // fakeGPU is one of the GPUs.
 type fakeGPU struct {
-	live   uint64  // bytes of memory in use
-	users  int     // how often its context is retained
-	broken result  // what every call returns from now on, until there is a new context
-	ahead  float64 // by how much its clock runs faster than the host's
+	live   uint64         // bytes of memory in use
+	users  int            // how often its context is retained
+	broken libcuda.Result // what every call returns from now on, until there is a new context
+	ahead  float64        // by how much its clock runs faster than the host's
 }
 
 func newFake(gpus int) *fake {
@@ -96,28 +98,30 @@ func (f *fake) close() error {
 	return nil
 }
 
-func (f *fake) version() (int, result)                { return 13000, success }
-func (f *fake) devices() (int, result)                { return f.gpus, success }
-func (f *fake) deviceName(int) (string, result)       { return "fake", success }
-func (f *fake) enablePeer(uintptr) result             { return success }
-func (f *fake) describe(r result) (name, text string) { return fmt.Sprintf("FAKE_%d", r), "made up" }
+func (f *fake) DriverVersion() (int, libcuda.Result)       { return 13000, libcuda.Success }
+func (f *fake) DeviceCount() (int, libcuda.Result)         { return f.gpus, libcuda.Success }
+func (f *fake) DeviceName(int) (string, libcuda.Result)    { return "fake", libcuda.Success }
+func (f *fake) CtxEnablePeerAccess(uintptr) libcuda.Result { return libcuda.Success }
+func (f *fake) Describe(r libcuda.Result) (name, text string) {
+	return fmt.Sprintf("FAKE_%d", r), "made up"
+}
 
 // breakGPU lets every call on a GPU fail from now on.
-func (f *fake) breakGPU(gpu int, r result) {
+func (f *fake) breakGPU(gpu int, r libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gpu[gpu].broken = r
 }
 
-func (f *fake) setContext(context uintptr) result {
+func (f *fake) CtxSetCurrent(context uintptr) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.threads[unix.Gettid()] = int(context)
-	return success
+	return libcuda.Success
 }
 
 // here is the GPU whose context is current, and what calls there return. Without one the driver has a bug. mu is held.
-func (f *fake) here() (int, result) {
+func (f *fake) here() (int, libcuda.Result) {
 	gpu := f.threads[unix.Gettid()] - 1
 	if gpu < 0 || f.gpu[gpu].users == 0 {
 		panic("BUG: no context is current")
@@ -125,7 +129,7 @@ func (f *fake) here() (int, result) {
 	return gpu, f.gpu[gpu].broken
 }
 
-func (f *fake) settle() result {
+func (f *fake) CtxSynchronize() libcuda.Result {
 	f.mu.Lock()
 	_, r := f.here()
 	f.mu.Unlock()
@@ -133,20 +137,20 @@ func (f *fake) settle() result {
 	return r
 }
 
-func (f *fake) retain(device int) (uintptr, result) {
+func (f *fake) PrimaryCtxRetain(device int) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gpu[device].users++
-	return uintptr(device + 1), success
+	return uintptr(device + 1), libcuda.Success
 }
 
-func (f *fake) release(device int) result {
+func (f *fake) PrimaryCtxRelease(device int) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gpu[device].users--; f.gpu[device].users == 0 {
 		f.destroy(device)
 	}
-	return success
+	return libcuda.Success
 }
 
 // destroy ends the context of a GPU, with all that is in it. mu is held.
@@ -166,27 +170,27 @@ func (f *fake) destroy(gpu int) {
 	}
 }
 
-func (f *fake) memInfo() (free, total uint64, r result) {
+func (f *fake) MemInfo() (free, total uint64, r libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
 	return f.total - f.gpu[gpu].live - fakeInUse, f.total, r
 }
 
-func (f *fake) take(n uint64, host bool) (uintptr, result) {
+func (f *fake) take(n uint64, host bool) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
-	if r != success {
+	if r != libcuda.Success {
 		return 0, r
 	}
 	if !host && n > f.total-f.gpu[gpu].live-fakeInUse || n > 16<<30 {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
 	b, err := unix.Mmap(-1, 0, int(n+2*4096-1)&^4095, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
 	unix.Mprotect(b[len(b)-4096:], unix.PROT_NONE) // allocations do not touch
 	if !host {
@@ -194,14 +198,14 @@ func (f *fake) take(n uint64, host bool) (uintptr, result) {
 	}
 	addr := startOf(b)
 	f.memory[addr] = fakeMemory{bytes: b, n: n, gpu: gpu, host: host}
-	return addr, success
+	return addr, libcuda.Success
 }
 
-func (f *fake) drop(addr uintptr, host bool) result {
+func (f *fake) drop(addr uintptr, host bool) libcuda.Result {
 	f.drain()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, r := f.here(); r != success {
+	if _, r := f.here(); r != libcuda.Success {
 		return r
 	}
 	m, ok := f.memory[addr]
@@ -209,7 +213,7 @@ func (f *fake) drop(addr uintptr, host bool) result {
 		return 1
 	}
 	f.spend(addr, m)
-	return success
+	return libcuda.Success
 }
 
 // spend takes memory away. mu is held.
@@ -233,38 +237,38 @@ func (f *fake) drain() {
 	}
 }
 
-func (f *fake) alloc(n uint64) (uintptr, result)     { return f.take(n, false) }
-func (f *fake) free(addr uintptr) result             { return f.drop(addr, false) }
-func (f *fake) allocHost(n uint64) (uintptr, result) { return f.take(n, true) }
-func (f *fake) freeHost(addr uintptr) result         { return f.drop(addr, true) }
+func (f *fake) MemAlloc(n uint64) (uintptr, libcuda.Result)     { return f.take(n, false) }
+func (f *fake) MemFree(addr uintptr) libcuda.Result             { return f.drop(addr, false) }
+func (f *fake) MemHostAlloc(n uint64) (uintptr, libcuda.Result) { return f.take(n, true) }
+func (f *fake) MemFreeHost(addr uintptr) libcuda.Result         { return f.drop(addr, true) }
 
-func (f *fake) register(addr uintptr, n uint64) (uintptr, result) {
+func (f *fake) MemHostRegister(addr uintptr, n uint64) (uintptr, libcuda.Result) {
 	if n > 16<<30 {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
-	if r != success {
+	if r != libcuda.Success {
 		return 0, r
 	}
 	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
 		if f.pages[p] {
-			return 0, alreadyRegistered
+			return 0, libcuda.AlreadyRegistered
 		}
 	}
 	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
 		f.pages[p] = true
 	}
 	f.ranges[addr] = fakeRange{n, gpu}
-	return addr, success
+	return addr, libcuda.Success
 }
 
-func (f *fake) unregister(addr uintptr) result {
+func (f *fake) MemHostUnregister(addr uintptr) libcuda.Result {
 	f.drain()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, r := f.here(); r != success {
+	if _, r := f.here(); r != libcuda.Success {
 		return r
 	}
 	r, ok := f.ranges[addr]
@@ -272,7 +276,7 @@ func (f *fake) unregister(addr uintptr) result {
 		return 713
 	}
 	f.unpin(addr, r)
-	return success
+	return libcuda.Success
 }
 
 // unpin ends a registration. mu is held.

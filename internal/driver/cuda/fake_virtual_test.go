@@ -4,7 +4,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/arena"
+	"ropeway/internal/driver/cuda/libcuda"
 )
+
+// extent is what places and sizes of mapped memory are multiples of.
+const extent = 2 << 20
 
 // fakeVirtual is memory apart from its addresses: files that are mapped.
 type fakeVirtual struct {
@@ -20,7 +24,7 @@ type fakeVirtual struct {
 type fakeChunk struct {
 	fd       int
 	n        uint64
-	at       place
+	at       libcuda.Place
 	uses     int
 	imported bool
 }
@@ -30,19 +34,19 @@ type fakeMount struct {
 	usable bool // access was granted
 }
 
-func (f *fake) reserve(n uint64, at uintptr) (uintptr, result) {
+func (f *fake) MemAddressReserve(n, _ uint64, at uintptr) (uintptr, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.old {
-		return 0, notSupported
+		return 0, libcuda.NotSupported
 	}
 	if n%extent != 0 || n > 1<<46 {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
 	if at == 0 || arena.ReserveAt(at, n) != nil {
 		var err error
 		if at, err = arena.Reserve(n); err != nil {
-			return 0, outOfMemory
+			return 0, libcuda.OutOfMemory
 		}
 	}
 	if f.reserved == nil {
@@ -50,10 +54,10 @@ func (f *fake) reserve(n uint64, at uintptr) (uintptr, result) {
 			map[uintptr]*fakeMount{}, map[uint64]bool{}
 	}
 	f.reserved[at] = n
-	return at, success
+	return at, libcuda.Success
 }
 
-func (f *fake) unreserve(addr uintptr, n uint64) result {
+func (f *fake) MemAddressFree(addr uintptr, n uint64) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.reserved[addr] != n {
@@ -66,32 +70,32 @@ func (f *fake) unreserve(addr uintptr, n uint64) result {
 	}
 	delete(f.reserved, addr)
 	arena.Unreserve(addr, n)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) createMemory(n uint64, at place) (uint64, result) {
+func (f *fake) MemCreate(n uint64, at libcuda.Place) (uint64, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gpu, r := f.here()
 	switch {
-	case r != success:
+	case r != libcuda.Success:
 		return 0, r
 	case f.old:
-		return 0, notSupported
-	case n%extent != 0 || at == hostPlace && f.noHost || at != hostPlace && int(at) != gpu:
+		return 0, libcuda.NotSupported
+	case n%extent != 0 || at == libcuda.HostPlace && f.noHost || at != libcuda.HostPlace && int(at) != gpu:
 		return 0, 1
-	case at != hostPlace && n > f.total-f.gpu[gpu].live-fakeInUse || n > 16<<30:
-		return 0, outOfMemory
+	case at != libcuda.HostPlace && n > f.total-f.gpu[gpu].live-fakeInUse || n > 16<<30:
+		return 0, libcuda.OutOfMemory
 	}
 	fd, err := unix.MemfdCreate("fake", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil || unix.Ftruncate(fd, int64(n)) != nil {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
 	unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
-	if at != hostPlace {
+	if at != libcuda.HostPlace {
 		f.gpu[gpu].live += n
 	}
-	return f.keepChunk(&fakeChunk{fd: fd, n: n, at: at}), success
+	return f.keepChunk(&fakeChunk{fd: fd, n: n, at: at}), libcuda.Success
 }
 
 // keepChunk gives a chunk a handle. mu is held.
@@ -115,12 +119,12 @@ func (f *fake) dropChunk(c *fakeChunk) {
 		return
 	}
 	unix.Close(c.fd)
-	if c.at != hostPlace && !c.imported {
+	if c.at != libcuda.HostPlace && !c.imported {
 		f.gpu[c.at].live -= c.n
 	}
 }
 
-func (f *fake) releaseMemory(h uint64) result {
+func (f *fake) MemRelease(h uint64) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.chunks[h]
@@ -129,10 +133,10 @@ func (f *fake) releaseMemory(h uint64) result {
 	}
 	delete(f.chunks, h)
 	f.dropChunk(c)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) mapMemory(addr uintptr, n, h uint64) result {
+func (f *fake) MemMap(addr uintptr, n, h uint64) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.chunks[h]
@@ -140,21 +144,21 @@ func (f *fake) mapMemory(addr uintptr, n, h uint64) result {
 		if off := addr - at; uint64(off) < size && n <= size-uint64(off) && c != nil && n == c.n {
 			for other, m := range f.mounts {
 				if other < addr+uintptr(n) && addr < other+uintptr(m.of.n) {
-					return alreadyMapped
+					return libcuda.AlreadyMapped
 				}
 			}
 			if arena.MapFile(addr, n, unix.PROT_NONE, c.fd, 0) != nil {
-				return outOfMemory
+				return libcuda.OutOfMemory
 			}
 			c.uses++
 			f.mounts[addr] = &fakeMount{of: c}
-			return success
+			return libcuda.Success
 		}
 	}
 	return 1
 }
 
-func (f *fake) unmapMemory(addr uintptr, n uint64) result {
+func (f *fake) MemUnmap(addr uintptr, n uint64) libcuda.Result {
 	f.mu.Lock()
 	m := f.mounts[addr]
 	defer f.mu.Unlock()
@@ -164,41 +168,41 @@ func (f *fake) unmapMemory(addr uintptr, n uint64) result {
 	delete(f.mounts, addr)
 	arena.Vacate(addr, n)
 	f.dropChunk(m.of)
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) setAccess(addr uintptr, n uint64, to place) result {
+func (f *fake) MemSetAccess(addr uintptr, n uint64, to libcuda.Place) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.mounts[addr]
-	if m == nil || m.of.n != n || to == hostPlace && m.of.at != hostPlace {
+	if m == nil || m.of.n != n || to == libcuda.HostPlace && m.of.at != libcuda.HostPlace {
 		return 1
 	}
 	if to == m.of.at {
 		m.usable = true
 		arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE)
 	}
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) exportMemory(h uint64) (int, result) {
+func (f *fake) MemExport(h uint64) (int, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fd, err := unix.FcntlInt(uintptr(f.chunks[h].fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return 0, 1
 	}
-	return fd, success
+	return fd, libcuda.Success
 }
 
-func (f *fake) importMemory(fd int) (uint64, result) {
+func (f *fake) MemImport(fd int) (uint64, libcuda.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || !f.files[st.Ino] {
-		return 0, unknownError // as an H200 says
+		return 0, libcuda.UnknownError // as an H200 says
 	}
-	at := hostPlace
+	at := libcuda.HostPlace
 	for _, c := range f.chunks {
 		var other unix.Stat_t
 		if unix.Fstat(c.fd, &other); other.Ino == st.Ino {
@@ -209,17 +213,17 @@ func (f *fake) importMemory(fd int) (uint64, result) {
 	if err != nil {
 		return 0, 1
 	}
-	return f.keepChunk(&fakeChunk{fd: fd, n: uint64(st.Size), at: at, imported: true}), success
+	return f.keepChunk(&fakeChunk{fd: fd, n: uint64(st.Size), at: at, imported: true}), libcuda.Success
 }
 
-func (f *fake) allocManaged(n uint64) (uintptr, result) {
+func (f *fake) MemAllocManaged(n uint64) (uintptr, libcuda.Result) {
 	if f.old {
-		return 0, notSupported
+		return 0, libcuda.NotSupported
 	}
 	addr, r := f.take(n, true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r == success {
+	if r == libcuda.Success {
 		m := f.memory[addr]
 		m.managed = true
 		f.memory[addr] = m
@@ -227,7 +231,7 @@ func (f *fake) allocManaged(n uint64) (uintptr, result) {
 	return addr, r
 }
 
-func (f *fake) hostToo(int) (bool, result) { return true, success }
+func (f *fake) ConcurrentManaged(int) (bool, libcuda.Result) { return true, libcuda.Success }
 
 // mapped reports whether the n bytes at addr are mapped, over any number of mappings. mu is held.
 func (f *fake) mapped(addr uintptr, n uint64) bool {
@@ -247,8 +251,8 @@ func (f *fake) mapped(addr uintptr, n uint64) bool {
 	return true
 }
 
-// exportAlloc gives a handle that only another process could open.
-func (f *fake) exportAlloc(addr uintptr, handle *[ipcBytes]byte) result {
+// IPCGetMemHandle gives a handle that only another process could open.
+func (f *fake) IPCGetMemHandle(addr uintptr, handle *[libcuda.IPCBytes]byte) libcuda.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, ok := f.memory[addr]
@@ -256,8 +260,10 @@ func (f *fake) exportAlloc(addr uintptr, handle *[ipcBytes]byte) result {
 		return 1
 	}
 	copy(handle[:], "fake")
-	return success
+	return libcuda.Success
 }
 
-func (f *fake) openAlloc(*[ipcBytes]byte) (uintptr, uint64, result) { return 0, 0, 201 }
-func (f *fake) closeAlloc(uintptr) result                           { panic("BUG: nothing was opened") }
+func (f *fake) IPCOpenMemHandle(*[libcuda.IPCBytes]byte) (uintptr, uint64, libcuda.Result) {
+	return 0, 0, 201
+}
+func (f *fake) IPCCloseMemHandle(uintptr) libcuda.Result { panic("BUG: nothing was opened") }

@@ -31,8 +31,8 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "nobody ends a mark", File: "queue.go",
-			From: "\t\t\tif q.marks.Len() > 0 && q.Activate() {",
-			To:   "\t\t\tif q.marks.Len() > 1 && q.Activate() {",
+			From: "\t\t\tif q.marks.Len() > 0 {\n\t\t\t\tq.Activate()",
+			To:   "\t\t\tif q.marks.Len() > 1 {\n\t\t\t\tq.Activate()",
 		},
 		{
 			Name: "tasks are over before their marks are ended", File: "queue.go",
@@ -55,9 +55,9 @@ func TestExplorationFindsFaults(t *testing.T) {
 			To:   "",
 		},
 		{
-			Name: "a mark of a waiter is not ended", File: "queue.go",
-			From: "\t\tif q.marks.Len() > 0 && q.Activate() {\n\t\t\tq.run()\n\t\t}\n\t}\n}",
-			To:   "\t}\n}",
+			Name: "a mark of a waiter is not ended", File: "marks.go",
+			From: "\t\tif q.marks.Len() > 0 {\n\t\t\tq.Activate()\n\t\t\tq.attend()\n\t\t}\n",
+			To:   "",
 		},
 		{
 			Name: "Close leaves the queue open", File: "queue.go",
@@ -66,8 +66,13 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "copies are not on the stream when memory is freed", File: "pending.go",
-			From: "case s == hostqueue.Starting || s == hostqueue.Ending && q.hasPending():",
-			To:   "case s == hostqueue.Ending && q.hasPending():",
+			From: "case s == hostqueue.Starting:",
+			To:   "case false:",
+		},
+		{
+			Name: "copies are not on the stream when the end of a task frees memory", File: "pending.go",
+			From: "case s == hostqueue.Ending:\n\t\t\tif !q.startPendingBeside() {",
+			To:   "case s == hostqueue.Ending && q.hasPending():\n\t\t\tif q.pause(); false {",
 		},
 		{
 			Name: "a parked queue is not run again", File: "queue.go",

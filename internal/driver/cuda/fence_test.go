@@ -3,9 +3,11 @@ package cuda
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // fenced returns when a goroutine looks at the fence of q.
@@ -41,10 +43,10 @@ func TestFence(t *testing.T) {
 		}
 	}
 	c := b.d.gpus[0]
-	if c.fenceOf(q.stream) != q.fence || q.fence.number < 50 || !q.fence.passed(q.fence.number) {
-		t.Errorf("rang %d times", q.fence.number)
+	if c.FenceOf(q.stream) != q.fence || q.fence.Number < 50 || !q.fence.Passed(q.fence.Number) {
+		t.Errorf("rang %d times", q.fence.Number)
 	}
-	if q.fence.passed(q.fence.number + 1) {
+	if q.fence.Passed(q.fence.Number + 1) {
 		t.Error("it rings before it was rung")
 	}
 }
@@ -58,10 +60,8 @@ func TestFenceMissing(t *testing.T) {
 	q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{})
 	over := make(chan bool)
 	go func() { over <- q.Wait(0, nil) }()
-	for dead := false; !dead; {
-		q.Mu.Lock()
-		dead = q.fence != nil && q.fence.dead
-		q.Mu.Unlock()
+	for b.f.refusals.Load() == 0 {
+		runtime.Gosched()
 	}
 	release()
 	if !<-over {
@@ -80,7 +80,7 @@ func TestFenceOnLostGPU(t *testing.T) {
 	over := make(chan bool)
 	go func() { over <- q.Wait(0, nil) }()
 	q.fenced()
-	b.f.breakGPU(0, illegalAddress)
+	b.f.breakGPU(0, libcuda.IllegalAddress)
 	if !<-over {
 		t.Error("not over")
 	}

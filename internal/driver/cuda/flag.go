@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -48,7 +49,7 @@ func (f *flag) follow(q *queue, stream uintptr) bool {
 		return false
 	}
 	first := f.promises[0]
-	return first.by == q || q.v.d.lib.waitEvent(stream, first.event) == success
+	return first.by == q || q.v.d.lib.StreamWaitEvent(stream, first.event) == libcuda.Success
 }
 
 // keep sets the flag at a time, or abandons it for a reason, as event has promised, unless that was done before.
@@ -81,8 +82,8 @@ func (f *flag) catchUp() {
 	promises := slices.Clone(f.promises)
 	f.mu.Unlock()
 	for _, p := range promises { // their events are not used again while order is held
-		if c := p.by.v.gpu; c.query(p.event) == success {
-			f.keepLocked(p.event, c.timeOf(p.event, p.asked), nil)
+		if c := p.by.v.gpu; c.Query(p.event) == libcuda.Success {
+			f.keepLocked(p.event, c.TimeOf(p.event, p.asked), nil)
 		}
 	}
 }

@@ -9,13 +9,14 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are made and judged there, and break
 // nothing.
 func TestGPUIndirect(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
-	if b.d.gpus[0].clock.runs() == false {
+	if !b.d.gpus[0].HasClock() {
 		t.Error("the GPU does not tell the time")
 	}
 	q := b.queue(0)
@@ -77,11 +78,11 @@ func TestGPUEventTimes(t *testing.T) {
 			continue // over before they were looked at
 		}
 		c := b.d.gpus[0]
-		c.enter()
-		ms, r := b.d.lib.elapsed(events[0], events[1])
-		c.leave()
+		c.Enter()
+		ms, r := b.d.lib.EventElapsedTime(events[0], events[1])
+		c.Leave()
 		got := float64(second.SetAt()-first.SetAt()) / 1e6
-		if off := got - float64(ms); r != success || off > 0.01*float64(ms) || off < -0.01*float64(ms) {
+		if off := got - float64(ms); r != libcuda.Success || off > 0.01*float64(ms) || off < -0.01*float64(ms) {
 			t.Errorf("%g ms apart, CUDA says %g (%d)", got, ms, r)
 		}
 		t.Logf("a copy of %d MiB: %.3f ms, CUDA says %.3f", n>>20, got, ms)
@@ -112,12 +113,12 @@ func (b *bed) breakAndOpen() {
 		binary.LittleEndian.PutUint64(wild[8*i:], v)
 	}
 	b.write(found, wild)
-	c.enter()
+	c.Enter()
 	k := c.readers()
 	params := binary.LittleEndian.AppendUint64(nil, uint64(found))
-	r := b.d.lib.launch(k.move, 1, kernels.Threads, params, q.stream)
-	c.leave()
-	if r != success {
+	r := b.d.lib.LaunchKernel(k.move, 1, kernels.Threads, params, q.stream)
+	c.Leave()
+	if r != libcuda.Success {
 		b.Fatalf("the launch answers %d", r)
 	}
 	q.Copy(b.dev[0], b.pinned, 10, driver.Tag{Task: 2})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whichever lane
@@ -71,32 +72,32 @@ func TestLanes(t *testing.T) {
 type link struct {
 	*fake
 	mu     sync.Mutex
-	from   []uintptr          // guarded by mu; sources of copies
-	events []uintptr          // guarded by mu; that were recorded
-	each   func(i int) result // guarded by mu; called with the number of a copy; not success: it is refused
+	from   []uintptr                  // guarded by mu; sources of copies
+	events []uintptr                  // guarded by mu; that were recorded
+	each   func(i int) libcuda.Result // guarded by mu; called with the number of a copy; not success: it is refused
 }
 
-func (l *link) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (l *link) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.from = append(l.from, src)
-	if r := l.each(len(l.from) - 1); r != success {
+	if r := l.each(len(l.from) - 1); r != libcuda.Success {
 		return r
 	}
-	return l.fake.copyAsync(dst, src, n, stream)
+	return l.fake.MemcpyAsync(dst, src, n, stream)
 }
 
-func (l *link) record(event, stream uintptr) result {
+func (l *link) EventRecord(event, stream uintptr) libcuda.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, event)
-	return l.fake.record(event, stream)
+	return l.fake.EventRecord(event, stream)
 }
 
 // newLink is a device on a link, with so many bytes of its memory.
 func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
 	t.Helper()
-	l = &link{fake: newFake(1), each: func(int) result { return success }}
+	l = &link{fake: newFake(1), each: func(int) libcuda.Result { return libcuda.Success }}
 	d, err := start(l, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
 }
 
 // watch makes the link begin anew.
-func (l *link) watch(each func(i int) result) {
+func (l *link) watch(each func(i int) libcuda.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.from, l.events, l.each = nil, nil, each
@@ -131,7 +132,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 	l, d, device := newLink(t, n)
 	host := mapped(t, n)
 	for range 2 { // the first time the lane comes to be
-		l.watch(func(int) result { return success })
+		l.watch(func(int) libcuda.Result { return libcuda.Success })
 		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(host), N: n}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,26 +172,26 @@ func TestHaulFails(t *testing.T) {
 				op.Dst, op.Src = op.Src, op.Dst
 			}
 			for _, bad := range []int{0, 1, 5} {
-				l.watch(func(i int) result {
+				l.watch(func(i int) libcuda.Result {
 					if i >= bad {
 						return 1
 					}
-					return success
+					return libcuda.Success
 				})
-				if err := d.Run(op); !errors.Is(err, errCUDA) {
+				if err := d.Run(op); !errors.Is(err, libcuda.ErrRefused) {
 					t.Errorf("%d hands, up %v, load %d: %v", most, up, bad, err)
 				}
 			}
-			l.watch(func(i int) result {
+			l.watch(func(i int) libcuda.Result {
 				if i == 3 {
 					unix.Mprotect(host[n/2:], unix.PROT_NONE)
 				}
-				return success
+				return libcuda.Success
 			})
 			if err := d.Run(op); !errors.Is(err, driver.ErrFault) {
 				t.Errorf("%d hands, up %v, memory has gone: %v", most, up, err)
 			}
-			l.watch(func(int) result { return success })
+			l.watch(func(int) libcuda.Result { return libcuda.Success })
 			got := mapped(t, n)
 			for _, op := range []driver.Op{
 				{Kind: driver.OpCopy, Dst: device, Src: startOf(want), N: n},
@@ -229,7 +230,7 @@ func TestSmallMemoryMissing(t *testing.T) {
 				if up {
 					op.Dst, op.Src = op.Src, op.Dst
 				}
-				l.watch(func(int) result { return success })
+				l.watch(func(int) libcuda.Result { return libcuda.Success })
 				if err := d.Run(op); !errors.Is(err, driver.ErrFault) {
 					t.Errorf("%d bytes, used %v, up %v: %v", n, used, up, err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
@@ -207,7 +208,7 @@ func (a access) prober(addr uintptr) func(off, n uint64) {
 
 // ask reports whether the kernel has made all pages of the n bytes at addr accessible. Kernels before 5.14 cannot.
 func (a access) ask(addr uintptr, n uint64) bool {
-	lo := addr &^ (hostPage - 1)
+	lo := addr &^ (gpu.HostPage - 1)
 	_, _, e := unix.Syscall(unix.SYS_MADVISE, lo, addr+uintptr(n)-lo, a.populate)
 	return e == 0
 }

@@ -5,23 +5,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/cuda/kernels"
 )
-
-// readable reports whether the host can read the byte at addr. It allocates nothing.
-func readable(addr uintptr) bool {
-	var b byte
-	local := unix.Iovec{Base: &b, Len: 1}
-	remote := unix.RemoteIovec{Base: addr, Len: 1}
-	n, _, _ := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(unix.Getpid()),
-		uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
-	return n == 1
-}
 
 // fresh reports whether the page at addr has never been used, or is not in memory for another reason.
 func fresh(addr uintptr) bool {
 	var in byte
-	_, _, e := unix.RawSyscall(unix.SYS_MINCORE, addr&^(hostPage-1), 1, uintptr(unsafe.Pointer(&in)))
+	_, _, e := unix.RawSyscall(unix.SYS_MINCORE, addr&^(gpu.HostPage-1), 1, uintptr(unsafe.Pointer(&in)))
 	return e == 0 && in&1 == 0
 }
 

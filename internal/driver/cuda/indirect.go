@@ -6,9 +6,11 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 	"ropeway/internal/driver/hostqueue"
-	"ropeway/internal/ranges"
 )
 
 // Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and checks
@@ -31,27 +33,27 @@ type judged struct {
 // liveTable is the device memory of a GPU at one time, in pinned memory: a word with the address of what follows, the
 // number of ranges, and the ranges. It does not change while a kernel may read it.
 type liveTable struct {
-	of ranges.Snapshot[*block] // what it was made from
+	of memory.Snapshot // what it was made from
 	// there are addresses of registered memory, which only the host can translate; then it is not filled
 	aliases bool
 	addr    uintptr // 0 for a table of no use
 	room    int     // ranges
-	users   int     // guarded by gpu.mu; copies that are judged by it
+	users   int     // guarded by engine.mu; copies that are judged by it
 }
 
 // read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The GPU is entered, Mu
 // is held.
 func (q *queue) read(op *driver.Op) *judged {
 	c := q.v.gpu
-	if int(op.Device) != c.number || q.strict != nil && q.strict.StopsOnFailure() {
+	if int(op.Device) != c.Number || q.strict != nil && q.strict.StopsOnFailure() {
 		return nil
 	}
 	k := c.readers()
 	if k == nil {
 		return nil
 	}
-	c.d.gone.RLock() // memory that goes from here on waits for the stream
-	defer c.d.gone.RUnlock()
+	c.d.Gone.RLock() // memory that goes from here on waits for the stream
+	defer c.d.Gone.RUnlock()
 	if op.Kind == driver.OpDesc && !c.readable(op.Src, op.N) || op.Kind == driver.OpOffset &&
 		!(c.readable(op.Src, 8) && c.readable(op.Dst, 8)) {
 		return nil
@@ -84,26 +86,27 @@ func (q *queue) read(op *driver.Op) *judged {
 	word(uint64(r.live.addr))
 	word(uint64(q.found))
 	word(uint64(r.report))
-	if c.d.lib.launch(kernel, 1, kernels.ReadThreads, params, q.stream) != success {
+	if c.d.lib.LaunchKernel(kernel, 1, kernels.ReadThreads, params, q.stream) != libcuda.Success {
 		c.endJudged(r, nil) //nolint:errcheck // nothing was read
 		return nil
 	}
 	params = params[:0]
 	word(uint64(q.found))
-	if c.d.lib.launch(k.move, k.blocks, kernels.Threads, params, q.stream) != success {
+	if c.d.lib.LaunchKernel(k.move, k.blocks, kernels.Threads, params, q.stream) != libcuda.Success {
 		return nil // the first kernel goes on using r, which is therefore left alone
 	}
 	return r
 }
 
 // readable reports whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
-func (c *gpu) readable(addr uintptr, n uint64) bool {
-	s, err := c.d.resolve(addr, n, false)
-	return err == nil && s.addr == addr && (s.kind == pinned || s.kind == onGPU && s.gpu == int32(c.number))
+func (c *engine) readable(addr uintptr, n uint64) bool {
+	s, err := c.d.Resolve(addr, n, false)
+	return err == nil && s.Addr == addr &&
+		(s.Kind == memory.Pinned || s.Kind == memory.OnGPU && s.GPU == int32(c.Number))
 }
 
 // readers finds the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
-func (c *gpu) readers() *readers {
+func (c *engine) readers() *readers {
 	p := c.kernels()
 	if p == nil {
 		return nil
@@ -120,9 +123,9 @@ func (c *gpu) readers() *readers {
 	}
 	for name, at := range map[string]*uintptr{kernels.Descriptor: &k.descriptor, kernels.Offset: &k.offset,
 		kernels.Move: &k.move} {
-		var r result
-		if *at, r = c.d.lib.kernel(p.module, name); r != success {
-			c.d.warn("descriptor copies are slow: " + failed(c.d.lib, "cuModuleGetFunction", r).Error())
+		var r libcuda.Result
+		if *at, r = c.d.lib.ModuleFunction(p.module, name); r != libcuda.Success {
+			c.d.warn("descriptor copies are slow: " + libcuda.Failed(c.d.lib, "cuModuleGetFunction", r).Error())
 			return nil
 		}
 	}
@@ -139,15 +142,15 @@ const (
 
 // foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to
 // be had. The GPU is entered.
-func (c *gpu) foundFor(stream uintptr) uintptr {
+func (c *engine) foundFor(stream uintptr) uintptr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.founds[stream]; ok {
 		return at
 	}
 	if len(c.spareFounds) == 0 {
-		block, r := c.d.lib.alloc(foundBlock)
-		if r != success {
+		block, r := c.d.lib.MemAlloc(foundBlock)
+		if r != libcuda.Success {
 			return 0
 		}
 		c.deviceBlocks = append(c.deviceBlocks, block)
@@ -166,8 +169,8 @@ func (c *gpu) foundFor(stream uintptr) uintptr {
 }
 
 // startJudged takes a word for the report and the table to judge by; nil if there is none. The GPU is entered,
-// Driver.gone is held for reading: memory comes meanwhile, but does not go.
-func (c *gpu) startJudged() *judged {
+// Space.Gone is held for reading: memory comes meanwhile, but does not go.
+func (c *engine) startJudged() *judged {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.freshLive()
@@ -175,7 +178,7 @@ func (c *gpu) startJudged() *judged {
 		return nil
 	}
 	if len(c.words) == 0 {
-		c.words = c.cutBlock(wordBlock, 4)
+		c.words = c.KeepWords(wordBlock, 4)
 	}
 	if len(c.words) == 0 {
 		return nil
@@ -184,13 +187,13 @@ func (c *gpu) startJudged() *judged {
 	r := &judged{report: c.words[last], live: live}
 	c.words = c.words[:last]
 	live.users++
-	wordAt(r.report).Store(uint32(kernels.Good))
+	gpu.WordAt(r.report).Store(uint32(kernels.Good))
 	return r
 }
 
 // endJudged is how a copy went that the device judges, err or what the device reports, once its kernels have run.
-func (c *gpu) endJudged(r *judged, err error) error {
-	status := kernels.Status(wordAt(r.report).Load())
+func (c *engine) endJudged(r *judged, err error) error {
+	status := kernels.Status(gpu.WordAt(r.report).Load())
 	c.mu.Lock()
 	c.words = append(c.words, r.report)
 	r.live.users--
@@ -204,27 +207,16 @@ func (c *gpu) endJudged(r *judged, err error) error {
 		end = "destination"
 	}
 	return fmt.Errorf("%w: the %s of a copy, read when it ran, is not inside live memory of device %d",
-		driver.ErrFault, end, c.number)
+		driver.ErrFault, end, c.Number)
 }
 
 // freshLive is the table of the memory there is now. c.mu is held, the GPU is entered.
-func (c *gpu) freshLive() *liveTable {
-	of := c.d.own.Snapshot()
+func (c *engine) freshLive() *liveTable {
+	of := c.d.Snapshot()
 	if c.live != nil && c.live.of == of {
 		return c.live
 	}
-	count, aliases := 0, false
-	for s := range of.All() {
-		if s.Of.device == int32(c.number) {
-			switch s.Of.kind {
-			case deviceBlock, globalBlock:
-				count++
-				aliases = aliases || s.Of.delta != 0
-			case aliasBlock:
-				aliases = true
-			}
-		}
-	}
+	count, aliases := of.Count(c.Number)
 	t := &liveTable{of: of, aliases: aliases}
 	if !aliases {
 		t = c.roomFor(count)
@@ -239,10 +231,8 @@ func (c *gpu) freshLive() *liveTable {
 		return t
 	}
 	list := rangesAt(t.addr+16, t.room)[:0]
-	for s := range of.All() {
-		if (s.Of.kind == deviceBlock || s.Of.kind == globalBlock) && s.Of.device == int32(c.number) {
-			list = append(list, kernels.Range{Start: uint64(s.Start), End: uint64(s.Start) + s.Of.size})
-		}
+	for r := range of.Live(c.Number) {
+		list = append(list, r)
 	}
 	head := bytesAt(t.addr, 16)
 	binary.LittleEndian.PutUint64(head, uint64(t.addr)+8)
@@ -251,7 +241,7 @@ func (c *gpu) freshLive() *liveTable {
 }
 
 // roomFor is a table for so many ranges that no kernel reads; without memory if there is none. c.mu is held.
-func (c *gpu) roomFor(count int) *liveTable {
+func (c *engine) roomFor(count int) *liveTable {
 	for i, t := range c.spareLives {
 		if t.room >= count {
 			c.spareLives = append(c.spareLives[:i], c.spareLives[i+1:]...)
@@ -262,17 +252,14 @@ func (c *gpu) roomFor(count int) *liveTable {
 	for t.room < count {
 		t.room = 2*t.room + 1
 	}
-	addr, r := c.allocInner(uint64(t.room+1) * rangeBytes)
-	if r != success {
-		return t
+	if addr, r := c.Keep(uint64(t.room+1) * rangeBytes); r == libcuda.Success {
+		t.addr = addr
 	}
-	c.hostBlocks = append(c.hostBlocks, addr)
-	t.addr = addr
 	return t
 }
 
 // spareLive lets a table be written anew that is not the current one and not read any more. c.mu is held.
-func (c *gpu) spareLive(t *liveTable) {
+func (c *engine) spareLive(t *liveTable) {
 	if t != c.live && t.users == 0 && t.addr != 0 {
 		c.spareLives = append(c.spareLives, t)
 	}
@@ -289,20 +276,20 @@ func (d *Driver) indirect(op *driver.Op) error {
 
 // peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
-	from, err := d.resolve(addr, n, false)
+	from, err := d.Resolve(addr, n, false)
 	if err != nil {
 		return b, err
 	}
 	m := mover{d: d}
 	defer m.end(&err)
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	if from.kind != onGPU {
-		copy(b[:], bytesAt(from.addr, n))
+	if from.Kind != memory.OnGPU {
+		copy(b[:], bytesAt(from.Addr, n))
 		return b, nil
 	}
-	l, err := m.on(from.gpu)
+	l, err := m.on(from.GPU)
 	if err != nil {
 		return b, err
 	}
-	return b, l.read(b[:n], from.addr)
+	return b, l.read(b[:n], from.Addr)
 }

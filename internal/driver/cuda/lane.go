@@ -1,29 +1,33 @@
 package cuda
 
-import "ropeway/internal/driver"
+import (
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
+)
 
 // lane is a stream for work that a goroutine waits for, with pinned slots for host memory that GPUs do not reach; see
 // haul. One goroutine at a time uses it.
 type lane struct {
-	gpu    *gpu
+	gpu    *engine
 	stream uintptr
 	event  uintptr // for finish
 	used   bool    // there is work on the stream that finish has not waited for
 	load   uint64  // bytes of it
 	slots  [slotCount]slot
-	stage  uintptr // their memory; 0 until first used
-	fence  *fence  // of the stream; nil until first used
-	scrap  uintptr // device memory for copies that overlap; 0 until first used
+	stage  uintptr    // their memory; 0 until first used
+	fence  *gpu.Fence // of the stream; nil until first used
+	scrap  uintptr    // device memory for copies that overlap; 0 until first used
 }
 
 const scrapBytes = 4 << 20
 
 // takeLane takes a lane that is not in use.
-func (c *gpu) takeLane() (*lane, error) {
-	if err := c.start(); err != nil {
+func (c *engine) takeLane() (*lane, error) {
+	if err := c.Start(); err != nil {
 		return nil, err
 	}
-	if err := c.healthy(); err != nil {
+	if err := c.Healthy(); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -38,65 +42,65 @@ func (c *gpu) takeLane() (*lane, error) {
 }
 
 // newLane makes a lane. If CUDA fails, nothing of it stays taken.
-func (c *gpu) newLane() (*lane, error) {
-	c.enter()
-	defer c.leave()
+func (c *engine) newLane() (*lane, error) {
+	c.Enter()
+	defer c.Leave()
 	l := &lane{gpu: c}
-	var r result
-	if l.stream, r = c.stream(0); r != success {
-		return nil, c.check("cuStreamCreate", r)
+	var r libcuda.Result
+	if l.stream, r = c.Stream(0); r != libcuda.Success {
+		return nil, c.Check("cuStreamCreate", r)
 	}
 	events := []*uintptr{&l.event}
 	for i := range l.slots {
 		events = append(events, &l.slots[i].event)
 	}
 	for i, event := range events {
-		if *event, r = c.event(sleptEvent); r != success {
+		if *event, r = c.Event(libcuda.SleptEvent); r != libcuda.Success {
 			for _, made := range events[:i] {
-				c.giveEvent(*made, sleptEvent)
+				c.GiveEvent(*made, libcuda.SleptEvent)
 			}
-			c.giveStream(l.stream, 0)
-			return nil, c.check("cuEventCreate", r)
+			c.GiveStream(l.stream, 0)
+			return nil, c.Check("cuEventCreate", r)
 		}
 	}
 	return l, nil
 }
 
-func (c *gpu) giveLane(l *lane) {
+func (c *engine) giveLane(l *lane) {
 	c.mu.Lock()
 	c.lanes = append(c.lanes, l)
 	c.mu.Unlock()
 }
 
 // free frees the memory of a lane; its stream and events are the GPU's. The GPU is entered.
-func (l *lane) free() result {
-	r := success
+func (l *lane) free() libcuda.Result {
+	r := libcuda.Success
 	if l.stage != 0 {
-		r = l.gpu.freeInner(l.stage)
+		r = l.gpu.FreeInner(l.stage)
 	}
 	if l.scrap != 0 {
-		r = max(r, l.gpu.d.lib.free(l.scrap))
+		r = max(r, l.gpu.d.lib.MemFree(l.scrap))
 	}
 	return r
 }
 
-// alive fails if memory has gone since it was found. Driver.gone is held until CUDA has the work: to reach for what is
+// alive fails if memory has gone since it was found. Space.Gone is held until CUDA has the work: to reach for what is
 // not there would cost the whole device.
 func (l *lane) alive(addr uintptr, n uint64) error {
 	if addr-l.stage < stageBytes && l.stage != 0 || addr-l.scrap < scrapBytes && l.scrap != 0 {
 		return nil
 	}
-	_, err := l.gpu.d.resolve(addr, n, false)
+	_, err := l.gpu.d.Resolve(addr, n, false)
 	return err
 }
 
 // put gives work on two ranges to the stream.
-func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, work func(lib api) result) error {
+func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, work func() libcuda.Result) error {
 	d := l.gpu.d
-	l.gpu.enter()
-	defer l.gpu.leave()
-	d.gone.RLock()
-	defer d.gone.RUnlock()
+	l.gpu.Enter()
+	defer l.gpu.Leave()
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
 	if err := l.alive(dst, dstBytes); err != nil {
 		return err
 	}
@@ -105,24 +109,25 @@ func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, wor
 	}
 	l.used = true
 	l.load += dstBytes
-	return l.gpu.check(call, work(d.lib))
+	return l.gpu.Check(call, work())
 }
 
 func (l *lane) copy(dst, src uintptr, n uint64) error {
-	return l.put("cuMemcpyAsync", dst, src, n, n, func(lib api) result { return lib.copyAsync(dst, src, n, l.stream) })
+	return l.put("cuMemcpyAsync", dst, src, n, n, func() libcuda.Result {
+		return l.gpu.d.lib.MemcpyAsync(dst, src, n, l.stream)
+	})
 }
 
-func (l *lane) copy2D(c *copy2D) error {
-	dst, src := (c.height-1)*c.dstPitch+c.width, (c.height-1)*c.srcPitch+c.width
-	return l.put("cuMemcpy2DAsync", c.dst, c.src, dst, src, func(lib api) result {
-		return lib.copy2DAsync(c,
-			l.stream)
+func (l *lane) copy2D(c *libcuda.Copy2D) error {
+	dst, src := (c.Height-1)*c.DstPitch+c.Width, (c.Height-1)*c.SrcPitch+c.Width
+	return l.put("cuMemcpy2DAsync", c.Dst, c.Src, dst, src, func() libcuda.Result {
+		return l.gpu.d.lib.Memcpy2DAsync(c, l.stream)
 	})
 }
 
 func (l *lane) fill(at uintptr, op *driver.Op) error {
 	n := op.N * uint64(op.Width)
-	return l.put("cuMemsetAsync", at, at, n, n, func(api) result { return l.gpu.d.fill(at, op, l.stream) })
+	return l.put("cuMemsetAsync", at, at, n, n, func() libcuda.Result { return l.gpu.d.fill(at, op, l.stream) })
 }
 
 // shift copies n bytes within device memory where the two ranges overlap, as memmove would: in pieces that are as long
@@ -164,19 +169,19 @@ func (l *lane) needScrap() error {
 	if l.scrap != 0 {
 		return nil
 	}
-	l.gpu.enter()
-	defer l.gpu.leave()
-	addr, r := l.gpu.d.lib.alloc(scrapBytes)
-	if r == success {
+	l.gpu.Enter()
+	defer l.gpu.Leave()
+	addr, r := l.gpu.d.lib.MemAlloc(scrapBytes)
+	if r == libcuda.Success {
 		l.scrap = addr
 	}
-	return l.gpu.check("cuMemAlloc", r)
+	return l.gpu.Check("cuMemAlloc", r)
 }
 
 // finish waits for all that is on the stream.
-func (l *lane) finish() result {
+func (l *lane) finish() libcuda.Result {
 	if !l.used {
-		return success
+		return libcuda.Success
 	}
 	l.used = false
 	d := l.gpu.d
@@ -185,27 +190,27 @@ func (l *lane) finish() result {
 	rings, load := false, l.load
 	l.load = 0
 	for s := d.spinning(spinWaiter); s.on(); {
-		if rings && l.fence.passed(l.fence.number) {
-			return success
+		if rings && l.fence.Passed(l.fence.Number) {
+			return libcuda.Success
 		}
 		if rings && s.looks%askEvery != 0 {
 			continue
 		}
-		if r := l.gpu.ended(l.stream); r != notReady {
+		if r := l.gpu.Ended(l.stream); r != libcuda.NotReady {
 			return r
 		}
 		if rings || load < fenceFrom {
 			continue
 		}
 		if l.fence == nil {
-			l.fence = l.gpu.fenceOf(l.stream)
+			l.fence = l.gpu.FenceOf(l.stream)
 		}
-		rings = l.fence.put(l.gpu, l.stream)
+		rings = l.fence.Put(&l.gpu.GPU, l.stream)
 	}
-	l.gpu.enter()
-	defer l.gpu.leave()
-	if r := d.lib.record(l.event, l.stream); r != success {
+	l.gpu.Enter()
+	defer l.gpu.Leave()
+	if r := d.lib.EventRecord(l.event, l.stream); r != libcuda.Success {
 		return r
 	}
-	return d.lib.syncEvent(l.event)
+	return d.lib.EventSynchronize(l.event)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // A kernel of a program goes to the stream like a copy. CUDA reads its arguments when it is launched, so they are the
@@ -66,7 +67,7 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 	}
 	if l.Limit > 0 {
 		m.limit = l.Limit
-		if q.v.gpu.recordBefore(m, q.stream) != success {
+		if q.v.gpu.recordBefore(m, q.stream) != libcuda.Success {
 			return false
 		}
 	}
@@ -86,7 +87,7 @@ func (q *queue) put(l *driver.Launch) bool {
 		q.repeats = q.v.gpu.repeatsOf(q.stream)
 	}
 	r, err := q.v.gpu.launch(l, l.Args, q.stream, &q.room, q.repeats)
-	return err == nil && r == success
+	return err == nil && r == libcuda.Success
 }
 
 // startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does
@@ -94,7 +95,7 @@ func (q *queue) put(l *driver.Launch) bool {
 func (q *queue) startLaunch(op *driver.Op) bool {
 	l := op.Launch
 	plain := q.Observer == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
-	if !plain || q.stream == 0 || q.v.gpu.lost.Load() != nil || !q.put(l) {
+	if !plain || q.stream == 0 || q.v.gpu.Lost() || !q.put(l) {
 		return false
 	}
 	q.latest = op.Tag
@@ -103,48 +104,48 @@ func (q *queue) startLaunch(op *driver.Op) bool {
 }
 
 // recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
-func (c *gpu) recordBefore(m *mark, stream uintptr) result {
-	event, r := c.event(timedEvent)
-	if r != success {
+func (c *engine) recordBefore(m *mark, stream uintptr) libcuda.Result {
+	event, r := c.Event(libcuda.TimedEvent)
+	if r != libcuda.Success {
 		return r
 	}
-	if r = c.d.lib.record(event, stream); r != success {
-		c.giveEvent(event, timedEvent)
+	if r = c.d.lib.EventRecord(event, stream); r != libcuda.Success {
+		c.GiveEvent(event, libcuda.TimedEvent)
 		return r
 	}
 	m.before = event
-	return success
+	return libcuda.Success
 }
 
-func (c *gpu) forgetBefore(m *mark) {
+func (c *engine) forgetBefore(m *mark) {
 	if m.before != 0 {
-		c.giveEvent(m.before, timedEvent)
+		c.GiveEvent(m.before, libcuda.TimedEvent)
 		m.before = 0
 	}
 }
 
 // late is the failure of a kernel that took longer than it may; nil if it did not. CUDA cannot stop one.
-func (c *gpu) late(m *mark) error {
+func (c *engine) late(m *mark) error {
 	defer c.forgetBefore(m)
-	if m.before == 0 || m.made != success {
+	if m.before == 0 || m.made != libcuda.Success {
 		return nil
 	}
-	c.enter()
-	ms, r := c.d.lib.elapsed(m.before, m.event)
-	c.leave()
-	if took := time.Duration(float64(ms) * 1e6); r == success && took > m.limit {
+	c.Enter()
+	ms, r := c.d.lib.EventElapsedTime(m.before, m.event)
+	c.Leave()
+	if took := time.Duration(float64(ms) * 1e6); r == libcuda.Success && took > m.limit {
 		return &driver.KernelError{Failure: driver.KernelTimeout, Launch: m.launch,
 			Err: fmt.Errorf("the kernel took %v, and may take %v; a GPU does not stop it", took, m.limit)}
 	}
 	return nil
 }
 
-// failure is how a kernel failed after which CUDA returns r.
-func (r result) failure() driver.KernelFailure {
+// failureOf is how a kernel failed after which CUDA returns r.
+func failureOf(r libcuda.Result) driver.KernelFailure {
 	switch r {
-	case deviceAssert, illegalInstruction, launchFailed:
+	case libcuda.DeviceAssert, libcuda.IllegalInstruction, libcuda.LaunchFailed:
 		return driver.KernelTrap
-	case launchTimeout:
+	case libcuda.LaunchTimeout:
 		return driver.KernelTimeout
 	}
 	return driver.KernelException
@@ -163,7 +164,7 @@ func (q *queue) blame(m *mark) *latestKernel {
 }
 
 // kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
-func (c *gpu) kernelFault(l *driver.Launch, r result, since int) *driver.KernelError {
+func (c *engine) kernelFault(l *driver.Launch, r libcuda.Result, since int) *driver.KernelError {
 	name, note := "a kernel", ""
 	if l != nil {
 		if f, err := c.codeOf(l); err == nil {
@@ -173,13 +174,13 @@ func (c *gpu) kernelFault(l *driver.Launch, r result, since int) *driver.KernelE
 	if since > 1 {
 		note = fmt.Sprintf("; it can be any of the last %d kernels: ASCEND_LAUNCH_BLOCKING=1 shows which", since)
 	}
-	word, text := c.d.lib.describe(r)
-	return &driver.KernelError{Failure: r.failure(), Launch: l,
-		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.ordinal, word, text, note)}
+	word, text := c.d.lib.Describe(r)
+	return &driver.KernelError{Failure: failureOf(r), Launch: l,
+		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.Ordinal, word, text, note)}
 }
 
 // codeOf is the function of a launch. What needs an NPU is refused.
-func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
+func (c *engine) codeOf(l *driver.Launch) (*function, error) {
 	m, ok := l.Module.(*module)
 	if !ok || m.c != c {
 		return nil, fmt.Errorf("BUG: %w: a kernel of another device", driver.ErrUnsupported)
@@ -205,24 +206,25 @@ func (c *gpu) codeOf(l *driver.Launch) (*function, error) {
 
 // room is what a launch is made with. It is on the heap, and not allocated for each.
 type room struct {
-	shape
+	libcuda.Shape
 	words []byte // arguments in which addresses were replaced
 }
 
 // set makes s what a launch looks like to CUDA.
-func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
-	*s = shape{blocks: l.Grid, threads: l.Threads, shared: l.Shared, together: l.Together, args: args, bytes: l.Size}
+func (s *room) set(f *function, l *driver.Launch, args uintptr) error {
+	s.Shape = libcuda.Shape{Blocks: l.Grid, Threads: l.Threads, Shared: l.Shared, Together: l.Together, Args: args,
+		Bytes: l.Size}
 	if l.Grid == [3]uint32{} {
-		s.blocks, s.threads = [3]uint32{l.Blocks, 1, 1}, [3]uint32{f.threads, 1, 1}
+		s.Blocks, s.Threads = [3]uint32{l.Blocks, 1, 1}, [3]uint32{f.threads, 1, 1}
 	}
 	if f.known {
 		if l.Size < f.bytes {
 			return fmt.Errorf("%s has %d bytes of parameters, and the launch %d of arguments", f.name, f.bytes, l.Size)
 		}
-		s.bytes = f.bytes
+		s.Bytes = f.bytes
 	}
-	if s.bytes > mostArgs {
-		return fmt.Errorf("%w: %d bytes of arguments", driver.ErrUnsupported, s.bytes)
+	if s.Bytes > mostArgs {
+		return fmt.Errorf("%w: %d bytes of arguments", driver.ErrUnsupported, s.Bytes)
 	}
 	return nil
 }
@@ -230,62 +232,55 @@ func (s *shape) set(f *function, l *driver.Launch, args uintptr) error {
 // launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
 // context may be current, if there is one: where it is another's, CUDA says so. again, which may be nil, is the
 // stream's.
-func (c *gpu) launch(l *driver.Launch, args, stream uintptr, s *room, again *repeats) (result, error) {
+func (c *engine) launch(l *driver.Launch, args, stream uintptr, s *room, again *repeats) (libcuda.Result, error) {
 	f, r, err := c.shape(l, args, s)
-	if err != nil || r != success {
+	if err != nil || r != libcuda.Success {
 		return r, err
 	}
-	if c.d.moved.Load() && s.bytes > 0 {
-		c.d.gone.RLock()
-		defer c.d.gone.RUnlock()
+	if c.d.Moved() && s.Bytes > 0 {
+		c.d.Gone.RLock()
+		defer c.d.Gone.RUnlock()
 		c.d.translate(s)
 	}
-	if again != nil && !s.together && again.launch(c, l.Module.(*module), f, &s.shape, stream) {
-		return success, nil
+	if again != nil && !s.Together && again.launch(c, l.Module.(*module), f, &s.Shape, stream) {
+		return libcuda.Success, nil
 	}
-	return c.d.lib.launchShaped(f.code, &s.shape, stream), nil
+	return c.d.lib.LaunchShaped(f.code, &s.Shape, stream), nil
 }
 
 // shape makes s what a launch looks like to CUDA, with addresses as the program has them.
-func (c *gpu) shape(l *driver.Launch, args uintptr, s *room) (*function, result, error) {
+func (c *engine) shape(l *driver.Launch, args uintptr, s *room) (*function, libcuda.Result, error) {
 	f, err := c.codeOf(l)
 	if err != nil {
-		return nil, success, err
+		return nil, libcuda.Success, err
 	}
 	if err := s.set(f, l, args); err != nil {
-		return nil, success, err
+		return nil, libcuda.Success, err
 	}
-	if was := f.shared.Load(); s.shared > was {
-		if r := c.d.lib.allowShared(f.code, s.shared); r != success {
+	if was := f.shared.Load(); s.Shared > was {
+		if r := c.d.lib.FuncAllowShared(f.code, s.Shared); r != libcuda.Success {
 			return nil, r, nil
 		}
-		f.shared.CompareAndSwap(was, s.shared)
+		f.shared.CompareAndSwap(was, s.Shared)
 	}
-	return f, success, nil
+	return f, libcuda.Success, nil
 }
 
 // translate replaces addresses in arguments that are not CUDA's: device addresses of registered memory, and of memory
-// that CUDA has put elsewhere. Driver.gone is held.
+// that CUDA has put elsewhere. Space.Gone is held.
 func (d *Driver) translate(s *room) {
-	s.words = append(s.words[:0], bytesAt(s.args, s.bytes)...)
+	s.words = append(s.words[:0], bytesAt(s.Args, s.Bytes)...)
 	changed := false
 	for args := s.words; len(args) >= 8; args = args[8:] {
 		addr := uintptr(binary.LittleEndian.Uint64(args))
-		own := d.own.Find(addr)
-		if own == nil {
-			continue
-		}
-		to := addr + own.Of.delta
-		if own.Of.kind == aliasBlock {
-			to = own.Of.reg.start + (addr - own.Start)
-		}
+		to := d.Translate(addr)
 		if to != addr {
 			binary.LittleEndian.PutUint64(args, uint64(to))
 			changed = true
 		}
 	}
 	if changed {
-		s.args = startOf(s.words)
+		s.Args = startOf(s.words)
 	}
 }
 
@@ -297,8 +292,10 @@ func (q *queue) launchNow(l *driver.Launch) error {
 	c, args := q.v.gpu, l.Args
 	if !l.Copied && l.Size > 0 {
 		n := min(l.Size, mostArgs)
-		words := onHeap(int(n))
-		defer runtime.KeepAlive(words)
+		words := make([]byte, n)
+		var pin runtime.Pinner // on the heap, too
+		pin.Pin(&words[0])
+		defer pin.Unpin()
 		args = startOf(words)
 		if err := q.v.d.carry(&driver.Op{Kind: driver.OpCopy, Dst: args, Src: l.Args, N: n}, true); err != nil {
 			return err
@@ -308,36 +305,36 @@ func (q *queue) launchNow(l *driver.Launch) error {
 	entered, stream := q.enter(), q.stream
 	q.Mu.Unlock()
 	if !entered {
-		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.ordinal)
+		return fmt.Errorf("%w: GPU %d has no stream", driver.ErrLost, c.Ordinal)
 	}
-	defer c.leave()
+	defer c.Leave()
 	m := mark{launch: l, limit: l.Limit, timed: l.Limit > 0}
-	if m.event, m.made = c.event(m.kind()); m.made != success {
-		return c.check("cuEventCreate", m.made)
+	if m.event, m.made = c.Event(m.kind()); m.made != libcuda.Success {
+		return c.Check("cuEventCreate", m.made)
 	}
-	defer c.giveEvent(m.event, m.kind())
+	defer c.GiveEvent(m.event, m.kind())
 	if l.Limit > 0 {
-		if r := c.recordBefore(&m, stream); r != success {
-			return c.check("cuEventRecord", r)
+		if r := c.recordBefore(&m, stream); r != libcuda.Success {
+			return c.Check("cuEventRecord", r)
 		}
 	}
 	defer c.forgetBefore(&m)
 	r, err := c.launch(l, args, stream, new(room), nil)
 	if err == nil {
-		err = c.check("cuLaunchKernel", r)
+		err = c.Check("cuLaunchKernel", r)
 	}
 	switch {
-	case r.sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, unnoticed
+	case r.Sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, unnoticed
 		return c.kernelFault(l, r, 1)
 	case errors.Is(err, driver.ErrLost):
 		return err
 	case err != nil:
 		return &driver.KernelError{Failure: driver.KernelException, Launch: l, Err: err}
 	}
-	if r = c.d.lib.record(m.event, stream); r == success {
-		r = c.d.lib.syncEvent(m.event)
+	if r = c.d.lib.EventRecord(m.event, stream); r == libcuda.Success {
+		r = c.d.lib.EventSynchronize(m.event)
 	}
-	if err := c.check("a kernel", r); r.sticky() {
+	if err := c.Check("a kernel", r); r.Sticky() {
 		return c.kernelFault(l, r, 1)
 	} else if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/imitation"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/kernel"
 )
@@ -61,9 +62,9 @@ func TestLaunchShape(t *testing.T) {
 	q.Submit(launchOp(simt, 2))
 	b.sync(q)
 	b.quiet()
-	want := []shape{
-		{blocks: [3]uint32{7, 1, 1}, threads: [3]uint32{256, 1, 1}, args: plain.Args, bytes: 16},
-		{blocks: [3]uint32{2, 3, 2}, threads: [3]uint32{4, 2, 1}, shared: 100 << 10, args: simt.Args, bytes: 8},
+	want := []libcuda.Shape{
+		{Blocks: [3]uint32{7, 1, 1}, Threads: [3]uint32{256, 1, 1}, Args: plain.Args, Bytes: 16},
+		{Blocks: [3]uint32{2, 3, 2}, Threads: [3]uint32{4, 2, 1}, Shared: 100 << 10, Args: simt.Args, Bytes: 8},
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,15 +240,16 @@ func TestModuleErrors(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	c := b.d.gpus[0]
-	for r, want := range map[result]string{
-		noBinary: "-arch=sm_90", newerPTX: "13.0", noCompiler: "cubin", invalidImage: "nvcc",
+	for r, want := range map[libcuda.Result]string{
+		libcuda.NoBinary: "-arch=sm_90", libcuda.NewerPTX: "13.0", libcuda.NoCompiler: "cubin",
+		libcuda.InvalidImage: "nvcc",
 	} {
 		err := c.notLoaded("x", nil, "", r)
 		if !errors.Is(err, kernel.ErrImage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", r, err)
 		}
 	}
-	if err := c.notLoaded("x", nil, "", outOfMemory); !errors.Is(err, driver.ErrNoMemory) {
+	if err := c.notLoaded("x", nil, "", libcuda.OutOfMemory); !errors.Is(err, driver.ErrNoMemory) {
 		t.Errorf("out of memory: %v", err)
 	}
 }

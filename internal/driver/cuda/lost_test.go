@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // failures is a Sink that remembers.
@@ -50,7 +51,7 @@ func TestLost(t *testing.T) {
 		if !inFlight {
 			q.Wait(0, nil)
 		}
-		f.breakGPU(0, illegalAddress)
+		f.breakGPU(0, libcuda.IllegalAddress)
 		want := uint32(1)
 		if !inFlight {
 			want = 2
@@ -79,20 +80,6 @@ func TestLost(t *testing.T) {
 		}
 		if err := errors.Join(v.Close(), d.Close()); err != nil {
 			t.Errorf("close: %v", err)
-		}
-	}
-}
-
-// TestResults proves that each result of CUDA is the error of a driver that fits.
-func TestResults(t *testing.T) {
-	f := newFake(1)
-	for r, want := range map[result]error{
-		success: nil, outOfMemory: driver.ErrNoMemory, deinitialized: driver.ErrClosed, noDevice: driver.ErrUnsupported,
-		illegalAddress: driver.ErrLost, eccUncorrectable: driver.ErrLost, 716: driver.ErrLost, 1: errCUDA,
-		notReady: errCUDA,
-	} {
-		if err := failed(f, "cuCall", r); !errors.Is(err, want) {
-			t.Errorf("%d is %v, want %v", r, err, want)
 		}
 	}
 }

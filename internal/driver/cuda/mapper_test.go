@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -90,31 +91,6 @@ func TestUnmapUnderWork(t *testing.T) {
 		b.ok(b.devs[i].Healthy())
 	}
 	b.quiet()
-}
-
-// TestPastIsRecalled proves that addresses which were an allocation's are a reservation's, and then nobody's.
-func TestPastIsRecalled(t *testing.T) {
-	b := newBed(t, 1)
-	d := b.d
-	addr, err := d.Reserve(8*extent, 0)
-	b.ok(err)
-	b.ok(d.Release(addr))
-	place := func(off uintptr) driver.Place { return d.Locate(addr + off).Place }
-	s := &block{kind: deviceBlock, size: 8 * extent}
-	d.insert(addr, 0, s)
-	d.mu.Lock()
-	span := d.own.Find(addr)
-	d.own.Remove(span)
-	d.forget(span)
-	d.recall(addr+2*extent, 2*extent)
-	d.mu.Unlock()
-	for off, want := range map[uintptr]driver.Place{0: driver.Nowhere, 2*extent - 1: driver.Nowhere,
-		2 * extent: driver.Pageable, 4*extent - 1: driver.Pageable, 4 * extent: driver.Nowhere,
-		8*extent - 1: driver.Nowhere} {
-		if got := place(off); got != want {
-			t.Errorf("at %#x: %v, want %v", off, got, want)
-		}
-	}
 }
 
 // TestImportTranslated proves that everything a queue does works on memory that CUDA has put elsewhere.
@@ -253,7 +229,7 @@ func TestManagedLost(t *testing.T) {
 		at[i], err = b.d.AllocManaged(extent, i)
 		b.ok(err)
 	}
-	b.f.breakGPU(0, illegalAddress)
+	b.f.breakGPU(0, libcuda.IllegalAddress)
 	b.devs[0].Free(b.dev[0]) //nolint:errcheck // so that it is noticed
 	b.devs[0].Close()        //nolint:errcheck // it is lost
 	b.refused("free on a lost GPU", b.d.FreeManaged(at[0]), driver.ErrLost)

@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
 // mark is a task that is on the stream, with an event after it.
 type mark struct {
 	event uintptr
-	soft  bool   // it has no event: it has happened when a later mark has, or the stream has ended
-	made  result // how putting the event there went; if badly, the device is lost, and there is none
-	upto  uint64 // tasks that are over when it happens
+	soft  bool           // it has no event: it has happened when a later mark has, or the stream has ended
+	made  libcuda.Result // how putting the event there went; if badly, the device is lost, and there is none
+	upto  uint64         // tasks that are over when it happens
 	tag   driver.Tag
 	flag  *flag   // to be set, or nil
 	since int64   // when its task was put on the stream, for the observer, by the clock of flags
@@ -29,11 +30,11 @@ type mark struct {
 }
 
 // kind is that of the event.
-func (m *mark) kind() eventKind {
+func (m *mark) kind() libcuda.EventKind {
 	if m.timed {
-		return timedEvent
+		return libcuda.TimedEvent
 	}
-	return sleptEvent
+	return libcuda.SleptEvent
 }
 
 // attend sees to it that what there is to do is done: by the runner at once, or if there are only soft marks, later.
@@ -43,23 +44,27 @@ func (q *queue) attend() {
 	case q.Tasks() > 0 || q.marks.Len() > q.softs:
 		q.runIfReady()
 	case q.softs > 0 && !q.timed:
-		q.timed = true
-		hostqueue.After(softFor, q.harden)
+		q.timed, q.timedTo = true, q.Taken()
+		q.timer.Set(softFor)
 	}
 }
 
-// softFor is how long a soft mark stays one, if no goroutine waits.
+// softFor is how long a soft mark stays one at least, if no goroutine waits. It is one for twice as long at most.
 const softFor = time.Millisecond
 
-// harden starts the runner if there are marks.
+// harden starts the runner if there are marks that were there when the timer was started. Of a program that waits for
+// one task after the other, there are only younger ones, and their event would be for nothing.
 func (q *queue) harden() {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	q.timed = false
-	if q.softs > 0 {
-		q.markTail()
-		q.attend()
+	if q.softs == 0 {
+		return
 	}
+	if q.marks.At(0).upto <= q.timedTo {
+		q.markTail()
+	}
+	q.attend()
 }
 
 // markTail sees to it that there is a mark after all that is on the stream. If another goroutine is using the stream,
@@ -84,8 +89,8 @@ func (q *queue) mark() {
 	if last && !q.marks.Last().soft {
 		return
 	}
-	q.v.gpu.enter()
-	defer q.v.gpu.leave()
+	q.v.gpu.Enter()
+	defer q.v.gpu.Leave()
 	if last {
 		m := q.marks.Last()
 		m.soft = false
@@ -119,24 +124,24 @@ func (q *queue) hard() *mark {
 // record puts an event for m after what is on the stream. The GPU is entered, Mu is held.
 func (q *queue) record(m *mark) bool {
 	m.timed = m.flag != nil || m.op && q.Observer != nil || m.limit > 0
-	if m.event, m.made = q.v.gpu.event(m.kind()); m.made != success {
+	if m.event, m.made = q.v.gpu.Event(m.kind()); m.made != libcuda.Success {
 		return false
 	}
 	m.asked = hostqueue.Now()
-	if m.made = q.v.d.lib.record(m.event, q.stream); m.made != success {
-		q.v.gpu.giveEvent(m.event, m.kind())
+	if m.made = q.v.d.lib.EventRecord(m.event, q.stream); m.made != libcuda.Success {
+		q.v.gpu.GiveEvent(m.event, m.kind())
 		return false
 	}
 	return true
 }
 
 // look asks whether the first mark has happened: m is the first that has an event, or nil.
-func (q *queue) look(m *mark, stream uintptr) result {
+func (q *queue) look(m *mark, stream uintptr) libcuda.Result {
 	switch {
 	case m == nil:
-		return q.v.gpu.ended(stream)
-	case m.made != success:
+		return q.v.gpu.Ended(stream)
+	case m.made != libcuda.Success:
 		return m.made
 	}
-	return q.v.gpu.query(m.event)
+	return q.v.gpu.Query(m.event)
 }

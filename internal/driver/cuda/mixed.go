@@ -1,17 +1,20 @@
 package cuda
 
-import "ropeway/internal/driver"
+import (
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/memory"
+)
 
 // part is the segments of a batch that the same has to be done with. Addresses are those that are used.
 type part struct {
 	*driver.Segments
-	to, from side // of the first
-	overlaps bool // the segments are inside a GPU, and each overlaps itself
+	to, from memory.Side // of the first
+	overlaps bool        // the segments are inside a GPU, and each overlaps itself
 }
 
 // same reports whether a segment belongs to the part.
-func (p *part) same(to, from *view, overlaps bool) bool {
-	return p.to.kind == to.kind && p.from.kind == from.kind && p.to.gpu == to.gpu && p.from.gpu == from.gpu &&
+func (p *part) same(to, from *memory.View, overlaps bool) bool {
+	return p.to.Kind == to.Kind && p.from.Kind == from.Kind && p.to.GPU == to.GPU && p.from.GPU == from.GPU &&
 		p.overlaps == overlaps
 }
 
@@ -36,14 +39,13 @@ func (m *mover) batch(list []driver.Segment) error {
 			return err
 		}
 		dst, src := s.Dst+to.Delta, s.Src+from.Delta
-		overlaps := to.kind == onGPU && from.kind == onGPU && overlap(dst, src, s.N)
+		overlaps := to.Kind == memory.OnGPU && from.Kind == memory.OnGPU && overlap(dst, src, s.N)
 		k := 0
-		for k < len(parts) && !parts[k].same(&to.view, &from.view, overlaps) {
+		for k < len(parts) && !parts[k].same(&to.View, &from.View, overlaps) {
 			k++
 		}
 		if k == len(parts) {
-			parts = append(parts, part{driver.NewSegments(), side{dst, to.kind, to.gpu},
-				side{src, from.kind, from.gpu}, overlaps})
+			parts = append(parts, part{driver.NewSegments(), to.Side(dst), from.Side(src), overlaps})
 		}
 		parts[k].Add(dst, src, s.N)
 	}
@@ -66,12 +68,12 @@ func (m *mover) batch(list []driver.Segment) error {
 func (p *part) probe() error {
 	for i := range p.List {
 		s := &p.List[i]
-		if p.to.kind == byHost {
+		if p.to.Kind == memory.ByHost {
 			if err := writing.probe(s.Dst, s.N); err != nil {
 				return err
 			}
 		}
-		if p.from.kind == byHost {
+		if p.from.Kind == memory.ByHost {
 			if err := reading.probe(s.Src, s.N); err != nil {
 				return err
 			}
@@ -82,14 +84,15 @@ func (p *part) probe() error {
 
 // part does one part.
 func (m *mover) part(p *part) error {
-	onGPUs, hosts := p.to.kind == onGPU || p.from.kind == onGPU, p.to.kind == byHost || p.from.kind == byHost
+	onGPUs := p.to.Kind == memory.OnGPU || p.from.Kind == memory.OnGPU
+	hosts := p.to.Kind == memory.ByHost || p.from.Kind == memory.ByHost
 	if onGPUs && hosts {
 		return m.haul(p.to, p.from, cursor{list: p.List}, p.Bytes)
 	}
 	if onGPUs && !p.overlaps {
-		gpu := p.to.gpu
-		if p.to.kind != onGPU {
-			gpu = p.from.gpu
+		gpu := p.to.GPU
+		if p.to.Kind != memory.OnGPU {
+			gpu = p.from.GPU
 		}
 		if done, err := m.put(gpu, p.Segments); done || err != nil {
 			return err
@@ -98,7 +101,7 @@ func (m *mover) part(p *part) error {
 	for i := range p.List {
 		s := &p.List[i]
 		to, from := p.to, p.from
-		to.addr, from.addr = s.Dst, s.Src
+		to.Addr, from.Addr = s.Dst, s.Src
 		if err := m.move(to, from, s.N); err != nil {
 			return err
 		}

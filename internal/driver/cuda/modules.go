@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/kernel"
-	"ropeway/internal/ranges"
 )
 
 // Binaries of programs are modules of CUDA. A module is unloaded when the program has unloaded it, nothing that is
@@ -24,14 +24,14 @@ var (
 
 // module implements driver.Module.
 type module struct {
-	c      *gpu    // immutable
+	c      *engine // immutable
 	handle uintptr // immutable; CUDA's
 	life   uint64  // immutable; of the GPU
 
 	functions atomic.Pointer[map[uintptr]*function] // by code; replaced, never changed
 
 	mu      sync.Mutex
-	globals map[string]*ranges.Span[*block] // guarded by mu; variables that were asked for, which are in Driver.own
+	globals map[string]uintptr // guarded by mu; variables that were asked for, which are device memory now
 
 	use   sync.Mutex // taken last: a launch that is over calls Release
 	holds int        // guarded by use; launches that are queued
@@ -64,25 +64,21 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
 	}
 	c := d.gpus[device]
-	v := c.device.Load()
-	if v == nil {
-		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
-	}
-	v.mu.RLock() // so that it is not closed meanwhile
-	defer v.mu.RUnlock()
-	if v.closed {
-		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
-	}
-	if err := c.healthy(); err != nil {
+	release, err := d.Hold(device)
+	if err != nil {
 		return nil, err
 	}
-	c.enter()
-	handle, log, r := d.lib.loadModule(image)
-	c.leave()
-	if r != success {
+	defer release()
+	if err := c.Healthy(); err != nil {
+		return nil, err
+	}
+	c.Enter()
+	handle, log, r := d.lib.ModuleLoad(image)
+	c.Leave()
+	if r != libcuda.Success {
 		return nil, c.notLoaded(name, image, log, r)
 	}
-	m := &module{c: c, handle: handle, life: c.life.Load(), globals: map[string]*ranges.Span[*block]{}}
+	m := &module{c: c, handle: handle, life: c.Life(), globals: map[string]uintptr{}}
 	m.functions.Store(&map[uintptr]*function{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,20 +90,20 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 }
 
 // notLoaded says why a binary cannot be loaded, and what to do about it.
-func (c *gpu) notLoaded(name string, image []byte, log string, r result) error {
-	err := c.note("cuModuleLoadData", r)
+func (c *engine) notLoaded(name string, image []byte, log string, r libcuda.Result) error {
+	err := c.Note("cuModuleLoadData", r)
 	advice := ""
 	switch r {
-	case noBinary:
-		major, minor, _ := c.d.lib.capability(c.ordinal)
+	case libcuda.NoBinary:
+		major, minor, _ := c.d.lib.Capability(c.Ordinal)
 		advice = fmt.Sprintf("it has no code for this GPU: compile it with -arch=sm_%d%d, or to PTX", major, minor)
-	case newerPTX:
-		version, _ := c.d.lib.version()
+	case libcuda.NewerPTX:
+		version, _ := c.d.lib.DriverVersion()
 		advice = fmt.Sprintf("the PTX is of a newer CUDA than that of the NVIDIA driver, %d.%d: compile it with that, "+
 			"or to a cubin", version/1000, version%1000/10)
-	case noCompiler:
+	case libcuda.NoCompiler:
 		advice = "the NVIDIA driver has no compiler for PTX: compile it to a cubin"
-	case invalidImage, invalidPTX, invalidSource:
+	case libcuda.InvalidImage, libcuda.InvalidPTX, libcuda.InvalidSource:
 		advice = "this is not what nvcc -ptx, -cubin or -fatbin writes"
 	default:
 		return fmt.Errorf("%s: %w", name, err)
@@ -126,14 +122,14 @@ func (m *module) Code(symbol string) (uintptr, error) {
 	if err := m.loaded(); err != nil {
 		return 0, err
 	}
-	c.enter()
-	defer c.leave()
+	c.Enter()
+	defer c.Leave()
 	lib := c.d.lib
-	code, r := lib.kernel(m.handle, symbol)
-	if r == notFound {
+	code, r := lib.ModuleFunction(m.handle, symbol)
+	if r == libcuda.NotFound {
 		return 0, fmt.Errorf("the binary has no kernel %q; extern \"C\" keeps the name of a function in C++", symbol)
 	}
-	if err := c.note("cuModuleGetFunction", r); err != nil {
+	if err := c.Note("cuModuleGetFunction", r); err != nil {
 		return 0, err
 	}
 	all := *m.functions.Load()
@@ -142,12 +138,12 @@ func (m *module) Code(symbol string) (uintptr, error) {
 	}
 	f := &function{code: code, name: symbol}
 	f.shared.Store(freeShared)
-	n, r := lib.maxThreads(code)
-	if r != success || n <= 0 {
+	n, r := lib.FuncMaxThreads(code)
+	if r != libcuda.Success || n <= 0 {
 		n = 1
 	}
 	f.threads = uint32(n)
-	if f.params, r = lib.params(code); r == success {
+	if f.params, r = lib.FuncParams(code); r == libcuda.Success {
 		f.known = true
 		for _, p := range f.params {
 			f.bytes = max(f.bytes, uint64(p.Offset)+uint64(p.Size))
@@ -176,13 +172,13 @@ func (m *module) Variable(symbol string) (uint64, bool) {
 // find is where CUDA has put a variable.
 func (m *module) find(symbol string) (uintptr, uint64, error) {
 	c := m.c
-	c.enter()
-	defer c.leave()
-	addr, n, r := c.d.lib.global(m.handle, symbol)
-	if r == notFound {
+	c.Enter()
+	defer c.Leave()
+	addr, n, r := c.d.lib.ModuleGlobal(m.handle, symbol)
+	if r == libcuda.NotFound {
 		return 0, 0, fmt.Errorf("the binary has no variable %q", symbol)
 	}
-	return addr, n, c.note("cuModuleGetGlobal", r)
+	return addr, n, c.Note("cuModuleGetGlobal", r)
 }
 
 // Global implements driver.Module. From now on the variable is device memory.
@@ -192,21 +188,16 @@ func (m *module) Global(symbol string, _ uint64) (uintptr, error) {
 	if err := m.loaded(); err != nil {
 		return 0, err
 	}
-	if s := m.globals[symbol]; s != nil {
-		return s.Start, nil
+	if addr := m.globals[symbol]; addr != 0 {
+		return addr, nil
 	}
 	addr, n, err := m.find(symbol)
 	if err != nil || n == 0 {
 		return addr, err
 	}
-	d := m.c.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s := d.own.Overlap(addr, n); s != nil { // another name of the same variable
-		return addr, nil
+	if m.c.d.InsertGlobal(addr, n, m.c.Number) { // else it is another name of the same variable
+		m.globals[symbol] = addr
 	}
-	d.insertLocked(addr, 0, &block{kind: globalBlock, size: n, device: int32(m.c.number)})
-	m.globals[symbol] = d.own.Find(addr)
 	return addr, nil
 }
 
@@ -252,15 +243,7 @@ func (m *module) Unload() {
 		return
 	}
 	if len(m.globals) > 0 {
-		d.mu.Lock()
-		d.gone.Lock()
-		for _, s := range m.globals {
-			d.own.Remove(s)
-			d.forget(s)
-		}
-		d.gone.Unlock()
-		d.mu.Unlock()
-		d.epoch.Add(1)
+		d.RemoveGlobals(maps.Values(m.globals))
 		m.globals = nil
 	}
 	if over {
@@ -276,25 +259,25 @@ func (m *module) remove() {
 		defer c.runners.Done()
 		c.mu.Lock()
 		_, there := c.modules[m]
-		there = there && c.life.Load() == m.life
+		there = there && c.Life() == m.life
 		delete(c.modules, m)
 		c.mu.Unlock()
 		if !there {
 			return
 		}
-		c.enter()
-		defer c.leave()
-		r := c.d.lib.settle()
-		if r == success {
+		c.Enter()
+		defer c.Leave()
+		r := c.d.lib.CtxSynchronize()
+		if r == libcuda.Success {
 			c.dropExecutables(func(x *executable) bool { return slices.Contains(x.modules, m) })
-			r = c.d.lib.unloadModule(m.handle)
+			r = c.d.lib.ModuleUnload(m.handle)
 		}
-		c.note("cuModuleUnload", r) //nolint:errcheck // what is lost is noted
+		c.Note("cuModuleUnload", r) //nolint:errcheck // what is lost is noted
 	})
 }
 
 // unloadAll unloads the modules of a device that is being closed.
-func (c *gpu) unloadAll() {
+func (c *engine) unloadAll() {
 	c.mu.Lock()
 	all := maps.Clone(c.modules)
 	c.mu.Unlock()

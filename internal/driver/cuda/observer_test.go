@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
 )
 
 // watcher is an observer with a clock of its own.
@@ -84,8 +85,8 @@ func TestObserver(t *testing.T) {
 		if r.task != uint32(i) || !errors.Is(r.err, want[i]) || (r.err == nil) != (want[i] == nil) {
 			t.Errorf("task %d is reported as %d with %v", i, r.task, r.err)
 		}
-		if r.began != 0 && r.began < submitted-tuneSlack || r.ended < r.began || r.ended < last-tuneSlack ||
-			r.ended > w.Now()+tuneSlack {
+		if r.began != 0 && r.began < submitted-gpu.ClockSlack || r.ended < r.began || r.ended < last-gpu.ClockSlack ||
+			r.ended > w.Now()+gpu.ClockSlack {
 			t.Errorf("task %d ran from %d to %d, the one before until %d", i, r.began-submitted, r.ended-submitted,
 				last-submitted)
 		}

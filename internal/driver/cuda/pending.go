@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -139,8 +140,12 @@ func plain(op *driver.Op) bool { return op.Kind == driver.OpCopy && op.Done == n
 func (q *queue) flush() bool {
 	for range 1 << 12 {
 		switch s := q.State(); {
-		case s == hostqueue.Starting || s == hostqueue.Ending && q.hasPending():
-			q.pause() // another goroutine gives them to the stream, or will be through in a moment
+		case s == hostqueue.Starting:
+			q.pause() // another goroutine gives them to the stream
+		case s == hostqueue.Ending:
+			if !q.startPendingBeside() {
+				return true
+			}
 		case s != hostqueue.Ready || !q.startPending():
 			return true
 		}
@@ -159,14 +164,34 @@ func (q *queue) startPending() bool {
 	if q.enter() {
 		list, rest := q.First(min(q.Tasks(), mostPending))
 		q.Mu.Unlock()
-		if given, refused = q.givePending(list); given == len(list) {
-			var more int
-			more, refused = q.givePending(rest)
-			given += more
-		}
-		q.v.gpu.leave()
+		given, refused = q.givePending(list, rest)
+		q.v.gpu.Leave()
 		q.Mu.Lock()
 	}
+	q.tookPending(given, refused)
+	q.leave()
+	return given > 0
+}
+
+// startPendingBeside is startPending while the queue is Ending. The goroutine that ends tasks may be the caller, as
+// Done may free memory, so it is not waited for. Mu is held throughout, as submitters do that use the stream then.
+func (q *queue) startPendingBeside() bool {
+	if !q.hasPending() {
+		return false
+	}
+	given, refused := 0, true
+	if q.enter() {
+		list, rest := q.First(min(q.Tasks(), mostPending))
+		given, refused = q.givePending(list, rest)
+		q.v.gpu.Leave()
+	}
+	q.tookPending(given, refused)
+	return given > 0
+}
+
+// tookPending takes so many copies out of the list, which are on the stream; refused: which cannot do the next. Mu is
+// held.
+func (q *queue) tookPending(given int, refused bool) {
 	if given > 0 {
 		q.latest = q.Task(given - 1).Tag
 		q.TookCopies(given)
@@ -177,14 +202,12 @@ func (q *queue) startPending() bool {
 	if q.Waiting() > 0 {
 		q.mark() // a goroutine that went to sleep meanwhile could not
 	}
-	q.leave()
-	return given > 0
 }
 
-// givePending gives tasks to the stream, in their order, up to the first that is no plain copy, or that the stream
-// cannot do, and returns how many, and whether it was the stream. The caller is as for give (lockcheck: so the scratch
-// is its own too).
-func (q *queue) givePending(ops []driver.Op) (given int, refused bool) {
+// givePending gives tasks, which are in two parts, to the stream, in their order, up to the first that is no plain
+// copy, or that the stream cannot do, and returns how many, and whether it was the stream. The caller is as for give
+// (lockcheck: so the scratch is its own too).
+func (q *queue) givePending(ops, rest []driver.Op) (given int, refused bool) {
 	for given < len(ops) && plain(&ops[given]) {
 		list := q.scratch[:0]
 		for i := given; i < min(given+kernels.MostFew, len(ops)) && plain(&ops[i]); i++ {
@@ -196,12 +219,16 @@ func (q *queue) givePending(ops []driver.Op) (given int, refused bool) {
 			return given, true
 		}
 	}
+	if given == len(ops) && len(rest) > 0 {
+		more, refused := q.givePending(rest, nil)
+		return given + more, refused
+	}
 	return given, false
 }
 
 // give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The GPU is
-// entered. The caller has made the queue Starting, so the stream and the load are its own (lockcheck: so it is for all
-// of this function).
+// entered. The caller has made the queue Starting, or holds Mu while it is Ending, so the stream and the load are its
+// own (lockcheck: so it is for all of this function).
 func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
 		n, done := q.v.gpu.putTogether(list[given:], q.stream)
@@ -211,7 +238,7 @@ func (q *queue) give(list []driver.Segment) (given int) {
 			continue
 		}
 		for _, s := range list[given : given+n] {
-			if q.moveCopy(s.Dst, s.Src, s.N) != success {
+			if q.moveCopy(s.Dst, s.Src, s.N) != libcuda.Success {
 				return given
 			}
 			given++
@@ -222,9 +249,9 @@ func (q *queue) give(list []driver.Segment) (given int) {
 
 // putTogether gives the first n copies of a list to a stream as a batch. If it could not, or there is only one, done is
 // false. The GPU is entered.
-func (c *gpu) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
-	c.d.gone.RLock()
-	defer c.d.gone.RUnlock()
+func (c *engine) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
+	c.d.Gone.RLock()
+	defer c.d.Gone.RUnlock()
 	b := c.newBatch(stream)
 	defer b.release()
 	if n = b.unordered(list); n < 2 {
@@ -237,7 +264,7 @@ func (c *gpu) putTogether(list []driver.Segment, stream uintptr) (n int, done bo
 }
 
 // unordered is how many copies at the beginning of a list may run in any order: none writes what another one reads or
-// writes. They are small, but no words, and in memory that has one address. Driver.gone is held.
+// writes. They are small, but no words, and in memory that has one address. Space.Gone is held.
 func (b *batch) unordered(list []driver.Segment) int {
 	var writes, reads hull
 	for i := range min(len(list), kernels.MostFew) {
@@ -247,7 +274,7 @@ func (b *batch) unordered(list []driver.Segment) int {
 		}
 		if s.N > smallBytes || word(s) || b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N,
 			false) != nil ||
-			!b.to.sole || !b.from.sole || overlap(s.Dst, s.Src, s.N) {
+			!b.to.Sole || !b.from.Sole || overlap(s.Dst, s.Src, s.N) {
 			return i
 		}
 		if writes.meets(s.Dst, s.N) && writesTo(list[:i], s.Dst, s.N) || writes.meets(s.Src, s.N) &&

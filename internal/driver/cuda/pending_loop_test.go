@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // launching is a fake that calls a function when a kernel is launched.
@@ -15,9 +16,9 @@ type launching struct {
 	launched func()
 }
 
-func (l *launching) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+func (l *launching) LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) libcuda.Result {
 	l.launched()
-	return l.fake.launch(kernel, blocks, threads, params, stream)
+	return l.fake.LaunchKernel(kernel, blocks, threads, params, stream)
 }
 
 // TestPendingDroppedMeanwhile proves that copies are given to the stream mostPending at a time, in as many launches as
@@ -86,5 +87,41 @@ func TestPendingLoopsAllocateNothing(t *testing.T) {
 	loop()
 	if n := testing.AllocsPerRun(10, loop); n != 0 {
 		t.Errorf("a loop of copies allocates %v times", n)
+	}
+}
+
+// TestPendingFreedWhenOver proves that the function that is called when a copy is over can free memory while copies
+// that came after it are pending: they are given to the stream first, in order.
+func TestPendingFreedWhenOver(t *testing.T) {
+	b := newBed(t, 1)
+	want := noise(6, 64)
+	put(b.pinned, want)
+	b.write(b.dev[0], make([]byte, 64))
+	own, err := b.d.AllocHost(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := b.queue(0)
+	var freed error
+	release := b.hold(q)
+	q.Submit(driver.Op{Kind: driver.OpCopy, Dst: b.dev[0], Src: own, N: 64, Done: func() {
+		q.Mu.Lock()
+		q.runPoller()
+		for i := range uintptr(8) {
+			q.AppendCopy(b.dev[0]+8*i, b.pinned+8*i, 8, driver.Tag{})
+		}
+		q.Mu.Unlock()
+		freed = b.d.FreeHost(own)
+		q.Mu.Lock()
+		if q.hasPending() {
+			t.Error("copies are pending after memory was freed")
+		}
+		q.Mu.Unlock()
+	}})
+	release()
+	b.sync(q)
+	b.quiet()
+	if got := b.read(b.dev[0], 64); freed != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %x, %v, want %x", got, freed, want)
 	}
 }

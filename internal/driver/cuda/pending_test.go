@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/testenv"
 )
@@ -49,8 +50,8 @@ func (b *bed) hold(q *queue) (release func()) {
 	q.Copy(b.dev[0], b.pinned, 1, driver.Tag{}) // so that there is a stream
 	b.sync(q)
 	held := make(chan struct{})
-	q.v.gpu.enter()
-	defer q.v.gpu.leave()
+	q.v.gpu.Enter()
+	defer q.v.gpu.Leave()
 	b.f.put(q.stream, fakeOrder{kind: 'k', kernel: func() { <-held }})
 	return sync.OnceFunc(func() { close(held) })
 }
@@ -189,9 +190,9 @@ func TestPendingTogether(t *testing.T) {
 		q := b.queue(0)
 		q.Copy(dev, host, 1, driver.Tag{})
 		c := b.d.gpus[0]
-		c.enter()
+		c.Enter()
 		n, done := c.putTogether(tt.list, q.stream)
-		c.leave()
+		c.Leave()
 		if n != tt.want || done != (n > 1) {
 			t.Errorf("%s: %d, %v; want %d", tt.name, n, done, tt.want)
 		}
@@ -379,7 +380,7 @@ func TestPendingOnLostGPU(t *testing.T) {
 	for i := range uintptr(400) {
 		q.Copy(b.dev[0]+i, b.pinned+i, 1, driver.Tag{})
 	}
-	b.f.breakGPU(0, illegalAddress)
+	b.f.breakGPU(0, libcuda.IllegalAddress)
 	for i := range uintptr(400) {
 		q.Copy(b.dev[0]+i, b.pinned+i, 1, driver.Tag{})
 	}
@@ -422,12 +423,12 @@ type stopping struct {
 	goOn    chan struct{}
 }
 
-func (s *stopping) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (s *stopping) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
 	if s.armed.CompareAndSwap(true, false) {
 		s.arrived <- struct{}{}
 		<-s.goOn
 	}
-	r := s.fake.copyAsync(dst, src, n, stream)
+	r := s.fake.MemcpyAsync(dst, src, n, stream)
 	on, _ := s.fake.stream(stream)
 	on.wait()
 	return r

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -91,24 +92,18 @@ func (q *queue) settle() error {
 	q.Mu.Lock()
 	stream := q.stream
 	q.Mu.Unlock()
-	c.enter()
-	defer c.leave()
-	event, r := c.event(sleptEvent)
-	if r != success {
-		return c.check("cuEventCreate", r)
+	c.Enter()
+	defer c.Leave()
+	event, r := c.Event(libcuda.SleptEvent)
+	if r != libcuda.Success {
+		return c.Check("cuEventCreate", r)
 	}
-	defer c.giveEvent(event, sleptEvent)
-	if r = c.d.lib.record(event, stream); r == success {
-		r = c.d.lib.syncEvent(event)
+	defer c.GiveEvent(event, libcuda.SleptEvent)
+	if r = c.d.lib.EventRecord(event, stream); r == libcuda.Success {
+		r = c.d.lib.EventSynchronize(event)
 	}
-	return c.check("a step of a model", r)
+	return c.Check("a step of a model", r)
 }
 
 // LaunchesInPrograms implements driver.ProgramLauncher.
 func (d *Driver) LaunchesInPrograms() {}
-
-// Sole implements driver.Sole.
-func (d *Driver) Sole(addr uintptr) bool {
-	own := d.own.Find(addr)
-	return own != nil && own.Of.sole() && !d.shares.Load()
-}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -23,8 +25,8 @@ import (
 // A mark that only calls a function is soft: it has no event, and no runner at first. Most programs wait soon, and the
 // goroutine that waits finds out that the stream has ended anyway. If none does, a timer starts the runner.
 //
-// The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending;
-// and to the one that made it Starting.
+// The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending, or
+// for the head of the list while the queue is Ending; and to the one that made it Starting.
 type queue struct {
 	v        *device         // immutable
 	strict   driver.FailFast // immutable; the sink, or nil
@@ -33,9 +35,9 @@ type queue struct {
 	hostqueue.Queue
 
 	stream    uintptr              // guarded by Queue.Mu; 0 until first used, and after Close
-	found     uintptr              // guarded by Queue.Mu; of the stream, see gpu.foundFor; 0 until first used
+	found     uintptr              // guarded by Queue.Mu; of the stream, see engine.foundFor; 0 until first used
 	runLength int                  // guarded by Queue.Mu; copies in a row that their submitters gave to the stream
-	scratch   []driver.Segment     // of the goroutine that made the queue Starting
+	scratch   []driver.Segment     // of the goroutine that has the stream for the head of the list
 	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
 	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
 	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
@@ -44,7 +46,8 @@ type queue struct {
 	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
 	kernels latestKernel // guarded by Queue.Mu
 	softs   int          // guarded by Queue.Mu; how many of the marks are soft
-	timed   bool         // guarded by Queue.Mu; attend will be called
+	timed   bool         // guarded by Queue.Mu; the timer is set
+	timedTo uint64       // guarded by Queue.Mu; tasks that had been given to the stream when that was decided
 	room    room         // guarded by Queue.Mu
 	repeats *repeats     // guarded by Queue.Mu; of the stream; nil until first used
 	runner  runner       // guarded by Queue.Mu
@@ -52,15 +55,16 @@ type queue struct {
 	reported int64
 	// of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
 	ended int64
-	fence *fence // guarded by Queue.Mu; of the stream; nil until first used
+	fence *gpu.Fence // guarded by Queue.Mu; of the stream; nil until first used
 	// guarded by Queue.Mu; tasks that are over when the fence is passed; 0: it is not on the stream
 	fencedTo uint64
 	// guarded by Queue.Mu; event that the runner waits for; 0: none, or its mark was ended meanwhile
 	awaited uintptr
 
-	// For Close alone, so after what every copy touches.
-	own ownStream       // guarded by Queue.Mu; the stream, for the queue that has it next
-	net runtime.Cleanup // guarded by Queue.Mu; releases the stream if the queue is collected without having been closed
+	// Not touched by every copy, so last.
+	timer hostqueue.Timer // immutable; calls harden
+	own   gpu.OwnStream   // guarded by Queue.Mu; the stream, for the queue that has it next
+	net   runtime.Cleanup // guarded by Queue.Mu; releases the stream of a queue that is collected unclosed
 }
 
 // runner says whether there is a goroutine that does the host's part of a queue.
@@ -74,7 +78,8 @@ const (
 
 func newQueue(v *device, o driver.QueueOptions) *queue {
 	strict, _ := o.Sink.(driver.FailFast)
-	q := &queue{v: v, strict: strict, priority: min(max(o.Priority, 0), priorities-1)}
+	q := &queue{v: v, strict: strict, priority: min(max(o.Priority, 0), gpu.Priorities-1)}
+	q.timer = hostqueue.NewTimer(q.harden)
 	q.Init(q, o)
 	return q
 }
@@ -157,7 +162,7 @@ func (q *queue) inline(op *driver.Op) {
 func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpSet:
-		return !q.v.gpu.clock.runs()
+		return !q.v.gpu.HasClock()
 	case driver.OpClear, driver.OpFunc, driver.OpFail:
 		return true
 	}
@@ -225,7 +230,7 @@ func (q *queue) runs() {
 			break
 		}
 		q.markTail() // the head of the list waits for what is on the stream
-		if q.marks.Len() == 0 || q.hard().made != success {
+		if q.marks.Len() == 0 || q.hard().made != libcuda.Success {
 			continue // it is over
 		}
 		m := *q.hard()
@@ -234,7 +239,7 @@ func (q *queue) runs() {
 		q.v.gpu.await(m.event, spinRunner)
 		q.Mu.Lock()
 		if q.awaited == 0 {
-			q.v.gpu.giveEvent(m.event, m.kind())
+			q.v.gpu.GiveEvent(m.event, m.kind())
 		}
 		q.awaited = 0
 	}
@@ -248,7 +253,7 @@ func (q *queue) progress() bool {
 		return false
 	}
 	if q.marks.Len() > 0 {
-		if r := q.look(q.hard(), q.stream); r != notReady && q.Claim(hostqueue.Ending) {
+		if r := q.look(q.hard(), q.stream); r != libcuda.NotReady && q.Claim(hostqueue.Ending) {
 			q.end(r)
 			q.leave()
 			return true
@@ -287,7 +292,7 @@ func (q *queue) drained() bool {
 	if q.Completed() < q.Taken() && q.marks.Len() == 0 {
 		switch q.State() {
 		case hostqueue.Rest, hostqueue.Ready, hostqueue.Parked:
-			if q.v.gpu.ended(q.stream) == success {
+			if q.v.gpu.Ended(q.stream) == libcuda.Success {
 				q.over(q.Taken())
 			}
 		}
@@ -297,13 +302,13 @@ func (q *queue) drained() bool {
 
 // end ends the tasks up to the first mark; r is the result of its event. The caller has made the queue Ending. Mu is
 // held, and released while callbacks run.
-func (q *queue) end(r result) {
+func (q *queue) end(r libcuda.Result) {
 	var m mark
 	q.marks.Pop(&m)
 	if m.soft {
 		q.softs--
 	}
-	own := m.made == success && !m.soft
+	own := m.made == libcuda.Success && !m.soft
 	used := own && m.event == q.awaited // by the runner, which then releases it
 	if used {
 		q.awaited = 0
@@ -312,12 +317,12 @@ func (q *queue) end(r result) {
 		q.marks.Shrink()
 	}
 	var broken *latestKernel // what may have broken the GPU
-	if r.sticky() && q.flying() {
+	if r.Sticky() && q.flying() {
 		broken = q.blame(&m)
 	}
 	q.Mu.Unlock()
 	c := q.v.gpu
-	err := c.check("asynchronous work", r)
+	err := c.Check("asynchronous work", r)
 	if m.read != nil {
 		err = c.endJudged(m.read, err)
 	}
@@ -330,7 +335,7 @@ func (q *queue) end(r result) {
 	}
 	at := int64(0)
 	if m.timed && err == nil {
-		at = c.timeOf(m.event, m.asked)
+		at = c.TimeOf(m.event, m.asked)
 	}
 	if m.op && q.Observer != nil {
 		q.reportRun(&m, at, err)
@@ -345,7 +350,7 @@ func (q *queue) end(r result) {
 		m.flag.keep(m.event, at, err)
 	}
 	if own && !used {
-		c.giveEvent(m.event, m.kind())
+		c.GiveEvent(m.event, m.kind())
 	}
 	if m.done != nil {
 		m.done()
@@ -429,7 +434,7 @@ func (q *queue) Close() {
 	defer q.Mu.Unlock()
 	if q.stream != 0 {
 		q.net.Stop()
-		q.own.release()
+		q.own.Release()
 		q.stream, q.found, q.fence, q.fencedTo, q.repeats = 0, 0, nil, 0, nil
 	}
 }

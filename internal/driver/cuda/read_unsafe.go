@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"ropeway/internal/driver/cuda/kernels"
@@ -13,9 +12,4 @@ const rangeBytes = uint64(unsafe.Sizeof(kernels.Range{}))
 // rangesAt is n ranges of a table at addr, which is pinned memory.
 func rangesAt(addr uintptr, n int) []kernels.Range {
 	return unsafe.Slice((*kernels.Range)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
-}
-
-// wordAt is the word at addr, which is pinned memory.
-func wordAt(addr uintptr) *atomic.Uint32 {
-	return (*atomic.Uint32)(*(*unsafe.Pointer)(unsafe.Pointer(&addr)))
 }

@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/memory"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
@@ -28,10 +29,10 @@ func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
 	gpu := int32(-1)
 	for i := range segs.List {
 		if s := &segs.List[i]; s.N > 0 {
-			if to, err := d.resolve(s.Dst, s.N, false); err == nil && to.kind == onGPU {
-				gpu = to.gpu
-			} else if from, err := d.resolve(s.Src, s.N, false); err == nil && from.kind == onGPU {
-				gpu = from.gpu
+			if to, err := d.Resolve(s.Dst, s.N, false); err == nil && to.Kind == memory.OnGPU {
+				gpu = to.GPU
+			} else if from, err := d.Resolve(s.Src, s.N, false); err == nil && from.Kind == memory.OnGPU {
+				gpu = from.GPU
 			}
 			break
 		}
@@ -61,7 +62,7 @@ func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	return m.fill(op)
 }
 
-// mover carries out the parts of one operation, with a lane of each gpu that is needed, one after the other.
+// mover carries out the parts of one operation, with a lane of each GPU that is needed, one after the other.
 type mover struct {
 	d        *Driver
 	pageable bool
@@ -74,7 +75,7 @@ func (m *mover) end(err *error) {
 		return
 	}
 	c := m.lane.gpu
-	e := c.check("copy", m.lane.finish())
+	e := c.Check("copy", m.lane.finish())
 	c.giveLane(m.lane)
 	m.lane = nil
 	if *err == nil {
@@ -104,19 +105,19 @@ func (m *mover) put(gpu int32, segs *driver.Segments) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	l.gpu.enter()
-	defer l.gpu.leave()
+	l.gpu.Enter()
+	defer l.gpu.Leave()
 	l.used = true
 	return l.gpu.putBatch(segs, l.stream, false), nil
 }
 
 // ends finds both ends of a copy; of no bytes there are none.
-func (m *mover) ends(dst, src uintptr, dstBytes, srcBytes uint64) (to, from side, err error) {
+func (m *mover) ends(dst, src uintptr, dstBytes, srcBytes uint64) (to, from memory.Side, err error) {
 	if dstBytes == 0 || srcBytes == 0 {
 		return to, from, nil
 	}
-	if to, err = m.d.resolve(dst, dstBytes, m.pageable); err == nil {
-		from, err = m.d.resolve(src, srcBytes, m.pageable)
+	if to, err = m.d.Resolve(dst, dstBytes, m.pageable); err == nil {
+		from, err = m.d.Resolve(src, srcBytes, m.pageable)
 	}
 	return to, from, err
 }
@@ -133,38 +134,38 @@ func (m *mover) segment(dst, src uintptr, n uint64) error {
 }
 
 // move copies n bytes between two ends that are there.
-func (m *mover) move(to, from side, n uint64) error {
+func (m *mover) move(to, from memory.Side, n uint64) error {
 	switch {
-	case to.kind != onGPU && from.kind != onGPU:
-		return copyHost(to.addr, from.addr, n)
-	case to.kind == byHost || from.kind == byHost:
-		return m.haul(to, from, cursor{rows: rows{dst: to.addr, src: from.addr, n: n, height: 1}}, n)
+	case to.Kind != memory.OnGPU && from.Kind != memory.OnGPU:
+		return copyHost(to.Addr, from.Addr, n)
+	case to.Kind == memory.ByHost || from.Kind == memory.ByHost:
+		return m.haul(to, from, cursor{rows: rows{dst: to.Addr, src: from.Addr, n: n, height: 1}}, n)
 	}
 	l, err := m.between(to, from)
 	if err != nil {
 		return err
 	}
-	if overlap(to.addr, from.addr, n) {
-		return l.shift(to.addr, from.addr, n)
+	if overlap(to.Addr, from.Addr, n) {
+		return l.shift(to.Addr, from.Addr, n)
 	}
-	return l.copy(to.addr, from.addr, n)
+	return l.copy(to.Addr, from.Addr, n)
 }
 
 // between is a lane of the GPU that a copy goes to or, if it goes to none, comes from.
-func (m *mover) between(to, from side) (*lane, error) {
-	if to.kind == onGPU {
-		return m.on(to.gpu)
+func (m *mover) between(to, from memory.Side) (*lane, error) {
+	if to.Kind == memory.OnGPU {
+		return m.on(to.GPU)
 	}
-	return m.on(from.gpu)
+	return m.on(from.GPU)
 }
 
 // haul moves the n bytes of c through the slots of lanes. One of the ends is on a GPU, the other out of its reach.
-func (m *mover) haul(to, from side, c cursor, n uint64) error {
+func (m *mover) haul(to, from memory.Side, c cursor, n uint64) error {
 	l, err := m.between(to, from)
 	if err != nil {
 		return err
 	}
-	return newHaul(l.gpu, to.kind == onGPU, c, n).do(l)
+	return newHaul(l.gpu, to.Kind == memory.OnGPU, c, n).do(l)
 }
 
 // rows does a 2-D copy: in one piece where CUDA can, else row by row.
@@ -176,14 +177,14 @@ func (m *mover) rows(op *driver.Op) error {
 	if err != nil {
 		return err
 	}
-	if to.kind == onGPU && from.kind == byHost || to.kind == byHost && from.kind == onGPU {
-		r := rows{to.addr, from.addr, op.N, op.Height, op.DstPitch, op.SrcPitch}
+	if to.Kind == memory.OnGPU && from.Kind == memory.ByHost || to.Kind == memory.ByHost && from.Kind == memory.OnGPU {
+		r := rows{to.Addr, from.Addr, op.N, op.Height, op.DstPitch, op.SrcPitch}
 		return m.haul(to, from, cursor{rows: r}, op.N*op.Height)
 	}
 	if c, ok := m.d.plan2D(op); ok {
-		gpu := to.gpu
-		if to.kind != onGPU {
-			gpu = from.gpu
+		gpu := to.GPU
+		if to.Kind != memory.OnGPU {
+			gpu = from.GPU
 		}
 		l, err := m.on(gpu)
 		if err != nil {
@@ -197,8 +198,8 @@ func (m *mover) rows(op *driver.Op) error {
 		if err := m.move(to, from, op.N); err != nil {
 			return err
 		}
-		to.addr += uintptr(op.DstPitch)
-		from.addr += uintptr(op.SrcPitch)
+		to.Addr += uintptr(op.DstPitch)
+		from.Addr += uintptr(op.SrcPitch)
 	}
 	return nil
 }
@@ -208,20 +209,20 @@ func (m *mover) fill(op *driver.Op) error {
 	if n == 0 {
 		return nil
 	}
-	to, err := m.d.resolve(op.Dst, n, m.pageable)
+	to, err := m.d.Resolve(op.Dst, n, m.pageable)
 	switch {
 	case err != nil:
 		return err
-	case to.kind == onGPU:
-		l, err := m.on(to.gpu)
+	case to.Kind == memory.OnGPU:
+		l, err := m.on(to.GPU)
 		if err != nil {
 			return err
 		}
-		return l.fill(to.addr, op)
+		return l.fill(to.Addr, op)
 	case op.Width == 1:
-		memcopy.Fill8(to.addr, byte(op.Value), uintptr(op.N))
+		memcopy.Fill8(to.Addr, byte(op.Value), uintptr(op.N))
 	default:
-		memcopy.Fill32(to.addr, op.Value, uintptr(op.N))
+		memcopy.Fill32(to.Addr, op.Value, uintptr(op.N))
 	}
 	return nil
 }
@@ -254,9 +255,9 @@ func (d *Driver) probeOne(addr uintptr, n uint64, a access) error {
 	if n == 0 {
 		return nil
 	}
-	s, err := d.resolve(addr, n, true)
-	if err == nil && s.kind == byHost {
-		return a.probe(s.addr, n)
+	s, err := d.Resolve(addr, n, true)
+	if err == nil && s.Kind == memory.ByHost {
+		return a.probe(s.Addr, n)
 	}
 	return err
 }

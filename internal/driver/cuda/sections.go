@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 )
 
 // A section of a program is steps in a row that CUDA does as one graph: kernels, and the few copies and fills between
@@ -18,9 +20,9 @@ import (
 
 // sections is what a program keeps on a GPU.
 type sections struct {
-	c     *gpu   // immutable
-	life  uint64 // immutable; of the GPU
-	epoch uint64 // immutable; of the driver when the program first ran: all memory that was there then still is
+	c     *engine // immutable
+	life  uint64  // immutable; of the GPU
+	epoch uint64  // immutable; of the driver when the program first ran: all memory that was there then still is
 
 	list atomic.Pointer[[]section] // nil until they are made
 	mu   sync.Mutex                // taken after Queue.Mu, by the goroutine that makes or launches graphs
@@ -40,7 +42,7 @@ type section struct {
 type touch struct {
 	addr uintptr
 	n    uint64
-	at   side
+	at   memory.Side
 }
 
 const (
@@ -49,19 +51,36 @@ const (
 	mostSectionCopy = 1 << 20  // bytes of them; the time that the call takes does not count for larger ones
 )
 
+// kept is what a program keeps; nil if it has not run here, or something has changed since.
+func (q *queue) kept(p *driver.Program) *sections {
+	if kept := p.Kept.Load(); kept != nil {
+		if k, ok := kept.Of.(*sections); ok && k.c == q.v.gpu && k.life == k.c.Life() &&
+			k.epoch == q.v.d.Epoch().Load() {
+			return k
+		}
+	}
+	return nil
+}
+
+// whole is the graph of a program that is nothing else, if it was made; nil otherwise.
+func (q *queue) whole(p *driver.Program) *section {
+	if k := q.kept(p); k != nil && !q.v.d.Moved() {
+		if list := k.list.Load(); list != nil && len(*list) == 1 {
+			if s := &(*list)[0]; s.first == 0 && s.end == uint64(len(p.Steps)) {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
 // sectionsOf is the graphs of a program; nil if there are none.
 func (q *queue) sectionsOf(p *driver.Program) []section {
-	d := q.v.d
-	if d.moved.Load() || len(p.Steps) == 0 {
+	if q.v.d.Moved() || len(p.Steps) == 0 {
 		return nil
 	}
-	kept := p.Kept.Load()
-	if kept == nil {
-		p.Kept.Store(&driver.Kept{Of: q.v.gpu.newSections()})
-		return nil
-	}
-	k, ok := kept.Of.(*sections)
-	if !ok || k.c != q.v.gpu || k.life != k.c.life.Load() || k.epoch != d.epoch.Load() {
+	k := q.kept(p)
+	if k == nil {
 		p.Kept.Store(&driver.Kept{Of: q.v.gpu.newSections()})
 		return nil
 	}
@@ -86,11 +105,11 @@ func isKernel(s driver.Step) bool { return s.Op != nil && s.Op.Kind == driver.Op
 // launchSection gives a section to the stream; false if its steps have to be looked at. Mu is held.
 func (q *queue) launchSection(p *section, tag driver.Tag) bool {
 	d := q.v.d
-	d.gone.RLock()
-	defer d.gone.RUnlock()
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
 	for i := range p.touches {
 		t := &p.touches[i]
-		if at, err := d.resolve(t.addr, t.n, false); err != nil || at != t.at {
+		if at, err := d.Resolve(t.addr, t.n, false); err != nil || at != t.at {
 			return false
 		}
 	}
@@ -105,8 +124,8 @@ func (q *queue) launchSection(p *section, tag driver.Tag) bool {
 	return true
 }
 
-func (c *gpu) newSections() *sections {
-	return &sections{c: c, life: c.life.Load(), epoch: c.d.epoch.Load()}
+func (c *engine) newSections() *sections {
+	return &sections{c: c, life: c.Life(), epoch: c.d.Epoch().Load()}
 }
 
 // make makes the graphs of a program.
@@ -133,23 +152,23 @@ func (k *sections) make(p *driver.Program) (list []section) {
 // maker makes a section.
 type maker struct {
 	section
-	c       *gpu
-	nodes   []node
+	c       *engine
+	nodes   []libcuda.Node
 	modules []*module
 	level   int
 }
 
 // inside reports whether all is one small copy within a GPU.
 func (m *maker) inside() bool {
-	return len(m.nodes) == 1 && len(m.touches) == 2 && m.nodes[0].n <= mostInside &&
-		m.touches[0].at.kind == onGPU && m.touches[1].at.kind == onGPU
+	return len(m.nodes) == 1 && len(m.touches) == 2 && m.nodes[0].N <= mostInside &&
+		m.touches[0].at.Kind == memory.OnGPU && m.touches[1].at.Kind == memory.OnGPU
 }
 
 // add adds a step; false if a graph cannot do it, or had better not.
 func (m *maker) add(s *driver.Step) bool {
 	d := m.c.d
-	d.gone.RLock()
-	defer d.gone.RUnlock()
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
 	was, done := *m, false
 	switch {
 	case s.Op == nil && len(s.Segs.List) <= mostInSection && s.Segs.Bytes <= mostSectionCopy:
@@ -173,10 +192,10 @@ func (m *maker) add(s *driver.Step) bool {
 func (m *maker) addKernel(l *driver.Launch) bool {
 	r := new(room)
 	f, got, err := m.c.shape(l, l.Args, r)
-	if err != nil || got != success || l.Limit > 0 || !l.Copied || r.together {
+	if err != nil || got != libcuda.Success || l.Limit > 0 || !l.Copied || r.Together {
 		return false
 	}
-	m.nodes = append(m.nodes, node{kernel: f.code, shape: r.shape, level: m.level})
+	m.nodes = append(m.nodes, libcuda.Node{Kernel: f.code, Shape: r.Shape, Level: m.level})
 	m.modules = append(m.modules, l.Module.(*module))
 	m.kernels, m.last = m.kernels+1, l
 	return true
@@ -197,10 +216,10 @@ func (m *maker) addCopies(s *driver.Step) bool {
 
 func (m *maker) addCopy(dst, src uintptr, n uint64) bool {
 	to, from, ok := m.c.d.pair(dst, src, n, n)
-	if n == 0 || !ok || overlap(to.addr, from.addr, n) {
+	if n == 0 || !ok || overlap(to.Addr, from.Addr, n) {
 		return false
 	}
-	m.nodes = append(m.nodes, node{dst: to.addr, src: from.addr, n: n, level: m.level})
+	m.nodes = append(m.nodes, libcuda.Node{Dst: to.Addr, Src: from.Addr, N: n, Level: m.level})
 	m.touches = append(m.touches, touch{dst, n, to}, touch{src, n, from})
 	m.load += n
 	return true
@@ -208,12 +227,13 @@ func (m *maker) addCopy(dst, src uintptr, n uint64) bool {
 
 func (m *maker) addFill(op *driver.Op) bool {
 	n := op.N * uint64(op.Width)
-	to, err := m.c.d.resolve(op.Dst, n, false)
-	if err != nil || n == 0 || to.kind != onGPU || to.addr%uintptr(op.Width) != 0 {
+	to, err := m.c.d.Resolve(op.Dst, n, false)
+	if err != nil || n == 0 || to.Kind != memory.OnGPU || to.Addr%uintptr(op.Width) != 0 {
 		return false
 	}
 	m.touches = append(m.touches, touch{op.Dst, n, to})
-	m.nodes = append(m.nodes, node{dst: to.addr, n: op.N, value: op.Value, width: uint32(op.Width), level: m.level})
+	m.nodes = append(m.nodes, libcuda.Node{Dst: to.Addr, N: op.N, Value: op.Value, Width: uint32(op.Width),
+		Level: m.level})
 	m.load += n
 	return true
 }

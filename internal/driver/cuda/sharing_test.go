@@ -39,8 +39,8 @@ func TestSharedNumber(t *testing.T) {
 			t.Fatalf("%d GPUs, %+v: %d devices", tt.gpus, tt.o, d.Devices())
 		}
 		for i, gpu := range tt.want {
-			if d.GPU(i) != gpu || d.gpus[i].sharers != tt.sharers[i] {
-				t.Errorf("%d GPUs, %+v: device %d is on GPU %d with %d", tt.gpus, tt.o, i, d.GPU(i), d.gpus[i].sharers)
+			if d.GPU(i) != gpu || d.gpus[i].Sharers != tt.sharers[i] {
+				t.Errorf("%d GPUs, %+v: device %d is on GPU %d with %d", tt.gpus, tt.o, i, d.GPU(i), d.gpus[i].Sharers)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // doneCopy is a copy with a function that sends its number.
@@ -33,6 +34,7 @@ func (b *bed) took(done <-chan uint32, n uint32) {
 // has returned when the wait is over.
 func TestDoneWithoutEvent(t *testing.T) {
 	b := newBed(t, 1)
+	b.d.cores = 8 // a waiting goroutine looks at the stream for a while
 	q := b.queue(0)
 	defer q.Close()
 	called := 0
@@ -50,6 +52,29 @@ func TestDoneWithoutEvent(t *testing.T) {
 		}
 	}
 	t.Error("each copy has an event")
+}
+
+// TestDoneYoung proves that a timer leaves a copy without an event that was submitted after the timer was set; and that
+// its function is called all the same, without a goroutine that waits.
+func TestDoneYoung(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	defer q.Close()
+	done := make(chan uint32, 1000)
+	young := false
+	for range 100 { // a slow machine may have had the next timer, too
+		q.Mu.Lock()
+		q.timed, q.timedTo = true, q.Taken()
+		q.Mu.Unlock()
+		before := b.f.records.Load()
+		q.Submit(b.doneCopy(0, done))
+		q.harden()
+		young = young || b.f.records.Load() == before
+		b.took(done, 1)
+	}
+	if !young {
+		t.Error("each copy has an event at once")
+	}
 }
 
 // TestDoneUnwaited proves that the function of a copy is called if no goroutine waits: by the queue itself, and when
@@ -120,7 +145,7 @@ func TestDoneOnLostGPU(t *testing.T) {
 		q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 		b.sync(q)
 		q.Submit(b.doneCopy(0, done))
-		b.f.breakGPU(0, illegalAddress)
+		b.f.breakGPU(0, libcuda.IllegalAddress)
 		q.Submit(b.doneCopy(1, done))
 		if waits {
 			b.sync(q)

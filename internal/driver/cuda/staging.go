@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
@@ -16,7 +18,7 @@ import (
 // goroutine: it takes a load, moves it between host memory and one of its slots, and while that is on the link, it
 // turns to the next. Between them they keep the link busy, which one core cannot.
 type haul struct {
-	gpu    *gpu
+	gpu    *engine
 	up     bool      // to the GPU
 	stream bool      // the host writes past its caches
 	lanes  uint64    // that work on it, at most
@@ -63,27 +65,28 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	m := mover{d: d, pageable: true}
 	defer m.end(&err)
 	to, from, err := m.ends(op.Dst, op.Src, op.N, op.N)
-	if err != nil || to.kind != onGPU && from.kind != onGPU {
+	if err != nil || to.Kind != memory.OnGPU && from.Kind != memory.OnGPU {
 		return false, err
 	}
-	if to.kind != byHost && from.kind != byHost {
+	if to.Kind != memory.ByHost && from.Kind != memory.ByHost {
 		return true, m.move(to, from, op.N)
 	}
 	l, err := m.between(to, from)
 	if err != nil {
 		return false, err
 	}
-	h := newHaul(l.gpu, to.kind == onGPU, cursor{rows: rows{dst: to.addr, src: from.addr, n: op.N, height: 1}}, op.N)
+	all := cursor{rows: rows{dst: to.Addr, src: from.Addr, n: op.N, height: 1}}
+	h := newHaul(l.gpu, to.Kind == memory.OnGPU, all, op.N)
 	if !h.up {
-		h.survey = newPortions(op.N, writing.prober(to.addr))
+		h.survey = newPortions(op.N, writing.prober(to.Addr))
 	} else if op.N > loadFirst || l.stage == 0 { // less is one load
-		h.survey = newPortions(op.N, reading.prober(from.addr))
+		h.survey = newPortions(op.N, reading.prober(from.Addr))
 	}
 	return true, h.do(l)
 }
 
 // newHaul is a haul of the n bytes of c.
-func newHaul(c *gpu, up bool, rest cursor, n uint64) *haul {
+func newHaul(c *engine, up bool, rest cursor, n uint64) *haul {
 	return &haul{
 		gpu: c, up: up, rest: rest, left: n,
 		stream: up && n >= streamUp || !up && n >= streamDown,
@@ -142,7 +145,7 @@ func (h *haul) work(l *lane) {
 		h.collect(l, s)
 		s = next()
 	}
-	h.fail(l.gpu.check("copy", l.finish()))
+	h.fail(l.gpu.Check("copy", l.finish()))
 }
 
 // take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that
@@ -193,13 +196,13 @@ func (h *haul) collect(l *lane, s *slot) {
 	}
 	s.busy = false
 	good := h.up || h.check()
-	var r result
+	var r libcuda.Result
 	if s.last {
 		r = l.finish()
 	} else {
 		r = l.gpu.await(s.event, spinRunner)
 	}
-	err := l.gpu.check("copy", r)
+	err := l.gpu.Check("copy", r)
 	if good && err == nil && !h.up {
 		err = h.copyAll(s)
 	}
@@ -246,48 +249,48 @@ func (l *lane) needStage() error {
 	if l.stage != 0 {
 		return nil
 	}
-	l.gpu.enter()
-	addr, r := l.gpu.allocInner(stageBytes)
-	l.gpu.leave()
-	if r == success {
+	l.gpu.Enter()
+	addr, r := l.gpu.AllocInner(stageBytes)
+	l.gpu.Leave()
+	if r == libcuda.Success {
 		l.stage = addr
 	}
-	return l.gpu.check("cuMemHostAlloc", r)
+	return l.gpu.Check("cuMemHostAlloc", r)
 }
 
 // send gives what is in a slot, or will be, to the stream, and records the event of the slot after it.
 func (l *lane) send(s *slot, up bool) error {
 	c := l.gpu
-	c.enter()
-	defer c.leave()
-	c.d.gone.RLock()
-	defer c.d.gone.RUnlock()
+	c.Enter()
+	defer c.Leave()
+	c.d.Gone.RLock()
+	defer c.d.Gone.RUnlock()
 	b := c.newBatch(l.stream)
 	defer b.release()
 	for _, p := range s.wire {
 		b.bytes += p.N
 	}
-	staged := view{Window: kernels.Window{Lo: l.stage, Size: stageBytes}, kind: pinned}
+	staged := memory.View{Window: kernels.Window{Lo: l.stage, Size: stageBytes}, Kind: memory.Pinned}
 	if up {
 		b.from.known = staged
 	} else {
 		b.to.known = staged
 	}
 	if !b.judge(s.wire, 0) {
-		return fmt.Errorf("%w: memory of device %d has gone", driver.ErrFault, c.number)
+		return fmt.Errorf("%w: memory of device %d has gone", driver.ErrFault, c.Number)
 	}
 	l.used = true
 	l.load += b.bytes
 	if !b.put(l.stream) {
-		return errors.Join(errCUDA, c.check("copy", c.d.lib.queryStream(l.stream)))
+		return errors.Join(libcuda.ErrRefused, c.Check("copy", c.d.lib.StreamQuery(l.stream)))
 	}
 	if s.last {
 		s.busy = true
 		return nil
 	}
-	r := c.d.lib.record(s.event, l.stream)
-	s.busy = r == success
-	return c.check("cuEventRecord", r)
+	r := c.d.lib.EventRecord(s.event, l.stream)
+	s.busy = r == libcuda.Success
+	return c.Check("cuEventRecord", r)
 }
 
 // read copies len(b) bytes from the GPU and waits for them. Nothing else uses the lane.
@@ -298,7 +301,7 @@ func (l *lane) read(b []byte, src uintptr) error {
 	if err := l.copy(l.stage, src, uint64(len(b))); err != nil {
 		return err
 	}
-	if err := l.gpu.check("copy", l.finish()); err != nil {
+	if err := l.gpu.Check("copy", l.finish()); err != nil {
 		return err
 	}
 	copy(b, bytesAt(l.stage, uint64(len(b))))

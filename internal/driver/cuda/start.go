@@ -5,6 +5,9 @@ import (
 	"runtime"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/driver/cuda/memory"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -21,7 +24,7 @@ func (q *queue) start(op *driver.Op) bool {
 	if !q.enter() {
 		return false
 	}
-	defer q.v.gpu.leave()
+	defer q.v.gpu.Leave()
 	m := mark{op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
 	if q.Observer != nil {
 		m.since = hostqueue.Now()
@@ -77,17 +80,27 @@ func (q *queue) start(op *driver.Op) bool {
 	return true
 }
 
-// startDone is start for a copy of which somebody wants to know that it is over, and nothing else. Mu is held, and the
-// stream is not in use.
+// startDone is start for a copy, or a program that is one graph, with a function for its end and nothing else. It does
+// not enter the GPU, as startCopy. Mu is held, and the stream is not in use.
 func (q *queue) startDone(op *driver.Op) bool {
 	m := mark{soft: true, op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
-	if op.Kind != driver.OpCopy || op.Done == nil || !q.mayBeSoft(&m) {
+	if op.Done == nil || !q.mayBeSoft(&m) {
 		return false
 	}
-	if !q.startAgain(op) && !q.startCopy(op.Dst, op.Src, op.N) {
+	switch op.Kind {
+	case driver.OpCopy:
+		if !q.startAgain(op) && !q.startCopy(op.Dst, op.Src, op.N) {
+			return false
+		}
+	case driver.OpProgram:
+		if !q.startWhole(op) {
+			return false
+		}
+	default:
 		return false
 	}
 	q.latest = op.Tag
+	q.load += fenceFrom // what ends with a function is executed again and again, so the fence is worth it
 	q.softs++
 	q.marks.Push(&m)
 	return true
@@ -95,43 +108,52 @@ func (q *queue) startDone(op *driver.Op) bool {
 
 // startAgain is start for a copy that is a program, if it is a graph. Mu is held, and the stream is not in use.
 func (q *queue) startAgain(op *driver.Op) bool {
-	if op.Program == nil || q.stream == 0 || q.v.gpu.lost.Load() != nil {
+	if op.Program == nil || q.stream == 0 || q.v.gpu.Lost() {
 		return false
 	}
 	list := q.sectionsOf(op.Program)
 	return len(list) == 1 && q.launchSection(&list[0], op.Tag)
 }
 
+// startWhole is start for a program, if it is one graph that was made before. Mu is held, and the stream is not in use.
+func (q *queue) startWhole(op *driver.Op) bool {
+	if q.stream == 0 || q.v.gpu.Lost() {
+		return false
+	}
+	s := q.whole(op.Program)
+	return s != nil && q.launchSection(s, op.Tag)
+}
+
 // startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first
 // try is without entering the GPU, which would take half as long again. Mu is held, and the stream is not in use.
 func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
-	if q.stream != 0 && q.v.gpu.lost.Load() == nil {
-		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
-			return r == success
+	if q.stream != 0 && !q.v.gpu.Lost() {
+		if r := q.moveCopy(dst, src, n); r != libcuda.InvalidContext && r != libcuda.ContextDestroyed {
+			return r == libcuda.Success
 		}
 	}
 	if !q.enter() {
 		return false
 	}
-	defer q.v.gpu.leave()
-	return q.moveCopy(dst, src, n) == success
+	defer q.v.gpu.Leave()
+	return q.moveCopy(dst, src, n) == libcuda.Success
 }
 
 // enter enters the GPU, with a stream for q, unless the GPU is lost. Mu is held.
 func (q *queue) enter() bool {
 	c := q.v.gpu
-	if c.lost.Load() != nil || c.enter() != success {
+	if c.Lost() || c.Enter() != libcuda.Success {
 		return false
 	}
 	if q.stream == 0 {
-		s, r := c.stream(q.priority)
-		if c.note("cuStreamCreate", r) != nil {
-			c.leave()
+		s, r := c.Stream(q.priority)
+		if c.Note("cuStreamCreate", r) != nil {
+			c.Leave()
 			return false
 		}
 		q.stream = s
-		q.own = ownStream{c, s, c.life.Load(), q.priority}
-		q.net = runtime.AddCleanup(q, ownStream.release, q.own)
+		q.own = c.Owned(s, q.priority)
+		q.net = runtime.AddCleanup(q, gpu.OwnStream.Release, q.own)
 	}
 	return true
 }
@@ -140,7 +162,7 @@ func (q *queue) enter() bool {
 func (q *queue) move(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy:
-		return q.moveCopy(op.Dst, op.Src, op.N) == success
+		return q.moveCopy(op.Dst, op.Src, op.N) == libcuda.Success
 	case driver.OpCopy2D:
 		return q.move2D(op)
 	case driver.OpBatch:
@@ -152,41 +174,41 @@ func (q *queue) move(op *driver.Op) bool {
 // moveList gives copies that may run in any order to the stream. Mu is held.
 func (q *queue) moveList(segs *driver.Segments) bool {
 	if list := segs.List; len(list) == 1 {
-		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
+		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == libcuda.Success
 	}
 	q.load += segs.Bytes
 	return q.v.gpu.putBatch(segs, q.stream, true)
 }
 
 // pair finds both ends of a copy that a stream can do.
-func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from side, ok bool) {
-	to, err := d.resolve(dst, dstBytes, false)
+func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from memory.Side, ok bool) {
+	to, err := d.Resolve(dst, dstBytes, false)
 	if err != nil {
 		return to, from, false
 	}
-	from, err = d.resolve(src, srcBytes, false)
-	if err != nil || to.kind == byHost || from.kind == byHost {
+	from, err = d.Resolve(src, srcBytes, false)
+	if err != nil || to.Kind == memory.ByHost || from.Kind == memory.ByHost {
 		return to, from, false
 	}
 	// CUDA makes the caller wait while it copies between host memory.
-	return to, from, to.kind == onGPU || from.kind == onGPU
+	return to, from, to.Kind == memory.OnGPU || from.Kind == memory.OnGPU
 }
 
 // moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held,
 // or the caller has made the queue Starting (lockcheck: so one of them has it).
-func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
+func (q *queue) moveCopy(dst, src uintptr, n uint64) libcuda.Result {
 	if n == 0 {
-		return success
+		return libcuda.Success
 	}
 	d := q.v.d
-	d.gone.RLock()
-	defer d.gone.RUnlock()
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
 	to, from, ok := d.pair(dst, src, n, n)
-	if !ok || overlap(to.addr, from.addr, n) {
-		return notSupported
+	if !ok || overlap(to.Addr, from.Addr, n) {
+		return libcuda.NotSupported
 	}
-	r := d.lib.copyAsync(to.addr, from.addr, n, q.stream)
-	if r == success {
+	r := d.lib.MemcpyAsync(to.Addr, from.Addr, n, q.stream)
+	if r == libcuda.Success {
 		q.load += n
 	}
 	return r
@@ -201,21 +223,22 @@ func (q *queue) move2D(op *driver.Op) bool {
 		return true
 	}
 	d := q.v.d
-	d.gone.RLock()
-	defer d.gone.RUnlock()
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
 	c, ok := d.plan2D(op)
 	q.load += op.N * op.Height
-	return ok && d.lib.copy2DAsync(&c, q.stream) == success
+	return ok && d.lib.Memcpy2DAsync(&c, q.stream) == libcuda.Success
 }
 
 // plan2D finds both ends of a 2-D copy that a stream can do.
-func (d *Driver) plan2D(op *driver.Op) (c copy2D, ok bool) {
+func (d *Driver) plan2D(op *driver.Op) (c libcuda.Copy2D, ok bool) {
 	to, from, ok := d.pair(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N)
-	c = copy2D{to.addr, from.addr, op.DstPitch, op.SrcPitch, op.N, op.Height}
+	c = libcuda.Copy2D{Dst: to.Addr, Src: from.Addr, DstPitch: op.DstPitch, SrcPitch: op.SrcPitch, Width: op.N,
+		Height: op.Height}
 	if op.Height == 1 { // then pitches mean nothing, and CUDA would look at them
-		c.dstPitch, c.srcPitch = op.N, op.N
+		c.DstPitch, c.SrcPitch = op.N, op.N
 	}
-	return c, ok && c.dstPitch >= c.width && c.srcPitch >= c.width
+	return c, ok && c.DstPitch >= c.Width && c.SrcPitch >= c.Width
 }
 
 // moveFill gives a fill to the stream. Mu is held.
@@ -225,26 +248,27 @@ func (q *queue) moveFill(op *driver.Op) bool {
 		return true
 	}
 	d := q.v.d
-	d.gone.RLock()
-	defer d.gone.RUnlock()
-	to, err := d.resolve(op.Dst, n, false)
+	d.Gone.RLock()
+	defer d.Gone.RUnlock()
+	to, err := d.Resolve(op.Dst, n, false)
 	q.load += n
-	return err == nil && to.kind != byHost && d.fill(to.addr, op, q.stream) == success
+	return err == nil && to.Kind != memory.ByHost && d.fill(to.Addr, op, q.stream) == libcuda.Success
 }
 
 // fill puts a fill on a stream. CUDA wants words at addresses that are multiples of their size: where they are not, the
 // words in between are filled with the value turned round, and the ends byte by byte.
-func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) result {
+func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) libcuda.Result {
 	if op.Width == 1 {
-		return d.lib.fill8(at, byte(op.Value), op.N, stream)
+		return d.lib.MemsetD8Async(at, byte(op.Value), op.N, stream)
 	}
 	off := int(at & 3)
 	if off == 0 {
-		return d.lib.fill32(at, op.Value, op.N, stream)
+		return d.lib.MemsetD32Async(at, op.Value, op.N, stream)
 	}
 	lead := 4 - off // bytes to the first whole word, and off bytes follow the last
 	if op.N > 1 {
-		if r := d.lib.fill32(at+uintptr(lead), bits.RotateLeft32(op.Value, -8*lead), op.N-1, stream); r != success {
+		value := bits.RotateLeft32(op.Value, -8*lead)
+		if r := d.lib.MemsetD32Async(at+uintptr(lead), value, op.N-1, stream); r != libcuda.Success {
 			return r
 		}
 	}
@@ -253,9 +277,9 @@ func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) result {
 		if i >= lead {
 			to = at + uintptr(op.N)*4 - 4 + uintptr(i)
 		}
-		if r := d.lib.fill8(to, byte(op.Value>>(8*i)), 1, stream); r != success {
+		if r := d.lib.MemsetD8Async(to, byte(op.Value>>(8*i)), 1, stream); r != libcuda.Success {
 			return r
 		}
 	}
-	return success
+	return libcuda.Success
 }

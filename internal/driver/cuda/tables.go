@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // table is pinned memory for the entries of one batch. Its event comes after the kernel that reads it.
@@ -51,9 +52,9 @@ func (s *tables) fits(room int) *table {
 }
 
 // land makes tables of a stream idle that were read, the oldest first, up to the first with room for so many entries.
-func (s *tables) land(lib api, stream uintptr, room int) {
+func (s *tables) land(lib libcuda.API, stream uintptr, room int) {
 	list := s.flying[stream]
-	for len(list) > 0 && lib.queryEvent(list[0].event) == success {
+	for len(list) > 0 && lib.EventQuery(list[0].event) == libcuda.Success {
 		t := list[0]
 		s.idle, list = append(s.idle, t), list[1:]
 		if t.room >= room {
@@ -75,7 +76,7 @@ func (s *tables) all() []*table {
 // takeTable takes a table that no kernel reads, with room for so many entries, for a batch on a stream. It makes one
 // if there is none, and where tables take too much memory already it waits: what is on streams ends without the host.
 // It returns nil if there is no memory, or the GPU is lost. The GPU is entered.
-func (c *gpu) takeTable(room int, stream uintptr) *table {
+func (c *engine) takeTable(room int, stream uintptr) *table {
 	size := leastTable
 	for size < room {
 		size *= 2
@@ -87,7 +88,7 @@ func (c *gpu) takeTable(room int, stream uintptr) *table {
 			return t.next()
 		case oldest == 0:
 			return c.newTable(size)
-		case c.d.lib.syncEvent(oldest) != success:
+		case c.d.lib.EventSynchronize(oldest) != libcuda.Success:
 			return nil
 		}
 	}
@@ -95,7 +96,7 @@ func (c *gpu) takeTable(room int, stream uintptr) *table {
 
 // findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if one of so many
 // bytes may be made, which is counted then.
-func (c *gpu) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
+func (c *engine) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.tables
@@ -129,15 +130,15 @@ func (c *gpu) findTable(room int, stream uintptr, bytes uint64) (t *table, oldes
 }
 
 // newTable makes a table of so many entries, which are counted already.
-func (c *gpu) newTable(room int) *table {
+func (c *engine) newTable(room int) *table {
 	t := &table{room: room}
-	var r result
-	if t.event, r = c.event(askedEvent); r == success {
-		if t.addr, r = c.allocInner(t.bytes()); r != success {
-			c.giveEvent(t.event, askedEvent)
+	var r libcuda.Result
+	if t.event, r = c.Event(libcuda.AskedEvent); r == libcuda.Success {
+		if t.addr, r = c.AllocInner(t.bytes()); r != libcuda.Success {
+			c.GiveEvent(t.event, libcuda.AskedEvent)
 		}
 	}
-	if r != success {
+	if r != libcuda.Success {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.tables.bytes -= t.bytes()
@@ -148,14 +149,14 @@ func (c *gpu) newTable(room int) *table {
 }
 
 // freeTable frees a table that no kernel reads; its event is the GPU's. The GPU is entered, mu is held.
-func (c *gpu) freeTable(t *table) result {
+func (c *engine) freeTable(t *table) libcuda.Result {
 	c.tables.bytes -= t.bytes()
-	c.events[askedEvent] = append(c.events[askedEvent], t.event)
-	return c.freeInner(t.addr)
+	c.GiveEvent(t.event, libcuda.AskedEvent)
+	return c.FreeInner(t.addr)
 }
 
 // giveTable returns a table to the pool. A kernel on the stream reads it, unless that is 0.
-func (c *gpu) giveTable(t *table, stream uintptr) {
+func (c *engine) giveTable(t *table, stream uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.tables

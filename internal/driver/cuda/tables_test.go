@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 )
 
 // nervous is a fake that counts how often it is asked for events of tables, and fails or panics on demand.
@@ -18,29 +19,29 @@ type nervous struct {
 	panicking atomic.Bool  // the next question whether there is cuMemcpyBatchAsync is a panic
 }
 
-func (n *nervous) queryEvent(event uintptr) result {
+func (n *nervous) EventQuery(event uintptr) libcuda.Result {
 	if _, ok := n.ofTables.Load(event); ok {
 		n.asked.Add(1)
 	}
-	return n.fake.queryEvent(event)
+	return n.fake.EventQuery(event)
 }
 
-func (n *nervous) newEvent(kind eventKind) (uintptr, result) {
+func (n *nervous) EventCreate(kind libcuda.EventKind) (uintptr, libcuda.Result) {
 	if n.failing.Load() {
-		return 0, outOfMemory
+		return 0, libcuda.OutOfMemory
 	}
-	event, r := n.fake.newEvent(kind)
-	if r == success && kind == askedEvent {
+	event, r := n.fake.EventCreate(kind)
+	if r == libcuda.Success && kind == libcuda.AskedEvent {
 		n.ofTables.Store(event, true)
 	}
 	return event, r
 }
 
-func (n *nervous) hasCopyBatch() bool {
+func (n *nervous) HasMemcpyBatch() bool {
 	if n.panicking.Swap(false) {
 		panic("as the test wants it")
 	}
-	return n.fake.hasCopyBatch()
+	return n.fake.HasMemcpyBatch()
 }
 
 // newNervous is a bed on such a fake. most is how many bytes tables may take.

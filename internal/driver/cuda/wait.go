@@ -3,6 +3,7 @@ package cuda
 import (
 	"time"
 
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -56,24 +57,24 @@ func (q *queue) help(times int) bool {
 	fenced := f != nil && q.fencedTo == upto
 	number := uint32(0)
 	if fenced {
-		number = f.number
+		number = f.Number
 	}
 	q.Mu.Unlock()
-	r := notReady
+	r := libcuda.NotReady
 	if fenced {
-		passed = f.passed(number)
+		passed = f.Passed(number)
 	}
 	if !passed && (!fenced || times%askEvery == 0) {
-		r = c.ended(stream)
+		r = c.Ended(stream)
 	}
 	q.Mu.Lock()
 	switch {
-	case passed || r == success:
+	case passed || r == libcuda.Success:
 		q.endSoft(upto)
-	case r == notReady && !fenced:
+	case r == libcuda.NotReady && !fenced:
 		q.putFence(upto)
 	}
-	return passed || r == success || r == notReady
+	return passed || r == libcuda.Success || r == libcuda.NotReady
 }
 
 // endNext ends the first mark, if it has happened. Mu is held, but not while CUDA is asked.
@@ -85,7 +86,7 @@ func (q *queue) endNext() {
 	q.Mu.Unlock()
 	r := q.look(&m, stream)
 	q.Mu.Lock()
-	if r != notReady {
+	if r != libcuda.NotReady {
 		q.end(r)
 	}
 	q.leave()
@@ -99,7 +100,7 @@ func (q *queue) endSoft(upto uint64) {
 			return
 		}
 		for q.marks.Len() > 0 && q.marks.Head().upto <= upto {
-			q.end(success)
+			q.end(libcuda.Success)
 		}
 		q.over(upto)
 		q.leave()
@@ -114,9 +115,9 @@ func (q *queue) putFence(upto uint64) {
 		return
 	}
 	if q.fence == nil {
-		q.fence = q.v.gpu.fenceOf(q.stream)
+		q.fence = q.v.gpu.FenceOf(q.stream)
 	}
-	if q.fence.put(q.v.gpu, q.stream) {
+	if q.fence.Put(&q.v.gpu.GPU, q.stream) {
 		q.fencedTo = upto
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/memory"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -16,11 +17,11 @@ import (
 var _ driver.WordAccess = (*Driver)(nil)
 
 // word finds the word at addr.
-func (d *Driver) word(addr uintptr) (side, error) {
+func (d *Driver) word(addr uintptr) (memory.Side, error) {
 	if addr%8 != 0 {
-		return side{}, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+		return memory.Side{}, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
 	}
-	return d.resolve(addr, 8, false)
+	return d.Resolve(addr, 8, false)
 }
 
 // Load implements driver.WordAccess.
@@ -56,15 +57,15 @@ func (d *Driver) atWord(addr uintptr, host func(at uintptr), gpu func(l *lane, a
 		return err
 	}
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	if s.kind != onGPU {
-		host(s.addr)
+	if s.Kind != memory.OnGPU {
+		host(s.Addr)
 		return nil
 	}
 	m := mover{d: d}
 	defer m.end(&err)
-	l, err := m.on(s.gpu)
+	l, err := m.on(s.GPU)
 	if err != nil {
 		return err
 	}
-	return gpu(l, s.addr)
+	return gpu(l, s.Addr)
 }

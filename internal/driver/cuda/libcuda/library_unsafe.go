@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"bytes"
@@ -138,46 +138,46 @@ func (l *library) symbols() []struct {
 	}
 }
 
-// load opens libcuda and starts it. The error is one line and an [absent].
-func load() (api, error) {
+// Load opens libcuda and starts it. The error is one line and an [absent].
+func Load() (API, error) {
 	if !keysLeft() {
-		return nil, absent("the process has no pthread key left, and the NVIDIA driver needs some")
+		return nil, Absent("the process has no pthread key left, and the NVIDIA driver needs some")
 	}
 	lib, err := dl.Open(libraryName)
 	if err != nil {
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause // it names the library itself
 		}
-		return nil, absent(fmt.Sprintf("no NVIDIA driver is installed (%v)", err))
+		return nil, Absent(fmt.Sprintf("no NVIDIA driver is installed (%v)", err))
 	}
 	l := new(library)
 	for _, s := range l.symbols() {
 		at, err := lib.Symbol(s.name)
 		if err != nil && !s.optional {
-			return nil, absent("the NVIDIA driver is too old: it has no " + s.name)
+			return nil, Absent("the NVIDIA driver is too old: it has no " + s.name)
 		}
 		*s.at = at
 	}
-	if err := failed(l, "cuInit", l.call(l.init, 0)); err != nil {
-		return nil, absent(err.Error())
+	if err := Failed(l, "cuInit", l.call(l.init, 0)); err != nil {
+		return nil, Absent(err.Error())
 	}
 	return l, nil
 }
 
 // call calls a function that returns a result.
-func (l *library) call(fn uintptr, args ...uintptr) result {
+func (l *library) call(fn uintptr, args ...uintptr) Result {
 	if fn == 0 {
-		return notSupported
+		return NotSupported
 	}
-	return result(dl.CallInt(fn, args...))
+	return Result(dl.CallInt(fn, args...))
 }
 
 // drop calls a function that releases something. When the process exits CUDA ends before the program's last handlers
 // run, and has released everything itself.
-func (l *library) drop(fn uintptr, args ...uintptr) result {
+func (l *library) drop(fn uintptr, args ...uintptr) Result {
 	r := l.call(fn, args...)
-	if r == deinitialized {
-		return success
+	if r == Deinitialized {
+		return Success
 	}
 	return r
 }
@@ -189,7 +189,7 @@ type outs struct {
 	text [128]byte
 	copy memcpy2D
 
-	ipc    [ipcBytes / 8]uint64
+	ipc    [IPCBytes / 8]uint64
 	prop   memProp
 	access memAccess
 
@@ -209,14 +209,14 @@ func (o *outs) done()             { outsPool.Put(o) }
 func (o *outs) at(i int) uintptr  { return uintptr(unsafe.Pointer(&o.word[i])) }
 func (o *outs) address() uintptr  { return uintptr(o.word[0]) }
 func (o *outs) int32(i int) int32 { return int32(o.word[i]) } // C wrote the low half
-func (l *library) version() (int, result) {
+func (l *library) DriverVersion() (int, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.driverGetVersion, o.at(0))
 	return int(o.int32(0)), r
 }
 
-func (l *library) devices() (int, result) {
+func (l *library) DeviceCount() (int, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.deviceGetCount, o.at(0))
@@ -224,89 +224,89 @@ func (l *library) devices() (int, result) {
 }
 
 // handle is the CUdevice of a number.
-func (l *library) handle(o *outs, device int) (uintptr, result) {
+func (l *library) handle(o *outs, device int) (uintptr, Result) {
 	r := l.call(l.deviceGet, o.at(0), uintptr(device))
 	return uintptr(o.int32(0)), r
 }
 
-func (l *library) deviceName(device int) (string, result) {
+func (l *library) DeviceName(device int) (string, Result) {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
-	if r == success {
+	if r == Success {
 		r = l.call(l.deviceGetName, uintptr(unsafe.Pointer(&o.text)), uintptr(len(o.text)), h)
 	}
-	if r != success {
+	if r != Success {
 		return "", r
 	}
 	name, _, _ := bytes.Cut(o.text[:], []byte{0})
-	return string(name), success
+	return string(name), Success
 }
 
-func (l *library) retain(device int) (uintptr, result) {
+func (l *library) PrimaryCtxRetain(device int) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
-	if r != success {
+	if r != Success {
 		return 0, r
 	}
 	o.word[0] = 0
-	r = unsignalled(func() result { return l.call(l.primaryRetain, o.at(0), h) })
+	r = unsignalled(func() Result { return l.call(l.primaryRetain, o.at(0), h) })
 	return o.address(), r
 }
 
-func (l *library) release(device int) result { return l.onDevice(l.primaryRelease, device) }
+func (l *library) PrimaryCtxRelease(device int) Result { return l.onDevice(l.primaryRelease, device) }
 
 // onDevice calls a function whose only argument is a device.
-func (l *library) onDevice(fn uintptr, device int) result {
+func (l *library) onDevice(fn uintptr, device int) Result {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
-	if r != success {
+	if r != Success {
 		return r
 	}
 	return l.call(fn, h)
 }
 
-func (l *library) setContext(context uintptr) result { return l.call(l.ctxSetCurrent, context) }
+func (l *library) CtxSetCurrent(context uintptr) Result { return l.call(l.ctxSetCurrent, context) }
 
-func (l *library) enablePeer(of uintptr) result {
+func (l *library) CtxEnablePeerAccess(of uintptr) Result {
 	r := l.call(l.ctxEnablePeer, of, 0)
-	if r == peerEnabled {
-		return success
+	if r == PeerEnabled {
+		return Success
 	}
 	return r
 }
 
-func (l *library) settle() result { return l.call(l.ctxSynchronize) }
+func (l *library) CtxSynchronize() Result { return l.call(l.ctxSynchronize) }
 
-func (l *library) memInfo() (free, total uint64, r result) {
+func (l *library) MemInfo() (free, total uint64, r Result) {
 	o := take()
 	defer o.done()
 	r = l.call(l.memGetInfo, o.at(0), o.at(1))
 	return o.word[0], o.word[1], r
 }
 
-func (l *library) alloc(n uint64) (uintptr, result) {
+func (l *library) MemAlloc(n uint64) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.memAlloc, o.at(0), uintptr(n))
 	return o.address(), r
 }
 
-func (l *library) free(addr uintptr) result { return l.drop(l.memFree, addr) }
+func (l *library) MemFree(addr uintptr) Result { return l.drop(l.memFree, addr) }
 
-func (l *library) allocHost(n uint64) (uintptr, result) {
+func (l *library) MemHostAlloc(n uint64) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.memHostAlloc, o.at(0), uintptr(n), portable|deviceMap)
 	return o.address(), r
 }
 
-func (l *library) freeHost(addr uintptr) result { return l.drop(l.memFreeHost, addr) }
+func (l *library) MemFreeHost(addr uintptr) Result { return l.drop(l.memFreeHost, addr) }
 
-func (l *library) register(addr uintptr, n uint64) (uintptr, result) {
-	if r := l.call(l.memHostRegister, addr, uintptr(n), portable|deviceMap); r != success {
+func (l *library) MemHostRegister(addr uintptr, n uint64) (uintptr, Result) {
+	if r := l.call(l.memHostRegister, addr, uintptr(n), portable|deviceMap); r != Success {
 		return 0, r
 	}
 	o := take()
@@ -315,53 +315,55 @@ func (l *library) register(addr uintptr, n uint64) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) unregister(addr uintptr) result { return l.drop(l.memHostUnregister, addr) }
+func (l *library) MemHostUnregister(addr uintptr) Result { return l.drop(l.memHostUnregister, addr) }
 
-func (l *library) newStream(priority int) (uintptr, result) {
+func (l *library) StreamCreate(priority int) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	var level int32
-	if r := l.call(l.ctxPriorityRange, o.at(0), o.at(1)); r == success {
+	if r := l.call(l.ctxPriorityRange, o.at(0), o.at(1)); r == Success {
 		least, greatest := o.int32(0), o.int32(1) // 0 and, say, -5: lower is more urgent
 		level = greatest + (least-greatest)*int32(priority)/7
 	}
 	o.word[0] = 0
-	r := unsignalled(func() result { return l.call(l.streamCreate, o.at(0), nonBlocking, uintptr(uint32(level))) })
+	r := unsignalled(func() Result { return l.call(l.streamCreate, o.at(0), nonBlocking, uintptr(uint32(level))) })
 	return o.address(), r
 }
 
-func (l *library) destroyStream(stream uintptr) result { return l.drop(l.streamDestroy, stream) }
-func (l *library) queryStream(stream uintptr) result   { return l.call(l.streamQuery, stream) }
-func (l *library) waitEvent(stream, event uintptr) result {
+func (l *library) StreamDestroy(stream uintptr) Result { return l.drop(l.streamDestroy, stream) }
+func (l *library) StreamQuery(stream uintptr) Result   { return l.call(l.streamQuery, stream) }
+func (l *library) StreamWaitEvent(stream, event uintptr) Result {
 	return l.call(l.streamWait, stream, event, 0)
 }
 
-func (l *library) writeValue(stream, addr uintptr, value uint32) result {
+func (l *library) StreamWriteValue(stream, addr uintptr, value uint32) Result {
 	return l.call(l.streamWrite, stream, addr, uintptr(value), 0)
 }
 
-func (l *library) newEvent(kind eventKind) (uintptr, result) {
+func (l *library) EventCreate(kind EventKind) (uintptr, Result) {
 	o := take()
 	defer o.done()
-	flags := [eventKinds]uintptr{askedEvent: disableTiming, sleptEvent: blockingSync | disableTiming,
-		timedEvent: blockingSync}
+	flags := [EventKinds]uintptr{AskedEvent: disableTiming, SleptEvent: blockingSync | disableTiming,
+		TimedEvent: blockingSync}
 	r := l.call(l.eventCreate, o.at(0), flags[kind])
 	return o.address(), r
 }
 
-func (l *library) elapsed(from, to uintptr) (float32, result) {
+func (l *library) EventElapsedTime(from, to uintptr) (float32, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.eventElapsed, o.at(0), from, to)
 	return math.Float32frombits(uint32(o.word[0])), r
 }
 
-func (l *library) destroyEvent(event uintptr) result   { return l.drop(l.eventDestroy, event) }
-func (l *library) record(event, stream uintptr) result { return l.call(l.eventRecord, event, stream) }
-func (l *library) queryEvent(event uintptr) result     { return l.call(l.eventQuery, event) }
-func (l *library) syncEvent(event uintptr) result      { return l.call(l.eventSync, event) }
+func (l *library) EventDestroy(event uintptr) Result { return l.drop(l.eventDestroy, event) }
+func (l *library) EventRecord(event, stream uintptr) Result {
+	return l.call(l.eventRecord, event, stream)
+}
+func (l *library) EventQuery(event uintptr) Result       { return l.call(l.eventQuery, event) }
+func (l *library) EventSynchronize(event uintptr) Result { return l.call(l.eventSync, event) }
 
-func (l *library) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+func (l *library) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) Result {
 	return l.call(l.memcpyAsync, dst, src, uintptr(n), stream)
 }
 
@@ -386,33 +388,33 @@ type memcpy2D struct {
 	width, height uint64
 }
 
-func (l *library) copy2DAsync(c *copy2D, stream uintptr) result {
+func (l *library) Memcpy2DAsync(c *Copy2D, stream uintptr) Result {
 	o := take()
 	defer o.done()
 	o.copy = memcpy2D{
-		srcType: unified, srcDevice: c.src, srcPitch: c.srcPitch,
-		dstType: unified, dstDevice: c.dst, dstPitch: c.dstPitch, width: c.width, height: c.height,
+		srcType: unified, srcDevice: c.Src, srcPitch: c.SrcPitch,
+		dstType: unified, dstDevice: c.Dst, dstPitch: c.DstPitch, width: c.Width, height: c.Height,
 	}
 	return l.call(l.memcpy2DAsync, uintptr(unsafe.Pointer(&o.copy)), stream)
 }
 
-func (l *library) fill8(dst uintptr, value byte, n uint64, stream uintptr) result {
+func (l *library) MemsetD8Async(dst uintptr, value byte, n uint64, stream uintptr) Result {
 	return l.call(l.memsetD8Async, dst, uintptr(value), uintptr(n), stream)
 }
 
-func (l *library) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
+func (l *library) MemsetD32Async(dst uintptr, value uint32, n uint64, stream uintptr) Result {
 	return l.call(l.memsetD32Async, dst, uintptr(value), uintptr(n), stream)
 }
 
-func (l *library) describe(r result) (name, text string) {
+func (l *library) Describe(r Result) (name, text string) {
 	o := take()
 	defer o.done()
 	name, text = fmt.Sprintf("CUDA error %d", int32(r)), "no description"
-	if l.call(l.getErrorName, uintptr(r), o.at(0)) == success && o.word[0] != 0 {
+	if l.call(l.getErrorName, uintptr(r), o.at(0)) == Success && o.word[0] != 0 {
 		name = cString(o.address())
 	}
 	o.word[0] = 0
-	if l.call(l.getErrorString, uintptr(r), o.at(0)) == success && o.word[0] != 0 {
+	if l.call(l.getErrorString, uintptr(r), o.at(0)) == Success && o.word[0] != 0 {
 		text = cString(o.address())
 	}
 	return name, text

@@ -1,4 +1,4 @@
-package cuda
+package memory
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/ranges"
 )
 
@@ -49,27 +51,27 @@ type registration struct {
 	size   uint64
 	alias  uintptr // device address, 0 if not mapped
 	id     uint64
-	pinned bool // CUDA has taken it; else the host copies
-	locker *gpu // the GPU it is locked for, or nil
+	pinned bool     // CUDA has taken it; else the host copies
+	locker *gpu.GPU // the GPU it is locked for, or nil
 }
 
 // insert puts a block at addr, with a margin after it, into own.
-func (d *Driver) insert(addr uintptr, margin uint64, b *block) {
+func (d *Space) insert(addr uintptr, margin uint64, b *block) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.insertLocked(addr, margin, b)
 }
 
 // insertLocked is insert with d.mu held.
-func (d *Driver) insertLocked(addr uintptr, margin uint64, b *block) {
+func (d *Space) insertLocked(addr uintptr, margin uint64, b *block) {
 	d.lastID++
 	b.id = d.lastID
 	d.own.Insert(&ranges.Span[*block]{Start: addr, Size: b.size + margin, Of: b})
 }
 
 // remove takes the block of that kind that starts at addr out of own.
-func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span[*block], error) {
-	d.pollers.flush()
+func (d *Space) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span[*block], error) {
+	d.flush()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.own.Find(addr)
@@ -77,17 +79,17 @@ func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Spa
 		s.Of.device != device {
 		return nil, fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
 	}
-	d.gone.Lock()
+	d.Gone.Lock()
 	d.own.Remove(s)
 	d.forget(s)
-	d.gone.Unlock()
+	d.Gone.Unlock()
 	d.epoch.Add(1)
 	return s, nil
 }
 
 // forget remembers that s was memory: until something else comes to lie there, addresses in it are known to be bad, and
 // are not taken for ordinary memory. d.mu is held.
-func (d *Driver) forget(s *ranges.Span[*block]) {
+func (d *Space) forget(s *ranges.Span[*block]) {
 	lo, hi := s.Start, s.Start+uintptr(s.Size)
 	for o := d.past.Overlap(lo, uint64(hi-lo)); o != nil; o = d.past.Overlap(lo, uint64(hi-lo)) {
 		lo, hi = min(lo, o.Start), max(hi, o.Start+uintptr(o.Size))
@@ -97,92 +99,37 @@ func (d *Driver) forget(s *ranges.Span[*block]) {
 }
 
 // settle waits for all that is on streams: host memory that goes may be in use by any GPU.
-func (d *Driver) settle() {
+func (d *Space) settle() {
 	for _, c := range d.gpus {
-		if c.context.Load() != 0 {
-			c.enter()
-			d.lib.settle()
-			c.leave()
+		if c.Context() != 0 {
+			c.Enter()
+			d.lib.CtxSynchronize()
+			c.Leave()
 		}
 	}
 }
 
 // release frees the memory of a block that can no longer be found. For device memory CUDA waits for work that uses it.
-func (d *Driver) release(s *ranges.Span[*block]) error {
+func (d *Space) release(s *ranges.Span[*block]) error {
 	c := d.gpus[s.Of.device]
 	if s.Of.kind == pinnedBlock {
 		d.settle()
-		return c.freePinned(s.Start, s.Of.size)
+		return c.FreePinned(s.Start, s.Of.size)
 	}
 	if s.Of.kind == managedBlock {
 		d.settle()
-		return c.within("cuMemFree", func(lib api) result { return lib.free(s.Of.base) })
+		return c.Within("cuMemFree", func(lib libcuda.API) libcuda.Result { return lib.MemFree(s.Of.base) })
 	}
 	if keptForImporters(s) {
 		return nil
 	}
-	c.enter()
-	defer c.leave()
-	return c.note("cuMemFree", d.lib.free(s.Start))
-}
-
-// Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was
-// freed, side by side with other allocations, and the two could not be distinguished. A page that cannot be touched
-// follows.
-
-// pinnedPages is how many bytes of pages n bytes of pinned memory have.
-func pinnedPages(n uint64) uint64 { return (max(n, 1) + hostPage - 1) &^ (hostPage - 1) }
-
-// openPages puts n bytes of memory at reserved addresses, in large pages where there is room for them.
-func openPages(addr uintptr, n uint64) error {
-	err := arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE)
-	if err == nil && n >= hugePage {
-		unix.Madvise(bytesAt(addr, n), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
-	}
-	return err
-}
-
-// allocPinned takes pinned memory in the context of c.
-func (c *gpu) allocPinned(n uint64) (uintptr, error) {
-	pages := pinnedPages(n)
-	addr, err := arena.Reserve(pages + hostPage)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
-	}
-	if err = openPages(addr, pages); err != nil {
-		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err),
-			arena.Unreserve(addr, aliasBytes(pages+hostPage)))
-	}
-	c.enter()
-	at, r := c.d.lib.register(addr, pages)
-	c.leave()
-	if r == success && at != addr {
-		r = notSupported
-	}
-	if err := c.note("cuMemHostRegister", r); err != nil {
-		return 0, errors.Join(err, arena.Unreserve(addr, aliasBytes(pages+hostPage)))
-	}
-	return addr, nil
-}
-
-// freePinned undoes allocPinned.
-func (c *gpu) freePinned(addr uintptr, n uint64) error {
-	bytes := aliasBytes(pinnedPages(n) + hostPage)
-	if c.context.Load() == 0 { // it was lost for good
-		return arena.Unreserve(addr, bytes)
-	}
-	c.enter()
-	r := c.d.lib.unregister(addr)
-	c.leave()
-	err := c.note("cuMemHostUnregister", r)
-	if r.sticky() {
-		return c.quarantine(addr, bytes)
-	}
-	return errors.Join(err, arena.Unreserve(addr, bytes))
+	c.Enter()
+	defer c.Leave()
+	return c.Note("cuMemFree", d.lib.MemFree(s.Start))
 }
 
 // AllocHost implements driver.Driver.
-func (d *Driver) AllocHost(n uint64) (uintptr, error) {
+func (d *Space) AllocHost(n uint64) (uintptr, error) {
 	if n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes of pinned memory", driver.ErrNoMemory, n)
 	}
@@ -190,16 +137,16 @@ func (d *Driver) AllocHost(n uint64) (uintptr, error) {
 	if err != nil {
 		return 0, err
 	}
-	addr, err := c.allocPinned(n)
+	addr, margin, err := c.AllocPinned(n)
 	if err != nil {
 		return 0, err
 	}
-	d.insert(addr, pinnedPages(n)+hostPage-n, &block{kind: pinnedBlock, size: n, device: int32(c.number)})
+	d.insert(addr, margin, &block{kind: pinnedBlock, size: n, device: int32(c.Number)})
 	return addr, nil
 }
 
 // FreeHost implements driver.Driver.
-func (d *Driver) FreeHost(addr uintptr) error {
+func (d *Space) FreeHost(addr uintptr) error {
 	s, err := d.remove(addr, pinnedBlock, 0)
 	if err != nil {
 		return err
@@ -210,13 +157,10 @@ func (d *Driver) FreeHost(addr uintptr) error {
 // mostHost is more than a process can have.
 const mostHost = 1 << 47
 
-// aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
-func aliasBytes(n uint64) uint64 { return (n + 2<<20 - 1) &^ (2<<20 - 1) }
-
 // Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one. So
 // the second is a range of addresses without memory, and work on it uses the memory itself. Memory that CUDA refuses
 // (pages of another registration, or pages that may only be read) is registered all the same, and the host copies it.
-func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
+func (d *Space) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	if addr+uintptr(n) < addr || n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
 	}
@@ -233,18 +177,18 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 	if s := d.own.Find(addr); s != nil {
 		r.pinned = s.Of.kind == pinnedBlock && s.Of.room(addr-s.Start) >= n
 	} else {
-		c.enter()
-		at, res := d.lib.register(addr, n)
-		c.leave()
-		if res == success {
+		c.Enter()
+		at, res := d.lib.MemHostRegister(addr, n)
+		c.Leave()
+		if res == libcuda.Success {
 			r.locker, r.pinned = c, at == addr
 		}
-		if err := c.note("cuMemHostRegister", res); err != nil && errors.Is(err, driver.ErrLost) {
+		if err := c.Note("cuMemHostRegister", res); err != nil && errors.Is(err, driver.ErrLost) {
 			return 0, err
 		}
 	}
 	if mapped {
-		if r.alias, err = arena.Reserve(aliasBytes(n)); err != nil {
+		if r.alias, err = arena.Reserve(n); err != nil {
 			return 0, errors.Join(fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err),
 				d.unpin(r))
 		}
@@ -258,44 +202,44 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 }
 
 // unpin unregisters memory with CUDA.
-func (d *Driver) unpin(r *registration) error {
+func (d *Space) unpin(r *registration) error {
 	c := r.locker
-	if c == nil || c.context.Load() == 0 {
+	if c == nil || c.Context() == 0 {
 		return nil
 	}
 	d.settle()
-	c.enter()
-	defer c.leave()
-	return c.note("cuMemHostUnregister", d.lib.unregister(r.start))
+	c.Enter()
+	defer c.Leave()
+	return c.Note("cuMemHostUnregister", d.lib.MemHostUnregister(r.start))
 }
 
 // Unregister implements driver.Driver.
-func (d *Driver) Unregister(addr uintptr) error {
-	d.pollers.flush()
+func (d *Space) Unregister(addr uintptr) error {
+	d.flush()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.hosts.Find(addr)
 	if s == nil || s.Start != addr {
 		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
 	}
-	d.gone.Lock()
+	d.Gone.Lock()
 	d.hosts.Remove(s)
 	if s.Of.alias != 0 {
 		alias := d.own.Find(s.Of.alias)
 		d.own.Remove(alias)
 		d.forget(alias)
 	}
-	d.gone.Unlock()
+	d.Gone.Unlock()
 	d.epoch.Add(1)
 	err := d.unpin(s.Of)
 	if s.Of.alias != 0 {
-		err = errors.Join(err, arena.Unreserve(s.Of.alias, aliasBytes(s.Size)))
+		err = errors.Join(err, arena.Unreserve(s.Of.alias, arena.Reserved(s.Size)))
 	}
 	return err
 }
 
 // Mapped implements driver.Driver.
-func (d *Driver) Mapped(addr uintptr) (uintptr, error) {
+func (d *Space) Mapped(addr uintptr) (uintptr, error) {
 	s := d.hosts.Find(addr)
 	if s == nil || s.Of.alias == 0 {
 		return 0, fmt.Errorf("%w: %#x is not registered as mapped", driver.ErrNotRegister, addr)
@@ -316,28 +260,28 @@ func possible(addr uintptr, n uint64) bool {
 }
 
 // ordinary reports whether the n bytes at addr can be memory of the program that it has from elsewhere.
-func (d *Driver) ordinary(addr uintptr, n uint64) bool {
+func (d *Space) ordinary(addr uintptr, n uint64) bool {
 	return possible(addr, n) && d.virtual.reserved.Overlap(addr, n) == nil
 }
 
-// side is one end of a copy as it is carried out.
-type side struct {
-	addr uintptr // where it is, for CUDA or for the host
-	kind sideKind
-	gpu  int32 // onGPU
+// Side is one end of a copy as it is carried out.
+type Side struct {
+	Addr uintptr // where it is, for CUDA or for the host
+	Kind Kind
+	GPU  int32 // onGPU
 }
 
-type sideKind uint8
+type Kind uint8
 
 const (
-	onGPU  sideKind = iota // memory of a GPU
-	pinned                 // host memory that GPUs reach
-	byHost                 // host memory that only the host reaches
+	OnGPU  Kind = iota // memory of a GPU
+	Pinned             // host memory that GPUs reach
+	ByHost             // host memory that only the host reaches
 )
 
-// resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable
+// Resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable
 // allows ordinary host memory too, which may not be there.
-func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
+func (d *Space) Resolve(addr uintptr, n uint64, pageable bool) (Side, error) {
 	if s := d.own.Find(addr); s != nil {
 		return s.Of.side(s.Start, addr, n)
 	}
@@ -345,37 +289,37 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 		return s.Of.side(addr, n)
 	}
 	if s := d.virtual.foreign.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
-		return side{addr, onGPU, s.Of}, nil
+		return Side{addr, OnGPU, s.Of}, nil
 	}
 	if pageable && d.ordinary(addr, n) {
-		return side{addr: addr, kind: byHost}, nil
+		return Side{Addr: addr, Kind: ByHost}, nil
 	}
-	return side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+	return Side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
 }
 
 // side is n bytes at addr of a block that begins at start.
-func (b *block) side(start, addr uintptr, n uint64) (side, error) {
+func (b *block) side(start, addr uintptr, n uint64) (Side, error) {
 	off := addr - start
 	switch {
 	case b.room(off) < n:
-		return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
+		return Side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
 	case b.kind == deviceBlock || b.kind == globalBlock:
-		return side{addr + b.delta, onGPU, b.device}, nil
+		return Side{addr + b.delta, OnGPU, b.device}, nil
 	case b.kind == pinnedBlock || b.kind == managedBlock:
-		return side{addr: addr, kind: pinned}, nil
+		return Side{Addr: addr, Kind: Pinned}, nil
 	}
 	return b.reg.side(b.reg.start+off, n)
 }
 
 // side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on
 // using pages that nothing else sees.
-func (r *registration) side(addr uintptr, n uint64) (side, error) {
-	lo := addr &^ (hostPage - 1)
+func (r *registration) side(addr uintptr, n uint64) (Side, error) {
+	lo := addr &^ (gpu.HostPage - 1)
 	if _, _, e := unix.Syscall(unix.SYS_MSYNC, lo, addr+uintptr(n)-lo, unix.MS_ASYNC); e != 0 { // has no other effect
-		return side{}, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n, addr)
+		return Side{}, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n, addr)
 	}
 	if r.pinned {
-		return side{addr: addr, kind: pinned}, nil
+		return Side{Addr: addr, Kind: Pinned}, nil
 	}
-	return side{addr: addr, kind: byHost}, nil
+	return Side{Addr: addr, Kind: ByHost}, nil
 }

@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"sync"
@@ -27,9 +27,9 @@ const inStreamOrder = 1
 
 var copyListsPool = sync.Pool{New: func() any { return new(copyLists) }}
 
-func (l *library) hasCopyBatch() bool { return l.memcpyBatch != 0 || l.memcpyBatchOld != 0 }
+func (l *library) HasMemcpyBatch() bool { return l.memcpyBatch != 0 || l.memcpyBatchOld != 0 }
 
-func (l *library) copyBatch(list []driver.Segment, stream uintptr) result {
+func (l *library) MemcpyBatchAsync(list []driver.Segment, stream uintptr) Result {
 	c := copyListsPool.Get().(*copyLists)
 	defer copyListsPool.Put(c)
 	c.dsts, c.srcs, c.sizes = c.dsts[:0], c.srcs[:0], c.sizes[:0]

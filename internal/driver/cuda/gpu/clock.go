@@ -1,4 +1,4 @@
-package cuda
+package gpu
 
 import (
 	"runtime"
@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
 
@@ -33,30 +34,33 @@ const (
 	tuneTries  = 4                      // to find a moment in which the host is not held up
 	tuneGood   = 20 * time.Microsecond  // and a base that good needs no other try
 	// an event that is off by more, before it was asked for or after it was seen, was then
-	tuneSlack = int64(time.Millisecond)
-	mostSkew  = 1e-3
+	ClockSlack = int64(time.Millisecond)
+	mostSkew   = 1e-3
 )
 
 func (k *clock) runs() bool { return k.running.Load() }
 
-// startClock makes the GPU's clock go, where the GPU has one.
-func (c *gpu) startClock() {
+// HasClock reports whether the GPU measures when its events happen.
+func (c *GPU) HasClock() bool { return c.clock.runs() }
+
+// StartClock makes the GPU's clock go, where the GPU has one.
+func (c *GPU) StartClock() {
 	k := &c.clock
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.running.Load() {
 		return
 	}
-	c.enter()
-	defer c.leave()
-	var r result
+	c.Enter()
+	defer c.Leave()
+	var r libcuda.Result
 	if k.stream == 0 {
-		if k.stream, r = c.stream(0); r != success {
+		if k.stream, r = c.Stream(0); r != libcuda.Success {
 			k.stream = 0
 			return
 		}
 		for i := range k.events {
-			if k.events[i], r = c.event(timedEvent); r != success {
+			if k.events[i], r = c.Event(libcuda.TimedEvent); r != libcuda.Success {
 				return
 			}
 		}
@@ -64,9 +68,9 @@ func (c *gpu) startClock() {
 	k.rate, k.before, k.skew, k.tuned = 1, 1, 0, 0
 	ok := k.tune(c, hostqueue.Now())
 	if ok {
-		_, r = c.d.lib.elapsed(k.events[0], k.events[0])
+		_, r = c.lib.EventElapsedTime(k.events[0], k.events[0])
 	}
-	k.running.Store(ok && r == success)
+	k.running.Store(ok && r == libcuda.Success)
 }
 
 // stop forgets everything. Nothing uses the clock any more.
@@ -79,12 +83,12 @@ func (k *clock) stop() {
 
 // tune makes a new base, and compares it with the old one; false if that did not succeed. The GPU is entered, mu is
 // held.
-func (k *clock) tune(c *gpu, now int64) bool {
-	lib, next := c.d.lib, k.events[1]
+func (k *clock) tune(c *GPU, now int64) bool {
+	lib, next := c.lib, k.events[1]
 	var middle int64
 	for try := 0; ; try++ {
 		asked := hostqueue.Now()
-		if lib.record(next, k.stream) != success {
+		if lib.EventRecord(next, k.stream) != libcuda.Success {
 			return false
 		}
 		seen, ok := poll(lib, next)
@@ -98,8 +102,8 @@ func (k *clock) tune(c *gpu, now int64) bool {
 	}
 	at, rate := middle, 1+k.skew
 	if k.tuned != 0 && now-k.tuned <= tuneLazily {
-		ms, r := lib.elapsed(k.events[0], next)
-		if r != success {
+		ms, r := lib.EventElapsedTime(k.events[0], next)
+		if r != libcuda.Success {
 			return false
 		}
 		at, rate = k.steer(middle, ms)
@@ -121,25 +125,25 @@ func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
 // poll queries an event until it has happened, and returns when that was.
-func poll(lib api, event uintptr) (seen int64, ok bool) {
+func poll(lib libcuda.API, event uintptr) (seen int64, ok bool) {
 	const soon = 64 // looks; for a thread of C it takes long to let others have the processor
 	begin := time.Now()
 	for i := 0; ; i++ {
 		if i > soon {
 			runtime.Gosched()
 		}
-		switch r := lib.queryEvent(event); {
-		case r == success:
+		switch r := lib.EventQuery(event); {
+		case r == libcuda.Success:
 			return hostqueue.Now(), true
-		case r != notReady || time.Since(begin) > tuneWait:
+		case r != libcuda.NotReady || time.Since(begin) > tuneWait:
 			return 0, false
 		}
 	}
 }
 
-// timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time
+// TimeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time
 // asked.
-func (c *gpu) timeOf(event uintptr, asked int64) int64 {
+func (c *GPU) TimeOf(event uintptr, asked int64) int64 {
 	seen := hostqueue.Now()
 	k := &c.clock
 	if !k.runs() {
@@ -147,13 +151,13 @@ func (c *gpu) timeOf(event uintptr, asked int64) int64 {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c.enter()
-	defer c.leave()
+	c.Enter()
+	defer c.Leave()
 	if seen > k.next && !k.tune(c, seen) {
 		k.next = seen + tuneEvery/10
 	}
-	ms, r := c.d.lib.elapsed(k.events[0], event)
-	if r != success {
+	ms, r := c.lib.EventElapsedTime(k.events[0], event)
+	if r != libcuda.Success {
 		return seen
 	}
 	rate := k.rate
@@ -161,10 +165,10 @@ func (c *gpu) timeOf(event uintptr, asked int64) int64 {
 		rate = k.before
 	}
 	at := k.at + int64(float64(ms)*1e6*rate)
-	if at < asked-tuneSlack {
+	if at < asked-ClockSlack {
 		at = asked
 	}
-	if at > seen+tuneSlack {
+	if at > seen+ClockSlack {
 		at = seen
 	}
 	return max(at, 1)

@@ -1,4 +1,4 @@
-package cuda
+package memory
 
 import (
 	"crypto/rand"
@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/ranges"
 )
 
@@ -21,13 +22,10 @@ import (
 // CUDA refuses to open a handle in the process that made it. That case is detected, and the importer uses the memory
 // itself, which is freed after the importer has released it.
 
-var _ driver.Sharer = (*Driver)(nil)
-
-// ipcBytes is the size of a handle of CUDA's.
-const ipcBytes = 64
+var _ driver.Sharer = (*Space)(nil)
 
 // The note of an allocation is this process's tag, a number of the export, and CUDA's handle.
-const noteBytes = 16 + 8 + ipcBytes
+const noteBytes = 16 + 8 + libcuda.IPCBytes
 
 // exports are the allocations of this process that were shared, whatever driver they are of.
 var exports struct {
@@ -70,8 +68,8 @@ func keptForImporters(s *ranges.Span[*block]) bool {
 }
 
 // Share implements driver.Sharer.
-func (d *Driver) Share(mem driver.Memory) (*driver.Shared, error) {
-	m, ok := mem.(*memory)
+func (d *Space) Share(mem driver.Memory) (*driver.Shared, error) {
+	m, ok := mem.(*physical)
 	if !ok || m.d != d {
 		return nil, fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
 	}
@@ -80,8 +78,8 @@ func (d *Driver) Share(mem driver.Memory) (*driver.Shared, error) {
 	return m.share()
 }
 
-// share is Share with Driver.mu held.
-func (m *memory) share() (*driver.Shared, error) {
+// share is Share with Space.mu held.
+func (m *physical) share() (*driver.Shared, error) {
 	switch {
 	case m.freed && len(m.at) == 0:
 		return nil, fmt.Errorf("%w: memory that was freed", driver.ErrNotAllocated)
@@ -91,11 +89,11 @@ func (m *memory) share() (*driver.Shared, error) {
 		return nil, fmt.Errorf("%w: memory of another process; that one can share it once more", driver.ErrUnsupported)
 	}
 	fd := -1
-	err := m.within("cuMemExportToShareableHandle", func(lib api) (r result) {
-		fd, r = lib.exportMemory(m.handle)
+	err := m.within("cuMemExportToShareableHandle", func(lib libcuda.API) (r libcuda.Result) {
+		fd, r = lib.MemExport(m.handle)
 		return r
 	})
-	if errors.Is(err, errCUDA) {
+	if errors.Is(err, libcuda.ErrRefused) {
 		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -106,7 +104,7 @@ func (m *memory) share() (*driver.Shared, error) {
 }
 
 // ShareAt implements driver.Sharer.
-func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
+func (d *Space) ShareAt(addr uintptr) (*driver.Shared, error) {
 	d.shares.Store(true)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,18 +133,17 @@ func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
 }
 
 // export shares a block. d.mu is held.
-func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
+func (d *Space) export(s *ranges.Span[*block]) (*export, error) {
 	exports.mu.Lock()
 	defer exports.mu.Unlock()
 	if e := exports.at[s]; e != nil {
 		return e, nil
 	}
-	var handle [ipcBytes]byte
-	err := d.gpus[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result {
-		return lib.exportAlloc(s.Start,
-			&handle)
+	var handle [libcuda.IPCBytes]byte
+	err := d.gpus[s.Of.device].Within("cuIpcGetMemHandle", func(lib libcuda.API) libcuda.Result {
+		return lib.IPCGetMemHandle(s.Start, &handle)
 	})
-	if errors.Is(err, errCUDA) {
+	if errors.Is(err, libcuda.ErrRefused) {
 		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -163,11 +160,11 @@ func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
 }
 
 // Import implements driver.Sharer.
-func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
+func (d *Space) Import(s *driver.Shared) (driver.Memory, error) {
 	if s.Device < driver.OnHost || s.Device >= len(d.gpus) || s.Size == 0 || s.Offset+s.Size < s.Size {
 		return nil, fmt.Errorf("%w: no device %d here, or no bytes", driver.ErrFault, s.Device)
 	}
-	m := &memory{d: d, device: s.Device, page: s.Page}
+	m := &physical{d: d, device: s.Device, page: s.Page}
 	var err error
 	switch {
 	case s.File != nil:
@@ -186,26 +183,26 @@ func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
 
 // foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the
 // GPU: an H200 returns "unknown error" for a file that is not CUDA's, and keeps working.
-func (m *memory) foreign(call string, f func(lib api) result) error {
-	var r result
-	if err := m.within(call, func(lib api) result { r = f(lib); return success }); err != nil {
+func (m *physical) foreign(call string, f func(lib libcuda.API) libcuda.Result) error {
+	var r libcuda.Result
+	if err := m.within(call, func(lib libcuda.API) libcuda.Result { r = f(lib); return libcuda.Success }); err != nil {
 		return err
 	}
-	err := failed(m.d.lib, call, r)
-	if r != success && r != outOfMemory {
+	err := libcuda.Failed(m.d.lib, call, r)
+	if r != libcuda.Success && r != libcuda.OutOfMemory {
 		err = fmt.Errorf("%w: CUDA does not take it: %v", driver.ErrFault, err)
 	}
 	return err
 }
 
 // importFile makes m of a file. CUDA does not say how large it is, and refuses to map more or less.
-func (m *memory) importFile(s *driver.Shared) error {
+func (m *physical) importFile(s *driver.Shared) error {
 	m.size = s.Offset + s.Size
 	if m.size%extent != 0 || m.size > mostHost {
 		return fmt.Errorf("%w: %d bytes are no multiple of 2 MiB", driver.ErrFault, m.size)
 	}
-	err := m.foreign("cuMemImportFromShareableHandle", func(lib api) (r result) {
-		m.handle, r = lib.importMemory(int(s.File.Fd()))
+	err := m.foreign("cuMemImportFromShareableHandle", func(lib libcuda.API) (r libcuda.Result) {
+		m.handle, r = lib.MemImport(int(s.File.Fd()))
 		return r
 	})
 	if err != nil {
@@ -218,22 +215,22 @@ func (m *memory) importFile(s *driver.Shared) error {
 }
 
 // try maps the memory to see whether it is as large as was said, and where.
-func (m *memory) try(lib api) result {
-	addr, r := lib.reserve(m.size, 0)
-	if r != success {
+func (m *physical) try(lib libcuda.API) libcuda.Result {
+	addr, r := lib.MemAddressReserve(m.size, extent, 0)
+	if r != libcuda.Success {
 		return r
 	}
-	if r = lib.mapMemory(addr, m.size, m.handle); r == success {
-		r = lib.setAccess(addr, m.size, m.place())
-		lib.unmapMemory(addr, m.size)
+	if r = lib.MemMap(addr, m.size, m.handle); r == libcuda.Success {
+		r = lib.MemSetAccess(addr, m.size, m.place())
+		lib.MemUnmap(addr, m.size)
 	}
-	lib.unreserve(addr, m.size)
+	lib.MemAddressFree(addr, m.size)
 	return r
 }
 
 // importHandle makes m of CUDA's handle.
-func (m *memory) importHandle(s *driver.Shared) error {
-	tag, number, handle := s.Note[:16], binary.LittleEndian.Uint64(s.Note[16:]), [ipcBytes]byte(s.Note[24:])
+func (m *physical) importHandle(s *driver.Shared) error {
+	tag, number, handle := s.Note[:16], binary.LittleEndian.Uint64(s.Note[16:]), [libcuda.IPCBytes]byte(s.Note[24:])
 	exports.mu.Lock()
 	own := string(tag) == string(processTag())
 	if e := exports.live[number]; own && e != nil && int(e.span.Of.device) == m.device {
@@ -245,8 +242,8 @@ func (m *memory) importHandle(s *driver.Shared) error {
 		return fmt.Errorf("%w: this process does not share it any more", driver.ErrFault)
 	}
 	if !own {
-		err := m.foreign("cuIpcOpenMemHandle", func(lib api) (r result) {
-			m.opened, m.size, r = lib.openAlloc(&handle)
+		err := m.foreign("cuIpcOpenMemHandle", func(lib libcuda.API) (r libcuda.Result) {
+			m.opened, m.size, r = lib.IPCOpenMemHandle(&handle)
 			return r
 		})
 		if err != nil {
@@ -262,7 +259,7 @@ func (m *memory) importHandle(s *driver.Shared) error {
 }
 
 // open lets copies use what m has opened.
-func (d *Driver) open(m *memory) {
+func (d *Space) open(m *physical) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := &d.virtual
@@ -275,27 +272,29 @@ func (d *Driver) open(m *memory) {
 }
 
 // shut undoes open. d.mu is held.
-func (d *Driver) shut(m *memory) {
+func (d *Space) shut(m *physical) {
 	v := &d.virtual
 	if v.openings[m.opened]--; v.openings[m.opened] == 0 {
 		delete(v.openings, m.opened)
-		d.gone.Lock()
+		d.Gone.Lock()
 		v.foreign.Remove(v.foreign.Find(m.opened))
-		d.gone.Unlock()
+		d.Gone.Unlock()
 	}
 }
 
 // closeOpened closes what m has opened: nothing uses it any more.
-func (m *memory) closeOpened() error {
+func (m *physical) closeOpened() error {
 	if m.lent == nil {
-		return m.within("cuIpcCloseMemHandle", func(lib api) result { return lib.closeAlloc(m.opened) })
+		return m.within("cuIpcCloseMemHandle", func(lib libcuda.API) libcuda.Result {
+			return lib.IPCCloseMemHandle(m.opened)
+		})
 	}
 	exports.mu.Lock()
 	m.lent.users--
 	last := m.lent.over && m.lent.users == 0
 	exports.mu.Unlock()
 	if last {
-		return m.within("cuMemFree", func(lib api) result { return lib.free(m.opened) })
+		return m.within("cuMemFree", func(lib libcuda.API) libcuda.Result { return lib.MemFree(m.opened) })
 	}
 	return nil
 }

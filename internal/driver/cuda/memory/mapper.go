@@ -1,4 +1,4 @@
-package cuda
+package memory
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/gpu"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/ranges"
 )
 
@@ -15,7 +17,7 @@ import (
 //
 // Memory on the host is made on its first NUMA node. CUDA before 12.2 has none.
 
-var _ driver.Mapper = (*Driver)(nil)
+var _ driver.Mapper = (*Space)(nil)
 
 const (
 	extent = 2 << 20 // what places and sizes are multiples of
@@ -24,56 +26,51 @@ const (
 
 // virtual is what is reserved and created.
 type virtual struct {
-	reserved ranges.Set[*reservation] // where memory may be; written with Driver.mu held
-	memories map[*memory]struct{}     // guarded by Driver.mu; not freed, or still mapped
+	reserved ranges.Set[*reservation] // where memory may be; written with Space.mu held
+	memories map[*physical]struct{}   // guarded by Space.mu; not freed, or still mapped
 
-	// where CUDA has put memory of other processes, with the device; written with Driver.mu and Driver.gone held
+	// where CUDA has put memory of other processes, with the device; written with Space.mu and Space.Gone held
 	foreign  ranges.Set[int32]
-	openings map[uintptr]int // guarded by Driver.mu; how many memories are at each of these
+	openings map[uintptr]int // guarded by Space.mu; how many memories are at each of these
 }
 
 // reservation is what Reserve gave.
 type reservation struct {
 	start    uintptr
 	size     uint64
-	mappings map[uintptr]*mapping // guarded by Driver.mu; by address
+	mappings map[uintptr]*mapping // guarded by Space.mu; by address
 }
 
 // mapping is one mapping.
 type mapping struct {
 	in    *reservation // immutable
 	start uintptr      // immutable
-	of    *memory      // immutable
-	gone  bool         // guarded by Driver.mu; the device was closed, and nothing is there any more
+	of    *physical    // immutable
+	gone  bool         // guarded by Space.mu; the device was closed, and nothing is there any more
 }
 
-// memory implements driver.Memory.
-type memory struct {
-	d      *Driver
+// physical implements driver.Memory.
+type physical struct {
+	d      *Space
 	device int
 	page   driver.Page
 	size   uint64
 	handle uint64  // CUDA's; 0 if it is opened
-	by     *device // that it counts for, or nil
+	by     *Device // that it counts for, or nil
 	opened uintptr // an allocation of another process: where CUDA has put it; else 0
 	lent   *export // or of this process
 
-	at    []*mapping // guarded by Driver.mu; where it is mapped
-	freed bool       // guarded by Driver.mu
-	gone  bool       // guarded by Driver.mu; its device was closed
+	at    []*mapping // guarded by Space.mu; where it is mapped
+	freed bool       // guarded by Space.mu
+	gone  bool       // guarded by Space.mu; its device was closed
 }
 
-// place is where memory is made, or what may use it: the number of a GPU, or the host.
-type place int
-
-const hostPlace place = -1
-
-func (m *memory) Size() uint64      { return m.size }
-func (m *memory) Device() int       { return m.device }
-func (m *memory) Page() driver.Page { return m.page }
+func (m *physical) Size() uint64      { return m.size }
+func (m *physical) Device() int       { return m.device }
+func (m *physical) Page() driver.Page { return m.page }
 
 // gpu is the GPU whose context is used for calls about m.
-func (m *memory) gpu() (*gpu, error) {
+func (m *physical) gpu() (*gpu.GPU, error) {
 	if m.device == driver.OnHost {
 		return m.d.home()
 	}
@@ -81,34 +78,24 @@ func (m *memory) gpu() (*gpu, error) {
 }
 
 // place is where m is.
-func (m *memory) place() place {
+func (m *physical) place() libcuda.Place {
 	if m.device == driver.OnHost {
-		return hostPlace
+		return libcuda.HostPlace
 	}
-	return place(m.d.gpus[m.device].ordinal)
+	return libcuda.Place(m.d.gpus[m.device].Ordinal)
 }
 
-// within calls f in the context of m's gpu.
-func (m *memory) within(call string, f func(lib api) result) error {
+// within calls f in the context of m's GPU.
+func (m *physical) within(call string, f func(lib libcuda.API) libcuda.Result) error {
 	c, err := m.gpu()
 	if err != nil {
 		return err
 	}
-	return c.within(call, f)
-}
-
-// within calls f in the context of c.
-func (c *gpu) within(call string, f func(lib api) result) error {
-	if err := c.start(); err != nil {
-		return err
-	}
-	c.enter()
-	defer c.leave()
-	return c.note(call, f(c.d.lib))
+	return c.Within(call, f)
 }
 
 // end frees the bytes: it is mapped nowhere.
-func (m *memory) end() error {
+func (m *physical) end() error {
 	if m.by != nil {
 		m.by.refund(m.size)
 	}
@@ -118,11 +105,11 @@ func (m *memory) end() error {
 		m.d.mu.Unlock()
 		return m.closeOpened()
 	}
-	return m.within("cuMemRelease", func(lib api) result { return lib.releaseMemory(m.handle) })
+	return m.within("cuMemRelease", func(lib libcuda.API) libcuda.Result { return lib.MemRelease(m.handle) })
 }
 
 // Granularity implements driver.Mapper. CUDA's own is 2 MiB or less on every GPU there is.
-func (d *Driver) Granularity(_ int, page driver.Page) uint64 {
+func (d *Space) Granularity(_ int, page driver.Page) uint64 {
 	if page == driver.Page1G {
 		return giant
 	}
@@ -130,7 +117,7 @@ func (d *Driver) Granularity(_ int, page driver.Page) uint64 {
 }
 
 // Reserve implements driver.Mapper.
-func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
+func (d *Space) Reserve(n uint64, at uintptr) (uintptr, error) {
 	if n == 0 || n%extent != 0 || at%extent != 0 {
 		return 0, fmt.Errorf("%w: %d bytes at %#x are not multiples of 2 MiB", driver.ErrFault, n, at)
 	}
@@ -144,11 +131,11 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var addr uintptr
-	err = c.within("cuMemAddressReserve", func(lib api) (r result) {
-		addr, r = lib.reserve(n, at)
-		if r == success && (at != 0 && addr != at || addr%extent != 0) { // a place of choice is a hint to CUDA
-			lib.unreserve(addr, n)
-			addr, r = 0, alreadyMapped
+	err = c.Within("cuMemAddressReserve", func(lib libcuda.API) (r libcuda.Result) {
+		addr, r = lib.MemAddressReserve(n, extent, at)
+		if r == libcuda.Success && (at != 0 && addr != at || addr%extent != 0) { // a place of choice is a hint to CUDA
+			lib.MemAddressFree(addr, n)
+			addr, r = 0, libcuda.AlreadyMapped
 		}
 		return r
 	})
@@ -156,7 +143,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 	case err == nil:
 	case at != 0 && !errors.Is(err, driver.ErrLost) && !errors.Is(err, driver.ErrUnsupported):
 		return 0, fmt.Errorf("%w: %d bytes at %#x are not free: %v", driver.ErrFault, n, at, err)
-	case errors.Is(err, errCUDA):
+	case errors.Is(err, libcuda.ErrRefused):
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
 	default:
 		return 0, err
@@ -168,7 +155,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 }
 
 // recall forgets that something was in the n bytes at addr once. d.mu is held.
-func (d *Driver) recall(addr uintptr, n uint64) {
+func (d *Space) recall(addr uintptr, n uint64) {
 	end := addr + uintptr(n)
 	for o := d.past.Overlap(addr, n); o != nil; o = d.past.Overlap(addr, n) {
 		d.past.Remove(o)
@@ -182,7 +169,7 @@ func (d *Driver) recall(addr uintptr, n uint64) {
 }
 
 // Release implements driver.Mapper.
-func (d *Driver) Release(addr uintptr) error {
+func (d *Space) Release(addr uintptr) error {
 	c, err := d.home()
 	if err != nil {
 		return err
@@ -200,21 +187,23 @@ func (d *Driver) Release(addr uintptr) error {
 	}
 	d.virtual.reserved.Remove(s)
 	d.epoch.Add(1)
-	return c.within("cuMemAddressFree", func(lib api) result { return lib.unreserve(addr, s.Size) })
+	return c.Within("cuMemAddressFree", func(lib libcuda.API) libcuda.Result {
+		return lib.MemAddressFree(addr, s.Size)
+	})
 }
 
 // Create implements driver.Mapper.
-func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
+func (d *Space) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
 	if g := d.Granularity(device, page); n == 0 || n%g != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d", driver.ErrUnsupported, n, g)
 	}
 	if n > mostHost {
 		return nil, fmt.Errorf("%w: %d bytes", driver.ErrNoMemory, n)
 	}
-	m := &memory{d: d, device: device, page: page, size: n}
+	m := &physical{d: d, device: device, page: page, size: n}
 	if device == driver.OnHost {
 		err := m.make()
-		if errors.Is(err, errCUDA) {
+		if errors.Is(err, libcuda.ErrRefused) {
 			err = fmt.Errorf("%w: CUDA makes no memory on the host: %v", driver.ErrUnsupported, err)
 		}
 		if err != nil {
@@ -226,15 +215,11 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 	if device < 0 || device >= len(d.gpus) {
 		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
 	}
-	v := d.gpus[device].device.Load()
-	if v == nil {
-		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
+	v, err := d.hold(device)
+	if err != nil {
+		return nil, err
 	}
-	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if v.closed {
-		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
-	}
 	if err := v.claim(n); err != nil {
 		return nil, err
 	}
@@ -249,25 +234,25 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 }
 
 // make has CUDA make the memory.
-func (m *memory) make() error {
-	return m.within("cuMemCreate", func(lib api) (r result) {
-		m.handle, r = lib.createMemory(m.size, m.place())
+func (m *physical) make() error {
+	return m.within("cuMemCreate", func(lib libcuda.API) (r libcuda.Result) {
+		m.handle, r = lib.MemCreate(m.size, m.place())
 		return r
 	})
 }
 
 // know makes m known.
-func (d *Driver) know(m *memory) {
+func (d *Space) know(m *physical) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.virtual.memories == nil {
-		d.virtual.memories = map[*memory]struct{}{}
+		d.virtual.memories = map[*physical]struct{}{}
 	}
 	d.virtual.memories[m] = struct{}{}
 }
 
 // Free implements driver.Memory.
-func (m *memory) Free() error {
+func (m *physical) Free() error {
 	d := m.d
 	d.mu.Lock()
 	twice, over := m.freed, !m.freed && !m.gone && len(m.at) == 0
@@ -286,8 +271,8 @@ func (m *memory) Free() error {
 }
 
 // Map implements driver.Mapper.
-func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
-	m, ok := mem.(*memory)
+func (d *Space) Map(addr uintptr, mem driver.Memory) error {
+	m, ok := mem.(*physical)
 	if !ok || m.d != d {
 		return fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
 	}
@@ -325,38 +310,39 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 }
 
 // show has CUDA map the memory. What it has opened is translated, and mapped nowhere.
-func (m *mapping) show(c *gpu) error {
+func (m *mapping) show(c *gpu.GPU) error {
 	if m.of.opened != 0 {
 		return nil
 	}
-	if err := c.within("cuMemMap", func(lib api) result {
-		return lib.mapMemory(m.start, m.of.size,
-			m.of.handle)
+	if err := c.Within("cuMemMap", func(lib libcuda.API) libcuda.Result {
+		return lib.MemMap(m.start, m.of.size, m.of.handle)
 	}); err != nil {
 		return err
 	}
-	if err := c.grant(m.start, m.of); err != nil {
+	if err := m.of.grant(c, m.start); err != nil {
 		return errors.Join(err, m.hide())
 	}
 	return nil
 }
 
 // grant lets those use m, which was mapped at addr, that may: where it is, and every GPU that can.
-func (c *gpu) grant(addr uintptr, m *memory) error {
+func (m *physical) grant(c *gpu.GPU, addr uintptr) error {
 	own := m.place()
-	err := c.within("cuMemSetAccess", func(lib api) result { return lib.setAccess(addr, m.size, own) })
+	err := c.Within("cuMemSetAccess", func(lib libcuda.API) libcuda.Result {
+		return lib.MemSetAccess(addr, m.size, own)
+	})
 	if err != nil {
 		return err
 	}
-	c.enter()
-	defer c.leave()
-	asked := []place{own}
-	for _, o := range c.d.gpus {
-		if p := place(o.ordinal); !slices.Contains(asked, p) {
+	c.Enter()
+	defer c.Leave()
+	asked := []libcuda.Place{own}
+	for _, o := range m.d.gpus {
+		if p := libcuda.Place(o.Ordinal); !slices.Contains(asked, p) {
 			asked = append(asked, p)
-			if r := c.d.lib.setAccess(addr, m.size, p); m.device == driver.OnHost && p == place(c.ordinal) &&
-				r != success {
-				return c.note("cuMemSetAccess", r)
+			if r := m.d.lib.MemSetAccess(addr, m.size, p); m.device == driver.OnHost && p == libcuda.Place(c.Ordinal) &&
+				r != libcuda.Success {
+				return c.Note("cuMemSetAccess", r)
 			}
 		}
 	}
@@ -364,8 +350,8 @@ func (c *gpu) grant(addr uintptr, m *memory) error {
 }
 
 // Unmap implements driver.Mapper.
-func (d *Driver) Unmap(addr uintptr) error {
-	d.pollers.flush()
+func (d *Space) Unmap(addr uintptr) error {
+	d.flush()
 	last, err := d.unmap(addr)
 	if last == nil {
 		return err
@@ -374,7 +360,7 @@ func (d *Driver) Unmap(addr uintptr) error {
 }
 
 // unmap removes the mapping that starts at addr, and returns its memory if that is to be freed now.
-func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
+func (d *Space) unmap(addr uintptr) (last *physical, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.virtual.reserved.Find(addr)
@@ -389,9 +375,9 @@ func (d *Driver) unmap(addr uintptr) (last *memory, err error) {
 	if m.gone {
 		return nil, nil
 	}
-	d.gone.Lock()
+	d.Gone.Lock()
 	d.disappear(m)
-	d.gone.Unlock()
+	d.Gone.Unlock()
 	d.epoch.Add(1)
 	d.settle()
 	err = m.hide()
@@ -409,5 +395,5 @@ func (m *mapping) hide() error {
 	if m.of.opened != 0 {
 		return nil
 	}
-	return m.of.within("cuMemUnmap", func(lib api) result { return lib.unmapMemory(m.start, m.of.size) })
+	return m.of.within("cuMemUnmap", func(lib libcuda.API) libcuda.Result { return lib.MemUnmap(m.start, m.of.size) })
 }

@@ -1,9 +1,11 @@
-package cuda
+package gpu
 
 import (
 	"sync"
 
 	"ropeway/internal/arena"
+	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/memcopy"
 )
 
 // inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program
@@ -47,8 +49,8 @@ func (in *inner) take(n uint64) uintptr {
 	defer in.mu.Unlock()
 	n = pinnedPages(n)
 	at := in.used
-	if n >= hugePage {
-		at = (at + hugePage - 1) &^ (hugePage - 1)
+	if n >= HugePage {
+		at = (at + HugePage - 1) &^ (HugePage - 1)
 	}
 	if in.addr == 0 || n > innerBytes || at > innerBytes-n {
 		return 0
@@ -68,37 +70,59 @@ func (in *inner) has(addr uintptr) bool {
 	return in.addr != 0 && addr-in.addr < innerBytes
 }
 
-// allocInner takes pinned memory for the driver itself. The GPU is entered.
-func (c *gpu) allocInner(n uint64) (uintptr, result) {
+// AllocInner takes pinned memory for the driver itself. The GPU is entered.
+func (c *GPU) AllocInner(n uint64) (uintptr, libcuda.Result) {
 	if addr := c.inner.take(n); addr != 0 {
-		if at, r := c.d.lib.register(addr, pinnedPages(n)); r == success && at == addr {
-			return addr, success
-		} else if r == success {
-			c.d.lib.unregister(addr)
+		if at, r := c.lib.MemHostRegister(addr, pinnedPages(n)); r == libcuda.Success && at == addr {
+			return addr, libcuda.Success
+		} else if r == libcuda.Success {
+			c.lib.MemHostUnregister(addr)
 		}
 	}
-	return c.d.lib.allocHost(n)
+	return c.lib.MemHostAlloc(n)
 }
 
-// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The GPU is
-// entered, mu is held.
-func (c *gpu) cutBlock(block, piece uintptr) (pieces []uintptr) {
-	addr, r := c.allocInner(uint64(block))
-	if r != success {
+// Keep takes pinned memory that stays until the GPU stops. The GPU is entered.
+func (c *GPU) Keep(n uint64) (uintptr, libcuda.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keepLocked(n)
+}
+
+// keepLocked is keep with mu held.
+func (c *GPU) keepLocked(n uint64) (uintptr, libcuda.Result) {
+	addr, r := c.AllocInner(n)
+	if r == libcuda.Success {
+		c.blocks = append(c.blocks, addr)
+	}
+	return addr, r
+}
+
+// KeepWords is pieces of so many bytes, all zero, of a block that is kept; none if there is no memory. The GPU is
+// entered.
+func (c *GPU) KeepWords(block, piece uintptr) []uintptr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keepWordsLocked(block, piece)
+}
+
+// keepWordsLocked is keepWords with mu held.
+func (c *GPU) keepWordsLocked(block, piece uintptr) (pieces []uintptr) {
+	addr, r := c.keepLocked(uint64(block))
+	if r != libcuda.Success {
 		return nil
 	}
-	clear(bytesAt(addr, uint64(block)))
-	c.hostBlocks = append(c.hostBlocks, addr)
+	memcopy.Fill8(addr, 0, block)
 	for at := uintptr(0); at < block; at += piece {
 		pieces = append(pieces, addr+at)
 	}
 	return pieces
 }
 
-// freeInner frees it. The GPU is entered.
-func (c *gpu) freeInner(addr uintptr) result {
+// FreeInner frees it. The GPU is entered.
+func (c *GPU) FreeInner(addr uintptr) libcuda.Result {
 	if c.inner.has(addr) {
-		return c.d.lib.unregister(addr)
+		return c.lib.MemHostUnregister(addr)
 	}
-	return c.d.lib.freeHost(addr)
+	return c.lib.MemFreeHost(addr)
 }

@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"runtime"
@@ -20,8 +20,8 @@ const (
 // memLocation is the C structure for a place.
 type memLocation struct{ kind, id int32 }
 
-func (p place) location() memLocation {
-	if p == hostPlace {
+func (p Place) location() memLocation {
+	if p == HostPlace {
 		return memLocation{onNodePlace, 0}
 	}
 	return memLocation{onDevicePlace, int32(p)}
@@ -41,84 +41,84 @@ type memAccess struct {
 	flags    int32
 }
 
-func (l *library) reserve(n uint64, at uintptr) (uintptr, result) {
+func (l *library) MemAddressReserve(n, align uint64, at uintptr) (uintptr, Result) {
 	o := take()
 	defer o.done()
-	r := l.call(l.memAddressReserve, o.at(0), uintptr(n), extent, at, 0)
+	r := l.call(l.memAddressReserve, o.at(0), uintptr(n), uintptr(align), at, 0)
 	return o.address(), r
 }
 
-func (l *library) unreserve(addr uintptr, n uint64) result {
+func (l *library) MemAddressFree(addr uintptr, n uint64) Result {
 	return l.drop(l.memAddressFree, addr, uintptr(n))
 }
 
-// createMemory makes memory that other processes can have, if such can be made.
-func (l *library) createMemory(n uint64, at place) (uint64, result) {
+// MemCreate makes memory that other processes can have, if such can be made.
+func (l *library) MemCreate(n uint64, at Place) (uint64, Result) {
 	o := take()
 	defer o.done()
 	o.prop = memProp{kind: pinnedMemory, handleTypes: posixFile, location: at.location()}
 	r := l.call(l.memCreate, o.at(0), uintptr(n), uintptr(unsafe.Pointer(&o.prop)), 0)
-	if r != success && r != outOfMemory && !r.sticky() {
+	if r != Success && r != OutOfMemory && !r.Sticky() {
 		o.prop.handleTypes = 0
 		r = l.call(l.memCreate, o.at(0), uintptr(n), uintptr(unsafe.Pointer(&o.prop)), 0)
 	}
 	return o.word[0], r
 }
 
-func (l *library) releaseMemory(h uint64) result { return l.drop(l.memRelease, uintptr(h)) }
+func (l *library) MemRelease(h uint64) Result { return l.drop(l.memRelease, uintptr(h)) }
 
-func (l *library) mapMemory(addr uintptr, n, h uint64) result {
+func (l *library) MemMap(addr uintptr, n, h uint64) Result {
 	return l.call(l.memMap, addr, uintptr(n), 0, uintptr(h), 0)
 }
 
-func (l *library) unmapMemory(addr uintptr, n uint64) result {
+func (l *library) MemUnmap(addr uintptr, n uint64) Result {
 	return l.drop(l.memUnmap, addr, uintptr(n))
 }
 
-func (l *library) setAccess(addr uintptr, n uint64, to place) result {
+func (l *library) MemSetAccess(addr uintptr, n uint64, to Place) Result {
 	o := take()
 	defer o.done()
 	o.access = memAccess{to.location(), mayReadWrite}
 	return l.call(l.memSetAccess, addr, uintptr(n), uintptr(unsafe.Pointer(&o.access)), 1)
 }
 
-func (l *library) exportMemory(h uint64) (fd int, r result) {
+func (l *library) MemExport(h uint64) (fd int, r Result) {
 	o := take()
 	defer o.done()
 	r = l.call(l.memExport, o.at(0), uintptr(h), posixFile, 0)
 	return int(o.int32(0)), r
 }
 
-func (l *library) importMemory(fd int) (uint64, result) {
+func (l *library) MemImport(fd int) (uint64, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.memImport, o.at(0), uintptr(fd), posixFile)
 	return o.word[0], r
 }
 
-func (l *library) allocManaged(n uint64) (uintptr, result) {
+func (l *library) MemAllocManaged(n uint64) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.memAllocManaged, o.at(0), uintptr(n), attachGlobal)
 	return o.address(), r
 }
 
-func (l *library) exportAlloc(addr uintptr, handle *[ipcBytes]byte) result {
+func (l *library) IPCGetMemHandle(addr uintptr, handle *[IPCBytes]byte) Result {
 	o := take()
 	defer o.done()
 	r := l.call(l.ipcGetMem, uintptr(unsafe.Pointer(&o.ipc)), addr)
-	*handle = *(*[ipcBytes]byte)(unsafe.Pointer(&o.ipc))
+	*handle = *(*[IPCBytes]byte)(unsafe.Pointer(&o.ipc))
 	return r
 }
 
-// openAlloc passes a structure of 64 bytes by value: on the stack, behind what is in registers, or, on arm64, by its
-// address.
-func (l *library) openAlloc(handle *[ipcBytes]byte) (addr uintptr, n uint64, r result) {
+// IPCOpenMemHandle passes a structure of 64 bytes by value: on the stack, after what is in registers, or, on arm64, by
+// its address.
+func (l *library) IPCOpenMemHandle(handle *[IPCBytes]byte) (addr uintptr, n uint64, r Result) {
 	o := take()
 	defer o.done()
-	*(*[ipcBytes]byte)(unsafe.Pointer(&o.ipc)) = *handle
+	*(*[IPCBytes]byte)(unsafe.Pointer(&o.ipc)) = *handle
 	if runtime.GOARCH == "amd64" {
-		args := [6 + ipcBytes/8]uintptr{o.at(0), peersToo}
+		args := [6 + IPCBytes/8]uintptr{o.at(0), peersToo}
 		for i, word := range o.ipc {
 			args[6+i] = uintptr(word)
 		}
@@ -126,24 +126,24 @@ func (l *library) openAlloc(handle *[ipcBytes]byte) (addr uintptr, n uint64, r r
 	} else {
 		r = l.call(l.ipcOpenMem, o.at(0), uintptr(unsafe.Pointer(&o.ipc)), peersToo)
 	}
-	if r != success {
+	if r != Success {
 		return 0, 0, r
 	}
 	addr = o.address()
-	if r = l.call(l.memGetAddressRange, o.at(0), o.at(1), addr); r != success || o.address() != addr {
-		l.closeAlloc(addr)
-		return 0, 0, max(r, notSupported)
+	if r = l.call(l.memGetAddressRange, o.at(0), o.at(1), addr); r != Success || o.address() != addr {
+		l.IPCCloseMemHandle(addr)
+		return 0, 0, max(r, NotSupported)
 	}
-	return addr, o.word[1], success
+	return addr, o.word[1], Success
 }
 
-func (l *library) closeAlloc(addr uintptr) result { return l.drop(l.ipcCloseMem, addr) }
+func (l *library) IPCCloseMemHandle(addr uintptr) Result { return l.drop(l.ipcCloseMem, addr) }
 
-func (l *library) hostToo(device int) (bool, result) {
+func (l *library) ConcurrentManaged(device int) (bool, Result) {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
-	if r != success {
+	if r != Success {
 		return false, r
 	}
 	o.word[0] = 0

@@ -1,14 +1,15 @@
-package cuda
+package memory
 
 import (
 	"errors"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/ranges"
 )
 
 // appear puts a mapping into own, joined with what touches it. d.mu is held.
-func (d *Driver) appear(m *mapping) {
+func (d *Space) appear(m *mapping) {
 	b := block{kind: deviceBlock, device: int32(m.of.device), in: m.in, huge: m.of.page != driver.PageNormal}
 	if m.of.device == driver.OnHost {
 		b.kind, b.device = pinnedBlock, 0
@@ -41,8 +42,8 @@ func (d *Driver) appear(m *mapping) {
 	d.own.Replace(out, []*ranges.Span[*block]{{Start: lo, Size: b.size, Of: &b}})
 }
 
-// disappear takes a mapping out of own. d.mu and d.gone are held.
-func (d *Driver) disappear(m *mapping) {
+// disappear takes a mapping out of own. d.mu and d.Gone are held.
+func (d *Space) disappear(m *mapping) {
 	s := d.own.Find(m.start)
 	var in []*ranges.Span[*block]
 	part := func(lo, hi uintptr, id uint64) {
@@ -59,10 +60,10 @@ func (d *Driver) disappear(m *mapping) {
 }
 
 // lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more. The
-// caller calls the function it returns, which frees the memory, when d.gone is not held. d.mu and d.gone are held.
-func (d *Driver) lose(device int) (free func() error) {
+// caller calls the function it returns, which frees the memory, when d.Gone is not held. d.mu and d.Gone are held.
+func (d *Space) lose(device int) (free func() error) {
 	var mounts []*mapping
-	var over []*memory
+	var over []*physical
 	for m := range d.virtual.memories {
 		if m.device != device {
 			continue
@@ -90,8 +91,8 @@ func (d *Driver) lose(device int) (free func() error) {
 	}
 }
 
-// closeVirtual releases everything. Nothing uses it any more. d.mu and d.gone are held.
-func (d *Driver) closeVirtual() error {
+// closeVirtual releases everything. Nothing uses it any more. d.mu and d.Gone are held.
+func (d *Space) closeVirtual() error {
 	var errs []error
 	for m := range d.virtual.memories {
 		for _, at := range m.at {
@@ -108,7 +109,9 @@ func (d *Driver) closeVirtual() error {
 	for s := range d.virtual.reserved.All() {
 		c, err := d.home()
 		if err == nil {
-			err = c.within("cuMemAddressFree", func(lib api) result { return lib.unreserve(s.Start, s.Size) })
+			err = c.Within("cuMemAddressFree", func(lib libcuda.API) libcuda.Result {
+				return lib.MemAddressFree(s.Start, s.Size)
+			})
 		}
 		errs = append(errs, err)
 	}

@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"runtime"
@@ -14,7 +14,7 @@ const ownFaults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGBUS-1) 
 
 // unsignalled calls a function of libcuda that may start threads. They inherit the mask of the caller, which may be a
 // thread of a C program: signals that the program blocks later, to wait for them, would be delivered there and end it.
-func unsignalled(call func() result) result {
+func unsignalled(call func() Result) Result {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before unix.Sigset_t

@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"runtime"
@@ -66,83 +66,83 @@ func (l *library) hasGraphs() bool {
 //go:noinline
 func handles(n int) []uintptr { return make([]uintptr, n) }
 
-func (l *library) newGraph(context uintptr, nodes []node) (g cudaGraph, r result) {
+func (l *library) GraphCreate(context uintptr, nodes []Node) (g Graph, r Result) {
 	if !l.hasGraphs() {
-		return g, notSupported
+		return g, NotSupported
 	}
 	o := take()
 	defer o.done()
-	if r = l.call(l.graphCreate, o.at(0), 0); r != success {
+	if r = l.call(l.graphCreate, o.at(0), 0); r != Success {
 		return g, r
 	}
-	g = cudaGraph{graph: o.address(), nodes: handles(len(nodes))}
+	g = Graph{Template: o.address(), Nodes: handles(len(nodes))}
 	before, first := 0, 0 // the nodes of the level before are those from before to first
 	for i := range nodes {
-		if i > 0 && nodes[i].level != nodes[i-1].level {
+		if i > 0 && nodes[i].Level != nodes[i-1].Level {
 			before, first = first, i
 		}
-		at := uintptr(unsafe.Pointer(&g.nodes[i]))
+		at := uintptr(unsafe.Pointer(&g.Nodes[i]))
 		after, count := uintptr(0), uintptr(first-before)
 		if count > 0 {
-			after = uintptr(unsafe.Pointer(&g.nodes[before]))
+			after = uintptr(unsafe.Pointer(&g.Nodes[before]))
 		}
-		if r = l.addNode(o, &g, at, after, count, context, &nodes[i]); r != success {
-			l.drop(l.graphDestroy, g.graph)
-			return cudaGraph{}, r
+		if r = l.addNode(o, &g, at, after, count, context, &nodes[i]); r != Success {
+			l.drop(l.graphDestroy, g.Template)
+			return Graph{}, r
 		}
 	}
 	o.word[0] = 0
-	if r = unsignalled(func() result { return l.call(l.graphInstantiate, o.at(0), g.graph, 0) }); r != success {
-		l.drop(l.graphDestroy, g.graph)
-		return cudaGraph{}, r
+	if r = unsignalled(func() Result { return l.call(l.graphInstantiate, o.at(0), g.Template, 0) }); r != Success {
+		l.drop(l.graphDestroy, g.Template)
+		return Graph{}, r
 	}
-	g.exec = o.address()
-	runtime.KeepAlive(g.nodes)
-	return g, success
+	g.Exec = o.address()
+	runtime.KeepAlive(g.Nodes)
+	return g, Success
 }
 
 // addNode adds a node whose handle goes to at, after count others whose handles are at after.
-func (l *library) addNode(o *outs, g *cudaGraph, at, after, count, context uintptr, n *node) result {
+func (l *library) addNode(o *outs, g *Graph, at, after, count, context uintptr, n *Node) Result {
 	w := &o.node
 	switch {
-	case n.kernel != 0:
-		return l.call(l.graphAddKernel, at, g.graph, after, count, w.set(o, context, n))
-	case n.width != 0:
-		w.fill = memsetNode{dst: n.dst, value: n.value, element: n.width, width: n.n, height: 1}
-		return l.call(l.graphAddMemset, at, g.graph, after, count, uintptr(unsafe.Pointer(&w.fill)), context)
+	case n.Kernel != 0:
+		return l.call(l.graphAddKernel, at, g.Template, after, count, w.set(o, context, n))
+	case n.Width != 0:
+		w.fill = memsetNode{dst: n.Dst, value: n.Value, element: n.Width, width: n.N, height: 1}
+		return l.call(l.graphAddMemset, at, g.Template, after, count, uintptr(unsafe.Pointer(&w.fill)), context)
 	}
-	w.copy = memcpy3D{srcType: unified, srcDevice: n.src, dstType: unified, dstDevice: n.dst, width: n.n, height: 1,
+	w.copy = memcpy3D{srcType: unified, srcDevice: n.Src, dstType: unified, dstDevice: n.Dst, width: n.N, height: 1,
 		depth: 1}
-	return l.call(l.graphAddMemcpy, at, g.graph, after, count, uintptr(unsafe.Pointer(&w.copy)), context)
+	return l.call(l.graphAddMemcpy, at, g.Template, after, count, uintptr(unsafe.Pointer(&w.copy)), context)
 }
 
 // set makes w.kernel the kernel of n, and returns where it is.
-func (w *nodeArgs) set(o *outs, context uintptr, n *node) uintptr {
-	s := &n.shape
-	w.kernel = kernelNode{function: n.kernel, blocks: s.blocks, threads: s.threads, shared: s.shared, context: context}
-	if s.bytes > 0 {
+func (w *nodeArgs) set(o *outs, context uintptr, n *Node) uintptr {
+	s := &n.Shape
+	w.kernel = kernelNode{function: n.Kernel, blocks: s.Blocks, threads: s.Threads, shared: s.Shared, context: context}
+	if s.Bytes > 0 {
 		w.kernel.extra = o.launch.extraOf(s)
 	}
 	return uintptr(unsafe.Pointer(&w.kernel))
 }
 
 // extraOf is where it says what the parameters of a kernel are.
-func (w *launchArgs) extraOf(s *shape) uintptr {
-	w.size = s.bytes
-	w.extra = [5]uintptr{paramBuffer, s.args, paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
+func (w *launchArgs) extraOf(s *Shape) uintptr {
+	w.size = s.Bytes
+	w.extra = [5]uintptr{paramBuffer, s.Args, paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
 	return uintptr(unsafe.Pointer(&w.extra))
 }
 
-func (l *library) setKernel(g *cudaGraph, i int, context uintptr, n *node) result {
+func (l *library) GraphSetKernel(g *Graph, i int, context uintptr, n *Node) Result {
 	o := take()
 	defer o.done()
-	return l.call(l.graphSetKernel, g.exec, g.nodes[i], o.node.set(o, context, n))
+	return l.call(l.graphSetKernel, g.Exec, g.Nodes[i], o.node.set(o, context, n))
 }
 
-func (l *library) launchGraph(g *cudaGraph, stream uintptr) result {
-	return l.call(l.graphLaunch, g.exec, stream)
+func (l *library) GraphLaunch(g *Graph, stream uintptr) Result {
+	return l.call(l.graphLaunch, g.Exec, stream)
 }
 
-func (l *library) dropGraph(g *cudaGraph) result {
-	return max(l.drop(l.graphExecDestroy, g.exec), l.drop(l.graphDestroy, g.graph))
+func (l *library) GraphDestroy(g *Graph) Result {
+	return max(l.drop(l.graphExecDestroy, g.Exec), l.drop(l.graphDestroy, g.Template))
 }

@@ -1,4 +1,4 @@
-package cuda
+package libcuda
 
 import (
 	"bytes"
@@ -55,11 +55,11 @@ type launchAttr struct {
 }
 
 // attribute is an attribute of a device.
-func (l *library) attribute(device int, which uintptr) (int, result) {
+func (l *library) attribute(device int, which uintptr) (int, Result) {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
-	if r != success {
+	if r != Success {
 		return 0, r
 	}
 	o.word[0] = 0
@@ -67,12 +67,12 @@ func (l *library) attribute(device int, which uintptr) (int, result) {
 	return int(o.int32(0)), r
 }
 
-func (l *library) multiprocessors(device int) (int, result) {
+func (l *library) Multiprocessors(device int) (int, Result) {
 	return l.attribute(device, multiprocessorCount)
 }
 
-func (l *library) capability(device int) (major, minor int, r result) {
-	if major, r = l.attribute(device, capabilityMajor); r == success {
+func (l *library) Capability(device int) (major, minor int, r Result) {
+	if major, r = l.attribute(device, capabilityMajor); r == Success {
 		minor, r = l.attribute(device, capabilityMinor)
 	}
 	return major, minor, r
@@ -90,20 +90,20 @@ func zeroed[T string | []byte](b T) []byte {
 	return c
 }
 
-func (l *library) loadModule(image []byte) (uintptr, string, result) {
+func (l *library) ModuleLoad(image []byte) (uintptr, string, Result) {
 	const most = 8 << 10
 	o := take()
 	defer o.done()
 	text, log := zeroed(image), onHeap(most)
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(text)))
-	var r result
+	var r Result
 	if l.moduleLoadDataEx == 0 {
-		r = unsignalled(func() result { return l.call(l.moduleLoadData, o.at(0), at) })
+		r = unsignalled(func() Result { return l.call(l.moduleLoadData, o.at(0), at) })
 	} else {
 		w := &o.launch // for two options and their values
 		w.config.blocks[0], w.config.blocks[1] = jitErrorLog, jitErrorLogSize
 		w.extra[0], w.extra[1] = uintptr(unsafe.Pointer(unsafe.SliceData(log))), most
-		r = unsignalled(func() result {
+		r = unsignalled(func() Result {
 			return l.call(l.moduleLoadDataEx, o.at(0), at, 2, uintptr(unsafe.Pointer(&w.config)),
 				uintptr(unsafe.Pointer(&w.extra)))
 		})
@@ -113,9 +113,9 @@ func (l *library) loadModule(image []byte) (uintptr, string, result) {
 	return o.address(), string(bytes.TrimSpace(said)), r
 }
 
-func (l *library) unloadModule(module uintptr) result { return l.drop(l.moduleUnload, module) }
+func (l *library) ModuleUnload(module uintptr) Result { return l.drop(l.moduleUnload, module) }
 
-func (l *library) kernel(module uintptr, name string) (uintptr, result) {
+func (l *library) ModuleFunction(module uintptr, name string) (uintptr, Result) {
 	o := take()
 	defer o.done()
 	text := zeroed(name)
@@ -124,7 +124,7 @@ func (l *library) kernel(module uintptr, name string) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) global(module uintptr, name string) (uintptr, uint64, result) {
+func (l *library) ModuleGlobal(module uintptr, name string) (uintptr, uint64, Result) {
 	o := take()
 	defer o.done()
 	text := zeroed(name)
@@ -133,62 +133,62 @@ func (l *library) global(module uintptr, name string) (uintptr, uint64, result) 
 	return o.address(), o.word[1], r
 }
 
-func (l *library) maxThreads(kernel uintptr) (int, result) {
+func (l *library) FuncMaxThreads(kernel uintptr) (int, Result) {
 	o := take()
 	defer o.done()
 	r := l.call(l.funcGetAttribute, o.at(0), maxThreadsPerBlock, kernel)
 	return int(o.int32(0)), r
 }
 
-func (l *library) allowShared(kernel uintptr, bytes uint32) result {
+func (l *library) FuncAllowShared(kernel uintptr, bytes uint32) Result {
 	return l.call(l.funcSetAttribute, kernel, maxDynamicShared, uintptr(bytes))
 }
 
-func (l *library) params(k uintptr) ([]kernel.Param, result) {
+func (l *library) FuncParams(k uintptr) ([]kernel.Param, Result) {
 	if l.funcGetParamInfo == 0 {
-		return nil, notSupported
+		return nil, NotSupported
 	}
 	o := take()
 	defer o.done()
 	var list []kernel.Param
-	for l.call(l.funcGetParamInfo, k, uintptr(len(list)), o.at(0), o.at(1)) == success {
+	for l.call(l.funcGetParamInfo, k, uintptr(len(list)), o.at(0), o.at(1)) == Success {
 		list = append(list, kernel.Param{Offset: uint32(o.word[0]), Size: uint32(o.word[1])})
 	}
-	return list, success
+	return list, Success
 }
 
-func (l *library) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+func (l *library) LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) Result {
 	o := take()
 	defer o.done()
 	w := &o.launch
 	n := copy(w.params[:], params)
-	s := shape{blocks: [3]uint32{uint32(blocks), 1, 1}, threads: [3]uint32{uint32(threads), 1, 1},
-		args: uintptr(unsafe.Pointer(&w.params)), bytes: uint64(n)}
+	s := Shape{Blocks: [3]uint32{uint32(blocks), 1, 1}, Threads: [3]uint32{uint32(threads), 1, 1},
+		Args: uintptr(unsafe.Pointer(&w.params)), Bytes: uint64(n)}
 	return l.launchWith(o, kernel, &s, stream)
 }
 
-func (l *library) launchShaped(kernel uintptr, s *shape, stream uintptr) result {
+func (l *library) LaunchShaped(kernel uintptr, s *Shape, stream uintptr) Result {
 	o := take()
 	defer o.done()
 	return l.launchWith(o, kernel, s, stream)
 }
 
 // launchWith launches a kernel with what o has room for.
-func (l *library) launchWith(o *outs, kernel uintptr, s *shape, stream uintptr) result {
+func (l *library) launchWith(o *outs, kernel uintptr, s *Shape, stream uintptr) Result {
 	w, extra := &o.launch, uintptr(0)
-	if s.bytes > 0 {
+	if s.Bytes > 0 {
 		extra = w.extraOf(s)
 	}
-	if s.together && l.launchKernelEx != 0 {
+	if s.Together && l.launchKernelEx != 0 {
 		w.attr = launchAttr{id: attrCooperative, value: [16]uint32{1}}
-		w.config = launchConfig{blocks: s.blocks, threads: s.threads, shared: s.shared, stream: stream,
+		w.config = launchConfig{blocks: s.Blocks, threads: s.Threads, shared: s.Shared, stream: stream,
 			attrs: uintptr(unsafe.Pointer(&w.attr)), count: 1}
 		r := l.call(l.launchKernelEx, uintptr(unsafe.Pointer(&w.config)), kernel, 0, extra)
-		if r != tooManyTogether && r != notSupported {
+		if r != TooManyTogether && r != NotSupported {
 			return r
 		}
 	}
-	b, t := &s.blocks, &s.threads
+	b, t := &s.Blocks, &s.Threads
 	return l.call(l.launchKernel, kernel, uintptr(b[0]), uintptr(b[1]), uintptr(b[2]),
-		uintptr(t[0]), uintptr(t[1]), uintptr(t[2]), uintptr(s.shared), stream, 0, extra)
+		uintptr(t[0]), uintptr(t[1]), uintptr(t[2]), uintptr(s.Shared), stream, 0, extra)
 }
