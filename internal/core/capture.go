@@ -73,7 +73,14 @@ type Updater interface {
 type Execution interface{ Stop(why error) }
 
 // HiddenOwner owns a stream that only the runtime uses.
-type HiddenOwner interface{ TaskFailed(err error) }
+type HiddenOwner interface {
+	TaskFailed(err error)
+
+	// Ran and RanSteps are those of driver.Observer and driver.StepObserver, for operations with a number. They are
+	// called if there is a PartTracer.
+	Ran(tag driver.Tag, began, ended int64, err error)
+	RanSteps(tag driver.Tag, first, count int, began, ended int64)
+}
 
 // Lane returns the stream's part in a model, or nil. The stream may be nil, which is a default stream: it has none.
 func (s *Stream) Lane() Lane {
@@ -86,8 +93,10 @@ func (s *Stream) Lane() Lane {
 	return nil
 }
 
-// IsCaptured reports whether what is submitted to the stream is captured.
-func (s *Stream) IsCaptured() bool {
+// IsCaptured reports whether what is submitted to the stream is captured. It is inlined: every synchronisation asks.
+func (s *Stream) IsCaptured() bool { return s != nil && s.lane.Load() != nil && s.captured() }
+
+func (s *Stream) captured() bool {
 	l := s.Lane()
 	return l != nil && !l.Bound()
 }

@@ -442,8 +442,8 @@ func (t *Thread) checkStreamAbort(stream Handle) (theStream *Stream, ctx *Contex
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 2
-		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL on 310B, 310P or 910, or NULL without a current context")
+	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 2
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL on 310B, 310P, 910 or IPV350, or NULL without a current context")
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 3
@@ -526,6 +526,10 @@ func (t *Thread) checkSetStreamAttribute(stream Handle, stmAttrType abi.StreamAt
 		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and stmAttrType is the priority (5); stmAttrType is %d", stmAttrType)
 		return
 	}
+	if stmAttrType == 3 && theStream.IsCaptured() { // 5
+		err = Fail(api, abi.ErrRTStreamCaptured, "stmAttrType", "is the user tag (3) and stream is being captured; stmAttrType is %d", stmAttrType)
+		return
+	}
 	return
 }
 
@@ -605,7 +609,7 @@ func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Co
 		err = Fail(api, abi.ErrRTParamInvalid, "flag", "IPC together with other bits; it is %#x", flag)
 		return
 	}
-	if flag == 64 && t.Product("310B", "310P", "910") { // 4
+	if flag == 64 && t.Product("310B", "310P", "910", "IPV350") { // 4
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "flag", "IPC on a product without it; it is %#x", flag)
 		return
 	}
@@ -1149,6 +1153,48 @@ func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theS
 	return
 }
 
+func (t *Thread) checkSubscribeHostFunc(_ uint64, stream Handle) (theExeStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtSubscribeHostFunc"
+	if !t.Runtime.Product.Has(api) { // 1
+		err = t.Lacks(api)
+		return
+	}
+	if theExeStream, err = t.Stream(api, "exeStream", stream); err != nil { // 2
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkProcessHostFunc(timeout int32) *Error {
+	const api = "aclrtProcessHostFunc"
+	if !t.Runtime.Product.Has(api) { // 1
+		return t.Lacks(api)
+	}
+	if timeout == 0 || timeout < -1 { // 2
+		return Fail(api, abi.ErrInvalidParam, "timeout", "is 0 or timeout < -1; it is %d", timeout)
+	}
+	return nil
+}
+
+func (t *Thread) checkUnSubscribeHostFunc(_ uint64, stream Handle) (theExeStream *Stream, err *Error) {
+	const api = "aclrtUnSubscribeHostFunc"
+	if !t.Runtime.Product.Has(api) { // 1
+		err = t.Lacks(api)
+		return
+	}
+	if theExeStream, err = t.Stream(api, "exeStream", stream); err != nil { // 2
+		return
+	}
+	if theExeStream, err = t.StreamOrDefault(api, theExeStream); err != nil { // 3
+		return
+	}
+	return
+}
+
 func (t *Thread) checkGetThreadLastTaskId(taskID *uint32) *Error {
 	const api = "aclrtGetThreadLastTaskId"
 	if taskID == nil { // 1
@@ -1191,7 +1237,7 @@ func (t *Thread) checkGetFuncHandleFromExceptionInfo(info Addr, _ *Handle) (theI
 
 func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtDeviceTaskAbort"
-	if t.Product("310B", "310P", "910") { // 1
+	if t.Product("310B", "310P", "910", "IPV350") { // 1
 		err = Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}

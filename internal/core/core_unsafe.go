@@ -6,10 +6,13 @@ import (
 	"unsafe"
 )
 
-// AddrOf is where a slice's bytes are. The caller keeps it alive. The pointer leaks, which keeps the slice off
+// AddrOf is where a slice's bytes are. The caller keeps it alive.
+func AddrOf(b []byte) Addr { return AddressOf(unsafe.SliceData(b)) }
+
+// AddressOf is where a variable lies. The caller keeps it alive. The pointer leaks, which keeps the variable off
 // stacks: those move.
-func AddrOf(b []byte) Addr {
-	p := unsafe.Pointer(unsafe.SliceData(b))
+func AddressOf[T any](v *T) Addr {
+	p := unsafe.Pointer(v)
 	if never {
 		sink = p
 		runtime.KeepAlive(sink)
@@ -21,9 +24,6 @@ var (
 	sink  unsafe.Pointer
 	never bool
 )
-
-// AddressOf is where a package's variable lies: it neither moves nor goes.
-func AddressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
 
 // Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A
 // face makes an error of it, as of a fault.

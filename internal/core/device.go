@@ -35,8 +35,25 @@ type Device struct {
 	retains int      // guarded by mu; aclrtSetDevice minus aclrtResetDevice
 }
 
-// OpenDevice is a driver's device; a struct, so that a pointer to it can be swapped.
+// OpenDevice is a driver's device; a struct, so that a pointer to it can be swapped. A nil one has been closed: another
+// thread may reset a device at any moment.
 type OpenDevice struct{ driver.Device }
+
+// Alloc is that of the driver. A device that is closed has no memory.
+func (d *OpenDevice) Alloc(n uint64, page driver.Page) (Addr, error) {
+	if d == nil {
+		return 0, driver.ErrLost
+	}
+	return d.Device.Alloc(n, page)
+}
+
+// Free is that of the driver. The memory of a device went when it was closed.
+func (d *OpenDevice) Free(addr Addr) error {
+	if d == nil {
+		return driver.ErrNotAllocated
+	}
+	return d.Device.Free(addr)
+}
 
 // coreLimits says how many cube or vector cores kernels may use, for the process. Kinds are those of checkCoreType.
 type coreLimits [2]atomic.Int64 // limit + 1; 0: none

@@ -6,7 +6,7 @@ import (
 )
 
 // LaunchHostFunc is aclrtLaunchHostFunc. Host functions of one context run one at a time, on a goroutine of their
-// own; the stream waits until fn has returned.
+// own, or in the thread that has subscribed to those of the stream; the stream waits until fn has returned.
 func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error {
 	const api = "aclrtLaunchHostFunc"
 	s, err := t.checkLaunchHostFunc(stream, fn, args)
@@ -17,7 +17,8 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if s == nil && c != nil {
 		s = c.Default
 	}
-	if sub, _ := s.callbacks(); sub != nil {
+	sub, hostFuncs := s.callbacks()
+	if sub != nil && !hostFuncs {
 		return subscribed(api, s)
 	}
 	if c == nil {
@@ -26,11 +27,21 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if err = s.Admit(api); err != nil {
+	if sub != nil {
+		err = s.served(api, toHostFuncs, sub)
+	}
+	if err == nil {
+		err = s.Admit(api)
+	}
+	if err == nil {
+		err = s.TakesFunctions(api)
+	}
+	if err != nil {
 		return err
 	}
-	if err = s.TakesFunctions(api); err != nil {
-		return err
+	if sub != nil {
+		t.launchServed(api, s, servedFunc{sub, fn, args, abi.CallbackBlock})
+		return nil
 	}
 	dropped := s.Dropped()
 	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpHostFunc, Fn: func() {
@@ -43,11 +54,11 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 }
 
 // TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a
-// thread has subscribed to it.
+// thread has subscribed to callbacks of it.
 func (s *Stream) TakesFunctions(api string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.subscription != nil {
+	if s.subscription != nil && !s.runsHostFuncs() {
 		return subscribed(api, s)
 	}
 	s.hostFuncs = true

@@ -1,9 +1,11 @@
 package core
 
 import (
+	"errors"
 	"time"
 
 	"ropeway/internal/core/message"
+	"ropeway/internal/driver"
 )
 
 // remember keeps err for aclGetRecentErrMsg.
@@ -11,7 +13,8 @@ func (t *Thread) remember(err *Error) {
 	if t.Shared {
 		return
 	}
-	x := message.Text{At: time.Now(), Err: err, Code: err.Code, Null: err.Text == "is NULL", Unbuilt: err.Unbuilt}
+	x := message.Text{At: time.Now(), Err: err, Code: err.Code, Null: err.Text == "is NULL", Unbuilt: err.Unbuilt,
+		Lost: errors.Is(err, driver.ErrLost)}
 	s := &t.Runtime.callbacks
 	if !t.Runtime.SharedTexts.Load() {
 		t.texts = t.texts.With(x)

@@ -7,8 +7,9 @@ import "ropeway/internal/driver"
 type ModelHooks interface {
 	// Capturing reports that a stream takes part in the capture of a model from now on: the first that does is the one
 	// where t began the capture, another one joins it. own is the hidden stream that has its tasks. parent is the model
-	// whose condition task it belongs to, 0 if there is none.
-	Capturing(t *Thread, model, parent uint32, stream, own int32)
+	// whose condition task it belongs to, 0 if there is none. bound is whether t bound the stream to a model that is
+	// built by hand, which is no capture.
+	Capturing(t *Thread, model, parent uint32, stream, own int32, bound bool)
 
 	// Captured reports that t submitted a task that became one of the model, by its number there. op is what it does,
 	// or nil if it touches no memory.
@@ -17,8 +18,10 @@ type ModelHooks interface {
 	// CaptureEnded reports that the capture is over.
 	CaptureEnded(model uint32)
 
-	// ModelChanged reports that a task does op from now on, or, if that is nil, nothing that touches memory.
+	// ModelChanged reports that a task does op from now on, or, if that is nil, nothing that touches memory. Updated
+	// reports that stream by has replaced the kernel of a task, number of own; if by is hidden, as byTask of its model.
 	ModelChanged(t *Thread, model uint32, task int, op *driver.Op)
+	Updated(model uint32, task int, own int32, number uint32, by int32, byTask int)
 
 	// Executing reports that t executes the model as a task of a stream, before the first operation of the task reaches
 	// the queue. ExecutionBegins reports that the hidden streams of a model carry that task out from now on.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"math"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
@@ -167,6 +168,9 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	if k.Kind != 0 {
 		w.Kind = k.Kind
 	}
+	if k.Kind == observe.Model {
+		w.Segments = k.Version
+	}
 	if k.After.On != nil {
 		w.After = observe.At{Stream: k.After.On.ID, Number: uint32(k.After.Task)}
 	}
@@ -223,7 +227,11 @@ func (s *Stream) Now() int64 { return s.Runtime.Probe.Trace.Now() }
 // Ran implements driver.Observer.
 func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
 	switch {
-	case tag.Task == 0 || s.owner != nil: // what a model does is the task that executes it
+	case tag.Task == 0:
+	case s.owner != nil: // what a model does is the task that executes it
+		if s.Runtime.Probe.parts != nil {
+			s.owner.Ran(tag, began, ended, err)
+		}
 	case tag.More:
 		s.parts.CompareAndSwap(0, began+1)
 	default:
@@ -232,6 +240,33 @@ func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
 		}
 		s.Runtime.Probe.Trace.Ran(s.ID, tag.Task, began, ended, resultOf(err))
 	}
+}
+
+// RanSteps implements driver.StepObserver: an execution is a task, and its steps are pieces of the model.
+func (s *Stream) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
+	if s.owner != nil {
+		s.owner.RanSteps(tag, first, count, began, ended)
+		return
+	}
+	s.Runtime.Probe.parts.Part(observe.Part{Stream: s.ID, Number: tag.Task, First: uint32(first), Count: uint32(count),
+		Began: began, Ended: ended})
+}
+
+// coreStream is a stream whose tracer wants to know what cores do. It implements driver.CoreObserver.
+type coreStream struct {
+	*Stream
+	to observe.CoreTracer
+}
+
+// Worked implements driver.CoreObserver.
+func (s coreStream) Worked(tag driver.Tag, w driver.CoreWork) {
+	if tag.Task == 0 || s.owner != nil {
+		return // of a model that has lanes
+	}
+	s.to.Worked(observe.CoreWork{
+		Task: observe.At{Stream: s.ID, Number: tag.Task}, Core: uint16(min(w.Core, math.MaxUint16)), First: w.First,
+		Blocks: w.Blocks, Began: w.Began, Ended: w.Ended,
+	})
 }
 
 func resultOf(err error) observe.Result {

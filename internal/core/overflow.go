@@ -40,10 +40,7 @@ func (c *Context) OverflowBuffer() (Addr, error) {
 	if a := c.overflow.Load(); a != 0 {
 		return a, nil
 	}
-	d := c.Device.Opened.Load()
-	if d == nil {
-		return 0, driver.ErrLost // the context was destroyed meanwhile
-	}
+	d := c.Device.Opened.Load() // the context may have been destroyed meanwhile
 	a, err := d.Alloc(overflowBuffer, driver.PageNormal)
 	if err != nil {
 		return 0, err

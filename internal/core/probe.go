@@ -21,7 +21,8 @@ type Probe struct {
 	Check CheckHooks     // immutable; nil: nothing checks
 	Trace observe.Tracer // immutable; nil: nothing traces. The runtime closes it
 
-	view *tracing.View // immutable; nil: nothing traces
+	view  *tracing.View      // immutable; nil: nothing traces
+	parts observe.PartTracer // immutable; nil: nothing traces what goes on inside executions of models
 }
 
 // attach is the probe of a new runtime: nil if nothing watches.
@@ -30,7 +31,7 @@ func (p Probe) attach(d driver.Driver) *Probe {
 		return nil
 	}
 	if p.Trace != nil {
-		p.view = tracing.New(d, p.Trace)
+		p.view, p.parts = tracing.New(d, p.Trace), observe.PartsOf(p.Trace)
 	}
 	return &p
 }
@@ -53,6 +54,14 @@ func (rt *Runtime) Tracer() observe.Tracer {
 		return nil
 	}
 	return rt.Probe.Trace
+}
+
+// PartTracer is what traces the inside of executions of models, or nil.
+func (rt *Runtime) PartTracer() observe.PartTracer {
+	if rt.Probe == nil {
+		return nil
+	}
+	return rt.Probe.parts
 }
 
 // SetCaller sets what knows what the thread is doing.
@@ -242,6 +251,12 @@ func (rt *Runtime) quiesced() bool {
 func (s *Stream) observeQueue(o *driver.QueueOptions) {
 	if tr := s.Runtime.Tracer(); tr != nil {
 		o.Observer = s
+		if s.Runtime.Probe.parts != nil {
+			o.Steps = s
+		}
+		if to, ok := tr.(observe.CoreTracer); ok {
+			o.Observer = coreStream{s, to}
+		}
 		tr.Stream(s.ID, s.Context.Device.User, s.Context.Default == nil)
 	}
 }

@@ -17,6 +17,8 @@ type Task struct {
 	After EventRecord  // the record that it waits for, if there is one
 	Order *Order       // what it signals or waits for, for a checker; may be nil
 
+	Version uint32 // of a model that is executed, for a tracer: observe.ModelGraph.Version
+
 	Outside bool        // it is not captured, whatever the stream
 	Value   ValueParams // of a value task
 	Changes Changer     // of a task that can be changed while a model has it; may be nil
@@ -68,6 +70,18 @@ func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, 
 		return
 	}
 	s.queue.Copy(dst, src, n, tag)
+}
+
+// TakesLaunch reports whether PutLaunch can put a launch on the stream: its queue takes launches by themselves, nothing
+// watches, no model has a part in it, and it is not refused.
+func (s *Stream) TakesLaunch() bool {
+	return s.launches != nil && s.Runtime.Probe == nil && !s.Runtime.blocking && s.lane.Load() == nil &&
+		s.updater.Load() == nil && !s.Context.Device.aborting.Load() && s.Context.failed.Load() == 0
+}
+
+// PutLaunch puts a launch on the stream, which takes it. A capture that begins meanwhile does not have it.
+func (s *Stream) PutLaunch(t *Thread, l *driver.Launch) {
+	s.launches.Launch(l, s.NextTag(t, nil))
 }
 
 // Part enqueues what comes before the operation of a task that is numbered already. The caller ensures that nothing is

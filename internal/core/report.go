@@ -10,7 +10,20 @@ import (
 
 // Two ways to run a function of the program in the order of a stream: aclrtLaunchHostFunc, on a goroutine of ours, and
 // aclrtLaunchCallback, in a thread of the program that has subscribed the stream and calls aclrtProcessReport. A
-// stream uses one of them.
+// stream uses one of them. With aclrtSubscribeHostFunc a thread of the program runs the functions of the first way,
+// too, inside aclrtProcessHostFunc.
+
+// subscribing has the names of what threads subscribe with, for messages.
+type subscribing struct {
+	kind           callback.Kind
+	function       string
+	thread, stream string // its parameters
+}
+
+var (
+	toCallbacks = subscribing{callback.Callbacks, "aclrtSubscribeReport", "threadId", "stream"}
+	toHostFuncs = subscribing{callback.HostFuncs, "aclrtSubscribeHostFunc", "hostFuncThreadId", "exeStream"}
+)
 
 // releaseReport lets go of a stream whose work was dropped, if it waits for a function.
 func (s *Stream) releaseReport() {
@@ -45,7 +58,7 @@ func (t *Thread) unsubscribeOwn(s *Stream) {
 	}
 }
 
-// SetPthread says what the thread is called in aclrtSubscribeReport: its pthread id. 0 is no id.
+// SetPthread says what the thread is called where threads subscribe: its pthread id. 0 is no id.
 func (t *Thread) SetPthread(id uint64) { t.pthread = id }
 
 // hostFuncsUsed is the error where a stream runs host functions already.
@@ -71,25 +84,52 @@ func (t *Thread) SubscribeReport(threadID uint64, stream Handle) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch p := t.Runtime.Product.Name; {
-	case s.dead:
-		return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed meanwhile", uintptr(stream))
-	case s.hostFuncs:
+	case s.runsHostFuncs():
 		return hostFuncsUsed(api, s)
 	case c == nil && p != "310P" && p != "910" && p != "310":
 		return NoCurrentContext(api)
+	}
+	return s.subscribe(toCallbacks, threadID)
+}
+
+// SubscribeHostFunc is aclrtSubscribeHostFunc: the thread with that pthread id runs the host functions that are
+// launched on the stream from now on.
+func (t *Thread) SubscribeHostFunc(threadID uint64, stream Handle) *Error {
+	s, c, err := t.checkSubscribeHostFunc(threadID, stream)
+	if err != nil {
+		return err
+	}
+	s = c.orDefault(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subscribe(toHostFuncs, threadID)
+}
+
+// runsHostFuncs reports whether host functions were launched on the stream, or a thread has subscribed to them. mu is
+// held.
+func (s *Stream) runsHostFuncs() bool {
+	return s.hostFuncs || s.subscription != nil && s.subscription.By.Kind == callback.HostFuncs
+}
+
+// subscribe makes a thread the subscriber of the stream. mu is held.
+func (s *Stream) subscribe(to subscribing, threadID uint64) *Error {
+	api := to.function
+	switch {
+	case s.dead:
+		return Fail(api, abi.ErrRTInvalidHandle, to.stream, "%#x was destroyed meanwhile", uintptr(s.Handle))
 	case s.subscription != nil:
-		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d already has a subscriber, thread %d", s.ID,
+		return Fail(api, abi.ErrRTStreamSubscribe, to.stream, "stream %d already has a subscriber, thread %d", s.ID,
 			s.subscription.By.ID)
 	}
 	d := s.Context.Device
-	switch by, err := t.Runtime.callbacks.reports.Join(threadID, d.User); err {
+	switch by, err := s.Runtime.callbacks.reports.Join(to.kind, threadID, d.User); err {
 	case nil:
 		s.subscription = &callback.Subscription{By: by}
 	case callback.ErrDevice:
-		return Fail(api, abi.ErrRTThreadSubscribe, "threadId",
+		return Fail(api, abi.ErrRTThreadSubscribe, to.thread,
 			"thread %d serves streams of device %d and cannot serve one of device %d", threadID, by.Device, d.User)
 	default:
-		return Fail(api, abi.ErrRTInternalError, "threadId", "%v", err)
+		return Fail(api, abi.ErrRTInternalError, to.thread, "%v", err)
 	}
 	return nil
 }
@@ -106,18 +146,36 @@ func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.runsHostFuncs() {
+		return hostFuncsUsed(api, s)
+	}
+	return s.unsubscribe(api, toCallbacks, threadID)
+}
+
+// UnSubscribeHostFunc is aclrtUnSubscribeHostFunc. What the thread has not run of the stream's functions is dropped;
+// later ones run on a goroutine of ours again.
+func (t *Thread) UnSubscribeHostFunc(threadID uint64, stream Handle) *Error {
+	s, err := t.checkUnSubscribeHostFunc(threadID, stream)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsubscribe("aclrtUnSubscribeHostFunc", toHostFuncs, threadID)
+}
+
+// unsubscribe ends the subscription of a thread. mu is held.
+func (s *Stream) unsubscribe(api string, to subscribing, threadID uint64) *Error {
 	sub := s.subscription
 	switch {
-	case s.hostFuncs:
-		return hostFuncsUsed(api, s)
-	case sub == nil:
-		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has no subscriber", s.ID)
+	case sub == nil || sub.By.Kind != to.kind:
+		return Fail(api, abi.ErrRTStreamSubscribe, to.stream, "stream %d has no subscriber of %s", s.ID, to.function)
 	case sub.By.ID != threadID:
-		return Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d has not subscribed stream %d, thread %d has",
+		return Fail(api, abi.ErrRTThreadSubscribe, to.thread, "thread %d has not subscribed stream %d, thread %d has",
 			threadID, s.ID, sub.By.ID)
 	}
 	s.subscription = nil
-	t.Runtime.callbacks.reports.End(sub)
+	s.Runtime.callbacks.reports.End(sub)
 	return nil
 }
 
@@ -143,25 +201,47 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if !t.Runtime.callbacks.reports.Served(sub) {
-		return Fail(api, abi.ErrRTStreamNoCbReg, "stream",
-			"no live thread has subscribed stream %d; call aclrtSubscribeReport first", s.ID)
+	if err = s.served(api, toCallbacks, sub); err != nil {
+		return err
 	}
 	if err = s.Admit(api); err != nil {
 		return err
 	}
-	if l := s.Lane(); l != nil && l.Keep(t, &Task{Op: t.Runtime.callbackTask(l.Own(), sub, fn, userData, blockType)}) {
+	t.launchServed(api, s, servedFunc{sub, fn, userData, blockType})
+	return nil
+}
+
+// served refuses a function of the stream if there is no thread that would run it.
+func (s *Stream) served(api string, to subscribing, sub *callback.Subscription) *Error {
+	if s.Runtime.callbacks.reports.Served(sub) {
 		return nil
 	}
-	r := s.report(sub, fn, userData)
-	if blockType == abi.CallbackNoBlock {
+	return Fail(api, abi.ErrRTStreamNoCbReg, "stream", "no live thread has subscribed stream %d; call %s first", s.ID,
+		to.function)
+}
+
+// servedFunc is a function that the thread of a subscription is to run.
+type servedFunc struct {
+	sub       *callback.Subscription
+	fn        func(Addr)
+	data      Addr
+	blockType abi.CallbackBlockType
+}
+
+// launchServed queues a function for the thread of its subscription.
+func (t *Thread) launchServed(api string, s *Stream, f servedFunc) {
+	if l := s.Lane(); l != nil && l.Keep(t, &Task{Op: t.Runtime.callbackTask(l.Own(), f)}) {
+		return
+	}
+	r := s.report(f)
+	if f.blockType == abi.CallbackNoBlock {
 		if t.Runtime.Checked() {
 			turn := t.Runtime.Driver.NewFlag()
 			r.Turn = turn
 			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: turn})
 		}
 		s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() { t.Runtime.callbacks.reports.Post(r) }}})
-		return nil
+		return
 	}
 	// One operation, not a post and a wait: nothing that another thread submits may come between them.
 	r.Done = make(chan struct{})
@@ -170,20 +250,18 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 			<-r.Done
 		}
 	}}})
-	return nil
 }
 
 // report is a function that is launched on the stream now.
-func (s *Stream) report(sub *callback.Subscription, fn func(Addr), data Addr) *callback.Report {
-	return &callback.Report{Sub: sub, Stream: s.ID, Drops: &s.drops, Since: s.drops.Load(), Fn: fn, Data: data}
+func (s *Stream) report(f servedFunc) *callback.Report {
+	return &callback.Report{Sub: f.sub, Stream: s.ID, Drops: &s.drops, Since: s.drops.Load(), Fn: f.fn, Data: f.data}
 }
 
 // callbackTask is a function of the program that is called at each execution of a model, which runs it on s.
-func (rt *Runtime) callbackTask(s *Stream, sub *callback.Subscription, fn func(Addr), data Addr,
-	blockType abi.CallbackBlockType) driver.Op {
+func (rt *Runtime) callbackTask(s *Stream, f servedFunc) driver.Op {
 	post := func() *callback.Report {
-		r := s.report(sub, fn, data)
-		if blockType != abi.CallbackNoBlock {
+		r := s.report(f)
+		if f.blockType != abi.CallbackNoBlock {
 			r.Done = make(chan struct{})
 		}
 		if !rt.callbacks.reports.Post(r) {
@@ -191,7 +269,7 @@ func (rt *Runtime) callbackTask(s *Stream, sub *callback.Subscription, fn func(A
 		}
 		return r
 	}
-	if blockType == abi.CallbackNoBlock {
+	if f.blockType == abi.CallbackNoBlock {
 		return driver.Op{Kind: driver.OpFunc, Fn: func() { post() }}
 	}
 	return driver.Op{Kind: driver.OpHostFunc, Fn: func() {
@@ -201,14 +279,14 @@ func (rt *Runtime) callbackTask(s *Stream, sub *callback.Subscription, fn func(A
 	}}
 }
 
-// callbacks is the subscription of the stream and whether it runs host functions instead. s may be nil.
+// callbacks is the subscription of the stream, and whether what it runs are host functions. s may be nil.
 func (s *Stream) callbacks() (sub *callback.Subscription, hostFuncs bool) {
 	if s == nil {
 		return nil, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.subscription, s.hostFuncs
+	return s.subscription, s.runsHostFuncs()
 }
 
 // ProcessReport is aclrtProcessReport: it runs what the calling thread's streams have for it, or waits for timeout
@@ -218,14 +296,30 @@ func (t *Thread) ProcessReport(timeout int32) *Error { return t.ProcessReportCan
 // ProcessReportCancel is aclrtProcessReport for a caller that may stop waiting: when cancel closes first, the error is
 // that of a timeout.
 func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Error {
-	const api = "aclrtProcessReport"
 	if err := t.checkProcessReport(timeout); err != nil {
 		return err
 	}
+	return t.process("aclrtProcessReport", toCallbacks, timeout, cancel)
+}
+
+// ProcessHostFunc is aclrtProcessHostFunc: it runs the host functions that the calling thread's streams have for it, or
+// waits for timeout milliseconds (-1: for ever) until there is one.
+func (t *Thread) ProcessHostFunc(timeout int32) *Error { return t.ProcessHostFuncCancel(timeout, nil) }
+
+// ProcessHostFuncCancel is aclrtProcessHostFunc for a caller that may stop waiting, as ProcessReportCancel.
+func (t *Thread) ProcessHostFuncCancel(timeout int32, cancel <-chan struct{}) *Error {
+	if err := t.checkProcessHostFunc(timeout); err != nil {
+		return err
+	}
+	return t.process("aclrtProcessHostFunc", toHostFuncs, timeout, cancel)
+}
+
+// process runs functions of the calling thread's subscriptions, or waits for one.
+func (t *Thread) process(api string, to subscribing, timeout int32, cancel <-chan struct{}) *Error {
 	reports := &t.Runtime.callbacks.reports
-	by := reports.Find(t.pthread)
+	by := reports.Find(to.kind, t.pthread)
 	if by == nil {
-		return notSubscribed(api)
+		return notSubscribed(api, to)
 	}
 	if !t.Runtime.Devices[by.Device].hasPrimary() && t.Current() == nil {
 		return NoCurrentContext(api)
@@ -238,7 +332,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 	}
 	switch reports.Serve(by, up, cancel, t.waitingForFuncs, t.serve) {
 	case callback.Ended:
-		return notSubscribed(api)
+		return notSubscribed(api, to)
 	case callback.Late: // threads that serve streams poll with short time limits
 		e := Fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
 		e.Minor = true
@@ -258,9 +352,9 @@ func (t *Thread) serve(r *callback.Report) {
 	t.Runtime.callbacks.reports.Run(r)
 }
 
-func notSubscribed(api string) *Error {
+func notSubscribed(api string, to subscribing) *Error {
 	return Fail(api, abi.ErrRTThreadSubscribe, "",
-		"this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
+		"this thread has no subscription, or no longer; call %s with its pthread id first", to.function)
 }
 
 // hasPrimary reports whether the device has a primary context.

@@ -21,6 +21,8 @@ type Stream struct {
 	queue   driver.Queue        // immutable
 	prompt  driver.InlineCopier // immutable; the queue, if something traces it and it is one
 
+	launches driver.LaunchQueue // immutable; the queue, if it is one
+
 	lane     atomic.Pointer[Lane]    // where submissions go while it is captured or bound to a model; else nil
 	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
@@ -43,7 +45,7 @@ type Stream struct {
 
 	mu           sync.Mutex
 	dead         bool                   // guarded by mu; it goes, and takes no subscription any more
-	subscription *callback.Subscription // guarded by mu; the thread that runs aclrtLaunchCallback's functions
+	subscription *callback.Subscription // guarded by mu; the thread that runs its callbacks, or its host functions
 	hostFuncs    bool                   // guarded by mu; aclrtLaunchHostFunc was used
 	tag          uint32                 // guarded by mu; user tag
 	cacheInfo    uint32                 // guarded by mu
@@ -54,10 +56,11 @@ type failure struct {
 	code abi.Code
 	err  error
 	task uint64
+	name string // of the kernel that it launched; "": it launched none
 }
 
-// lowestPriority is the largest number, and the least urgent one.
-const lowestPriority = 7
+// LowestPriority is the largest number, and the least urgent one.
+const LowestPriority = 7
 
 // unwaited are the flags of streams that calls do not wait for.
 const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuSchedule
@@ -67,7 +70,7 @@ const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuS
 func (c *Context) newStream(priority, flags uint32) *Stream {
 	s := &Stream{Runtime: c.Runtime, Context: c, flags: flags, ID: c.Runtime.streamIDs.Add(1) - 1,
 		ended: make(chan struct{})}
-	priority = min(priority, lowestPriority)
+	priority = min(priority, LowestPriority)
 	s.priority.Store(priority)
 	// The lock is held around the driver's call, so that the device stays open: destroy takes it after setting dead.
 	c.mu.Lock()
@@ -78,6 +81,7 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.ID}
 	s.observeQueue(&o)
 	s.queue = c.Device.Opened.Load().NewQueue(o)
+	s.launches, _ = s.queue.(driver.LaunchQueue)
 	if o.Observer != nil {
 		s.prompt, _ = s.queue.(driver.InlineCopier)
 	}
@@ -167,6 +171,9 @@ func (s *Stream) end(force bool) bool {
 // and a context that stops on failures stops. Callbacks come first: a thread that sees the failure can wait for them.
 func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	f := &failure{code: TaskCode(err), err: err, task: s.TaskNumber(tag)}
+	if k := kernelTask(err); k != nil {
+		f.name = k.KernelName()
+	}
 	s.Runtime.raise(s, tag, f)
 	if s.owner != nil {
 		s.owner.TaskFailed(err)
@@ -294,7 +301,11 @@ func (s *Stream) outcome(api string) *Error {
 // failed is the error a synchronisation reports for f. The exception callbacks for f have run when it returns.
 func (s *Stream) failed(api string, f *failure) *Error {
 	s.Runtime.callbacks.exceptions.Settle()
-	e := Fail(api, f.code, "", "task %d of stream %d failed", f.task, s.ID)
+	what := ""
+	if f.name != "" {
+		what = ", kernel " + f.name + ","
+	}
+	e := Fail(api, f.code, "", "task %d of stream %d%s failed", f.task, s.ID, what)
 	e.Err, e.Stream, e.Task = f.err, s.ID, uint32(f.task)
 	switch f.code {
 	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence,
@@ -325,11 +336,16 @@ func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *
 	if err := t.checkCreateStreamWithConfig(stream, priority, flag); err != nil {
 		return err
 	}
+	return t.CreateConfigured(api, "flag", stream, priority, flag)
+}
+
+// CreateConfigured makes a stream of the current context. arg is the argument that has the flag.
+func (t *Thread) CreateConfigured(api, arg string, stream *Handle, priority, flag uint32) *Error {
 	if flag&abi.StreamHuge != 0 && !t.Runtime.Product.Modern {
-		return Unsupported(api, "flag", "%s has no ACL_STREAM_HUGE", t.Runtime.Product.Name)
+		return Unsupported(api, arg, "%s has no ACL_STREAM_HUGE", t.Runtime.Product.Name)
 	}
 	if flag&abi.StreamDeviceUseOnly != 0 && flag != abi.StreamDeviceUseOnly {
-		return Refused(api, "flag", "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
+		return Refused(api, arg, "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
 	}
 	c := t.Current()
 	if c == nil {

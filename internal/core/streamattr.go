@@ -174,7 +174,7 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 	case abi.StreamAttrCacheOpInfo:
 		s.cacheInfo = *value.CacheOpInfoSwitch()
 	case abi.StreamAttrPriority:
-		s.priority.Store(min(*value.StreamPriority(), lowestPriority))
+		s.priority.Store(min(*value.StreamPriority(), LowestPriority))
 	}
 	return nil
 }

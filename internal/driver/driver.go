@@ -183,7 +183,8 @@ type QueueOptions struct {
 	Sink     Sink  // receives failures; never nil
 	Number   int32 // of the stream it is for; drivers only hand it on
 
-	Observer Observer // receives the times of its operations; may be nil
+	Observer Observer     // receives the times of its operations; may be nil
+	Steps    StepObserver // receives the times of steps of programs; may be nil, and is without Observer
 }
 
 // InlineCopier is a queue that runs small copies in their submitter. Queues need not be one.
@@ -202,6 +203,15 @@ type Observer interface {
 	// its submitter. One that was dropped is reported with ErrAborted. It is called before Sink and Done are, with no
 	// driver lock held, and must not wait.
 	Ran(tag Tag, began, ended int64, err error)
+}
+
+// StepObserver receives the times at which steps of a program run (OpProgram). A queue that does not see its steps end
+// reports none. Nothing is allocated for it.
+type StepObserver interface {
+	// RanSteps reports that count steps of the program of an operation, from number first on, ran between two times of
+	// the Observer's clock. It is called before Observer.Ran is for the operation, with no driver lock held, and must
+	// not wait.
+	RanSteps(tag Tag, first, count int, began, ended int64)
 }
 
 // Sink receives the failures of queued work.

@@ -10,9 +10,9 @@ const (
 	ReadWrite
 )
 
-// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker looks for
-// it at the outermost driver, by type assertion. Addresses are those of the program. Methods may be called
-// concurrently, and while work runs; the caller ensures that memory is not freed or unregistered meanwhile.
+// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker finds it
+// with As. Addresses are those of the program. Methods may be called concurrently, and while work runs; the caller
+// ensures that memory is not freed or unregistered meanwhile.
 type Guard interface {
 	// Span is the range of addresses that pinned memory has, now and later. It is empty if the driver was not made to
 	// guard; then nothing can be closed.

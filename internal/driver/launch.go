@@ -67,9 +67,35 @@ type Launch struct {
 	// Touched, if not nil, gets what the kernel says it touches, when it has run.
 	Touched func(list []kernel.Touch, all bool)
 
+	// Seen, if not nil, gets what the kernel really touched, when it has run, and whether that is all: whole pages of
+	// device memory, sorted, as far as the driver can see them (see kernel.Watch). Called before Over.
+	Seen func(list []kernel.Touch, all bool)
+
 	// Over, if not nil, is called when the operation has run, failed or been dropped: instead of Op.Done, which would
 	// have to be allocated.
 	Over LaunchOwner
+}
+
+// LaunchQueue is a queue that takes a launch with less ado than Submit does.
+type LaunchQueue interface {
+	// Launch is Submit of an operation that is this launch and has this tag.
+	Launch(l *Launch, tag Tag)
+}
+
+// CoreObserver is an Observer that also receives which core ran which blocks of a kernel. Observers need not be one;
+// drivers that do not know it do not say so.
+type CoreObserver interface {
+	// Worked reports what one core did of the kernel of an operation, once for each core that ran blocks of it, before
+	// Ran. It is called by several goroutines at a time, and must not wait.
+	Worked(tag Tag, w CoreWork)
+}
+
+// CoreWork is what a core did of one kernel: all the blocks that it ran, one after the other.
+type CoreWork struct {
+	Core         int
+	First        uint32 // block that it ran first; the others have higher numbers
+	Blocks       uint32 // how many
+	Began, Ended int64  // by the observer's clock
 }
 
 // LaunchOwner receives a launch that is over. The driver may hold locks then: LaunchOver does not block, and calls no

@@ -172,6 +172,11 @@ type HostViewer interface {
 	// hostqueue.Guarded). It is for work of a queue (OpCompute): elsewhere, what is written while the memory is being
 	// shared may be lost.
 	View(addr uintptr, n uint64) ([]byte, error)
+
+	// Stays reports whether the bytes of View at addr are there, with whatever in them, until their device is closed
+	// or memory is unmapped: what the program frees meanwhile is of no matter. That is not so where the memory is the
+	// program's own.
+	Stays(addr uintptr) bool
 }
 
 // Gate holds a queue up: OpWaitCond. Its methods are called by the goroutine that runs the queue, one at a time,

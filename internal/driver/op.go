@@ -41,6 +41,11 @@ type Op struct {
 	Device int32  // OpDesc, OpOffset: the physical device whose memory the addresses found must be
 	Tag    Tag
 
+	// Launch and Done are beside the tag: a launch writes to one cache line, not to all. Done, if not nil, is called
+	// once when the operation has run, failed or been dropped, with no lock held.
+	Launch *Launch
+	Done   func()
+
 	Dst, Src           uintptr
 	N                  uint64
 	Height             uint64
@@ -53,11 +58,7 @@ type Op struct {
 	Fn      func()
 	Work    func() error
 	Gate    Gate
-	Launch  *Launch
 	Err     error
-
-	// Done, if not nil, is called once when the operation has run, failed or been dropped, with no lock held.
-	Done func()
 }
 
 // Layout is where a copy descriptor keeps its fields; all are little endian, the length has 32 bits.

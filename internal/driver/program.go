@@ -12,6 +12,7 @@ type Program struct {
 	Steps []Step
 	Bytes uint64 // that all steps move
 	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
+	Apart bool   // it is a part of another program: the numbers of its steps mean nothing to a StepObserver
 
 	// Kept is what the driver that runs the program keeps of it. Code that changes a step empties it; the program does
 	// not run then.

@@ -71,7 +71,7 @@ func drawTask(t *rapid.T) Task {
 	n := rapid.IntRange(1, 40).Draw(t, "n")
 	at := func(what string, n int) uintptr { return base + uintptr(rapid.IntRange(0, size-n).Draw(t, what)) }
 	switch rapid.SampledFrom([]string{"copy", "copy", "copy", "copy", "fill", "2d", "work", "any", "off",
-		"large"}).Draw(t, "kind") {
+		"large", "word"}).Draw(t, "kind") {
 	case "fill":
 		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: at("dst", n), N: uint64(n),
 			Value: rapid.Uint32Range(0, 255).Draw(t, "value")}}
@@ -90,6 +90,8 @@ func drawTask(t *rapid.T) Task {
 		return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}, Off: true}
 	case "large":
 		n = rapid.IntRange(100, 200).Draw(t, "large")
+	case "word":
+		return plainCopy(at("dst", 8)&^7, at("src", 8)&^7, 8)
 	}
 	return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
 }
@@ -372,5 +374,54 @@ func BenchmarkSet(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// TestSetGuards: a task that everything before or after it depends on is changed, taken out and put back without
+// looking at all others again, and the program does what the tasks say all the time.
+func TestSetGuards(t *testing.T) {
+	tasks := make([]Task, 60)
+	for i := range tasks {
+		tasks[i] = plainCopy(base+uintptr(i%8)*16, base+256+uintptr(i)*4, 12)
+	}
+	value := func(v uint32) Task {
+		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: base + 200, N: 1, Value: v}, Anything: true}
+	}
+	word := func(at uintptr) Task { return plainCopy(base+at, base+160, 8) }
+	tasks[20], tasks[40] = value(1), word(208)
+	g := New(tasks, nil)
+	g.Set(0, tasks[0])
+	known := g.index
+	for _, c := range []struct {
+		what string
+		at   int
+		to   Task
+		laid bool // the steps stay where they are
+	}{
+		{"another value", 20, value(2), true},
+		{"another word", 40, word(216), true},
+		{"a word that others write", 40, word(48), false},
+		{"off", 20, Task{Off: true}, false},
+		{"on again", 20, value(3), false},
+		{"a plain copy", 40, plainCopy(base+220, base+300, 12), false},
+		{"a word again", 40, word(208), false},
+	} {
+		steps := &g.Program().Steps[0]
+		tasks[c.at] = c.to
+		g.Set(c.at, c.to)
+		if c.laid && &g.Program().Steps[0] != steps {
+			t.Errorf("%s: the steps were made again", c.what)
+		}
+		if c.what != "a word that others write" && g.index != known {
+			t.Errorf("%s: everything was compiled", c.what)
+		}
+		known = g.index
+		if known == nil {
+			g.Set(0, tasks[0])
+			known = g.index
+		}
+		if err := verify(tasks, g, false, 1); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }

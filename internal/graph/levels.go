@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 )
 
 // access is a range that a task touches, and where its ends come among the ends of all ranges that may have to do
@@ -15,25 +16,51 @@ type access struct {
 	write       bool
 }
 
-// collect is the ranges of all tasks, in their order.
-func (g *Graph) collect() []access {
-	all := make([]access, 0, 2*len(g.nodes))
+// span is the addresses from lo up to, but not including, hi.
+type span struct{ lo, hi uintptr }
+
+func (s span) meets(lo, hi uintptr) bool { return lo < s.hi && s.lo < hi }
+
+var everywhere = span{0, ^uintptr(0)}
+
+// collect appends to all the ranges of all tasks, in their order, without those that are read outside of near.
+func (g *Graph) collect(all []access, near span) []access {
 	for i := range g.nodes {
-		all = g.appendTouched(all, i)
+		all = g.appendTouched(all, i, near)
 	}
 	return all
+}
+
+// written is the addresses from the first that a task writes to the last. What is read elsewhere has to do with no
+// other task.
+func (g *Graph) written() span {
+	s := span{^uintptr(0), 0}
+	for i := range g.nodes {
+		if v := &g.nodes[i]; v.form == plain {
+			s.lo, s.hi = min(s.lo, v.dst), max(s.hi, v.dst+uintptr(v.n))
+			continue
+		}
+		g.touched(i, func(lo, hi uintptr, write bool) {
+			if write {
+				s.lo, s.hi = min(s.lo, lo), max(s.hi, hi)
+			}
+		})
+	}
+	return s
 }
 
 // elsewhere is where memory that has other addresses is touched, too: all such ranges may be the same bytes. No
 // memory of a program is there.
 const elsewhere = ^uintptr(0) - 15
 
-// appendTouched appends the ranges of task i to list.
-func (g *Graph) appendTouched(list []access, i int) []access {
+// appendTouched appends the ranges of task i to list, without those that are read outside of near.
+func (g *Graph) appendTouched(list []access, i int, near span) []access {
 	v := &g.nodes[i]
 	if v.form == plain {
-		list = append(list, access{lo: v.src, hi: v.src + uintptr(v.n), task: int32(i)},
-			access{lo: v.dst, hi: v.dst + uintptr(v.n), task: int32(i), write: true})
+		if near.meets(v.src, v.src+uintptr(v.n)) {
+			list = append(list, access{lo: v.src, hi: v.src + uintptr(v.n), task: int32(i)})
+		}
+		list = append(list, access{lo: v.dst, hi: v.dst + uintptr(v.n), task: int32(i), write: true})
 		if g.sole == nil {
 			return list
 		}
@@ -46,7 +73,9 @@ func (g *Graph) appendTouched(list []access, i int) []access {
 		return list
 	}
 	g.touched(i, func(lo, hi uintptr, write bool) {
-		list = append(list, access{lo: lo, hi: hi, task: int32(i), write: write})
+		if write || near.meets(lo, hi) {
+			list = append(list, access{lo: lo, hi: hi, task: int32(i), write: write})
+		}
 		if g.sole != nil && !g.sole(lo) {
 			list = append(list, access{lo: elsewhere, hi: elsewhere + 1, task: int32(i), write: write})
 		}
@@ -65,13 +94,16 @@ type end struct {
 //
 // Ranges that overlap, directly or by way of others, are a group. In most models nearly all groups have one range, or
 // none that is written: those are of no further interest, so what is left of a model of scattered copies is sorting
-// where they begin.
-func place(all []access) (cells int32) {
-	lows := make([]end, len(all), 2*len(all))
+// where they begin. lows is empty, and room for that.
+func place(all []access, lows []end) (cells int32) {
+	sorted, last := true, uint64(0)
 	for i := range all {
-		lows[i] = end{uint64(all[i].lo), uint32(2 * i)}
+		lows = append(lows, end{uint64(all[i].lo), uint32(2 * i)})
+		sorted, last = sorted && last <= uint64(all[i].lo), uint64(all[i].lo)
 	}
-	lows = sortEnds(lows, false)
+	if !sorted {
+		lows = sortEnds(lows, false)
+	}
 	var ends []end
 	for i := 0; i < len(lows); {
 		a := &all[lows[i].of/2]
@@ -168,10 +200,29 @@ func sortEnds(ends []end, uppers bool) []end {
 	return from
 }
 
+// scratch is room for the ranges of a model while it is compiled.
+type scratch struct {
+	all  []access
+	ends []end
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// free keeps the room for another model, unless it is large.
+func (s *scratch) free() {
+	if cap(s.all) <= 1<<15 {
+		scratches.Put(s)
+	}
+}
+
 // levels gives every task its level.
 func (g *Graph) levels() {
-	all := g.collect()
-	t := newTree(place(all))
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	s.all = g.collect(slices.Grow(s.all[:0], len(g.nodes)), g.written())
+	s.ends = slices.Grow(s.ends[:0], len(s.all))
+	all := s.all
+	t := newTree(place(all, s.ends))
 	g.guard = g.guard[:0]
 	floor, top := int32(0), int32(0) // levels count from 1 here; 0 is none
 	for i := range g.nodes {

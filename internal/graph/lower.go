@@ -75,9 +75,12 @@ func (g *Graph) lower() {
 		g.program.Steps[next[v.level]] = driver.Step{Op: op, Task: uint32(i)}
 		next[v.level]++
 		g.program.Bytes += bytesOf(op)
-		g.program.Long = g.program.Long || op.Kind == driver.OpDesc || op.Kind == driver.OpOffset
+		g.program.Long = g.program.Long || isLong(op)
 	}
 }
+
+// isLong reports whether what an operation does is known only when it runs.
+func isLong(op *driver.Op) bool { return op.Kind == driver.OpDesc || op.Kind == driver.OpOffset }
 
 // bytesOf is how many bytes an operation moves, as far as that is known.
 func bytesOf(op *driver.Op) uint64 {
@@ -88,4 +91,18 @@ func bytesOf(op *driver.Op) uint64 {
 		return op.N * uint64(op.Width)
 	}
 	return op.N
+}
+
+// Pieces calls f with each task that does something, and the number of the step that it is in.
+func (g *Graph) Pieces(f func(task, step int)) {
+	for i := range g.nodes {
+		if v := &g.nodes[i]; v.form == plain {
+			f(i, int(g.step[v.level]))
+		}
+	}
+	for i := range g.program.Steps {
+		if s := &g.program.Steps[i]; s.Op != nil {
+			f(int(s.Task), i)
+		}
+	}
 }

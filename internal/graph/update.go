@@ -24,49 +24,96 @@ func (g *Graph) Set(i int, t Task) {
 	if before.form > plain && before.form < off {
 		moved = bytesOf(&g.ops[before.at].Op)
 	}
-	if g.index == nil || len(g.index.fresh) >= g.index.most {
+	fences := before.form == fence && formOf(&t) == fence // whose ranges are of no interest
+	if !fences && (g.index == nil || len(g.index.fresh) >= g.index.most) {
 		g.index = g.newIndex()
 	}
 	g.set(i, &t)
 	g.program.Kept.Store(nil)
 	v := &g.nodes[i]
 	v.level = before.level
-	if !g.relevel(i, before.form) {
+	g.relaid = false
+	if !fences && !g.relevel(i, before.form) {
 		g.compile()
 		return
 	}
 	switch {
-	case v.level != before.level || v.form != before.form:
+	case v.form != before.form || v.level != before.level || g.relaid:
 		g.lower()
-	case v.form == plain && !g.relaid:
+	case v.form == plain:
 		v.at = before.at
 		g.segs[v.at] = driver.Segment{Dst: v.dst, Src: v.src, N: v.n}
 		s := &g.program.Steps[g.step[v.level]]
 		s.Segs.Bytes += v.n - before.n
 		s.Largest = max(s.Largest, v.n)
 		g.program.Bytes += v.n - before.n
-	case g.relaid:
-		g.lower()
-	case v.form == other:
-		g.program.Bytes += bytesOf(&g.ops[v.at].Op) - moved
+	case v.form != off:
+		op := &g.ops[v.at].Op
+		g.program.Bytes += bytesOf(op) - moved
+		g.program.Long = g.program.Long || isLong(op)
 	}
 }
 
 // relevel finds the level of task i, which was changed, and raises those of tasks after it where they have to come
 // later. It is false if everything has to be compiled.
 func (g *Graph) relevel(i int, was form) bool {
-	x := g.index
 	v := &g.nodes[i]
-	g.relaid = false
-	if guards(was) || guards(v.form) {
+	own := g.appendTouched(nil, i, everywhere)
+	if v.form == fence {
+		own = nil // it is found by its place
+	}
+	g.index.change(int32(i), own)
+	if at, ok := slices.BinarySearch(g.guard, int32(i)); ok && !guards(v.form) {
+		g.guard = slices.Delete(g.guard, at, at+1)
+	} else if !ok && guards(v.form) {
+		g.guard = slices.Insert(g.guard, at, int32(i))
+	}
+	switch {
+	case v.form == off:
+		return true
+	case guards(v.form):
+		// It keeps its level if that is above all before it, and for a fence below all after it.
+		if was == fence && v.form == word || was == v.form {
+			break
+		}
+		if !g.apart(i) {
+			return false
+		}
+	case guards(was): // it was later than all before it, and need not be earlier
+	default:
+		return g.raise(int32(i), true)
+	}
+	return g.raise(int32(i), false)
+}
+
+// apart reports whether task i, which is a guard, has a level above all tasks before it, below the next guard and, if
+// it is a fence, below all after it. One that was off for some time mostly has.
+func (g *Graph) apart(i int) bool {
+	level := g.nodes[i].level
+	if _, ceiling := g.between(int32(i)); level >= min(ceiling, g.depth) {
 		return false
 	}
-	x.change(int32(i), g.appendTouched(nil, i))
-	if v.form == off {
+	for j := range g.nodes[:i] {
+		if v := &g.nodes[j]; v.form != off && v.level >= level {
+			return false
+		}
+	}
+	if g.nodes[i].form != fence {
 		return true
 	}
+	for j := i + 1; j < len(g.nodes); j++ {
+		if v := &g.nodes[j]; v.form != off && v.level <= level {
+			return false
+		}
+	}
+	return true
+}
+
+// raise gives task i its level anew, if it is to move, and raises those after it that have to come later. It is false
+// if everything has to be compiled.
+func (g *Graph) raise(i int32, move bool) bool {
 	todo := &tasks{}
-	heap.Push(todo, int32(i))
+	heap.Push(todo, i)
 	for raised := 0; todo.Len() > 0; raised++ {
 		j := heap.Pop(todo).(int32)
 		for todo.Len() > 0 && (*todo)[0] == j {
@@ -86,11 +133,15 @@ func (g *Graph) relevel(i int, was form) bool {
 			}
 		})
 		switch {
+		case j == i && !move:
+			level = n.level
 		case level >= ceiling:
 			return false
-		case j != int32(i) && level <= n.level:
+		case j != i && guards(n.form):
+			return false // all before it would have to be looked at
+		case j != i && level <= n.level:
 			continue // it is late enough
-		case j != int32(i):
+		case j != i:
 			g.relaid = true
 		}
 		n.level = level
@@ -113,12 +164,16 @@ func guards(f form) bool { return f == fence || f == word }
 // between is the lowest level that task i may have because of guards before it, and the lowest that it may not
 // because of those after it.
 func (g *Graph) between(i int32) (floor, ceiling int32) {
-	at, _ := slices.BinarySearch(g.guard, i)
+	at, ok := slices.BinarySearch(g.guard, i)
+	before := at
+	if ok {
+		at++
+	}
 	ceiling = 1<<31 - 1
 	if at < len(g.guard) {
 		ceiling = g.nodes[g.guard[at]].level
 	}
-	for at--; at >= 0; at-- {
+	for at = before - 1; at >= 0; at-- {
 		if k := g.guard[at]; g.nodes[k].form == fence {
 			return g.nodes[k].level + 1, ceiling
 		}
@@ -128,7 +183,7 @@ func (g *Graph) between(i int32) (floor, ceiling int32) {
 
 // meeting calls f for the tasks that have to do with task i, some more than once.
 func (g *Graph) meeting(i int, f func(k int32)) {
-	for _, a := range g.appendTouched(nil, i) {
+	for _, a := range g.appendTouched(nil, i, everywhere) {
 		g.index.meeting(&a, func(task int32) {
 			if task != int32(i) {
 				f(task)
@@ -149,7 +204,7 @@ type index struct {
 }
 
 func (g *Graph) newIndex() *index {
-	all := g.collect()
+	all := g.collect(make([]access, 0, 2*len(g.nodes)), everywhere)
 	// Fences are found by their place.
 	all = slices.DeleteFunc(all, func(a access) bool { return g.nodes[a.task].form == fence })
 	ends := make([]end, len(all))

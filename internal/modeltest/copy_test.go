@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	corememory "ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
@@ -59,6 +60,7 @@ func (w *world) alloc(t *rapid.T, kind place, ctx *settings, n int) *buffer {
 
 func (w *world) free(t *rapid.T, b *buffer) {
 	w.orderHost(t, writes(b, 0, len(b.want)))
+	w.destroyGraphsOf(t, b)
 	w.logf(t, "free %v", b)
 	switch b.kind {
 	case onDevice:
@@ -77,7 +79,8 @@ func (w *world) free(t *rapid.T, b *buffer) {
 }
 
 // find is the live device buffer of a device that n bytes at addr lie in. sure is false if that cannot be said from the
-// model alone: allocations are a little larger than what was asked for.
+// model alone: allocations are a little larger than what was asked for, and an address that the program has made up may
+// be memory of the process, which on a GPU lies among that of devices.
 func (w *world) find(dev int, addr core.Addr, n int) (b *buffer, off int, sure bool) {
 	for _, b := range w.buffers {
 		if b.kind != onDevice || addr < b.addr || addr >= b.addr+core.Addr(len(b.want))+64 {
@@ -86,12 +89,12 @@ func (w *world) find(dev int, addr core.Addr, n int) (b *buffer, off int, sure b
 		off = int(addr - b.addr)
 		return b, off, b.dev == dev && off <= len(b.want) && n <= len(b.want)-off
 	}
-	return nil, 0, true
+	return nil, 0, !coretest.OnGPU
 }
 
 // inject makes the next task fail, perhaps, and says with which code.
 func (w *world) inject(t *rapid.T) abi.Code {
-	if rapid.IntRange(0, 7).Draw(t, "task fails") != 7 {
+	if rapid.IntRange(0, 7).Draw(t, "task fails") != 7 || w.modelsRun() {
 		return 0
 	}
 	f := rapid.SampledFrom([]struct {
@@ -176,6 +179,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 		"unregister": func(t *rapid.T) {
 			b := pick(t, w.some(registered), "registered buffer")
 			w.orderHost(t, writes(b, 0, len(b.want)))
+			w.destroyGraphsOf(t, b)
 			w.logf(t, "unregister %v", b)
 			must(t, corememory.HostUnregister(w.ctxs[0].Thread, b.addr))
 			b.kind = pageable

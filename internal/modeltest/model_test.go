@@ -63,6 +63,7 @@ func program(t *rapid.T, first *sync.Once) {
 	actions := w.copyActions()
 	maps.Copy(actions, w.eventActions())
 	maps.Copy(actions, w.refusals())
+	maps.Copy(actions, w.graphActions())
 	t.Repeat(actions)
 
 	w.check(t)

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	corememory "ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
@@ -54,6 +55,7 @@ type settings struct {
 	*core.Thread
 	dev  int
 	name string
+	mix  core.Handle // the kernel; 0 until it is first launched
 }
 
 // stream is a stream and what the next task on it is ordered after.
@@ -85,6 +87,8 @@ type world struct {
 	streams []*stream
 	gone    []core.Handle // of streams
 	events  []*event
+	graphs  []*graph
+	runs    []access // executions of models that the host does not know to be over
 	buffers []*buffer
 	freed   []*buffer
 	descs   []*buffer
@@ -103,10 +107,7 @@ func newWorld(t *rapid.T, name string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := soft.New(soft.Options{Devices: devices, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := coretest.Open(t, soft.Options{Devices: devices, Memory: 64 << 20})
 	w := &world{drv: faulty.Wrap(d), prod: p}
 	w.rt = core.New(core.Options{Driver: w.drv, Product: p})
 	th := w.rt.NewThread(1)
@@ -125,7 +126,7 @@ func newWorld(t *rapid.T, name string) *world {
 func (w *world) join(t *rapid.T, th *core.Thread, dev int, name string) {
 	var c core.Handle
 	must(t, th.GetCurrentContext(&c))
-	ctx := &settings{w.rt.ThreadIn(c), dev, name}
+	ctx := &settings{Thread: w.rt.ThreadIn(c), dev: dev, name: name}
 	w.ctxs = append(w.ctxs, ctx)
 	w.addStream(ctx, 0)
 }

@@ -16,15 +16,31 @@ var (
 	ErrDevice  = errors.New("the thread serves streams of another device")
 )
 
-// Reports has the threads that run the functions of aclrtLaunchCallback, and the functions they are to run.
+// Kind is which functions of its streams a thread has subscribed to. A thread can be a subscriber of each kind.
+type Kind uint8
+
+// The kinds.
+const (
+	Callbacks Kind = iota // of aclrtLaunchCallback
+	HostFuncs             // of aclrtLaunchHostFunc
+)
+
+// Reports has the threads that run functions of streams, and the functions they are to run.
 type Reports struct {
 	mu          sync.Mutex
-	subscribers map[uint64]*Subscriber // guarded by mu; by pthread id
+	subscribers map[subscriberID]*Subscriber // guarded by mu
 }
 
-// Subscriber is a thread that runs functions, of any number of streams of one device. It lives from its first
-// subscription to the end of its last.
+// subscriberID is what a subscriber is found by.
+type subscriberID struct {
+	kind   Kind
+	thread uint64 // pthread id
+}
+
+// Subscriber is a thread that runs functions of one kind, of any number of streams of one device. It lives from its
+// first subscription to the end of its last.
 type Subscriber struct {
+	Kind   Kind          // immutable
 	ID     uint64        // immutable; pthread id
 	Device int32         // immutable; user id
 	turn   chan struct{} // capacity 1; holds an element while a thread runs reports
@@ -126,32 +142,32 @@ func (s *Reports) ran(r *Report) {
 	}
 }
 
-// Find is the subscriber with a pthread id, or nil. 0 is no id.
-func (s *Reports) Find(id uint64) *Subscriber {
+// Find is the subscriber of a kind with a pthread id, or nil. 0 is no id.
+func (s *Reports) Find(kind Kind, id uint64) *Subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id == 0 {
 		return nil
 	}
-	return s.subscribers[id]
+	return s.subscribers[subscriberID{kind, id}]
 }
 
-// Join is the subscriber with an id, with one more subscription; it is made if need be. The error is ErrTooMany, or
-// ErrDevice with the subscriber as it is.
-func (s *Reports) Join(id uint64, device int32) (*Subscriber, error) {
+// Join is the subscriber of a kind with an id, with one more subscription; it is made if need be. The error is
+// ErrTooMany, or ErrDevice with the subscriber as it is.
+func (s *Reports) Join(kind Kind, id uint64, device int32) (*Subscriber, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := s.subscribers[id]
+	by := s.subscribers[subscriberID{kind, id}]
 	switch {
 	case by == nil && len(s.subscribers) >= maxSubscribers:
 		return nil, ErrTooMany
 	case by == nil:
-		by = &Subscriber{ID: id, Device: device, turn: make(chan struct{}, 1), more: make(chan struct{}, 1),
-			ended: make(chan struct{})}
+		by = &Subscriber{Kind: kind, ID: id, Device: device, turn: make(chan struct{}, 1),
+			more: make(chan struct{}, 1), ended: make(chan struct{})}
 		if s.subscribers == nil {
-			s.subscribers = map[uint64]*Subscriber{}
+			s.subscribers = map[subscriberID]*Subscriber{}
 		}
-		s.subscribers[id] = by
+		s.subscribers[subscriberID{kind, id}] = by
 	case by.Device != device:
 		return by, ErrDevice
 	}
@@ -171,7 +187,7 @@ func (s *Reports) End(sub *Subscription) {
 	by := sub.By
 	by.streams--
 	if by.streams == 0 {
-		delete(s.subscribers, by.ID)
+		delete(s.subscribers, subscriberID{by.Kind, by.ID})
 		by.reports = nil
 		close(by.ended)
 	}
@@ -191,10 +207,15 @@ func (s *Reports) Close() {
 // ThreadGone is the end of the thread with a pthread id. Its subscriptions stay until the program ends them, but
 // streams no longer wait for it.
 func (s *Reports) ThreadGone(id uint64) {
-	by := s.Find(id)
-	if by == nil {
-		return
+	for _, kind := range []Kind{Callbacks, HostFuncs} {
+		if by := s.Find(kind, id); by != nil {
+			s.gone(by)
+		}
 	}
+}
+
+// gone is the end of a subscriber's thread.
+func (s *Reports) gone(by *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by.gone = true

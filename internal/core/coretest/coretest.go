@@ -28,10 +28,7 @@ func NewMachine(t *testing.T, name, form string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := soft.New(soft.Options{Devices: 2, Memory: 128 << 20, Open: p.RC})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Open(t, soft.Options{Devices: 2, Memory: 128 << 20, Open: p.RC})
 	m := &Machine{T: t, Faults: faulty.Wrap(d)}
 	m.Runtime = newRuntime(t, m.Faults, p)
 	m.Th = m.NewThread(0)
@@ -108,13 +105,10 @@ func NewProcess(t testing.TB, memory uint64) (*core.Runtime, *core.Thread) {
 	return NewRuntime(t, "", soft.Options{Devices: 2, Memory: memory})
 }
 
-// NewRuntime is a runtime of a product on software devices, with device 0 set.
+// NewRuntime is a runtime of a product on the devices that tests run on, with device 0 set.
 func NewRuntime(t testing.TB, name string, o soft.Options) (*core.Runtime, *core.Thread) {
 	t.Helper()
-	d, err := soft.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Open(t, o)
 	p, err := product.Find(name, "")
 	if err != nil {
 		t.Fatal(err)

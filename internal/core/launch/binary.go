@@ -111,8 +111,7 @@ func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.E
 	s := stateOf(t.Runtime)
 	b := newBinary("kernel", image)
 	b.old = true
-	if err := s.read(api, "binary", b, kernel.Options{Default: kernel.DefaultType(0, s.pairs()),
-		Pairs: s.pairs()}); err != nil {
+	if err := s.read(api, "binary", b, 0, ""); err != nil {
 		return err
 	}
 	if _, err := b.place(api, c, true); err != nil {
@@ -227,11 +226,7 @@ func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryL
 
 // load reads a binary in the newer way and gives it a handle.
 func (s *state) load(api, arg string, b *binary, magic uint32, path string, handle *core.Handle) *core.Error {
-	if l := s.launcher(); l != nil && !l.Runs(kernel.FormatOf(b.image)) {
-		s.standIn(l, b, path)
-	}
-	if err := s.read(api, arg, b, kernel.Options{Default: kernel.DefaultType(magic, s.pairs()),
-		Pairs: s.pairs()}); err != nil {
+	if err := s.read(api, arg, b, magic, path); err != nil {
 		return err
 	}
 	return s.add(api, b, handle)
@@ -239,31 +234,35 @@ func (s *state) load(api, arg string, b *binary, magic uint32, path string, hand
 
 // standIn replaces a binary that the driver cannot run by the file of the folder that stands in for it: one of the same
 // name but for its extension, or the first, by name, that has all of its kernels. Without one the binary stays what it
-// is.
-func (s *state) standIn(l driver.Launcher, b *binary, path string) {
+// is. Standing in or not, it returns what the binary of the program has, or nil if that cannot be read.
+func (s *state) standIn(l driver.Launcher, b *binary, path string, o kernel.Options) *kernel.Table {
 	var folder string
 	core.Locked(&s.mu, func() { folder = s.folder })
 	if folder == "" {
-		return
+		return nil
+	}
+	wanted, err := kernel.Read(b.image, o)
+	if err != nil {
+		wanted = nil
 	}
 	for _, f := range kernel.Stand {
 		if path != "" && l.Runs(f.Format) {
 			name := filepath.Base(kernel.SideName(path, f.Extension))
 			if image, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
 				b.image, b.name = image, name
-				return
+				return wanted
 			}
 		}
 	}
-	wanted, err := kernel.Read(b.image, kernel.Options{Pairs: s.pairs()})
-	if err != nil || wanted.Open {
-		return
+	if wanted == nil || wanted.Open {
+		return wanted
 	}
 	for _, f := range kernel.Stand {
 		if l.Runs(f.Format) && s.covering(b, wanted, filepath.Join(folder, "*"+f.Extension)) {
-			return
+			break
 		}
 	}
+	return wanted
 }
 
 // covering replaces a binary by the first file, by name, that has all of the wanted kernels.
@@ -293,11 +292,17 @@ func covers(have, wanted *kernel.Table) bool {
 	return true
 }
 
-// read reads the kernels of a binary that the driver can run.
-func (s *state) read(api, arg string, b *binary, o kernel.Options) *core.Error {
+// read reads the kernels of a binary that the driver can run, or of the one that stands in for it; magic is the number
+// that chooses the type of kernels that do not say theirs, path the file that it is from, if any.
+func (s *state) read(api, arg string, b *binary, magic uint32, path string) *core.Error {
 	l := s.launcher()
 	if l == nil {
 		return core.Unsupported(api, arg, "the %s driver runs no kernels", s.rt.Driver.Name())
+	}
+	o := kernel.Options{Default: kernel.DefaultType(magic, s.pairs()), Pairs: s.pairs()}
+	var wanted *kernel.Table
+	if !l.Runs(kernel.FormatOf(b.image)) {
+		wanted = s.standIn(l, b, path, o)
 	}
 	if f := kernel.FormatOf(b.image); !l.Runs(f) {
 		return core.Refused(api, arg, "%s", kernel.Advice(f, s.rt.Driver.Name(), l.Runs))
@@ -305,6 +310,9 @@ func (s *state) read(api, arg string, b *binary, o kernel.Options) *core.Error {
 	table, err := kernel.Read(b.image, o)
 	if err != nil {
 		return core.Refused(api, arg, "%v", err)
+	}
+	if wanted != nil {
+		table.Describe(wanted)
 	}
 	b.table, b.options = table, o
 	// The parameters of what is already compiled are known to the device alone, and asked for when it is looked up.

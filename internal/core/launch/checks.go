@@ -25,7 +25,7 @@ func checkBinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *c
 	if handle == nil { // 2
 		return core.IsNull(api, "binHandle")
 	}
-	if t.Product("310B") { // 3
+	if t.Product("310B", "IPV350") { // 3
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	return nil
@@ -205,7 +205,7 @@ func checkGetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr *core.Addr
 
 func checkGetFunctionSize(t *core.Thread, handle core.Handle, aicSize *uint64, aivSize *uint64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtGetFunctionSize"
-	if t.Product("310B", "910") { // 1
+	if t.Product("310B", "910", "IPV350") { // 1
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}

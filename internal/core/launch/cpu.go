@@ -221,7 +221,7 @@ func (r *request) runsOnCPU(t *core.Thread) *core.Error {
 	case t.Product("950") && !slices.Contains(kernelLibs, k.Lib):
 		return core.Fail(r.api, abi.ErrRTInternalError, "",
 			"the opKernelLib of %s is %q, which this product cannot run", k.Name, k.Lib)
-	case t.Product("310B", "910") && k.Lib == "KFCKernel":
+	case t.Product("310B", "910", "IPV350") && k.Lib == "KFCKernel":
 		return core.Unsupported(r.api, "", "%s has no KFCKernel, which %s is", t.Runtime.Product.Name,
 			k.Name).NotRecorded()
 	}

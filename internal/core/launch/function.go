@@ -23,6 +23,8 @@ type resolved struct {
 	dev    *core.OpenDevice
 	module driver.Module
 	code   [2]uintptr
+
+	again atomic.Pointer[driver.Launch] // see again.go; nil: there was no plain launch yet
 }
 
 // findFunction finds the function that a handle names.
@@ -86,7 +88,7 @@ func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error)
 	if err != nil {
 		return nil, err
 	}
-	r := &resolved{p.dev, p.module, code}
+	r := &resolved{dev: p.dev, module: p.module, code: code}
 	f.ready.Store(r)
 	return r, nil
 }
@@ -261,7 +263,7 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 	case abi.FuncAttrKernelType:
 		*attrValue = int64(f.k.Type)
 	case abi.FuncAttrKernelRatio:
-		if t.Product("310B", "910") {
+		if t.Product("310B", "910", "IPV350") {
 			return core.Unsupported("aclrtGetFunctionAttribute", "attrType", "%s has no ratio of cores",
 				t.Runtime.Product.Name)
 		}

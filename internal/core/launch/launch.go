@@ -19,6 +19,8 @@ type request struct {
 	config config
 
 	grid, threads [3]uint32 // of a SIMT launch
+
+	plain bool // it has no attributes, placeholders or threads
 }
 
 // with reads the configuration of a launch, and then finds the context and the stream: rules that all forms with a
@@ -80,6 +82,9 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 			r.s.Put(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() {}}, Kind: observe.Function})
 		}
 	}
+	if r.plain {
+		r.f.remember(&p.Launch)
+	}
 	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch}})
 }
 
@@ -139,7 +144,10 @@ func LaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, args
 	if err != nil {
 		return err
 	}
-	r := &request{api: api, f: f, c: c, s: s, blocks: blocksOf(numBlocks)}
+	if s, as := f.again(t, c, s); as != nil {
+		return launchAgain(t, f, s, as, numBlocks, argsData, uint64(uint32(argsSize)))
+	}
+	r := &request{api: api, f: f, c: c, s: s, blocks: blocksOf(numBlocks), plain: true}
 	r.config.batch = f.k.Batch || f.b.table.Barrier
 	if err := r.here(); err != nil {
 		return err
@@ -226,6 +234,12 @@ func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks 
 		return err
 	}
 	size := uint64(uint32(argsSize))
+	plain := cfg == nil && placeHolderNum&0xFFFF == 0
+	if plain && numBlocks != 0 {
+		if s, as := f.again(t, t.Current(), s); as != nil {
+			return copyAgain(t, f, s, as, numBlocks, core.ArrayOf(t, core.Pointer[byte](hostArgs), size))
+		}
+	}
 	list, err := placeholders(t, api, placeHolderArray, placeHolderNum&0xFFFF, size)
 	if err != nil {
 		return err
@@ -233,7 +247,7 @@ func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks 
 	if numBlocks == 0 {
 		return core.Refused(api, "numBlocks", "is 0")
 	}
-	r := &request{api: api, f: f, blocks: blocksOf(numBlocks)}
+	r := &request{api: api, f: f, blocks: blocksOf(numBlocks), plain: plain}
 	if err := r.with(t, cfg, false, s); err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ import (
 // meta is a section of meta data with parameters of 8, 8 and 4 bytes.
 const source = kerneltest.Source + `
 void endless(void) { for (;;) ; }
+void patient(volatile uint32_t *p) { while (!*p) ; }
+void count(uint32_t *p, uint64_t n, uint64_t same) { p[n != p[0] || (uint32_t)same != n]++; }
 void mix_mix_aic(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST); ropeway_block_barrier(); }
 void mix_mix_aiv(uint32_t *p) { __atomic_fetch_add(p, 256, __ATOMIC_SEQ_CST); ropeway_block_barrier(); }
 __attribute__((section(".ascend.meta.set"), used)) static const unsigned char meta[] = {
@@ -251,7 +253,11 @@ func TestFails(t *testing.T) {
 		}
 	}, 77))
 	b.OK(b.host("wild", 1, s, 64))
-	b.Want(b.Th.SynchronizeStream(s), abi.ErrRTAicoreException)
+	err := b.Th.SynchronizeStream(s)
+	b.Want(err, abi.ErrRTAicoreException)
+	if !strings.Contains(err.Text, "kernel wild, failed") {
+		t.Errorf("the kernel is not named: %q", err.Text)
+	}
 	if !slices.Equal(codes, []uint32{uint32(abi.ErrRTAicoreException)}) || function != f || ofBinary != f {
 		t.Errorf("codes %v of %#x and %#x, want %#x", codes, function, ofBinary, f)
 	}
@@ -339,6 +345,9 @@ func TestStandIn(t *testing.T) {
 	if got := b.read(p, 1)[0]; got != 12 {
 		t.Errorf("%d, want 12", got)
 	}
+	var old, f core.Handle
+	b.OK(launch.BinaryLoad(b.Th, launch.CreateBinary(b.Th, core.AddrOf(fake), uint64(len(fake))), &old))
+	b.OK(launch.BinaryGetFunction(b.Th, old, text("times"), &f))
 	only := kerneltest.Compile(t, "void named(void) {}")
 	if err := os.WriteFile(filepath.Join(dir, "kernels.so"), only, 0o600); err != nil {
 		t.Fatal(err)
@@ -359,6 +368,31 @@ func TestStandIn(t *testing.T) {
 	b.Want(err, abi.ErrRTParamInvalid)
 	if want := "ROPEWAY_DRIVER=cuda"; !strings.Contains(err.Text, want) {
 		t.Errorf("%q does not name %s", err.Text, want)
+	}
+}
+
+// TestStandInTakesArrays: a program that launches with an array of arguments needs no meta data in the shared object
+// that stands in: those of its own binary count.
+func TestStandInTakesArrays(t *testing.T) {
+	b := newBench(t, "A2")
+	dir := t.TempDir()
+	path, stand := filepath.Join(t.TempDir(), "kernels.o"), kerneltest.Compile(t,
+		"#include <stdint.h>\nvoid set(uint32_t *p, uint32_t v) { *p += v; }")
+	for name, data := range map[string][]byte{filepath.Join(dir, "kernels.so"): stand,
+		path: npu(kerneltest.Compile(t, source))} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	launch.SetFolder(b.Runtime, dir)
+	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
+	p, v := b.words(1, 4), []byte{9, 0, 0, 0}
+	at := host(uint64(p))
+	args := []core.Addr{core.AddrOf(at), core.AddrOf(v)}
+	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(b.function("set")), 1, 0, nil, &args[0]))
+	b.OK(b.Th.SynchronizeStream(0))
+	if got := b.read(p, 1)[0]; got != 13 {
+		t.Errorf("%d, want 13", got)
 	}
 }
 

@@ -36,21 +36,32 @@ const (
 // blockBytes are the sizes of blocks; larger ones are allocated for themselves.
 var blockBytes = [sizes]uint64{smallest, 4 << 10, 64 << 10, 256 << 10}
 
-// pending is a launch that is queued, with the memory of its arguments. It is used again.
+// pending is a launch that is queued, with the memory of its arguments. It is used again. What it was before is written
+// over by take, not when it is over: the device's thread, which returns it, leaves its cache lines alone.
 type pending struct {
-	driver.Launch
-	of    *argMemory
+	of    *argMemory // immutable
+	room  core.Addr  // immutable; of its arguments
+	size  uint64     // immutable; bytes there
+	index int        // immutable; of its size; -1: freed when it is over
+
 	f     *function
 	class kernel.Type
-	room  core.Addr // of its arguments
-	size  uint64    // bytes there
-	index int       // of its size; -1: freed when it is over
-	dumps bool      // its launch asked for a dump of its data
-	args  *pending  // whose memory its arguments are in, if that is another one; returned with it
+	dumps bool     // its launch asked for a dump of its data
+	args  *pending // whose memory its arguments are in, if that is another one; returned with it
+	driver.Launch
 }
 
 // take is a launch with room for n bytes of arguments.
 func (m *argMemory) take(n uint64) (*pending, error) {
+	p, err := m.room(n)
+	if err == nil {
+		p.f, p.class, p.dumps, p.args, p.Launch = nil, 0, false, nil, driver.Launch{}
+	}
+	return p, err
+}
+
+// room is take without a word about the launch: what p says of one is of the last.
+func (m *argMemory) room(n uint64) (*pending, error) {
 	for i, size := range blockBytes {
 		for n <= size {
 			if p := m.spare(i); p != nil {
@@ -129,7 +140,6 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	if p.args != nil {
 		p.args.LaunchOver(nil)
 	}
-	p.Launch, p.f, p.args = driver.Launch{}, nil, nil
 	m := p.of
 	m.over.Lock()
 	if p.index < 0 { // the driver may not be called here

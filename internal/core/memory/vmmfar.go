@@ -2,6 +2,8 @@ package memory
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -48,6 +50,24 @@ func farther(t *core.Thread, data []byte) (driver.Fabric, bool) {
 	owner, ok := f.OwnerFar(data[farAt:])
 	server, _ := f.Server()
 	return f, ok && owner != server
+}
+
+// notFarther is what may be wrong with a fabric handle that is of nobody on this server, and may be of another one: ""
+// if it was made without a pod.
+func notFarther(t *core.Thread, data []byte) string {
+	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
+	if !ok {
+		if slices.Max(data[farAt:]) > 0 {
+			return "if it is of another server, ROPEWAY_POD has to be set here, too"
+		}
+		return ""
+	}
+	if _, ok = f.OwnerFar(data[farAt:]); !ok {
+		return ""
+	}
+	server, _ := f.Server()
+	return fmt.Sprintf("if it is of another machine, that is server %d of the pod, too; ROPEWAY_POD_SERVER says which "+
+		"one a process is on", server)
 }
 
 // importFar opens memory of another server for device d. Whatever the other server refuses, the code is the same.

@@ -295,7 +295,8 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 	if err != nil {
 		return err
 	}
-	return t.Releasing(p.counted(handle, !last), func() *core.Error {
+	var lost *core.Error
+	err = t.Releasing(p.counted(handle, !last), func() *core.Error {
 		if !last {
 			return nil
 		}
@@ -304,10 +305,14 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 		if p.refs == 0 && p.handle == handle { // else it was retained meanwhile
 			v.memories.Remove(handle)
 			p.handle = 0
-			return farLost(api, p.settle())
+			lost = farLost(api, p.settle()) // it is freed here all the same
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return lost
 }
 
 // MemRetainAllocationHandle is aclrtMemRetainAllocationHandle.

@@ -259,8 +259,9 @@ func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, s
 	if err := noFabric(t, api, shareType); err != nil {
 		return err
 	}
+	var data []byte
 	if shareType == abi.MemShareHandleTypeFabric {
-		data := core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:]
+		data = core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:]
 		if f, far := farther(t, data); far {
 			return importFar(t, api, f, data, c.Device, handle)
 		}
@@ -269,7 +270,11 @@ func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, s
 	if err != nil {
 		return err
 	}
-	return importPhysical(t, api, k, c.Device, handle)
+	err = importPhysical(t, api, k, c.Device, handle)
+	if err != nil && data != nil && errors.Is(err.Err, share.ErrGone) {
+		err.Text = notFarther(t, data)
+	}
+	return err
 }
 
 // importPhysical opens memory for device d that another process exports, or this one for another device.

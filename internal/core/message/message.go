@@ -17,6 +17,7 @@ type Text struct {
 	Code    abi.Code
 	Null    bool // an argument is NULL
 	Unbuilt bool // the function is not built
+	Lost    bool // a device or another server does not answer
 }
 
 // Texts are remembered errors, oldest first.
@@ -125,10 +126,16 @@ var (
 	classDriver = class{number: "EE2002", title: "Driver_Error"}
 	classTask   = class{"EE4001", "Task_Failed", "A task that was queued earlier failed on the device.",
 		"Check the addresses and sizes of the task that the message names."}
+	classLost = class{"EE4002", "Lost", "A device, or another server of the pod, has failed or does not answer.",
+		"See to what the message names. Memory of another server can be used again when its process is back on the " +
+			"network, and has to be imported anew from one that was started again."}
 )
 
 // classOf says what kind of text an error gets.
 func classOf(x Text) class {
+	if x.Lost {
+		return classLost
+	}
 	switch x.Code {
 	case abi.ErrInvalidParam:
 		if x.Null {

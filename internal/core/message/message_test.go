@@ -39,6 +39,8 @@ func TestClasses(t *testing.T) {
 		{Text{Code: abi.ErrRTContextNull}, "EE1018"},
 		{Text{Code: abi.ErrRTFeatureNotSupport}, classFeature.number},
 		{Text{Code: abi.ErrRTFeatureNotSupport, Unbuilt: true}, classUnbuilt.number},
+		{Text{Code: abi.ErrRTInvalidHandle, Lost: true}, classLost.number},
+		{Text{Code: abi.ErrRTLostHeartbeat, Lost: true}, classLost.number},
 		{Text{Code: 507999}, "EE1023"},
 		{Text{Code: 999999}, classOtherACL.number},
 	} {

@@ -86,6 +86,7 @@ func MdlRIBindStream(t *core.Thread, modelRI, stream core.Handle, flag uint32) *
 		l.own.EndHidden()
 		return isBound(api, "stream", s)
 	}
+	m.watchLane(t, l)
 	return nil
 }
 
@@ -142,6 +143,7 @@ func (l *lane) clear() {
 			v.more = &taskMore{kind: nopTask}
 		}
 		v.more.off = true
+		l.model.watchChange(nil, int(i))
 	}
 	l.tasks = nil
 }
@@ -279,7 +281,11 @@ func MdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) *core.Erro
 	if timeout > 0 {
 		w.Timeout = time.Duration(timeout) * time.Millisecond
 	}
-	return t.ObserveWait(api, s, func(int64) *core.Error { return s.Wait(api, w) })
+	err = t.ObserveWait(api, s, func(int64) *core.Error { return s.Wait(api, w) })
+	if err != nil && err.Code == abi.ErrRTStreamSyncTimeout {
+		core.Locked(&m.mu, func() { m.late = s })
+	}
+	return err
 }
 
 // starts adds a task that starts another stream. Model.mu is held.

@@ -15,7 +15,7 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910") { // 2
+	if t.Product("310B", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -60,7 +60,7 @@ func checkMdlRICaptureToModelRIBegin(t *core.Thread, stream core.Handle, modelRI
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if t.Product("310B", "910") { // 3
+	if t.Product("310B", "910", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -119,7 +119,7 @@ func checkMdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Hand
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910") { // 2
+	if t.Product("310B", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -159,7 +159,7 @@ func checkMdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) (theStrea
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910") { // 2
+	if t.Product("310B", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -190,7 +190,7 @@ func checkMdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *cor
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if t.Product("310B", "910") { // 3
+	if t.Product("310B", "910", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -221,7 +221,7 @@ func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if t.Product("310B", "910") { // 3
+	if t.Product("310B", "910", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -252,7 +252,7 @@ func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStre
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910") { // 2
+	if t.Product("310B", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -433,8 +433,8 @@ func checkMdlRIBindStream(t *core.Thread, modelRI core.Handle, stream core.Handl
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model already")
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 7
-		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 7
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
 		return
 	}
 	if !theModelRI.IsBuilt() { // 8
@@ -473,8 +473,8 @@ func checkMdlRIUnbindStream(t *core.Thread, modelRI core.Handle, stream core.Han
 	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 4
-		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 4
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
 		return
 	}
 	if !theModelRI.IsBuilt() { // 5
@@ -512,8 +512,8 @@ func checkMdlRIEndTask(t *core.Thread, modelRI core.Handle, stream core.Handle) 
 		done = true
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // 4
-		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 4
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
 		return
 	}
 	if ctx = t.Current(); ctx == nil { // 5
@@ -700,7 +700,7 @@ func checkMdlRIDebugPrint(t *core.Thread, modelRI core.Handle) (theModelRI *Mode
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if t.Product("310B", "910") { // 2
+	if t.Product("310B", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -727,7 +727,7 @@ func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _
 		err = core.IsNull(api, "path")
 		return
 	}
-	if t.Product("310B", "910") { // 3
+	if t.Product("310B", "910", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -746,7 +746,7 @@ func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _
 
 func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, numStreams *uint32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIGetStreams"
-	if t.Product("310B", "910") { // 1
+	if t.Product("310B", "910", "IPV350") { // 1
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -779,7 +779,7 @@ func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, n
 
 func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Handle, numTasks *uint32) (theStream *core.Stream, err *core.Error) {
 	const api = "aclmdlRIGetTasksByStream"
-	if t.Product("310B", "910") { // 1
+	if t.Product("310B", "910", "IPV350") { // 1
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -799,7 +799,7 @@ func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Hand
 
 func checkMdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskType) *core.Error {
 	const api = "aclmdlRITaskGetType"
-	if t.Product("310B", "910") { // 1
+	if t.Product("310B", "910", "IPV350") { // 1
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	if task == 0 { // 2
@@ -830,7 +830,7 @@ func checkMdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 	if params == nil { // 2
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
-	if t.Product("310P", "310B", "910") { // 4
+	if t.Product("310P", "310B", "910", "IPV350") { // 4
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -844,7 +844,7 @@ func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 	if params == nil { // 2
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
-	if t.Product("310P", "310B", "910") { // 3
+	if t.Product("310P", "310B", "910", "IPV350") { // 3
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -866,7 +866,7 @@ func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	if task == 0 { // 1
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if t.Product("310P", "310B", "910") { // 2
+	if t.Product("310P", "310B", "910", "IPV350") { // 2
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -891,7 +891,7 @@ func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, e
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if t.Product("310P", "310B", "910") { // 5
+	if t.Product("310P", "310B", "910", "IPV350") { // 5
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -1271,8 +1271,8 @@ func checkTaskUpdateAsync(t *core.Thread, taskStream core.Handle, _ uint32, info
 	if err = kernelSource(t, api, info, theTaskStream, theExecStream); err != nil { // 9
 		return
 	}
-	if info.ID == 2 && t.Product("310B", "910") { // 10
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 2: product 310B or 910, or firmware without the feature; id is %d", info.ID)
+	if info.ID == 2 && t.Product("310B", "910", "IPV350") { // 10
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 2: product 310B, 910 or IPV350, or firmware without the feature; id is %d", info.ID)
 		return
 	}
 	if info.ID == 2 && taskStream != 0 && execStream != 0 && (!theTaskStream.IsBound() || !theExecStream.IsBound()) { // 11

@@ -25,14 +25,19 @@ type pass struct {
 	lanes []*lane
 	plan  *plan
 	round uint64
-	after *branch    // the condition task that runs it; nil: none
-	began core.Order // from what starts a lane to the lane, for a checker
+	after *branch // the condition task that runs it; nil: none
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	busy  []bool  // guarded by mu; by lane: it runs
-	next  [][]int // guarded by mu; by lane: items where it is to start again
-	ended bool    // guarded by mu; the mark was reached
+	busy  []bool    // guarded by mu; by lane: it runs
+	next  [][]entry // guarded by mu; by lane: where it is to start again
+	ended bool      // guarded by mu; the mark was reached
+}
+
+// entry is where a lane starts.
+type entry struct {
+	item int
+	by   *core.Order // from the task that starts it, for a checker; nil: it starts with the model
 }
 
 // assign gives conditions the values that executions begin with.
@@ -57,10 +62,10 @@ func (r *run) play(m *Model, after *branch) {
 		m.round++
 		p.round, p.lanes, p.plan = m.round, m.lanes, m.plan
 	})
-	p.busy, p.next = make([]bool, len(p.lanes)), make([][]int, len(p.lanes))
+	p.busy, p.next = make([]bool, len(p.lanes)), make([][]entry, len(p.lanes))
 	for _, l := range p.lanes {
 		if !l.waits {
-			p.start(l, 0)
+			p.start(l, entry{})
 		}
 	}
 	p.wg.Wait()
@@ -75,8 +80,8 @@ var errNoEnd = errors.New("all streams of the model have stopped, and none has r
 // errElsewhere is why an execution failed that started what is not in the model.
 var errElsewhere = errors.New("a stream or a label that is to be started is not in the model")
 
-// start starts a lane at an item.
-func (p *pass) start(l *lane, at int) {
+// start starts a lane.
+func (p *pass) start(l *lane, at entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -95,51 +100,58 @@ func (p *pass) start(l *lane, at int) {
 }
 
 // again is where a lane that has stopped is to start again; false if it is not, or the execution is stopped.
-func (p *pass) again(l *lane) (at int, more bool) {
+func (p *pass) again(l *lane) (at entry, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.next[l.index]
 	if len(list) == 0 || p.run.stopped.Load() {
 		p.busy[l.index] = false
-		return 0, false
+		return entry{}, false
 	}
 	p.next[l.index] = list[1:]
 	return list[0], true
 }
 
-// lane runs a lane from an item on, until it stops (lockcheck: nobody changes the tasks of a model that runs).
-func (p *pass) lane(l *lane, at int) {
-	q, r := l.own, p.run
+// lane runs a lane, until it stops (lockcheck: nobody changes the tasks of a model that runs).
+func (p *pass) lane(l *lane, from entry) {
+	q, r, at := l.own, p.run, from.item
 	defer q.Drain()
 	if p.after != nil {
 		p.orders(q, &p.after.begins, true)
 		defer p.orders(q, &p.after.ends, false)
 	}
-	if p.m.built {
-		p.orders(q, &p.began, true)
+	if from.by != nil {
+		p.orders(q, from.by, true)
 	}
 	items := p.plan.lanes[l.index]
+	waited := false // the queue has a task that may wait for something outside of the model
 	for at >= 0 && at < len(items) && !r.stopped.Load() {
 		it := &items[at]
 		at++
 		if it.graph != nil {
 			tag := driver.Tag{Task: p.m.tasks[it.tasks[0]].number}
-			q.Submit(driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil)
+			p.give(l, driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil, it.part(p.m))
 			continue
 		}
 		v := &p.m.tasks[it.task]
 		switch v.more.kind {
 		case branchTask:
-			p.branch(q, v.more.branch, v.number)
+			began := r.now()
+			p.branch(l, v.more.branch, v.number)
+			r.took(it.part(p.m), began)
 		case activateTask, switchTask, jumpTask, endTask, updateTask:
+			began := r.now()
 			at = p.control(l, v.more, at)
+			r.took(it.part(p.m), began)
 		default:
-			if v.more.late {
+			if v.more.late || v.more.group != nil && waited { // what it waited for may have come after a change of it
 				q.Drain()
+				waited = false
 			}
+			waited = waited || v.more.waits()
 			op, order := r.again(p.m, v.more, p.round)
 			op.Tag = driver.Tag{Task: v.number}
-			q.Submit(op, order)
+			p.give(l, op, order, it.part(p.m))
 		}
 	}
 }
@@ -147,13 +159,21 @@ func (p *pass) lane(l *lane, at int) {
 // control carries out a task that starts a lane, or is the end. It returns the item to go on with, or -1 if the lane
 // stops.
 func (p *pass) control(l *lane, k *taskMore, at int) int {
-	p.orders(l.own, &p.began, false)
+	switch k.kind {
+	case switchTask:
+		p.looks(l.own, k.op.Dst, k.op.N)
+		fallthrough
+	case jumpTask:
+		p.looks(l.own, k.op.Src, k.op.N)
+	}
+	by := new(core.Order)
+	p.orders(l.own, by, false)
 	l.own.Drain()
 	switch k.kind {
 	case endTask:
 		core.Locked(&p.mu, func() { p.ended = true })
 	case activateTask:
-		p.start(k.target, 0)
+		p.start(k.target, entry{by: by})
 	case updateTask:
 		if !p.update(k) {
 			return -1
@@ -168,7 +188,7 @@ func (p *pass) control(l *lane, k *taskMore, at int) int {
 			return -1
 		}
 		if holds(k.cond, left, right, k.op.N) {
-			p.start(k.target, 0)
+			p.start(k.target, entry{by: by})
 			return -1
 		}
 	case jumpTask:
@@ -183,7 +203,7 @@ func (p *pass) control(l *lane, k *taskMore, at int) int {
 		case to == l:
 			return p.plan.labels[task]
 		default:
-			p.start(to, p.plan.labels[task])
+			p.start(to, entry{p.plan.labels[task], by})
 		}
 		return -1
 	}
@@ -203,6 +223,13 @@ func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	q.Submit(op, o)
 }
 
+// looks puts a task on a queue that reads what decides where it goes on. Only a checker needs it: read reads it.
+func (p *pass) looks(q *core.Stream, addr core.Addr, n uint64) {
+	if p.m.rt.Checked() {
+		q.Submit(driver.Op{Kind: driver.OpCompute, Src: addr, N: n, Work: func() error { return nil }}, nil)
+	}
+}
+
 // passed is a gate that lets everything pass.
 type passed struct{}
 
@@ -210,8 +237,8 @@ func (passed) Pass(func()) bool { return true }
 func (passed) Leave()           {}
 
 // branch runs a condition task.
-func (p *pass) branch(q *core.Stream, b *branch, number uint32) {
-	for {
+func (p *pass) branch(l *lane, b *branch, number uint32) {
+	for q := l.own; ; {
 		p.orders(q, &b.begins, false)
 		q.Drain()
 		value, ok := p.read(b.cond.addr, condBytes)
@@ -223,7 +250,8 @@ func (p *pass) branch(q *core.Stream, b *branch, number uint32) {
 			return
 		}
 		if all := sub.plan.all; all != nil { // lockcheck: a model that is ready keeps it
-			q.Submit(driver.Op{Kind: driver.OpProgram, Program: all.Program(), Tag: driver.Tag{Task: number}}, nil)
+			op := driver.Op{Kind: driver.OpProgram, Program: all.Program(), Tag: driver.Tag{Task: number}}
+			p.give(l, op, nil, pieces{model: sub.id, count: uint32(len(all.Program().Steps))})
 		} else {
 			p.run.play(sub, b)
 			p.orders(q, &b.ends, true)

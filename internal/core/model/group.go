@@ -64,7 +64,11 @@ func (g *taskGroup) Replace(api string, t *core.Thread, s *core.Stream, l *drive
 		return err
 	}
 	left := l // until it is the model's
-	op := driver.Op{Kind: driver.OpFunc, Fn: func() { left = nil; g.lane.model.swap(at, l) }, Done: func() {
+	op := driver.Op{Kind: driver.OpFunc, Fn: func() {
+		left = nil
+		g.lane.model.swap(at, l)
+		g.lane.model.watchUpdate(at, s, 0)
+	}, Done: func() {
 		if left != nil {
 			left.Return()
 		}

@@ -30,6 +30,7 @@ type kernels struct {
 
 func newKernels(t *testing.T) *kernels {
 	t.Helper()
+	coretest.OnlySoft(t, "its kernels are a shared object, and one breaks the device")
 	kerneltest.Support(t)
 	k := &kernels{Machine: coretest.NewMachine(t, "A2", "")}
 	image := kerneltest.Compile(t, kernelSource)
@@ -151,6 +152,44 @@ func TestModelKernelChanges(t *testing.T) {
 	k.Want(model.MdlRIExecuteAsync(k.Th, m, k.s), abi.ErrRTParamInvalid) // the arguments are gone
 }
 
+// TestModelKernelReadBack: the arguments that are read with the parameters of a kernel are in device memory. They can
+// be set again as they are, with something else changed, and stay what they are as long as the model.
+func TestModelKernelReadBack(t *testing.T) {
+	k := newKernels(t)
+	m := k.captured(func() { k.launch("add", uint64(k.word), 3) })
+	task := k.onlyTask(m)
+	var params abi.MdlRITaskParams
+	k.OK(model.MdlRITaskGetParams(k.Th, task, &params))
+	v := params.Union.KernelTaskParams()
+	var at abi.PtrAttributes
+	k.OK(memory.PointerGetAttributes(k.Th, v.Args, &at))
+	if at.Location.Type != abi.MemLocationTypeDevice {
+		t.Errorf("the arguments are in memory of kind %d, not of the device", at.Location.Type)
+	}
+	k.OK(model.MdlRITaskSetParams(k.Th, task, &params))
+	k.OK(model.MdlRIUpdate(k.Th, m))
+	for range 100 { // takes the memory of launches that are over
+		k.launch("add", uint64(k.word)+4, 1)
+	}
+	k.run(m, 2, 6)
+	var again abi.MdlRITaskParams
+	k.OK(model.MdlRITaskGetParams(k.Th, task, &again))
+	if got := again.Union.KernelTaskParams().Args; got != v.Args {
+		t.Errorf("the kernel has its arguments at %#x, want %#x, where they were set", got, v.Args)
+	}
+	a := arguments(uint64(k.word), 10)
+	k.OK(transfer.Memcpy(k.Th, v.Args, 16, core.AddrOf(a), 16, abi.MemcpyHostToDevice))
+	k.run(m, 1, 16)
+	v.Args, v.IsHostArgs = core.AddrOf(a), 1
+	for range 3 { // the memory that is read is used again
+		k.OK(model.MdlRITaskSetParams(k.Th, task, &params))
+		k.OK(model.MdlRIUpdate(k.Th, m))
+		k.OK(model.MdlRITaskGetParams(k.Th, task, &again))
+	}
+	k.run(m, 1, 26)
+	k.OK(model.MdlRIDestroy(k.Th, m))
+}
+
 // TestModelKernelRefused: parameters that no launch has make the model unusable.
 func TestModelKernelRefused(t *testing.T) {
 	k := newKernels(t)
@@ -254,4 +293,35 @@ func TestModelGroupRuns(t *testing.T) {
 	if n := binary.LittleEndian.Uint32(b) + binary.LittleEndian.Uint32(b[4:]); n != rounds {
 		t.Errorf("kernels were counted %d times, want %d", n, rounds)
 	}
+}
+
+// TestModelGroupAfterWait: an execution that waits for an event of the program sees the kernels as they are when the
+// wait is over: the way to update each execution while the one before it runs.
+func TestModelGroupAfterWait(t *testing.T) {
+	k := newKernels(t)
+	var event, group core.Handle
+	k.OK(k.Th.CreateEventWithFlag(&event, abi.EventExternal))
+	begun := make(chan struct{}, 1)
+	m := k.captured(func() {
+		k.OK(k.Th.LaunchHostFunc(k.s, func(core.Addr) { begun <- struct{}{} }, 0))
+		k.OK(k.Th.StreamWaitEvent(k.s, event))
+		k.OK(k.Th.ResetEvent(event, k.s))
+		k.OK(model.MdlRICaptureTaskGrpBegin(k.Th, k.s))
+		k.launch("add", uint64(k.word), 1)
+		k.OK(model.MdlRICaptureTaskGrpEnd(k.Th, k.s, &group))
+	})
+	other := k.Stream(k.Th)
+	var want uint32
+	for i := range uint32(20) {
+		k.OK(model.MdlRIExecuteAsync(k.Th, m, other))
+		<-begun
+		k.OK(model.MdlRICaptureTaskUpdateBegin(k.Th, k.s, group))
+		k.launch("add", uint64(k.word), uint64(100+i))
+		k.OK(model.MdlRICaptureTaskUpdateEnd(k.Th, k.s))
+		k.OK(k.Th.RecordEvent(event, k.s))
+		k.OK(k.Th.SynchronizeStream(other))
+		want += 100 + i
+		k.is(k.word, want)
+	}
+	k.OK(model.MdlRIDestroy(k.Th, m))
 }

@@ -230,10 +230,8 @@ func DestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 	l := st.lists[core.Addr(list)]
 	delete(st.lists, core.Addr(list))
 	st.mu.Unlock()
-	if l != nil {
-		if d := l.dev.Opened.Load(); d != nil && d.Free(core.Addr(list)) == nil {
-			return nil
-		}
+	if l != nil && l.dev.Opened.Load().Free(core.Addr(list)) == nil {
+		return nil
 	}
 	return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
 		Because(core.Gone, uintptr(list))

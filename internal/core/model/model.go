@@ -46,12 +46,18 @@ type Model struct {
 	marked    bool                     // guarded by mu; aclmdlRIEndTask was called
 	barriers  map[uint32][]*innerEvent // guarded by mu; of cache operations, by number
 	conds     []*condition             // guarded by mu
+	args      []*argBlock              // guarded by mu; of kernels whose parameters were read
 	branches  []*branch                // guarded by mu while it is captured
 	plan      *plan                    // guarded by mu; once it is complete
+	changes   []int32                  // guarded by mu; tasks that were changed since it was compiled
 
-	running sync.Mutex // held while lanes run: one execution at a time; see run
-	current *run       // guarded by mu; what runs
-	round   uint64     // guarded by mu; executions that have begun in lanes
+	running sync.Mutex   // held while lanes run: one execution at a time; see run
+	current *run         // guarded by mu; what runs
+	late    *core.Stream // guarded by mu; where the time of aclmdlRIExecute was up; nil: nowhere
+	round   uint64       // guarded by mu; executions that have begun in lanes
+
+	pieces  []int32 // guarded by mu; by task, as a tracer knows them
+	version uint32  // guarded by mu; how often they have changed
 }
 
 // modelState is how far a model has come.
@@ -87,8 +93,9 @@ type lane struct {
 	own   *core.Stream // immutable; hidden
 	self  core.Lane    // immutable; the lane
 	index int32        // immutable; in Model.lanes
+	given given        // what own was given and has not run, for a tracer
 
-	tasks   []int32 // guarded by Model.mu; in Model.tasks
+	tasks   []int32 // guarded by Model.mu; in Model.tasks, in their order
 	left    bool    // guarded by Model.mu; the user's stream goes its own way again
 	invalid bool    // guarded by Model.mu; a task could not be placed
 }
@@ -109,7 +116,9 @@ type taskMore struct {
 	op    driver.Op         // its Done is called when the model goes
 	touch bool              // it may touch memory that op does not say
 	off   bool              // aclmdlRITaskDisable
+	holds bool              // the model keeps its streams because of it, as it is compiled
 
+	args   *argBlock   // the arguments of a kernel, as a program reads them; nil: it has not
 	group  *taskGroup  // of a kernel; nil: none
 	place  int         // of an external record or wait, in Model.externals
 	record *innerEvent // a record, or the record that a wait waits for
@@ -126,6 +135,15 @@ type taskMore struct {
 	cond   abi.Condition // when it does
 	list   *labelList    // where it jumps to
 	most   uint32        // the largest index there
+}
+
+// waits reports whether the task may hold its stream until something happens elsewhere.
+func (k *taskMore) waits() bool {
+	switch k.op.Kind {
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc:
+		return true
+	}
+	return k.kind == joinTask || k.kind == externalTask
 }
 
 // taskKind is what has to be done for a task when the model runs.
@@ -248,8 +266,8 @@ func (m *Model) destroy() bool {
 	m.forgetEvents()
 	destroys, lanes := m.destroys, m.lanes
 	m.destroys = nil
-	current, branches, conds := m.current, m.branches, m.conds
-	m.branches, m.conds = nil, nil
+	current, branches, conds, args := m.current, m.branches, m.conds, m.args
+	m.branches, m.conds, m.args = nil, nil, nil
 	m.mu.Unlock()
 	st := stateOf(m.rt)
 	st.table.Remove(m.handle)
@@ -275,6 +293,9 @@ func (m *Model) destroy() bool {
 	}
 	for _, c := range conds {
 		c.end()
+	}
+	for _, b := range args {
+		m.ctx.Device.Opened.Load().Free(b.addr)
 	}
 	m.mu.Lock()
 	tasks := m.tasks

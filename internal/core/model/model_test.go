@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
+	"ropeway/internal/testenv"
 	_ "ropeway/internal/testenv/seeded"
 )
 
@@ -92,6 +93,9 @@ func drawAction(t *rapid.T) action {
 	a.dst, a.src = uint64(rapid.IntRange(0, 3000).Draw(t, "dst")), uint64(rapid.IntRange(0, 3000).Draw(t, "src"))
 	a.value = int32(rapid.IntRange(0, 255).Draw(t, "value"))
 	a.row, a.pitch = uint64(rapid.IntRange(1, 20).Draw(t, "row")), uint64(rapid.IntRange(20, 40).Draw(t, "pitch"))
+	if a.kind == "2d" && a.to == a.from && max(a.dst, a.src)-min(a.dst, a.src) < 9*(a.pitch+3) {
+		a.kind = "copy" // what rows that overlap leave depends on the device
+	}
 	return a
 }
 
@@ -204,10 +208,8 @@ func randomModels(t *testing.T, th *core.Thread, mix core.Handle) {
 	other.mix = mix
 	rapid.Check(t, func(rt *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(drawAction), 0, 30).Draw(rt, "actions")
-		for i := range list {
-			if mix != 0 && list[i].value%3 == 0 {
-				list[i].kind = "kernel"
-			}
+		if mix != 0 {
+			someKernels(list)
 		}
 		if rapid.Bool().Draw(rt, "plain") { // without what waits or calls the program
 			for i := range list {
@@ -286,6 +288,9 @@ func TestModelMany(t *testing.T) {
 
 // TestModelAllocs: executing a model allocates nothing.
 func TestModelAllocs(t *testing.T) {
+	if testenv.Race {
+		t.Skip("the race detector makes sync.Pool allocate")
+	}
 	_, th := coretest.NewProcess(t, 256<<20)
 	s := newSide(t, th)
 	coretest.OK(t, model.MdlRICaptureBegin(th, s.streams[0], relaxed))

@@ -4,8 +4,6 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
-	"ropeway/internal/graph"
 )
 
 // What the Go API has of models beyond the functions of C.
@@ -55,41 +53,7 @@ func SetModelCopy(t *core.Thread, modelRI core.Handle, task int, dst, src core.A
 	}
 	v := &m.tasks[task]
 	v.dst, v.src, v.n = dst, src, n
-	fresh := graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}}
-	if g, at := m.plan.find(int32(task)); g != nil {
-		g.Set(at, fresh)
-	}
-	m.plan.name(dst, n, to.Place, int32(task))
-	m.plan.name(src, n, from.Place, int32(task))
-	m.watchChange(t, task)
-	m.trace()
+	m.changed(t, int32(task))
+	m.recompile()
 	return nil
-}
-
-// find is the program that has a task, and its place there.
-func (p *plan) find(task int32) (*graph.Graph, int) {
-	if p.all != nil {
-		return p.all, int(task)
-	}
-	for _, list := range p.lanes {
-		for i := range list {
-			for at, j := range list[i].tasks {
-				if j == task {
-					return list[i].graph, at
-				}
-			}
-		}
-	}
-	return nil, 0
-}
-
-// name adds memory that a task names now. What it named before is still looked at: that may refuse an execution for
-// memory that no task uses any more, so memory that has gone is looked for task by task then.
-func (p *plan) name(addr core.Addr, n uint64, place driver.Place, task int32) {
-	for i := range p.regions {
-		if r := &p.regions[i]; r.place == place && addr >= r.lo && addr+core.Addr(n) <= r.hi {
-			return
-		}
-	}
-	p.regions = append(p.regions, region{addr, addr + core.Addr(n), place, task})
 }

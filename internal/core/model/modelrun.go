@@ -1,7 +1,9 @@
 package model
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -104,13 +106,14 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 		if m.rt.Checked() {
 			op.Tag = m.watchExecution(t, s)
 		}
-		s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Outside: true})
+		m.put(api, t, s, op)
 		return
 	}
 	r := &run{m: m}
 	r.self = r
 	dropped := s.Dropped()
 	tag := m.watchExecution(t, s)
+	r.times = m.timesOf(s, tag)
 	r.bound = m.bind(s, tag)
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, tag.Task, dropped) }})
 	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
@@ -119,8 +122,13 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 		}
 	}
 	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
-	s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Outside: true})
+	m.put(api, t, s, op)
 	m.publish(r.bound)
+}
+
+// put puts the task on a stream that is an execution (lockcheck: a model that is ready keeps its version).
+func (m *Model) put(api string, t *core.Thread, s *core.Stream, op driver.Op) {
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Version: m.version, Outside: true})
 }
 
 // run is one execution of a model that has lanes. Its tasks go to the queues of the hidden streams, and the stream it
@@ -129,9 +137,13 @@ type run struct {
 	m       *Model
 	self    core.Execution
 	bound   bound   // immutable
+	times   *times  // immutable; nil: nobody wants them
 	lanes   []*lane // of the model and its sub-models; written before the run is the model's current one
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
+
+	ending sync.Mutex // nothing else is locked while it is held but queues
+	over   bool       // guarded by ending; the lanes are the next execution's
 }
 
 // do runs the model. Executions of one model come one after the other, in the order in which their streams get to them.
@@ -167,6 +179,14 @@ func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 	for _, l := range retired {
 		l.Return()
 	}
+	r.end()
+}
+
+// end lets the lanes go: from now on, Stop does nothing.
+func (r *run) end() {
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	r.over = true
 	if r.stopped.Load() {
 		for _, l := range r.lanes {
 			l.own.Reopen()
@@ -205,6 +225,11 @@ func (r *run) again(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order
 func (r *run) Stop(why error) {
 	r.fail(why)
 	if r.stopped.Swap(true) {
+		return // before ending is locked: a task that is dropped may fail, and get here
+	}
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if r.over {
 		return
 	}
 	for _, l := range r.lanes {
@@ -270,10 +295,17 @@ func MdlRIAbort(t *core.Thread, modelRI core.Handle) *core.Error {
 		return err
 	}
 	m.mu.Lock()
-	r := m.current
+	r, late := m.current, m.late
+	m.late = nil
 	m.mu.Unlock()
 	if r != nil {
 		r.Stop(modelAborted{})
 	}
+	if late != nil { // aclmdlRIExecute has returned: that it was aborted is not to be what the next one finds
+		late.Wait("aclmdlRIAbort", core.WaitLimit{Timeout: abortWait}) //nolint:errcheck // it was aborted
+	}
 	return nil
 }
+
+// abortWait is how long aclmdlRIAbort waits for an execution that aclmdlRIExecute no longer does.
+const abortWait = 100 * time.Millisecond

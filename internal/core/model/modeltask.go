@@ -196,7 +196,11 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	switch typ {
 	case abi.ModelRiTaskKernel:
 		l, v := k.op.Launch, params.Union.KernelTaskParams()
-		v.FuncHandle, v.Args, v.ArgsSize = uintptr(kernelOf(l).Failed().Function), l.Args, l.Size
+		args, e := m.argsOf(k)
+		if e != nil {
+			return core.FromDriver(api, "", e)
+		}
+		v.FuncHandle, v.Args, v.ArgsSize = uintptr(kernelOf(l).Failed().Function), args, l.Size
 		v.NumBlocks = l.Blocks
 		if k.group != nil {
 			params.TaskGrp = uintptr(k.group.handle)
@@ -293,11 +297,14 @@ func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRI
 	if err != nil {
 		return err
 	}
+	if !l.Copied {
+		m.useArgs(l.Args)
+	}
 	k := m.tasks[i].more
 	k.release()
 	k.op, k.off = driver.Op{Kind: driver.OpLaunch, Launch: l}, false
 	k.kind, k.touch = m.kindOf(&k.op, k.group != nil)
-	m.watchChange(t, int(i))
+	m.changed(t, i)
 	return nil
 }
 
@@ -323,12 +330,13 @@ func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRIT
 	if fresh.order != nil && m.rt.Checked() {
 		fresh.kind = waitTask
 	}
+	fresh.holds = old.holds
 	*k = fresh
 	if old.kind == joinTask {
 		old.record.waits--
 	}
 	old.release()
-	m.watchChange(t, int(i))
+	m.changed(t, i)
 	return nil
 }
 
@@ -351,7 +359,7 @@ func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 		return m.spoil(core.Refused(api, "task", "task %d of model %d is of a kind that cannot be disabled", i, m.id))
 	}
 	m.tasks[i].more.off = true
-	m.watchChange(t, int(i))
+	m.changed(t, i)
 	return nil
 }
 
@@ -368,7 +376,7 @@ func MdlRIUpdate(t *core.Thread, modelRI core.Handle) *core.Error {
 	case modelReady:
 		return nil
 	case modelChanged:
-		m.compile()
+		m.recompile()
 		m.state, m.why = modelReady, ""
 		return nil
 	}

@@ -113,6 +113,8 @@ type kernelUpdate struct {
 	lane   *lane  // of the kernel
 	number uint32 // of the kernel, there
 	by     *launch.Changes
+	own    *core.Stream // the hidden stream of the change
+	task   int32        // the change, in its model
 }
 
 // updateKernel puts a change of a kernel of target on exec, which is a stream of a model, too.
@@ -135,7 +137,7 @@ func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *ab
 	if err := l.takes(api); err != nil {
 		return err
 	}
-	l.add(t, &taskMore{kind: updateTask, update: &kernelUpdate{target, number, by},
+	l.add(t, &taskMore{kind: updateTask, update: &kernelUpdate{target, number, by, l.own, int32(len(m.tasks))},
 		op: driver.Op{Kind: driver.OpCompute, Src: a.FuncEntryAddr, Dst: a.BlockDimAddr, N: 4}})
 	return nil
 }
@@ -156,7 +158,8 @@ func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 	k := m.tasks[i].more
 	k.kind, k.touch, k.late = waitTask, false, true
 	if m.state == modelReady {
-		m.compile()
+		m.changes = append(m.changes, i)
+		m.recompile()
 	}
 	return nil
 }
@@ -196,6 +199,9 @@ func (u *kernelUpdate) apply(entry uint64, blocks uint32) error {
 		k.op.Launch = fresh
 	}
 	m.mu.Unlock()
+	if err == nil {
+		m.watchUpdate(i, u.own, u.task)
+	}
 	if old != nil {
 		m.retire(old)
 	}

@@ -11,14 +11,14 @@ import (
 // Model implements core.Lane.
 func (l *lane) Model() uint32 { return l.model.id }
 
-// watchLane reports that a stream takes part in the capture. mu is held.
+// watchLane reports that a stream takes part in the capture, or is bound. mu is held.
 func (m *Model) watchLane(t *core.Thread, l *lane) {
 	if c := m.rt.Checker(); c != nil {
 		parent := uint32(0)
 		if m.parent != nil {
 			parent = m.parent.id
 		}
-		c.Capturing(t, m.id, parent, l.user.ID, l.own.ID)
+		c.Capturing(t, m.id, parent, l.user.ID, l.own.ID, l.bound)
 	}
 }
 
@@ -51,7 +51,11 @@ func (m *Model) touches(i int) *driver.Op {
 	switch {
 	case k == nil:
 		return &driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
-	case k.off || k.kind != workTask && k.kind != waitTask:
+	case k.off:
+		return nil
+	case k.kind == switchTask || k.kind == jumpTask:
+		return &driver.Op{Kind: driver.OpCompute, Src: k.op.Src, N: k.op.N}
+	case k.kind != workTask && k.kind != waitTask:
 		return nil
 	}
 	return &k.op
@@ -66,6 +70,21 @@ func (m *Model) watchExecution(t *core.Thread, s *core.Stream) driver.Tag {
 	return tag
 }
 
+// watchUpdate reports that a kernel was replaced in the order of a stream, by a task of the model that the stream
+// belongs to, if it is a hidden one.
+func (m *Model) watchUpdate(task int32, by *core.Stream, byTask int32) {
+	c := m.rt.Checker()
+	if c == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.gone {
+		v := &m.tasks[task]
+		c.Updated(m.id, int(task), m.lanes[v.lane].own.ID, v.number, by.ID, int(byTask))
+	}
+}
+
 // resource is the model as something that the program has to release.
 func (m *Model) resource() core.Resource {
 	return core.Resource{Kind: core.ModelHandle, Name: uintptr(m.handle), Number: int32(m.id),
@@ -78,9 +97,11 @@ func (m *Model) trace() {
 	if o == nil {
 		return
 	}
-	g := observe.ModelGraph{Number: m.id, Tasks: make([]observe.ModelTask, len(m.tasks))}
+	m.findPieces()
+	g := observe.ModelGraph{Number: m.id, Version: m.version, Tasks: make([]observe.ModelTask, len(m.tasks))}
 	for i := range m.tasks {
 		g.Tasks[i] = m.traced(i)
+		g.Tasks[i].Piece = m.pieces[i]
 	}
 	o.Modelled(&g)
 }

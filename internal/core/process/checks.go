@@ -237,11 +237,11 @@ func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 
 func checkSetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) (done bool, err *core.Error) {
 	const api = "aclrtSetDeviceSatMode"
-	if mode == 0 && t.Product("950") || mode == 1 && t.Product("310B", "310P", "910") { // 1
-		done, err = true, core.Fail(api, abi.ErrRTFeatureNotSupport, "mode", "is 0 on 950, or 1 on 310B, 310P or 910; it is %d", mode)
+	if mode == 0 && t.Product("950") || mode == 1 && t.Product("310B", "310P", "910", "IPV350") { // 1
+		done, err = true, core.Fail(api, abi.ErrRTFeatureNotSupport, "mode", "is 0 on 950, or 1 on 310B, 310P, 910 or IPV350; it is %d", mode)
 		return
 	}
-	if mode == 0 && t.Product("310B", "310P", "910") { // 2
+	if mode == 0 && t.Product("310B", "310P", "910", "IPV350") { // 2
 		done = true
 		return
 	}
@@ -538,6 +538,48 @@ func checkDeviceL2CacheFlush(t *core.Thread, rsv core.Addr) (ctx *core.Context, 
 	return
 }
 
+func checkDestroyStreamConfigHandle(t *core.Thread, handle *abi.StreamConfigHandle) *core.Error {
+	const api = "aclrtDestroyStreamConfigHandle"
+	if !t.Runtime.Product.Has(api) { // 1
+		return t.Lacks(api)
+	}
+	if handle == nil { // 2
+		return core.IsNull(api, "handle")
+	}
+	return nil
+}
+
+func checkSetStreamConfigOpt(t *core.Thread, handle *abi.StreamConfigHandle, attr abi.StreamConfigAttr, attrValue core.Addr, valueSize uint64) *core.Error {
+	const api = "aclrtSetStreamConfigOpt"
+	if !t.Runtime.Product.Has(api) { // 1
+		return t.Lacks(api)
+	}
+	if handle == nil { // 2
+		return core.IsNull(api, "handle")
+	}
+	if attrValue == 0 { // 3
+		return core.IsNull(api, "attrValue")
+	}
+	if attr < 0 || attr > 3 { // 4
+		return core.Fail(api, abi.ErrInvalidParam, "attr", "is not 0..3; it is %d", attr)
+	}
+	if attr == 3 && valueSize != 4 || attr != 3 && valueSize != 8 { // 5
+		return core.Fail(api, abi.ErrInvalidParam, "attr", "valueSize is not that of the attribute (8, 8, 8 and 4 bytes); attr is %d, valueSize is %d", attr, valueSize)
+	}
+	return nil
+}
+
+func checkCreateStreamV2(t *core.Thread, stream *core.Handle, _ *abi.StreamConfigHandle) *core.Error {
+	const api = "aclrtCreateStreamV2"
+	if !t.Runtime.Product.Has(api) { // 1
+		return t.Lacks(api)
+	}
+	if stream == nil { // 2
+		return core.IsNull(api, "stream")
+	}
+	return nil
+}
+
 func checkSetOpExecuteTimeOutV2(t *core.Thread, _ uint64, actualTimeout *uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtSetOpExecuteTimeOutV2"
 	if actualTimeout == nil { // 1
@@ -582,7 +624,7 @@ func checkGetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.Mem
 		err = core.IsNull(api, "retSize")
 		return
 	}
-	if t.Product("310B", "310P", "910") { // 3
+	if t.Product("310B", "310P", "910", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -605,7 +647,7 @@ func checkMemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemU
 	if err = notReserved(t, api, memUceInfoArray, arraySize); err != nil { // 3
 		return
 	}
-	if t.Product("310B", "310P", "910") { // 4
+	if t.Product("310B", "310P", "910", "IPV350") { // 4
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -621,7 +663,7 @@ func checkGetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorIn
 		err = core.IsNull(api, "errorInfo")
 		return
 	}
-	if t.Product("310B", "310P", "910") { // 2
+	if t.Product("310B", "310P", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -637,7 +679,7 @@ func checkRepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) 
 		err = core.IsNull(api, "errorInfo")
 		return
 	}
-	if t.Product("310B", "310P", "910") { // 2
+	if t.Product("310B", "310P", "910", "IPV350") { // 2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}

@@ -56,7 +56,7 @@ func GetDeviceInfo(t *core.Thread, deviceID uint32, attr abi.DevAttr, value *int
 	return nil
 }
 
-// npuArchs are the architecture versions the documents give; the 310 is not among them.
+// npuArchs are the architecture versions the documents give; the 310 and the IPV350 are not among them.
 var npuArchs = map[string]abi.PlatformNpuArch{
 	"950": abi.Dav3510, "A3": abi.Dav2201, "A2": abi.Dav2201, "310B": abi.Dav3002, "310P": abi.Dav2002,
 	"910": abi.Dav1001,

@@ -18,6 +18,7 @@ type processState struct {
 	opTime    opTime
 	marks     marks
 	groups    core.Table[groupArray]
+	configs   streamConfigs
 }
 
 var processPart = core.NewPart(func(rt *core.Runtime) *processState {

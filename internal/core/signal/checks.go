@@ -104,8 +104,8 @@ func checkCreateNotify(t *core.Thread, notify *core.Handle, flag uint64) (ctx *c
 		err = core.NoCurrentContext(api).NotRecorded()
 		return
 	}
-	if flag == 1 && t.Product("310B", "910") { // 4
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910 or with firmware too old for it; it is %#x", flag).NotRecorded()
+	if flag == 1 && t.Product("310B", "910", "IPV350") { // 4
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910, IPV350 or with firmware too old for it; it is %#x", flag).NotRecorded()
 		return
 	}
 	return
@@ -202,7 +202,7 @@ func checkNotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *c
 	if uint32(num) == 0 { // 2
 		return core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0 (its low 32 bits count); it is %d", num)
 	}
-	if t.Product("310B", "310P", "910") { // 3
+	if t.Product("310B", "310P", "910", "IPV350") { // 3
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -225,7 +225,7 @@ func checkNotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, leng
 		err = core.Fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
 		return
 	}
-	if t.Product("310B") { // 5
+	if t.Product("310B", "IPV350") { // 5
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -246,7 +246,7 @@ func checkNotifySetImportPid(t *core.Thread, notify core.Handle, pid *int32, num
 		err = core.IsNull(api, "pid")
 		return
 	}
-	if t.Product("310B") { // 3
+	if t.Product("310B", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -274,7 +274,7 @@ func checkNotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flag
 		err = core.IsNull(api, "key")
 		return
 	}
-	if t.Product("310B") { // 3
+	if t.Product("310B", "IPV350") { // 3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -286,8 +286,8 @@ func checkNotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flag
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if flags&0x1 != 0 && t.Product("310B", "910") { // 6
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910 or with firmware too old for it; it is %#x", flags).NotRecorded()
+	if flags&0x1 != 0 && t.Product("310B", "910", "IPV350") { // 6
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910, IPV350 or with firmware too old for it; it is %#x", flags).NotRecorded()
 		return
 	}
 	return
@@ -313,7 +313,7 @@ func checkNotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serv
 	if err = serverProcesses(t, api, serverPids, num); err != nil { // 5
 		return
 	}
-	if t.Product("310B") { // 7
+	if t.Product("310B", "IPV350") { // 7
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}

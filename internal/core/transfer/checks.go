@@ -232,7 +232,7 @@ func checkGetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint6
 	if kind < 0 || kind > 7 { // 2
 		return core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
 	}
-	if t.Product("310P", "910") { // 3
+	if t.Product("310P", "910", "IPV350") { // 3
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	if kind != 6 { // 4
@@ -261,7 +261,7 @@ func checkSetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, src
 	if config != 0 { // 6
 		return core.Fail(api, abi.ErrInvalidParam, "config", "is not NULL")
 	}
-	if t.Product("310P", "910") { // 7
+	if t.Product("310P", "910", "IPV350") { // 7
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	if kind != 6 { // 8
@@ -287,7 +287,7 @@ func checkMemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKin
 		err = core.Fail(api, abi.ErrInvalidParam, "stream", "is NULL (the default stream is not accepted here)")
 		return
 	}
-	if t.Product("310P", "910") { // 4
+	if t.Product("310P", "910", "IPV350") { // 4
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}

@@ -20,7 +20,11 @@ type seen struct {
 	views [][2]uint64 // guarded by mu; address and size
 }
 
+var _ driver.HostViewer = (*seen)(nil) // else the driver below would be found in its place
+
 func (d *seen) Unwrap() driver.Driver { return d.Driver }
+
+func (d *seen) Stays(addr uintptr) bool { return d.Driver.(driver.HostViewer).Stays(addr) }
 
 func (d *seen) View(addr uintptr, n uint64) ([]byte, error) {
 	d.mu.Lock()

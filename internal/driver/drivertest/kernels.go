@@ -1,10 +1,33 @@
 package drivertest
 
+import (
+	"testing"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+	"ropeway/internal/kernel/kerneltest"
+)
+
+// Kernels is a binary with kernels that the driver can run; the test is skipped if it runs none.
+func Kernels(t testing.TB, d driver.Driver) []byte {
+	t.Helper()
+	l, ok := driver.As[driver.Launcher](d)
+	if !ok {
+		t.Skip("the driver runs no kernels")
+	}
+	if l.Runs(kernel.PTX) {
+		return []byte(PTX)
+	}
+	kerneltest.Support(t)
+	return kerneltest.Compile(t, cKernels)
+}
+
 // The same kernels for each kind of device. On a GPU blocks and threads share the work; on a CPU blocks do.
 //
 //	sum      z[i] = x[i] + y[i], for i < n
 //	times    p[i] *= scale, a variable of the binary
 //	follow   adds 1 to the word that *p leads to
+//	mix      to[i] += from[i]*v + i, for i < n; bytes. Where to and from share bytes, they are the same
 //	nothing  does nothing
 //
 // And for GPUs alone:
@@ -24,6 +47,9 @@ void times(uint32_t *p, uint64_t n) {
 	for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) p[i] *= scale;
 }
 void follow(uint32_t **p) { if (ropeway_block_idx() == 0) **p += 1; }
+void mix(uint8_t *to, const uint8_t *from, uint64_t n, uint64_t v) {
+	for (uint64_t i = ropeway_block_idx(); i < n; i += ropeway_block_num()) to[i] += from[i] * v + i;
+}
 void nothing(void) {}
 `
 
@@ -111,6 +137,40 @@ over:
 	ld.u32 %r4, [%d2];
 	add.u32 %r4, %r4, 1;
 	st.u32 [%d2], %r4;
+over:
+	ret;
+}
+
+.visible .entry mix(.param .u64 mix_to, .param .u64 mix_from, .param .u64 mix_n, .param .u64 mix_v)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<11>;
+	.reg .b64 %d<10>;
+	ld.param.u64 %d1, [mix_to];
+	ld.param.u64 %d2, [mix_from];
+	ld.param.u64 %d3, [mix_v];
+	ld.param.u64 %d4, [mix_n];
+	cvt.u32.u64 %r9, %d3;
+	mov.u32 %r1, %ctaid.x;
+	mov.u32 %r2, %ntid.x;
+	mov.u32 %r3, %tid.x;
+	mov.u32 %r4, %nctaid.x;
+	mad.lo.u32 %r5, %r1, %r2, %r3;
+	cvt.u64.u32 %d5, %r5;
+	mul.wide.u32 %d6, %r2, %r4;
+again:
+	setp.ge.u64 %p1, %d5, %d4;
+	@%p1 bra over;
+	add.u64 %d8, %d1, %d5;
+	add.u64 %d9, %d2, %d5;
+	ld.u8 %r6, [%d9];
+	ld.u8 %r7, [%d8];
+	mad.lo.u32 %r8, %r6, %r9, %r7;
+	cvt.u32.u64 %r10, %d5;
+	add.u32 %r8, %r8, %r10;
+	st.u8 [%d8], %r8;
+	add.u64 %d5, %d5, %d6;
+	bra again;
 over:
 	ret;
 }

@@ -4,13 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
-	"ropeway/internal/kernel/kerneltest"
 	"ropeway/internal/testenv"
 )
 
@@ -23,11 +21,6 @@ type bench struct {
 	over  atomic.Int64 // launches that were returned
 }
 
-var (
-	compiled sync.Once
-	native   []byte // cKernels
-)
-
 // bench loads the kernels that the driver can run; the test is skipped if it runs none.
 func (e *env) bench() *bench {
 	e.Helper()
@@ -35,12 +28,7 @@ func (e *env) bench() *bench {
 	if !ok {
 		e.Skip("the driver runs no kernels")
 	}
-	b := &bench{env: e, l: l, image: []byte(PTX)}
-	if !l.Runs(kernel.PTX) {
-		kerneltest.Support(e)
-		compiled.Do(func() { native = kerneltest.Compile(e, cKernels) })
-		b.image = native
-	}
+	b := &bench{env: e, l: l, image: Kernels(e, e.d)}
 	b.m = b.load()
 	return b
 }

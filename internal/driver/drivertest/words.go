@@ -134,7 +134,16 @@ func testView(e *env) {
 	}
 	_, err = v.View(dev.addr+1, 1<<20)
 	e.refused("view past the end", err, driver.ErrFault)
+	kept, err := v.View(dev.addr, 1<<20)
+	e.ok("view", err)
+	own := make([]byte, 4096)
+	if !v.Stays(dev.addr) || !v.Stays(pin.addr) || v.Stays(addressOf(own)) {
+		e.Error("memory of the driver stays, that of the program may go")
+	}
 	e.ok("free", e.dev.Free(dev.addr))
 	_, err = v.View(dev.addr, 1)
 	e.refused("view of what was freed", err, driver.ErrFault)
+	for i := range kept { // whatever is in it: it does not fault
+		own[i%len(own)] ^= kept[i]
+	}
 }

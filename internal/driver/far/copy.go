@@ -167,6 +167,7 @@ func translate(err error) error {
 type trip struct {
 	of    *memory
 	write bool
+	stays bool // the memory here is there until the trip has ended: see pod.Remote.WriteStaying
 	segs  []pod.Segment
 }
 
@@ -206,7 +207,10 @@ func (x *flight) begin(op *driver.Op) error {
 	}
 	for _, t := range p.trips {
 		f := t.of.remote.Read
-		if t.write {
+		switch {
+		case t.write && t.stays:
+			f = t.of.remote.WriteStaying
+		case t.write:
 			f = t.of.remote.Write
 		}
 		x.more()
@@ -258,7 +262,7 @@ func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error 
 			if err != nil {
 				return err
 			}
-			p.add(m, to != nil, pod.Segment{Local: local, Offset: off, N: k})
+			p.add(m, to != nil, to != nil && d.stays(here), pod.Segment{Local: local, Offset: off, N: k})
 		}
 		dst, src, n = dst+uintptr(k), src+uintptr(k), n-k
 	}
@@ -266,14 +270,14 @@ func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error 
 }
 
 // add puts a segment to those of its memory and direction.
-func (p *plan) add(m *memory, write bool, s pod.Segment) {
+func (p *plan) add(m *memory, write, stays bool, s pod.Segment) {
 	for i := range p.trips {
-		if t := &p.trips[i]; t.of == m && t.write == write {
+		if t := &p.trips[i]; t.of == m && t.write == write && t.stays == stays {
 			t.segs = append(t.segs, s)
 			return
 		}
 	}
-	p.trips = append(p.trips, trip{m, write, []pod.Segment{s}})
+	p.trips = append(p.trips, trip{m, write, stays, []pod.Segment{s}})
 }
 
 // at is the memory of another server at an address, and how many bytes follow; nil, and how many follow until there
@@ -292,6 +296,12 @@ func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
 // isStaged reports whether memory of the driver below is copied before it is used here.
 func (d *Driver) isStaged(addr uintptr) bool {
 	return d.viewer == nil && d.Driver.Locate(addr).Place != driver.Pageable
+}
+
+// stays reports whether memory of the driver below is there until a copy that has departed ends: what takes it away
+// waits for those. Memory of the program's own may go at any time.
+func (d *Driver) stays(addr uintptr) bool {
+	return d.closing.Load() == 0 && d.viewer != nil && d.viewer.Stays(addr)
 }
 
 // view is where n bytes of the driver below are for this process.
@@ -325,7 +335,7 @@ func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
 		}
 		// Pieces begin where the pattern does: mappings begin and end at multiples of 2 MiB.
 		k := min(total, room, uint64(len(pattern)))
-		p.add(m, true, pod.Segment{Local: addressOf(pattern), Offset: off, N: k})
+		p.add(m, true, true, pod.Segment{Local: addressOf(pattern), Offset: off, N: k})
 		dst, total = dst+uintptr(k), total-k
 	}
 	return nil
@@ -345,7 +355,7 @@ func cross(list []crossing) error {
 			if err := <-wait; err != nil {
 				return translate(err)
 			}
-			c.dst.remote.Write([]pod.Segment{{Local: addressOf(buffer), Offset: c.dstOff + off, N: n}}, done)
+			c.dst.remote.WriteStaying([]pod.Segment{{Local: addressOf(buffer), Offset: c.dstOff + off, N: n}}, done)
 			if err := <-wait; err != nil {
 				return translate(err)
 			}

@@ -31,6 +31,8 @@ type Driver struct {
 	mounts atomic.Int32       // how many mappings there are; where it is 0, nothing here is asked
 	spans  ranges.Set[*mount] // mappings; written with mu held
 
+	closing atomic.Int32 // devices that are being closed: memory of theirs may go while it is copied
+
 	mu       sync.Mutex
 	reserved map[uintptr]uint64 // guarded by mu; sizes of reservations
 	lost     map[uintptr]bool   // guarded by mu; mappings that went with their device

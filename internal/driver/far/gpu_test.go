@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -65,6 +66,7 @@ func (m *machine) copied(at uintptr, n int) []byte {
 func (m *machine) write(at uintptr, b []byte) {
 	b = append(newBuffer(uint64(len(b)))[:0], b...)
 	m.ok(m.Driver.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: at, Src: addressOf(b), N: uint64(len(b))}))
+	runtime.KeepAlive(b)
 }
 
 // TestGPUCopies proves that copies to and from memory of another server are right where device memory is a GPU's, on

@@ -113,7 +113,7 @@ func (d *Driver) takeApart(op *driver.Op) (parts []part) {
 		if n := len(parts); n > 0 && parts[n-1].program != nil {
 			return parts[n-1].program
 		}
-		p := &driver.Program{Long: true} // it is not for the submitter: what is before it may be under way
+		p := &driver.Program{Long: true, Apart: true} // it is not for the submitter: what is before it may be under way
 		parts = append(parts, part{program: p})
 		return p
 	}

@@ -21,6 +21,9 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 // Close implements driver.Device.
 func (v *device) Close() error {
 	v.d.lose(v.number)
+	v.d.closing.Add(1)
+	defer v.d.closing.Add(-1)
+	v.d.still(func() error { return nil }) //nolint:errcheck // copies that have departed may use its memory; see stays
 	return v.Device.Close()
 }
 

@@ -21,6 +21,7 @@ type rig struct {
 	ops    []*probe
 	wrong  []string
 	failed int // tasks that the Sink received
+	drops  int // calls of Drop that have returned
 }
 
 // probe is an operation that was submitted.
@@ -67,6 +68,9 @@ func (r *rig) Cancel() {}
 func (r *rig) Exec(op *driver.Op) error {
 	r.use(1)
 	err := Do(op)
+	if op.Kind == driver.OpLaunch {
+		err = r.launch(op)
+	}
 	r.use(-1)
 	return err
 }
@@ -207,11 +211,13 @@ func (g *gate) opens() {
 	}
 }
 
-// programs are what is explored, by what they are about.
-var programs = []struct {
+type program struct {
 	name string
 	p    Program
-}{
+}
+
+// programs are what is explored, by what they are about.
+var programs = []program{
 	{"two submitters", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		for range 2 {
@@ -436,6 +442,8 @@ var programs = []struct {
 		}
 	}},
 }
+
+func init() { programs = append(programs, launches...) }
 
 // pauseAndLook pauses the queue, and wants nothing to run from when it is quiet until it is resumed.
 func pauseAndLook(r *rig) {

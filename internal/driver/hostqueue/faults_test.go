@@ -26,7 +26,7 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "a waiter that comes during an inline operation is not noticed", File: "state.go",
-			From: "stateOf(w) != Inline || q.word.CompareAndSwap(w, w|late)",
+			From: "s != Inline && s != Running || q.word.CompareAndSwap(w, w|late)",
 			To:   "true",
 		},
 		{
@@ -106,13 +106,38 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "Drop leaves a queue parked", File: "queue.go",
-			From: "\tq.dropTo = max(q.dropTo, q.submitted)\n\tq.back.Cancel()\n\tq.Mu.Unlock()\n\tq.Unpark()",
-			To:   "\tq.dropTo = max(q.dropTo, q.submitted)\n\tq.back.Cancel()\n\tq.Mu.Unlock()",
+			From: "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.Mu.Unlock()\n\tq.Unpark()",
+			To:   "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.Mu.Unlock()",
 		},
 		{
 			Name: "an inline operation is not seen", File: "queue.go",
 			From: "return q.ended, s == Running || s == Inline",
 			To:   "return q.ended, s == Running",
+		},
+		{
+			Name: "launches go on while the queue is paused", File: "series.go",
+			From: "&(late|paused) == 0",
+			To:   "&late == 0",
+		},
+		{
+			Name: "launches go on that are watched", File: "series.go",
+			From: "&(late|paused) == 0",
+			To:   "&paused == 0",
+		},
+		{
+			Name: "a launch does not learn that it was dropped", File: "queue.go",
+			From: "\tq.dropTo = max(q.dropTo, q.submitted)\n\tq.watch()\n",
+			To:   "\tq.dropTo = max(q.dropTo, q.submitted)\n",
+		},
+		{
+			Name: "a waiter waits for a launch that came later", File: "series.go",
+			From: "n = int(min(uint64(n), w.Target-q.completed))",
+			To:   "n = max(n, int(w.Target-w.Target))",
+		},
+		{
+			Name: "launches that did not run are over", File: "series.go",
+			From: "q.completed += uint64(ran)",
+			To:   "q.completed += uint64(n)",
 		},
 		{
 			Name: "a flag that was set before is waited for", File: "flag.go",

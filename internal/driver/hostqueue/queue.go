@@ -45,13 +45,15 @@ type Queue struct {
 	room      Waiters         // guarded by Mu; submitters that wait because the list is full
 	head      Head            // guarded by Mu; what is known of the head of the list
 	began     int64           // guarded by Mu; when its turn came, if the queue has an observer; 0: not yet
+	early     int64           // guarded by Mu; the same for a gate that is about to be put into the list; see Asked
 	// guarded by Mu; changes when a task has run, and after inline operations that were watched
 	ended uint64
+	steps driver.StepObserver // immutable; may be nil
 }
 
 // Init says what q belongs to.
 func (q *Queue) Init(b Backend, o driver.QueueOptions) {
-	q.back, q.Sink, q.Observer = b, o.Sink, o.Observer
+	q.back, q.Sink, q.Observer, q.steps = b, o.Sink, o.Observer, o.Steps
 }
 
 // Push puts op into the list, and waits while the list is full. It returns how many tasks there were then, ever.
@@ -71,8 +73,22 @@ func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	if q.list.Full() {
 		q.awaitRoom()
 	}
+	if q.early != 0 {
+		if op.Kind == driver.OpWaitCond && q.list.Len() == 0 {
+			q.began = q.early
+		}
+		q.early = 0
+	}
 	q.list.Push(op)
 	return q.submitted + 1, q.pushed()
+}
+
+// Asked says that the gate of an operation which the caller puts into the list next was asked at a time of the
+// observer's, inline, and did not let the queue pass. What it waits for may have begun then. Mu is free.
+func (q *Queue) Asked(at int64) {
+	q.Mu.Lock()
+	q.early = at
+	q.Mu.Unlock()
 }
 
 // pushed counts a task that was put into the list, and reports whether that has made q Ready. If there was one before,
@@ -133,11 +149,14 @@ func (q *Queue) Run(until uint64, most int) bool {
 		if until != Forever && q.list.Head().Kind == driver.OpLaunch && q.taken >= q.dropTo {
 			break // a goroutine that waits runs no kernel
 		}
-		if !q.Turn() {
+		if n := q.series(until, most); n > 1 {
+			most -= q.runSeries(n)
+		} else if !q.Turn() {
 			q.Mu.Unlock()
 			return true
+		} else {
+			most--
 		}
-		most--
 		if len(q.waiters) > 0 && q.list.Len() > 0 {
 			q.waiters.Notify(q.completed)
 		}
@@ -238,6 +257,9 @@ func (q *Queue) Stalled() bool { return q.State() == Parked }
 
 // Dropped reports whether the task that the caller runs was dropped after its turn came.
 func (q *Queue) Dropped() bool {
+	if q.word.Load()&late == 0 {
+		return false
+	}
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	return q.completed < q.dropTo
@@ -247,6 +269,7 @@ func (q *Queue) Dropped() bool {
 func (q *Queue) Drop() {
 	q.Mu.Lock()
 	q.dropTo = max(q.dropTo, q.submitted)
+	q.watch()
 	q.back.Cancel()
 	q.Mu.Unlock()
 	q.Unpark()
@@ -258,6 +281,7 @@ func (q *Queue) Shut() {
 	q.Mu.Lock()
 	q.dropTo = Forever
 	q.word.Or(shut)
+	q.watch()
 	q.back.Cancel()
 	q.Mu.Unlock()
 	q.Unpark()

@@ -39,7 +39,9 @@ var transitions = [stateCount]uint32{
 const (
 	stateMask = 7
 
-	late   = 1 << 3 // Inline: something has come meanwhile, and the end of the operation takes Mu
+	// Inline: something has come meanwhile, and the end of the operation takes Mu. Running: a goroutine waits for or
+	// watches what runs, or has dropped it, and the end of the task takes Mu.
+	late   = 1 << 3
 	shut   = 1 << 4 // what is submitted is discarded, so nothing runs inline
 	paused = 1 << 5 // nothing runs, inline or not, until Resume
 
@@ -94,12 +96,13 @@ func (q *Queue) Activate() bool {
 	}
 }
 
-// watch sees to it that the end of what runs inline takes Mu, and returns the state it found. Mu is held.
+// watch sees to it that the end of what runs takes Mu, and returns the state it found. Mu is held.
 func (q *Queue) watch() State {
 	for {
 		w := q.word.Load()
-		if stateOf(w) != Inline || q.word.CompareAndSwap(w, w|late) {
-			return stateOf(w)
+		s := stateOf(w)
+		if s != Inline && s != Running || q.word.CompareAndSwap(w, w|late) {
+			return s
 		}
 	}
 }

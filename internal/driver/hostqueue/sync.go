@@ -30,8 +30,18 @@ func Go(f func()) { go f() }
 
 func spawn(f func()) { go f() }
 
-// After calls a function after a time, in a goroutine of its own.
-func After(d time.Duration, f func()) { after(d, f) }
+// Timer calls a function, in a goroutine of its own, some time after it was set. Setting it allocates nothing.
+type Timer struct{ t *timer }
+
+// NewTimer returns a timer for f. It is not set.
+func NewTimer(f func()) Timer {
+	t := after(time.Hour, f)
+	t.Stop()
+	return Timer{t}
+}
+
+// Set makes the timer call its function after d. It is not set again before that.
+func (t Timer) Set(d time.Duration) { t.t.Reset(d) }
 
 func after(d time.Duration, f func()) *timer { return time.AfterFunc(d, f) }
 

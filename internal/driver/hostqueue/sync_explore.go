@@ -117,8 +117,14 @@ func (t *timer) Stop() {
 	t.stopped = true
 }
 
-// After calls a function at some time, in a goroutine of its own.
-func After(d time.Duration, f func()) { after(d, f) }
+// Timer calls a function at some time after it was set, in a goroutine of its own.
+type Timer struct{ f func() }
+
+// NewTimer returns a timer for f. It is not set.
+func NewTimer(f func()) Timer { return Timer{f} }
+
+// Set makes the timer call its function.
+func (t Timer) Set(d time.Duration) { after(d, t.f) }
 
 func after(_ time.Duration, f func()) *timer {
 	t := new(timer)

@@ -138,7 +138,11 @@ func (d *Driver) exec(op *driver.Op, q *queue) error {
 	case driver.OpDesc, driver.OpOffset:
 		return d.indirect(op, q)
 	case driver.OpProgram:
-		return d.program(op, q)
+		var times hostqueue.StepTimes
+		if q != nil {
+			times = q.TimeSteps(op)
+		}
+		return d.program(op, q, times)
 	case driver.OpLaunch:
 		return d.launch(op, q)
 	}

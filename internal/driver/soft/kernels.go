@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/kernel"
 	"ropeway/internal/ranges"
 )
@@ -19,8 +20,8 @@ import (
 // windows of all devices are opened when the first binary is loaded, and what is mapped into reservations is mapped
 // there for the program, too. Guarded memory is open only while a kernel runs, and only what is allocated.
 //
-// A launch is a job whose chunks are not fragments but hands: each makes calls until none is left. Workers do that, and
-// no thread that waits: a kernel may not end.
+// A launch of several blocks is a job whose chunks are not fragments but hands: each makes calls until none is left.
+// Workers do that, and no thread that waits: a kernel may not end. One call needs no hands.
 
 var _ driver.Launcher = (*Driver)(nil)
 
@@ -28,12 +29,15 @@ var _ driver.Launcher = (*Driver)(nil)
 type kernels struct {
 	shown    atomic.Bool // device memory is to be open
 	allShown atomic.Bool // it is
-	launches sync.Pool   // of *launch
+	cores    cores
 
 	mu      sync.Mutex
 	modules map[*module]struct{} // guarded by mu; that are loaded
-	running int                  // guarded by mu; launches for which guarded memory is open
 	process kernel.Process       // guarded by mu; nil: there is none, or not yet
+
+	running   int           // guarded by mu; launches for which guarded memory is open
+	disturbed bool          // guarded by mu; there was more than one of them at a time
+	over      chan struct{} // guarded by mu; closed when there is none any more; nil: nothing waits for that
 }
 
 // close ends the process of the kernels. None runs, and no binary is loaded.
@@ -124,38 +128,6 @@ func (d *Driver) show() error {
 	return err
 }
 
-// uncover opens what is allocated on all devices, to guard; cover closes it when the last launch is over.
-func (d *Driver) uncover() {
-	k := &d.kernels
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.running++
-	for i := range d.windows {
-		if a := d.windows[i].Load(); a != nil {
-			a.Each(func(r arena.Range) bool {
-				lo := r.Start &^ (pageSize - 1)
-				hi := (r.Start + uintptr(r.Size) + pageSize - 1) &^ (pageSize - 1)
-				a.Protect(lo, hi, readWrite) //nolint:errcheck // then the kernel faults, and says where
-				return true
-			})
-		}
-	}
-}
-
-func (d *Driver) cover() {
-	k := &d.kernels
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.running--; k.running > 0 || d.prot == readWrite {
-		return
-	}
-	for i := range d.windows {
-		if a := d.windows[i].Load(); a != nil {
-			a.Protect(a.Base(), a.Base()+uintptr(a.Capacity()), d.prot) //nolint:errcheck // as above
-		}
-	}
-}
-
 func (m *module) Code(symbol string) (uintptr, error) { return m.object.Symbol(symbol) }
 
 // Global implements driver.Module. The variable is memory of the object; from now on it counts as memory of the device.
@@ -231,26 +203,54 @@ func (k *kernels) unloadAll(device int) {
 	}
 }
 
-// launch is a launch that runs. One goroutine owns it, others work in it.
+// launch is what launches run in, one after the other; a queue has one. One goroutine owns it, others work in it.
 type launch struct {
-	cpu      kernel.CPU // whose run it is
-	run      kernel.Run
+	cpu      kernel.CPU // immutable; whose run it is
+	run      kernel.Run // immutable
 	call     kernel.Call
-	turn     uint64
+	turn     atomic.Uint64 // what run knows the launch by
 	together bool
-	args     []byte // a copy of them, where addresses had to be changed
+	args     []byte     // a copy of them, where addresses had to be changed
+	watched  *coreWatch // what its cores do is reported there; nil: to nobody
 }
 
 // work makes calls until none is left.
 func (l *launch) work() {
-	if l.together {
-		l.run.Together()
-	} else {
-		l.run.Work()
+	switch {
+	case l.together:
+		l.run.Together(l.hand)
+	case l.watched != nil:
+		l.hand()
+	default:
+		l.run.Work(nil)
 	}
 }
 
-func (l *launch) stop(late bool) { l.run.Stop(l.turn, late) }
+// stop ends the launch, if one runs.
+func (l *launch) stop() { l.run.Stop(l.turn.Load(), false) }
+
+// alone makes the calls in the goroutine that owns l.
+func (l *launch) alone(q *queue) (err error) {
+	if q != nil && q.Dropped() { // before its turn could be known to cancel
+		return driver.ErrAborted
+	}
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
+	l.work()
+	return nil
+}
+
+// launchOf is what a launch on q runs in. The caller runs q, or q is nil.
+func (d *Driver) launchOf(q *queue, cpu kernel.CPU) *launch {
+	if q == nil {
+		return &launch{cpu: cpu, run: cpu.NewRun()}
+	}
+	l := q.launch.Load()
+	if l == nil || l.cpu != cpu {
+		l = &launch{cpu: cpu, run: cpu.NewRun()}
+		q.launch.Store(l)
+	}
+	return l
+}
 
 // launch runs a kernel, with the workers.
 func (d *Driver) launch(op *driver.Op, q *queue) error {
@@ -259,11 +259,7 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	if !ok || m.d != d {
 		return fmt.Errorf("BUG: %w: a kernel of another driver", driver.ErrUnsupported)
 	}
-	l, _ := d.kernels.launches.Get().(*launch)
-	if l == nil || l.cpu != m.cpu {
-		l = &launch{cpu: m.cpu, run: m.cpu.NewRun()}
-	}
-	defer d.kernels.launches.Put(l)
+	l := d.launchOf(q, m.cpu)
 	l.call = kernel.Call{
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
 		Size: o.Size, Watch: o.Touched != nil, ByAddress: o.ByAddress,
@@ -277,23 +273,29 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		}
 	}
 	if d.guard {
-		d.uncover()
-		defer d.cover()
+		end := d.unveil(o.Seen != nil)
+		defer func() { d.veil(o, end) }()
 	}
-	l.turn = l.run.Begin(m.object, &l.call)
+	turn := l.run.Begin(m.object, &l.call)
+	l.turn.Store(turn)
 	calls := l.call.Calls()
 	l.together = calls > 1 && (o.Together || o.Per[0] > 0 && o.Per[1] > 0)
-	j := d.newJob(op, false)
-	j.kernel, j.chunks = l, int64(min(calls, uint64(d.pool.max)))
-	if l.together || m.outside != nil {
-		j.chunks = 1
-	}
 	if o.Limit > 0 {
-		turn := l.turn
 		timer := time.AfterFunc(o.Limit, func() { l.run.Stop(turn, true) })
 		defer timer.Stop()
 	}
-	err := d.share(j, d.pool.max, q)
+	hands := min(calls, uint64(d.pool.max))
+	if m.outside == nil {
+		d.watchCores(l, q, op.Tag)
+	}
+	var err error
+	if hands <= 1 || l.together || m.outside != nil {
+		err = l.alone(q)
+	} else {
+		j := d.newJob(op, false)
+		j.kernel, j.chunks = l, int64(hands)
+		err = d.share(j, d.pool.max, q)
+	}
 	f := l.run.End()
 	if o.Touched != nil {
 		o.Touched(l.run.Touched())
@@ -313,7 +315,7 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 	case f.Err != nil || f.Ended ||
 		f.Signal == syscall.SIGILL || f.Signal == syscall.SIGTRAP || f.Signal == syscall.SIGABRT:
 		kind = driver.KernelTrap
-	case f.Address != 0 && d.isWindow(uintptr(f.Address)):
+	case f.Address != 0 && (d.isWindow(uintptr(f.Address)) || d.virtual.reserved.Find(uintptr(f.Address)) != nil):
 		kind = driver.KernelMemory
 	case f.Signal == 0 && !f.Barrier && !f.Lost && f.Result == 0:
 		return driver.ErrAborted

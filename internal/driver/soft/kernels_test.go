@@ -26,6 +26,8 @@ void follow(uint32_t **p) { **p += 1; }
 void endless(void) { for (;;) ; }
 void wild(volatile int *p) { *p = 1; }
 void trap(void) { __builtin_trap(); }
+_Noreturn void pthread_exit(void *);
+void leaves(void) { pthread_exit(0); }
 void meet(uint32_t *p) {
 	__atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
 	ropeway_block_barrier();
@@ -192,6 +194,10 @@ func testLaunchArgsOnDevice(t *testing.T, b *kernelBench) {
 func TestLaunchFails(t *testing.T) { bothSides(t, testLaunchFails) }
 
 func testLaunchFails(t *testing.T, b *kernelBench) {
+	reserved, err := b.d.Reserve(extent, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		kernel string
 		arg    uintptr
@@ -201,6 +207,8 @@ func testLaunchFails(t *testing.T, b *kernelBench) {
 		{"wild", 64, 0, driver.KernelException}, {"trap", 1, 0, driver.KernelTrap}, {"endless", 1,
 			10 * time.Millisecond, driver.KernelTimeout},
 		{"wild", b.d.base + 1<<b.d.shift + 64, 0, driver.KernelMemory}, // a device that was never opened
+		{"wild", reserved + 64, 0, driver.KernelMemory},
+		{"leaves", 1, 0, driver.KernelTrap},
 	} {
 		b.launch(c.kernel, 3, func(l *driver.Launch) { l.Limit = c.limit }, c.arg)
 		var e *driver.KernelError

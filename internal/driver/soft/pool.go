@@ -134,17 +134,17 @@ func (p *pool) join(j *job) bool {
 	return ok
 }
 
-// cancel stops what the goroutine that runs q has open to helpers.
+// cancel stops what the goroutine that runs q has open to helpers, and the kernel that runs.
 func (p *pool) cancel(q *queue) {
 	p.mu.Lock()
 	// The job is q's as long as it is offered: the owner withdraws it before it lets go of it.
 	if j := q.job.Load(); j != nil && j.offered {
 		j.stop.Store(true)
-		if j.kernel != nil {
-			j.kernel.stop(false)
-		}
 	}
 	p.mu.Unlock()
+	if l := q.launch.Load(); l != nil {
+		l.stop()
+	}
 }
 
 // next is the most urgent thing to do. p.mu is held.

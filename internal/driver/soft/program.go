@@ -12,8 +12,8 @@ import (
 const lookAfter = 64
 
 // program runs the steps of a program from number op.N on. Copies of a step that may run in any order are a batch,
-// and large ones are shared with helpers of q, if that is not nil.
-func (d *Driver) program(op *driver.Op, q *queue) error {
+// and large ones are shared with helpers of q, if that is not nil. It takes times.
+func (d *Driver) program(op *driver.Op, q *queue, times hostqueue.StepTimes) error {
 	steps := op.Program.Steps[op.N:]
 	for i := range steps {
 		if q != nil && i%lookAfter == lookAfter-1 && q.Dropped() {
@@ -22,6 +22,7 @@ func (d *Driver) program(op *driver.Op, q *queue) error {
 		if err := d.step(&steps[i], q); err != nil {
 			return hostqueue.StepFailed(&steps[i], err)
 		}
+		times.Ran(int(op.N) + i)
 	}
 	return nil
 }

@@ -20,7 +20,9 @@ type queue struct {
 
 	hostqueue.Queue
 
-	job atomic.Pointer[job] // what the goroutine that runs it has open to helpers
+	job    atomic.Pointer[job]    // what the goroutine that runs it has open to helpers
+	cores  driver.CoreObserver    // immutable; receives what cores do; may be nil
+	launch atomic.Pointer[launch] // what its kernels run in; nil: none has run. The goroutine that runs q changes it
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
@@ -32,6 +34,7 @@ type queue struct {
 func newQueue(d *Driver, device int, o driver.QueueOptions) *queue {
 	q := &queue{d: d, priority: min(max(o.Priority, 0), len(d.pool.ready)-1), device: device}
 	q.Init(q, o)
+	q.cores, _ = o.Observer.(driver.CoreObserver)
 	return q
 }
 
@@ -92,6 +95,9 @@ func (q *queue) Submit(op driver.Op) {
 	}
 }
 
+// Launch implements driver.LaunchQueue.
+func (q *queue) Launch(l *driver.Launch, tag driver.Tag) { q.PushLaunch(l, tag) }
+
 // now runs op in its submitter, if q is at rest.
 func (q *queue) now(op *driver.Op) bool {
 	if !q.TryInline() {
@@ -103,9 +109,19 @@ func (q *queue) now(op *driver.Op) bool {
 	case driver.OpAwait:
 		ready = op.Flag.IsSet()
 	case driver.OpWaitCond:
-		ready = op.Gate.Pass(q.Unpark)
+		asked := int64(0)
+		if q.Observer != nil {
+			asked = q.Observer.Now()
+		}
+		if ready = op.Gate.Pass(q.Unpark); !ready && asked != 0 {
+			q.Asked(asked)
+		}
 	}
-	if ready {
+	switch {
+	case !ready:
+	case op.Kind == driver.OpProgram:
+		q.Finish(op, 0, q.d.program(op, nil, q.TimeSteps(op)))
+	default:
 		q.Finish(op, 0, q.d.exec(op, nil))
 	}
 	q.EndInline()

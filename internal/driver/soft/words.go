@@ -58,3 +58,8 @@ func (d *Driver) View(addr uintptr, n uint64) ([]byte, error) {
 	}
 	return bytesAt(at, n), nil
 }
+
+// Stays implements driver.HostViewer. Arenas lose their pages when memory is freed, and keep their addresses.
+func (d *Driver) Stays(addr uintptr) bool {
+	return d.arenaOf(addr) != nil || d.virtual.mapped.Find(addr) != nil
+}

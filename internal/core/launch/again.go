@@ -1,0 +1,89 @@
+package launch
+
+import (
+	"slices"
+
+	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
+)
+
+// A plain launch has no attributes, no placeholders and no threads. All that the rules say of its function was looked
+// at by the first one; what depends on the thread, the stream and the moment is looked at by again, and everything else
+// stays as it is. What is not simple takes the other way, which has the rules in their order.
+
+// remember notes what plain launches of f are like, after one has passed all checks.
+func (f *function) remember(l *driver.Launch) {
+	r := f.ready.Load()
+	if r == nil || r.module != l.Module || r.again.Load() != nil || f.k.Type == kernel.AICPU {
+		return
+	}
+	r.again.Store(&driver.Launch{Module: l.Module, Code: l.Code, Per: l.Per, Together: l.Together})
+}
+
+// again is what a plain launch of f is like that a thread whose context is c makes on s, and the stream: it can fail on
+// nothing but memory. It is nil if something has to be checked.
+func (f *function) again(t *core.Thread, c *core.Context, s *core.Stream) (*core.Stream, *driver.Launch) {
+	r := f.ready.Load()
+	if r == nil || c == nil || r.dev != c.Device.Opened.Load() {
+		return nil, nil
+	}
+	if s == nil {
+		s = c.Default
+	}
+	as := r.again.Load()
+	if as == nil || s.Context != c || !s.TakesLaunch() {
+		return nil, nil
+	}
+	return s, as
+}
+
+// LaunchKernelWithBytes is LaunchKernelWithHostArgs with arguments of a Go program, which may be on a stack.
+func LaunchKernelWithBytes(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
+	args []byte) *core.Error {
+	const api = "aclrtLaunchKernelWithHostArgs"
+	if f := stateOf(t.Runtime).functions.Get(funcHandle); f != nil && numBlocks != 0 {
+		if s, err := t.Stream(api, "stream", stream); err == nil {
+			if s, as := f.again(t, t.Current(), s); as != nil {
+				return copyAgain(t, f, s, as, numBlocks, args)
+			}
+		}
+	}
+	kept := slices.Clone(args)
+	return LaunchKernelWithHostArgs(t, funcHandle, numBlocks, stream, nil, core.AddrOf(kept), uint64(len(kept)), nil, 0)
+}
+
+// copyAgain makes a launch that is as another one, with a copy of arguments.
+func copyAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args []byte) *core.Error {
+	n := uint64(len(args))
+	p, err := stateOf(t.Runtime).memory.room(n)
+	if err != nil {
+		return core.FromDriver("aclrtLaunchKernelWithHostArgs", "", err)
+	}
+	copy(p.bytes(n), args)
+	p.put(t, f, s, as, blocks, p.room, n, true)
+	return nil
+}
+
+// launchAgain makes a launch that is as another one, with arguments in device memory.
+func launchAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args Addr,
+	size uint64) *core.Error {
+	p, err := stateOf(t.Runtime).memory.room(0)
+	if err != nil {
+		return core.FromDriver("aclrtLaunchKernel", "", err)
+	}
+	p.put(t, f, s, as, blocks, args, size, false)
+	return nil
+}
+
+// put queues a launch that is as another one.
+func (p *pending) put(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args Addr,
+	size uint64, copied bool) {
+	as.Module.Hold()
+	p.f, p.class, p.dumps, p.args = f, f.k.Type, false, nil
+	p.Launch = *as
+	p.Blocks, p.Args, p.Size, p.Copied, p.Over = blocksOf(blocks), args, size, copied, p
+	p.Limit = process.OpLimit(t.Runtime)
+	s.PutLaunch(t, &p.Launch)
+}

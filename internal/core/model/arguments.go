@@ -1,0 +1,57 @@
+package model
+
+import (
+	"encoding/binary"
+	"runtime"
+	"slices"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// argBlock is device memory with the arguments of a kernel, as aclmdlRITaskGetParams returns them. It lives as long as
+// the model: a program may pass it to aclmdlRITaskSetParams, and the kernel reads its arguments there then.
+type argBlock struct {
+	addr core.Addr
+	size uint64
+	used bool // by a kernel: what it holds is the program's from then on
+}
+
+// argsOf returns the address of the arguments of a kernel in device memory. mu is held.
+func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
+	l := k.op.Launch
+	if !l.Copied || l.Size == 0 {
+		return l.Args, nil
+	}
+	b := k.args
+	if b == nil || b.used || b.size < l.Size {
+		addr, err := m.ctx.Device.Opened.Load().Alloc(l.Size, driver.PageNormal)
+		if err != nil {
+			return 0, err
+		}
+		b = &argBlock{addr: addr, size: l.Size}
+		m.args = append(m.args, b)
+		k.args = b
+	}
+	bytes := slices.Clone(core.Array(core.Pointer[byte](l.Args), l.Size))
+	if l.Within {
+		for at := bytes; len(at) >= 8; at = at[8:] {
+			if word := core.Addr(binary.LittleEndian.Uint64(at)); l.Args <= word && word < l.Args+core.Addr(l.Size) {
+				binary.LittleEndian.PutUint64(at, uint64(word-l.Args+b.addr))
+			}
+		}
+	}
+	err := driver.Base(m.rt.Driver).Run(
+		driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: core.AddrOf(bytes), N: l.Size})
+	runtime.KeepAlive(bytes)
+	return b.addr, err
+}
+
+// useArgs notes that a kernel reads its arguments at addr. mu is held.
+func (m *Model) useArgs(addr core.Addr) {
+	for _, b := range m.args {
+		if b.addr <= addr && addr < b.addr+core.Addr(b.size) {
+			b.used = true
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// Times inside an execution, for a tracer that wants them (observe.PartTracer). Without one nothing of this costs more
+// than a nil check for each item of a lane.
+//
+// A compiled model has pieces: the steps of its programs, and what runs between programs, one by one. Copies of one
+// step run together, and share its time. A model that is one program has its steps as pieces, and the driver reports
+// them. One with lanes has those of its items, in their order; the queue of a lane runs what it was given in order, so
+// that what it reports belongs to the oldest that has not ended.
+
+// mostParts is how many times are reported of an execution in lanes: a loop may go on for ever.
+const mostParts = 4096
+
+// number numbers the pieces of the items.
+func (p *plan) number() {
+	next := int32(0)
+	for _, list := range p.lanes {
+		for i := range list {
+			list[i].piece = next
+			next += int32(list[i].pieces())
+		}
+	}
+}
+
+// pieces is how many the item has.
+func (it *item) pieces() int {
+	if it.graph != nil {
+		return len(it.graph.Program().Steps)
+	}
+	return 1
+}
+
+// part is the pieces of an item of m.
+func (it *item) part(m *Model) pieces {
+	part := pieces{first: uint32(it.piece), count: uint32(it.pieces())}
+	if m.parent != nil {
+		part.model = m.id
+	}
+	return part
+}
+
+// pieces is what of a model runs together.
+type pieces struct {
+	model        uint32 // of a condition task; 0: that is executed
+	first, count uint32
+}
+
+// findPieces finds the pieces that tasks are in. If they are others than before, what a tracer learns of an execution
+// means something else, and there is another version. mu is held.
+func (m *Model) findPieces() {
+	list := make([]int32, len(m.tasks))
+	for i := range list {
+		list[i] = observe.None
+	}
+	m.plan.number()
+	if p := m.plan; p.all != nil {
+		p.all.Pieces(func(task, step int) { list[task] = int32(step) })
+	} else {
+		for _, items := range p.lanes {
+			for i := range items {
+				it := &items[i]
+				if it.graph == nil {
+					list[it.task] = it.piece
+					continue
+				}
+				it.graph.Pieces(func(task, step int) { list[it.tasks[task]] = it.piece + int32(step) })
+			}
+		}
+	}
+	if m.pieces != nil && !slices.Equal(m.pieces, list) {
+		m.version++
+	}
+	m.pieces = list
+}
+
+// times are those of one execution.
+type times struct {
+	to     observe.PartTracer // immutable
+	now    func() int64       // immutable
+	stream int32              // immutable; the execution is a task
+	number uint32             // immutable
+	count  atomic.Int32       // reported so far
+}
+
+// timesOf is where times of an execution go; nil if nobody wants them.
+func (m *Model) timesOf(s *core.Stream, tag driver.Tag) *times {
+	if to := m.rt.PartTracer(); to != nil {
+		return &times{to: to, now: m.rt.Tracer().Now, stream: s.ID, number: tag.Task}
+	}
+	return nil
+}
+
+// report reports when pieces ran.
+func (t *times) report(p pieces, began, ended int64) {
+	if p.count == 0 || t.count.Add(1) > mostParts {
+		return
+	}
+	t.to.Part(observe.Part{Stream: t.stream, Number: t.number, Model: p.model, First: p.first, Count: p.count,
+		Began: began, Ended: ended})
+}
+
+// now is the time, if somebody wants to know it.
+func (r *run) now() int64 {
+	if r.times == nil {
+		return 0
+	}
+	return r.times.now()
+}
+
+// took reports a piece that the execution itself carries out, which began at a time.
+func (r *run) took(p pieces, began int64) {
+	if r.times != nil {
+		r.times.report(p, began, r.times.now())
+	}
+}
+
+// given is what the queue of a lane was given and has not ended, the oldest first.
+type given struct {
+	mu   sync.Mutex
+	list []givenOp // guarded by mu
+}
+
+type givenOp struct {
+	times   *times
+	part    pieces
+	at      int64 // when it was given
+	began   int64 // when it began; 0: it has not, as far as is known
+	stepped bool  // the times of its steps were reported
+}
+
+// give submits an operation that has pieces to the queue of a lane.
+func (p *pass) give(l *lane, op driver.Op, o *core.Order, part pieces) {
+	if t := p.run.times; t != nil {
+		l.given.mu.Lock()
+		l.given.list = append(l.given.list, givenOp{times: t, part: part, at: t.now()})
+		l.given.mu.Unlock()
+	}
+	l.own.Submit(op, o)
+}
+
+// oldest is the operation that the queue is at; nil if there is none. mu is held.
+func (g *given) oldest() *givenOp {
+	if len(g.list) == 0 {
+		return nil
+	}
+	return &g.list[0]
+}
+
+// Ran implements core.HiddenOwner.
+func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
+	l.given.mu.Lock()
+	defer l.given.mu.Unlock()
+	op := l.given.oldest()
+	if op == nil {
+		return
+	}
+	if op.began == 0 {
+		op.began = cmp.Or(began, op.at)
+	}
+	if tag.More { // the queue has made several of it
+		return
+	}
+	if !op.stepped && err != driver.ErrAborted {
+		op.times.report(op.part, op.began, ended)
+	}
+	if l.given.list = l.given.list[1:]; len(l.given.list) == 0 {
+		l.given.list = nil
+	}
+}
+
+// RanSteps implements core.HiddenOwner.
+func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
+	l.given.mu.Lock()
+	defer l.given.mu.Unlock()
+	if op := l.given.oldest(); op != nil {
+		op.stepped = true
+		part := pieces{op.part.model, op.part.first + uint32(first), uint32(count)}
+		op.times.report(part, began, ended)
+	}
+}

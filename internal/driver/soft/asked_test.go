@@ -1,0 +1,54 @@
+package soft
+
+import (
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+// slowGate notes when it was asked first, by the clock of an observer, and lets the queue pass when it is opened.
+type slowGate struct {
+	clock *coreLog
+	asked int64
+	wake  chan func()
+	open  chan struct{}
+}
+
+func (g *slowGate) Pass(wake func()) bool {
+	if g.asked == 0 {
+		g.asked = g.clock.Now()
+		g.wake <- wake
+	}
+	select {
+	case <-g.open:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *slowGate) Leave() {}
+
+// TestGateBegins: a gate whose submitter asks it first, as a copy to another server that begins then, has run since
+// that moment for an observer.
+func TestGateBegins(t *testing.T) {
+	d := open(t, Options{Devices: 1, Memory: 1 << 20})
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &coreLog{ran: map[uint32][2]int64{}}
+	q := dev.NewQueue(driver.QueueOptions{Sink: noSink{t}, Observer: o})
+	defer q.Close()
+	g := &slowGate{clock: o, wake: make(chan func(), 1), open: make(chan struct{})}
+	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Tag: driver.Tag{Task: 1}})
+	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {}, Tag: driver.Tag{Task: 2}})
+	close(g.open)
+	(<-g.wake)()
+	q.Wait(0, nil)
+	first, second := o.ran[1], o.ran[2]
+	if first[0] == 0 || first[0] > g.asked || first[1] < first[0] || second[0] < first[1] {
+		t.Errorf("the gate was asked at %d and ran from %d to %d; the next task from %d", g.asked, first[0], first[1],
+			second[0])
+	}
+}
