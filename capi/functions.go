@@ -16,7 +16,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x49c3853a
+const fingerprint = 0x6b0184c3
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1184,6 +1184,10 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	182: aclrtSetStreamAttribute,
 	183: aclrtGetStreamAttribute,
 	184: aclrtRegStreamStateCallback,
+	185: aclrtCreateStreamConfigHandle,
+	186: aclrtDestroyStreamConfigHandle,
+	187: aclrtSetStreamConfigOpt,
+	188: aclrtCreateStreamV2,
 	189: aclrtCreateEvent,
 	190: aclrtCreateEventWithFlag,
 	191: aclrtCreateEventExWithFlag,
@@ -1227,6 +1231,9 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	229: aclrtProcessReport,
 	230: aclrtUnSubscribeReport,
 	231: aclrtLaunchHostFunc,
+	232: aclrtSubscribeHostFunc,
+	233: aclrtProcessHostFunc,
+	234: aclrtUnSubscribeHostFunc,
 	235: aclrtGetThreadLastTaskId,
 	236: aclrtSetOpExecuteTimeOut,
 	237: aclrtSetOpExecuteTimeOutWithMs,
@@ -2127,6 +2134,22 @@ func aclrtRegStreamStateCallback(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.RegStreamStateCallback(pointer[byte](a[0]), streamStateFunc(a[1]), core.Addr(a[2]))))
 }
 
+func aclrtCreateStreamConfigHandle(t *thread, _ *slots) uint64 {
+	return uint64(coreprocess.CreateStreamConfigHandle(t.Thread))
+}
+
+func aclrtDestroyStreamConfigHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.DestroyStreamConfigHandle(t.Thread, pointer[abi.StreamConfigHandle](a[0]))))
+}
+
+func aclrtSetStreamConfigOpt(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.SetStreamConfigOpt(t.Thread, pointer[abi.StreamConfigHandle](a[0]), abi.StreamConfigAttr(a[1]), core.Addr(a[2]), a[3])))
+}
+
+func aclrtCreateStreamV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.CreateStreamV2(t.Thread, pointer[core.Handle](a[0]), pointer[abi.StreamConfigHandle](a[1]))))
+}
+
 func aclrtCreateEvent(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.CreateEvent(pointer[core.Handle](a[0]))))
 }
@@ -2297,6 +2320,18 @@ func aclrtUnSubscribeReport(t *thread, a *slots) uint64 {
 
 func aclrtLaunchHostFunc(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.LaunchHostFunc(core.Handle(a[0]), hostFunc(a[1]), core.Addr(a[2]))))
+}
+
+func aclrtSubscribeHostFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.SubscribeHostFunc(a[0], core.Handle(a[1]))))
+}
+
+func aclrtProcessHostFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProcessHostFunc(int32(a[0]))))
+}
+
+func aclrtUnSubscribeHostFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.UnSubscribeHostFunc(a[0], core.Handle(a[1]))))
 }
 
 func aclrtGetThreadLastTaskId(t *thread, a *slots) uint64 {

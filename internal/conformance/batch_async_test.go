@@ -151,7 +151,7 @@ func init() {
 	prove("aclrtMemcpyBatchAsync", 11, batchRule(b, 11, noSegment, call))
 	prove("aclrtMemcpyBatchAsync", 12, batchRule(b, 12, noSegment, call))
 	prove("aclrtMemcpyBatchAsync", 13, func(e *env) *core.Error {
-		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"},
+		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "IPV350"},
 			{product: "310B", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)

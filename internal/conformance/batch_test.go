@@ -307,7 +307,7 @@ func init() {
 	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, noSegment, call))
 	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, noSegment, call))
 	prove("aclrtMemcpyBatch", 13, func(e *env) *core.Error {
-		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"},
+		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "IPV350"},
 			{product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)

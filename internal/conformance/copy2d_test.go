@@ -217,7 +217,7 @@ func init() {
 	proveMore("aclrtMemcpy2dAsync", 5, badKinds(b, call))
 	proveMore("aclrtMemcpy2dAsync", 6, with(6))
 	prove("aclrtMemcpy2dAsync", 7, func(e *env) *core.Error {
-		for _, name := range []string{"310B", "310P", "910", "310"} {
+		for _, name := range []string{"310B", "310P", "910", "310", "IPV350"} {
 			o := e.on(machine{product: name})
 			a := smallPlane(o)
 			a.stream = 0

@@ -12,6 +12,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
@@ -38,7 +39,7 @@ func large(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{T: t, faults: faulty.Wrap(openDriver(t, soft.Options{Devices: 1, Memory: 6 << 30}))}
+	e := &env{T: t, faults: faulty.Wrap(coretest.Open(t, soft.Options{Devices: 1, Memory: 6 << 30}))}
 	e.rt = core.New(core.Options{Driver: e.faults, Product: p})
 	t.Cleanup(func() {
 		if err := e.rt.Close(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"ropeway/internal/abi"
 	checker "ropeway/internal/check"
 	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/driver/faulty"
@@ -74,9 +75,9 @@ func makeEnv(t *testing.T, m machine) *env {
 	if m.devices == 0 {
 		m.devices = 4
 	}
-	open := openDriver
+	open := coretest.Open
 	if p.RC {
-		open = openSoft
+		open = coretest.OpenSoft
 	}
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC,
 		Guard: checked}))}

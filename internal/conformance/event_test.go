@@ -171,7 +171,7 @@ func init() {
 			open()
 			e.ok(e.th.SynchronizeEvent(h))
 		}
-		for _, p := range []string{"310B", "310P", "910", "310"} {
+		for _, p := range []string{"310B", "310P", "910", "310", "IPV350"} {
 			o := e.on(machine{product: p})
 			o.want(o.th.RecordEventWithFlag(garbage, 0, 0), abi.ErrRTFeatureNotSupport)
 		}

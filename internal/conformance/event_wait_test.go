@@ -163,7 +163,7 @@ func init() {
 	})
 	behaves("aclrtStreamWaitEventWithFlag", func(e *env) {
 		waitCall(waitFlag).holdsUp(e)
-		for _, p := range []string{"310B", "310P", "910", "310"} {
+		for _, p := range []string{"310B", "310P", "910", "310", "IPV350"} {
 			o := e.on(machine{product: p})
 			o.want(o.th.StreamWaitEventWithFlag(garbage, garbage, 0, 0), abi.ErrRTFeatureNotSupport)
 		}

@@ -319,7 +319,7 @@ func init() {
 func (e *env) noWords(call fillCall) {
 	e.Helper()
 	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
-		{product: "310B", form: "RC"}} {
+		{product: "IPV350"}, {product: "310B", form: "RC"}} {
 		o := e.on(m)
 		a := fill64(o)
 		o.want(call(o, a), abi.ErrRTFeatureNotSupport)

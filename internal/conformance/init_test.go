@@ -162,14 +162,14 @@ func init() {
 		return err
 	})
 	prove("aclInit", 12, func(e *env) *core.Error {
-		for _, p := range []string{"310B", "310P", "910"} {
+		for _, p := range []string{"310B", "310P", "910", "IPV350"} {
 			e.on(machine{product: p}).initFails(object(badEvents), abi.ErrInvalidParam)
 		}
 		return e.initFails(object(badEvents, badProfiler), abi.ErrInvalidParam)
 	})
 	prove("aclInit", 13, func(e *env) *core.Error {
 		var last *core.Error
-		for _, p := range []string{"310B", "310P", "910"} {
+		for _, p := range []string{"310B", "310P", "910", "IPV350"} {
 			last = e.on(machine{product: p}).initFails(object(events, badProfiler), abi.ErrRTFeatureNotSupport)
 		}
 		return last

@@ -18,7 +18,7 @@ const managedPage = 2 << 20
 
 // noManaged are machines without managed memory.
 var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
-	{product: "310B", form: "RC"}}
+	{product: "IPV350"}, {product: "310B", form: "RC"}}
 
 // managed allocates n bytes of managed memory.
 func (e *env) managed(n uint64) (p core.Addr) {

@@ -473,6 +473,15 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtRegStreamStateCallback": func(t *core.Thread, a []uint64) *core.Error {
 		return t.RegStreamStateCallback(pointer[byte](a[0]), streamStateFunc(a[1]), core.Addr(a[2]))
 	},
+	"aclrtDestroyStreamConfigHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return process.DestroyStreamConfigHandle(t, pointer[abi.StreamConfigHandle](a[0]))
+	},
+	"aclrtSetStreamConfigOpt": func(t *core.Thread, a []uint64) *core.Error {
+		return process.SetStreamConfigOpt(t, pointer[abi.StreamConfigHandle](a[0]), abi.StreamConfigAttr(a[1]), core.Addr(a[2]), a[3])
+	},
+	"aclrtCreateStreamV2": func(t *core.Thread, a []uint64) *core.Error {
+		return process.CreateStreamV2(t, pointer[core.Handle](a[0]), pointer[abi.StreamConfigHandle](a[1]))
+	},
 	"aclrtCreateEvent": func(t *core.Thread, a []uint64) *core.Error { return t.CreateEvent(pointer[core.Handle](a[0])) },
 	"aclrtCreateEventWithFlag": func(t *core.Thread, a []uint64) *core.Error {
 		return t.CreateEventWithFlag(pointer[core.Handle](a[0]), uint32(a[1]))
@@ -581,6 +590,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtLaunchHostFunc": func(t *core.Thread, a []uint64) *core.Error {
 		return t.LaunchHostFunc(core.Handle(a[0]), hostFunc(a[1]), core.Addr(a[2]))
 	},
+	"aclrtSubscribeHostFunc":   func(t *core.Thread, a []uint64) *core.Error { return t.SubscribeHostFunc(a[0], core.Handle(a[1])) },
+	"aclrtProcessHostFunc":     func(t *core.Thread, a []uint64) *core.Error { return t.ProcessHostFunc(int32(a[0])) },
+	"aclrtUnSubscribeHostFunc": func(t *core.Thread, a []uint64) *core.Error { return t.UnSubscribeHostFunc(a[0], core.Handle(a[1])) },
 	"aclrtGetThreadLastTaskId": func(t *core.Thread, a []uint64) *core.Error { return t.GetThreadLastTaskId(pointer[uint32](a[0])) },
 	"aclrtSetOpExecuteTimeOutV2": func(t *core.Thread, a []uint64) *core.Error {
 		return process.SetOpExecuteTimeOutV2(t, a[0], pointer[uint64](a[1]))

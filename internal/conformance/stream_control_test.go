@@ -206,7 +206,7 @@ func proveAttributes() {
 	small := machine{product: "310P"}
 	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo,
 		abi.StreamAttrPriority
-	prove("aclrtSetStreamAttribute", 5, func(e *env) *core.Error {
+	prove("aclrtSetStreamAttribute", 6, func(e *env) *core.Error {
 		var v abi.StreamAttrValue
 		// Failure mode, in the order of aclrtSetStreamFailureMode.
 		const mode, overflow = abi.StreamAttrFailureMode, abi.StreamAttrFloatOverflowCheck

@@ -32,7 +32,7 @@ func onlyStrict(call func(e *env) *core.Error, machines ...machine) proof {
 
 // onEveryProduct are all products in EP form.
 var onEveryProduct = []machine{{product: "A2"}, {product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"},
-	{product: "910"}, {product: "310"}}
+	{product: "910"}, {product: "310"}, {product: "IPV350"}}
 
 func init() {
 	oldest := machine{product: "310"}

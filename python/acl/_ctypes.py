@@ -8,7 +8,7 @@ from operator import index
 from . import _forms
 
 # In the order of ROPEWAY_WAIT_… in the C library.
-WAITS = ("stream", "event", "device", "report")
+WAITS = ("stream", "event", "device", "report", "host_func")
 
 # How long, in milliseconds, a wait may leave Python without a look at its signals.
 SLICE = 50

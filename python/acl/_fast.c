@@ -2466,6 +2466,53 @@ static PyObject *rt_unsubscribe_report(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.subscribe_host_func(host_func_thread_id, exe_stream) -> ret */
+static PyObject *rt_subscribe_host_func(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"host_func_thread_id", UINT64}, {"exe_stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.subscribe_host_func", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtSubscribeHostFunc((uint64_t)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.process_host_func(timeout) -> ret */
+static aclError rt_process_host_func_for(const uint64_t *a, int32_t timeout)
+{
+	(void)a;
+	return aclrtProcessHostFunc(timeout);
+}
+
+static PyObject *rt_process_host_func(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"timeout", INT32}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.process_host_func", params, 1, args, a))
+		return NULL;
+	return wait_until(ROPEWAY_WAIT_HOST_FUNC, NULL, (int32_t)a[0], rt_process_host_func_for, a);
+}
+
+/* acl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret */
+static PyObject *rt_unsubscribe_host_func(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"host_func_thread_id", UINT64}, {"exe_stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.unsubscribe_host_func", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtUnSubscribeHostFunc((uint64_t)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.get_thread_last_task_id() -> (task_id, ret) */
 static PyObject *rt_get_thread_last_task_id(PyObject *self, PyObject *args)
 {
@@ -4385,6 +4432,12 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "process_report($module, timeout, /)\n--\n\nacl.rt.process_report(timeout) -> ret\n\nRuns pending callbacks of all streams the calling thread subscribed, waiting up to timeout\nmilliseconds (-1 for ever) for one.\n\nIn C: aclrtProcessReport."},
 	{"unsubscribe_report", rt_unsubscribe_report, METH_VARARGS,
 	 "unsubscribe_report($module, thread_id, stream, /)\n--\n\nacl.rt.unsubscribe_report(thread_id, stream) -> ret\n\nEnds a subscription.\n\nIn C: aclrtUnSubscribeReport."},
+	{"subscribe_host_func", rt_subscribe_host_func, METH_VARARGS,
+	 "subscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.subscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nMakes a thread (pthread id) the one that runs the host functions launched on a stream from now on,\ninside aclrtProcessHostFunc.\n\nIn C: aclrtSubscribeHostFunc. pyACL has no such function."},
+	{"process_host_func", rt_process_host_func, METH_VARARGS,
+	 "process_host_func($module, timeout, /)\n--\n\nacl.rt.process_host_func(timeout) -> ret\n\nRuns pending host functions of all streams the calling thread subscribed with\naclrtSubscribeHostFunc, waiting up to timeout milliseconds (-1 for ever) for one.\n\nIn C: aclrtProcessHostFunc. pyACL has no such function."},
+	{"unsubscribe_host_func", rt_unsubscribe_host_func, METH_VARARGS,
+	 "unsubscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nEnds a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.\n\nIn C: aclrtUnSubscribeHostFunc. pyACL has no such function."},
 	{"get_thread_last_task_id", rt_get_thread_last_task_id, METH_VARARGS,
 	 "get_thread_last_task_id($module, /)\n--\n\nacl.rt.get_thread_last_task_id() -> (task_id, ret)\n\nId of the task the calling thread submitted last.\n\nIn C: aclrtGetThreadLastTaskId."},
 	{"set_op_execute_time_out", rt_set_op_execute_time_out, METH_VARARGS,
@@ -4576,5 +4629,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x53263C6Bu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xD30D378Cu);
 }

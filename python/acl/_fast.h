@@ -224,6 +224,12 @@ static PyObject *set_runner(PyObject *self, PyObject *function)
 	return PyLong_FromVoidPtr((void *)(uintptr_t)run_function);
 }
 
+/* Whether functions of the program run in the thread that waits. */
+static int runs_functions(int32_t what)
+{
+	return what == ROPEWAY_WAIT_REPORT || what == ROPEWAY_WAIT_HOST_FUNC;
+}
+
 /* Waits one slice. Returns 1 when the wait is over, 0 when it is not, -1 when a signal handler raised. */
 static int wait_slice(int32_t what, void *handle, aclError *ret)
 {
@@ -231,7 +237,7 @@ static int wait_slice(int32_t what, void *handle, aclError *ret)
 	BEGIN_CALL
 	*ret = ropeway_wait(what, handle, SLICE, &over);
 	END_CALL
-	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
+	if (runs_functions(what) && raise_kept() < 0)
 		return -1;
 	if (over)
 		return 1;
@@ -282,7 +288,7 @@ static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclErro
 	BEGIN_CALL
 	ret = real(a, (int32_t)left);
 	END_CALL
-	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
+	if (runs_functions(what) && raise_kept() < 0)
 		return NULL;
 	return PyLong_FromLong(ret);
 }

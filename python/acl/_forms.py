@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0x53263C6B
+TABLE = 0xD30D378C
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -887,7 +887,19 @@ FORMS = (
     Form("acl.rt", "launch_host_func", "aclrtLaunchHostFunc", "special",
          (("stream", "handle"), ("fn", "callable"), ("args", "object")), (), (),
          "code", "", True, True,
-         "acl.rt.launch_host_func(stream, fn, args) -> ret\n\nQueues fn(args) on a stream, run by an internal thread of the context; the stream waits until it\nreturns. No subscription needed.\n\nIn C: aclrtLaunchHostFunc. pyACL has no such function."),
+         "acl.rt.launch_host_func(stream, fn, args) -> ret\n\nQueues fn(args) on a stream, run by an internal thread of the context, or on IPV350 by the thread\nthat aclrtSubscribeHostFunc has named; the stream waits until it returns. No subscription needed.\n\nIn C: aclrtLaunchHostFunc. pyACL has no such function."),
+    Form("acl.rt", "subscribe_host_func", "aclrtSubscribeHostFunc", "plain",
+         (("host_func_thread_id", "uint64"), ("exe_stream", "handle")), (), (0, 1),
+         "code", "", True, True,
+         "acl.rt.subscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nMakes a thread (pthread id) the one that runs the host functions launched on a stream from now on,\ninside aclrtProcessHostFunc.\n\nIn C: aclrtSubscribeHostFunc. pyACL has no such function."),
+    Form("acl.rt", "process_host_func", "aclrtProcessHostFunc", "plain",
+         (("timeout", "int32"),), (), (0,),
+         "code", "host_func", True, True,
+         "acl.rt.process_host_func(timeout) -> ret\n\nRuns pending host functions of all streams the calling thread subscribed with\naclrtSubscribeHostFunc, waiting up to timeout milliseconds (-1 for ever) for one.\n\nIn C: aclrtProcessHostFunc. pyACL has no such function."),
+    Form("acl.rt", "unsubscribe_host_func", "aclrtUnSubscribeHostFunc", "plain",
+         (("host_func_thread_id", "uint64"), ("exe_stream", "handle")), (), (0, 1),
+         "code", "", True, True,
+         "acl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nEnds a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.\n\nIn C: aclrtUnSubscribeHostFunc. pyACL has no such function."),
     Form("acl.rt", "get_thread_last_task_id", "aclrtGetThreadLastTaskId", "plain",
          (), (("task_id", "uint32"),), (-1,),
          "code", "", True, False,

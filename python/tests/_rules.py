@@ -172,7 +172,7 @@ RULES = {
         ("width > spitch or width > dpitch", 100000, False, ""),
         ("kind is not 1, 2, 3 or 4", 100000, False, ""),
         ("stream is not NULL and not a live stream handle (NULL means the default stream)", 107017, False, ""),
-        ("stream is NULL on 310B, 310P or 910, or NULL without a current context", 107000, False, ""),
+        ("stream is NULL on 310B, 310P, 910 or IPV350, or NULL without a current context", 107000, False, ""),
         ("height > 5242880", 107000, False, ""),
         ("width > 5000000", 107000, False, ""),
         ("the calling thread has no current context", 107002, False, "decided"),
@@ -191,7 +191,7 @@ RULES = {
     "aclrtGetMemcpyDescSize": (
         ("descSize is NULL", 100000, False, ""),
         ("kind is not 0..7", 100000, False, ""),
-        ("product without descriptor copies (310P, 910)", 207000, False, ""),
+        ("product without descriptor copies (310P, 910, IPV350)", 207000, False, ""),
         ("kind is not INNER_DEVICE_TO_DEVICE (6)", 207000, False, ""),
     ),
     "aclrtSetMemcpyDesc": (

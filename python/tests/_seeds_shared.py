@@ -18,6 +18,7 @@ PRODUCTS = {  # and how the names of their chips begin
     "310P": "Ascend310P",
     "910": "Ascend910A",
     "310": "Ascend310",
+    "IPV350": "IPV350",
 }
 NOBODY = 2**64 - 1  # SIZE_MAX
 

@@ -17,7 +17,7 @@ from support import D2H, H2D, HANG, DeviceCase, need_compiler, need_numpy, run_p
 
 # The C functions whose forms are tried here.
 MINE = re.compile("aclmdlRIKernelTask.*|aclrt(.*Binary|Binary.*|Kernel.*|Launch.*Kernel.*|.*Func(tion.*|BySymbol)?$|GetHardwareSyncAddr|CheckArchCompatibility)")
-FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - {"acl.rt.launch_host_func"}
+FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c) and "HostFunc" not in form.c}
 
 # Forms that no program in Python can use, and why.
 NEVER = {"acl.rt.get_func_by_symbol": "compiled stubs register symbols"}
@@ -414,6 +414,8 @@ class TestFunctions(DeviceCase):
         for functions, error in (({}, TypeError), ([], TypeError), ({1: print}, TypeError), ({"a": 1}, TypeError)):
             with self.subTest(functions), self.assertRaisesRegex(error, "acl.util.load_kernels: argument 1"):
                 util.load_kernels(functions)
+        with self.assertRaisesRegex(TypeError, r"argument 1 \(functions\['f'\]\) must be callable, not int"):
+            util.load_kernels({"f": 1})
 
     def test_exit(self):
         """A launch that is queued when the interpreter ends does not hang or crash it."""

@@ -63,7 +63,6 @@ func TestPage(t *testing.T) {
 		"| `TestRules/aclrtMemcpyBatch/08`; *shadowed by* 2: ",
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
 		"| aclrtSnapShotProcessLock | 950, A3, A2 | ",
-		"| aclrtCreateStreamV2 | IPV350 | 0 of 1 |\n\n" + table.WhyUnmodelled + "\n",
 		"| 10 | src, then dst, is not a multiple of 64 (*310; with ROPEWAY_STRICT=1 all*) |",
 		"| 25 | the host side is pageable on the 310, where the copy would fail when it runs (*with " +
 			"ROPEWAY_STRICT=1*) |",

@@ -221,9 +221,6 @@ func writeLater(b *bytes.Buffer, later []*table.Function) {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(products(f), "Products: "),
 			"."), checked)
 	}
-	if slices.ContainsFunc(later, (*table.Function).OnlyUnmodelled) {
-		b.WriteString("\n" + table.WhyUnmodelled + "\n")
-	}
 }
 
 func products(f *table.Function) string {

@@ -139,7 +139,7 @@ func numbersFor(name, typ string, rules []ruleToBreak) []string {
 }
 
 // allProducts are those that tests run on.
-var allProducts = []string{"A2", "A3", "950", "310P", "310B", "910", "310"}
+var allProducts = []string{"A2", "A3", "950", "310P", "310B", "910", "310", "IPV350"}
 
 // usableDevices is how many devices tests run with. Device 0 is set.
 const usableDevices = 4
@@ -245,7 +245,7 @@ func (s *scene) Is(predicate, param string) bool {
 	case "context":
 		return s.context
 	case "listed":
-		have := slices.DeleteFunc(slices.Clone(supportProducts),
+		have := slices.DeleteFunc(slices.Clone(table.Products),
 			func(p string) bool { return !slices.Contains(s.f.Products, p) })
 		return len(have) == 0 || slices.Contains(have, s.Product())
 	case "live":

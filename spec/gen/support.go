@@ -9,9 +9,6 @@ import (
 	"ropeway/spec/table"
 )
 
-// supportProducts are the products of the support tables that we offer.
-var supportProducts = []string{"950", "A3", "A2", "310B", "310P", "910"}
-
 const supportHead = `package product
 
 import "slices"
@@ -39,9 +36,9 @@ func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
 	for _, f := range t.Functions {
-		have := slices.DeleteFunc(slices.Clone(supportProducts),
+		have := slices.DeleteFunc(slices.Clone(table.Products),
 			func(p string) bool { return !slices.Contains(f.Products, p) })
-		if len(have) == 0 || len(have) == len(supportProducts) {
+		if len(have) == 0 || len(have) == len(table.Products) {
 			continue
 		}
 		fmt.Fprintf(&b, "\t%q: {\"%s\"},\n", f.Name, strings.Join(have, `", "`))

@@ -394,14 +394,3 @@ func (c *checker) checkRet(where string, r *Rule) {
 }
 
 func roundUp(n, align int64) int64 { return (n + align - 1) / align * align }
-
-// unmodelled is the product that the documents list and that cannot be chosen.
-const unmodelled = "IPV350"
-
-// WhyUnmodelled says why functions of that product alone are not built.
-const WhyUnmodelled = "IPV350 is an IP core that `ROPEWAY_PRODUCT` cannot name. Functions that only it has are in a " +
-	"library of its own, not in the one that programs for the other products link; here they return 207000, or " +
-	"NULL."
-
-// OnlyUnmodelled reports whether no product that can be chosen has the function.
-func (f *Function) OnlyUnmodelled() bool { return slices.Equal(f.Products, []string{unmodelled}) }

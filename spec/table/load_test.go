@@ -79,7 +79,7 @@ func TestRefuses(t *testing.T) {
 			"no product has it"},
 		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n",
 			"aclrtMemcpy: function appears twice"},
-		{"bad status", "functions.yaml", "  status: later\n", "  status: soon\n", `unknown status "soon"`},
+		{"bad status", "kernel.yaml", "  status: later\n", "  status: soon\n", `unknown status "soon"`},
 		{"bad product", "functions.yaml", "A3, A2", "A3, A9", `unknown product "A9"`},
 		{"unknown type", "functions.yaml", "aclrtMemcpyKind kind)", "aclrtNope kind)", `unknown type "aclrtNope"`},
 		{"no Python form", "functions.yaml", "python: acl.rt.memcpy(", "python: memcpy(", "is no Python form"},

@@ -2323,7 +2323,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAvailableNum(uint32_t* streamCount);
 
 /*
  * Sets a stream attribute - failure mode 1, overflow switch 2, user tag 3, op-info cache 4, priority 5.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107027, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
     aclrtStreamAttrValue* value);
@@ -2344,30 +2344,28 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char* regName,
     aclrtStreamStateCallback callback, void* args);
 
 /*
- * Creates a stream configuration object (IPV350 only; absent from the ordinary build). Not yet built, returns
- * NULL.
+ * Makes a stream configuration whose fields are all 0, for aclrtCreateStreamV2. NULL on any other product.
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void);
 
 /*
- * Destroys it (IPV350 only). Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Frees a configuration of aclrtCreateStreamConfigHandle. Streams made with it stay.
+ * Products: IPV350. Errors: 207000, 100000, 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle);
 
 /*
- * Sets one option of a stream configuration (IPV350 only). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Sets one field of a stream configuration: 0 work address, 1 work size, 2 flag (8 bytes each), 3 priority (4
+ * bytes, 0..7).
+ * Products: IPV350. Errors: 207000, 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle,
     aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize);
 
 /*
- * Creates a stream from a configuration object; NULL is one of zeros (IPV350 only). Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Creates a stream from a configuration; NULL is one of zeros.
+ * Products: IPV350. Errors: 207000, 100000, 107000, 107002, 207008.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
 
@@ -2670,29 +2668,29 @@ ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /*
- * Queues fn(args) on a stream, run by an internal thread of the context; the stream waits until it returns.
- * No subscription needed.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 107011, 107002, 107003.
+ * Queues fn(args) on a stream, run by an internal thread of the context, or on IPV350 by the thread that
+ * aclrtSubscribeHostFunc has named; the stream waits until it returns. No subscription needed.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 107011, 107002, 107003, 107015.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
 
 /*
- * Host-function subscription (IPV350 only; absent from the ordinary build). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Makes a thread (pthread id) the one that runs the host functions launched on a stream from now on, inside
+ * aclrtProcessHostFunc.
+ * Products: IPV350. Errors: 207000, 107017, 107002, 107011, 107012, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
 /*
- * Host-function processing (IPV350 only). Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Runs pending host functions of all streams the calling thread subscribed with aclrtSubscribeHostFunc,
+ * waiting up to timeout milliseconds (-1 for ever) for one.
+ * Products: IPV350. Errors: 207000, 100000, 107012, 107002, 507012.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProcessHostFunc(int32_t timeout);
 
 /*
- * Ends a host-function subscription (IPV350 only). Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: IPV350.
+ * Ends a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.
+ * Products: IPV350. Errors: 207000, 107017, 107002, 107011, 107012.
  */
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
