@@ -66,10 +66,11 @@ type Touch = struct {
 
 // waitedFor is, by what is waited for, the function that waits for it.
 var waitedFor = [...]uint32{
-	C.ROPEWAY_WAIT_STREAM: C.ROPEWAY_aclrtSynchronizeStream,
-	C.ROPEWAY_WAIT_EVENT:  C.ROPEWAY_aclrtSynchronizeEvent,
-	C.ROPEWAY_WAIT_DEVICE: C.ROPEWAY_aclrtSynchronizeDevice,
-	C.ROPEWAY_WAIT_REPORT: C.ROPEWAY_aclrtProcessReport,
+	C.ROPEWAY_WAIT_STREAM:    C.ROPEWAY_aclrtSynchronizeStream,
+	C.ROPEWAY_WAIT_EVENT:     C.ROPEWAY_aclrtSynchronizeEvent,
+	C.ROPEWAY_WAIT_DEVICE:    C.ROPEWAY_aclrtSynchronizeDevice,
+	C.ROPEWAY_WAIT_REPORT:    C.ROPEWAY_aclrtProcessReport,
+	C.ROPEWAY_WAIT_HOST_FUNC: C.ROPEWAY_aclrtProcessHostFunc,
 }
 
 // caller reports to the checker what a thread is doing: core.Caller over the record that the C side keeps.

@@ -9,11 +9,12 @@ package main
 // typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches,
 // 	uint32_t most, uint32_t *touched);
 //
-// static int call_block(uintptr_t call, const ropeway_function *f, uint32_t idx, uint32_t num, uint32_t sub,
+// static int call_block(uintptr_t call, uintptr_t function, uintptr_t data, uint32_t idx, uint32_t num, uint32_t sub,
 // 	uintptr_t args, size_t size, uint64_t *touches, uint32_t most, uint32_t *touched)
 // {
+// 	const ropeway_function f = {NULL, (int (*)(const ropeway_block *, void *))function, (void *)data};
 // 	const ropeway_block block = {idx, num, sub, 0, (const void *)args, size};
-// 	return ((ropeway_call_kernel)call)(f, &block, touches, most, touched);
+// 	return ((ropeway_call_kernel)call)(&f, &block, touches, most, touched);
 // }
 import "C"
 
@@ -26,17 +27,22 @@ import (
 	"ropeway/internal/kernel/native"
 )
 
-// useKernels takes the functions of the shim that run kernels: (run, stop, prepare, call, spawn).
+// useKernels takes the functions of the shim that run kernels: (run, stop, prepare, call, spawn, watch).
 func useKernels(a *slots) {
-	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]), uintptr(a[4]))
+	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]), uintptr(a[4]), uintptr(a[5]))
 	callKernel = C.uintptr_t(a[3])
 }
 
 // callKernel is ropeway_kernel_call; written before the first thread enters.
 var callKernel C.uintptr_t
 
+// function is a ropeway_function of the program. Its data may be a number, which Go does not accept where a pointer is.
+type function struct{ name, call, data uintptr }
+
+const _ = -uint(C.sizeof_ropeway_function - 3*8) // it has that layout
+
 // callBlock calls a function of the program for a block.
-func callBlock(f *C.ropeway_function, b *kernel.Block) error {
+func callBlock(f function, b *kernel.Block) error {
 	var list *C.uint64_t
 	var most, touched C.uint32_t
 	var touches []C.uint64_t
@@ -44,8 +50,8 @@ func callBlock(f *C.ropeway_function, b *kernel.Block) error {
 		touches = make([]C.uint64_t, 3*kernel.MostTouches)
 		list, most = &touches[0], kernel.MostTouches
 	}
-	r := C.call_block(callKernel, f, C.uint32_t(b.Index), C.uint32_t(b.Num), C.uint32_t(b.Sub), C.uintptr_t(b.Args),
-		C.size_t(b.Size), list, most, &touched)
+	r := C.call_block(callKernel, C.uintptr_t(f.call), C.uintptr_t(f.data), C.uint32_t(b.Index), C.uint32_t(b.Num),
+		C.uint32_t(b.Sub), C.uintptr_t(b.Args), C.size_t(b.Size), list, most, &touched)
 	for i := range min(touched, most) {
 		b.Touch(uintptr(touches[3*i]), uint64(touches[3*i+1]), touches[3*i+2] != 0)
 	}
@@ -75,11 +81,12 @@ func loadFunctions(t *thread, a *slots) *core.Error {
 		return core.IsNull(api, "binary")
 	}
 	list := map[string]kernel.Func{}
-	for i, f := range core.Array(pointer[C.ropeway_function](a[0]), a[1]) {
-		if f.name == nil || f.call == nil {
+	for i, f := range core.Array(pointer[function](a[0]), a[1]) {
+		if f.name == 0 || f.call == 0 {
 			return core.Refused(api, "list", "has no name or no function").At(i)
 		}
-		list[C.GoString(f.name)] = func(b *kernel.Block) error { return callBlock(&f, b) }
+		name := core.CString(pointer[byte](uint64(f.name)))
+		list[name] = func(b *kernel.Block) error { return callBlock(f, b) }
 	}
 	image := kernel.Functions(list)
 	return launch.BinaryLoadFromData(t.Thread, core.AddrOf(image), uint64(len(image)), nil, pointer[core.Handle](a[2]))

@@ -29,6 +29,8 @@ func wait(t *thread, a *slots) uint64 {
 		err = t.SynchronizeDeviceCancel(up)
 	case C.ROPEWAY_WAIT_REPORT:
 		err = t.ProcessReportCancel(-1, up)
+	case C.ROPEWAY_WAIT_HOST_FUNC:
+		err = t.ProcessHostFuncCancel(-1, up)
 	}
 	if err != nil && timedOut(err.Code) {
 		*pointer[int32](a[3]) = 0

@@ -33,8 +33,9 @@ func (b *Block) Args() []byte { return core.Array(core.Pointer[byte](b.of.Args),
 func (b *Block) Arg(i int) uint64 { return binary.LittleEndian.Uint64(b.Args()[8*i:]) }
 
 // Reads says that the block reads bytes at an address, such as an argument, so that the checker judges it as it judges
-// copies. A kernel that says nothing is not judged, and what its arguments lead to counts as written. Where nothing is
-// checked, it does nothing.
+// copies. Of a kernel that says nothing, the checker knows the pages that it touches if the program has loaded a shared
+// object, and else nothing: then what its arguments lead to counts as written. Where nothing is checked, it does
+// nothing.
 func (b *Block) Reads(address uint64, bytes int) { b.touches(address, bytes, false) }
 
 // Writes is [Block.Reads] for bytes that the block writes. Bytes that it reads before that, it reads, too.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ropeway"
 	checker "ropeway/check"
@@ -108,6 +110,42 @@ func TestFuncs(t *testing.T) {
 	}
 }
 
+// TestArguments: a kernel takes all kinds of numbers, and what is none is refused.
+func TestArguments(t *testing.T) {
+	type own uint16
+	d := device(t)
+	var got uint64
+	m, err := kernel.LoadFuncs(d, map[string]kernel.Func{"get": func(b *kernel.Block) error {
+		got = b.Arg(0)
+		return nil
+	}})
+	check(t, err)
+	k, err := m.Kernel("get")
+	check(t, err)
+	s := d.DefaultStream()
+	for _, c := range []struct {
+		arg  any
+		want uint64
+	}{
+		{int(-1), math.MaxUint64}, {int8(-1), math.MaxUint64}, {int16(-1), math.MaxUint64}, {int32(-1), math.MaxUint64},
+		{int64(-1), math.MaxUint64}, {uint(2), 2}, {uint8(3), 3}, {uint16(4), 4}, {uint32(5), 5}, {uint64(6), 6},
+		{uintptr(7), 7}, {own(8), 8}, {time.Second, 1e9}, {true, 1}, {false, 0}, {float32(1.5), 0x3fc00000},
+		{1.5, 0x3ff8000000000000},
+	} {
+		got = 99
+		check(t, k.Launch(s, 1, c.arg))
+		check(t, s.Synchronize(context.Background()))
+		if got != c.want {
+			t.Errorf("%T %v: %#x, want %#x", c.arg, c.arg, got, c.want)
+		}
+	}
+	for _, arg := range []any{nil, "text", []int{1}, struct{}{}, complex(1, 2), new(int)} {
+		if err := k.Launch(s, 1, arg); !errors.Is(err, ropeway.ErrRTParamInvalid) {
+			t.Errorf("%T: %v", arg, err)
+		}
+	}
+}
+
 // TestFuncFails: an error, a panic and a fault of a Go function are failures of the launch, and the process goes on.
 func TestFuncFails(t *testing.T) {
 	_, dev, s := open(t)
@@ -149,7 +187,8 @@ func TestFuncFails(t *testing.T) {
 	}
 }
 
-// TestFuncChecked: a Go function that says what it touches is judged, and one that says nothing is not.
+// TestFuncChecked: a Go function that says what it touches is judged by it; one that says nothing, and does nothing
+// wrong, is not reported.
 func TestFuncChecked(t *testing.T) {
 	for says, want := range map[bool][]string{true: {"uninitialised-read"}, false: nil} {
 		var found []string
@@ -171,6 +210,9 @@ func TestFuncChecked(t *testing.T) {
 			return nil
 		}}))
 		mem, s := must(ropeway.Alloc[uint32](dev, 4)), must(dev.NewStream())
+		if !says { // its pages are seen if a test before this one has loaded a shared object
+			do(dev.Copy(mem.All(), ropeway.Pageable(make([]byte, 16))))
+		}
 		for _, err := range []error{must(m.Kernel("sum")).Launch(s, 1, mem), s.Synchronize(context.Background()),
 			s.Close(), mem.Close(), m.Close(), dev.Close(), rt.Close()} {
 			if err != nil {

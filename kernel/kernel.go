@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
 
 	"ropeway"
 	"ropeway/internal/core"
@@ -24,6 +25,7 @@ import (
 
 // Module is a loaded binary. Its methods may be called concurrently.
 type Module struct {
+	d *ropeway.Device
 	t *core.Thread
 	h core.Handle
 }
@@ -38,14 +40,14 @@ type Kernel struct {
 // Load loads a binary from a file, for a device.
 func Load(d *ropeway.Device, path string) (*Module, error) {
 	t, _ := goapi.Device(d)
-	m := &Module{t: t}
+	m := &Module{d: d, t: t}
 	return m.loaded(launch.BinaryLoadFromFile(t, text(path), nil, &m.h))
 }
 
 // LoadData loads a binary from memory, which is copied.
 func LoadData(d *ropeway.Device, image []byte) (*Module, error) {
 	t, _ := goapi.Device(d)
-	m := &Module{t: t}
+	m := &Module{d: d, t: t}
 	return m.loaded(launch.BinaryLoadFromData(t, core.AddrOf(image), uint64(len(image)), nil, &m.h))
 }
 
@@ -68,6 +70,17 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	return k, nil
 }
 
+// Variable finds a variable of the binary, by its name, as memory of the device. Kernels see what is copied there.
+// Closing the buffer does nothing: the variable goes with the module.
+func (m *Module) Variable(name string) (*ropeway.Buffer, error) {
+	var at core.Addr
+	var n uint64
+	if err := launch.BinaryGetGlobal(m.t, m.h, text(name), &at, &n); err != nil {
+		return nil, goapi.Result(m.t, err)
+	}
+	return goapi.Memory(m.d, at, int(n)).(*ropeway.Buffer), nil
+}
+
 // Close unloads the binary. Launches that are queued run.
 func (m *Module) Close() error { return goapi.Result(m.t, launch.BinaryUnLoad(m.t, m.h)) }
 
@@ -75,57 +88,79 @@ func (m *Module) Close() error { return goapi.Result(m.t, launch.BinaryUnLoad(m.
 func (k *Kernel) Name() string { return k.name }
 
 // Launch queues the kernel with a number of blocks. Each argument takes 8 bytes: a [ropeway.Span], a
-// [ropeway.Buffer] and a [ropeway.Array] are the address of their first byte, numbers and booleans are themselves.
-// Memory that an argument leads to has to stay until the kernel has run.
+// [ropeway.Buffer] and a [ropeway.Array] are the address of their first byte; numbers and booleans, of types of the
+// program's own, too, are themselves. Memory that an argument leads to has to stay until the kernel has run.
 func (k *Kernel) Launch(s *ropeway.Stream, blocks int, args ...any) error {
 	const api = "aclrtLaunchKernelWithHostArgs"
 	t, stream := goapi.Stream(s)
 	if blocks < 1 || blocks > math.MaxUint16 {
 		return misuse(api, "numBlocks", fmt.Sprintf("%d is not 1 to %d", blocks, math.MaxUint16))
 	}
-	buffer := make([]byte, 0, 8*len(args)+8)
+	var room [roomBytes]byte // on the stack, as long as it is large enough
+	buffer, err := k.buffer(t, api, room[:], args)
+	if err != nil {
+		return err
+	}
+	return goapi.Result(t, launch.LaunchKernelWithBytes(t, k.h, uint32(blocks), stream, buffer))
+}
+
+// roomBytes is room for the arguments of most launches.
+const roomBytes = 32 * 8
+
+// buffer is the arguments as the kernel gets them, in room if they fit. They cannot be empty.
+func (k *Kernel) buffer(t *core.Thread, api string, room []byte, args []any) ([]byte, error) {
+	buffer := room[:0]
 	for i, a := range args {
 		word, err := k.word(t, api, i, a)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		buffer = binary.LittleEndian.AppendUint64(buffer, word)
 	}
 	if len(buffer) == 0 {
-		buffer = make([]byte, 8) // arguments cannot be empty
+		buffer = room[:8]
 	}
-	return goapi.Result(t, launch.LaunchKernelWithHostArgs(t, k.h, uint32(blocks), stream, nil, core.AddrOf(buffer),
-		uint64(len(buffer)), nil, 0))
+	return buffer, nil
+}
+
+// names are what errors call arguments; those of later ones have to be made.
+var names = [...]string{"args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]", "args[6]", "args[7]"}
+
+func address(t *core.Thread, api string, i int, s ropeway.Span) (uint64, error) {
+	var name string
+	if i < len(names) {
+		name = names[i]
+	} else {
+		name = fmt.Sprintf("args[%d]", i)
+	}
+	b, off := s.Buffer()
+	addr, err := goapi.Addr(t, api, name, b, off, s.Len())
+	return uint64(addr), err
 }
 
 // word is an argument as the kernel gets it.
 func (k *Kernel) word(t *core.Thread, api string, i int, a any) (uint64, error) {
 	switch v := a.(type) {
 	case ropeway.Span:
-		b, off := v.Buffer()
-		addr, err := goapi.Addr(t, api, fmt.Sprintf("args[%d]", i), b, off, v.Len())
-		return uint64(addr), err
+		return address(t, api, i, v)
 	case interface{ All() ropeway.Span }:
-		return k.word(t, api, i, v.All())
-	case int:
-		return uint64(v), nil
-	case int32:
-		return uint64(v), nil
-	case int64:
-		return uint64(v), nil
-	case uint32:
-		return uint64(v), nil
-	case uint64:
-		return v, nil
-	case float32:
-		return uint64(math.Float32bits(v)), nil
-	case float64:
-		return math.Float64bits(v), nil
-	case bool:
-		if v {
+		return address(t, api, i, v.All())
+	}
+	switch v := reflect.ValueOf(a); v.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return uint64(v.Int()), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return v.Uint(), nil
+	case reflect.Float32:
+		return uint64(math.Float32bits(float32(v.Float()))), nil
+	case reflect.Float64:
+		return math.Float64bits(v.Float()), nil
+	case reflect.Bool:
+		if v.Bool() {
 			return 1, nil
 		}
 		return 0, nil
+	default:
 	}
 	return 0, misuse(api, fmt.Sprintf("args[%d]", i), fmt.Sprintf("a %T is no argument of a kernel", a))
 }

@@ -92,7 +92,7 @@ static void *work(void *none)
 		if (++j->joined == j->calls)
 			unlist(j);
 		pthread_mutex_unlock(&mu);
-		ropeway_kernel_run(j->run);
+		ropeway_kernel_run(j->run, NULL);
 		pthread_mutex_lock(&mu);
 		unlist(j); /* no call is left, or it has failed */
 		pthread_mutex_unlock(&mu);
@@ -106,7 +106,7 @@ static void *work_together(void *data)
 {
 	own_signal_stack();
 	job *j = data;
-	ropeway_kernel_run(j->run);
+	ropeway_kernel_run(j->run, NULL);
 	leave(j);
 	drop_signal_stack();
 	return NULL;

@@ -48,7 +48,7 @@ enum {
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
 	ROPEWAY_NAME_FRAME,
 
-	/* (run, stop, prepare, call) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
+	/* (run, stop, prepare, call, spawn, watch) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
 	ROPEWAY_KERNELS,
 
 	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */
@@ -110,7 +110,7 @@ enum {
 };
 
 /* What ROPEWAY_WAIT waits for: what the function without a timeout would. */
-enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT };
+enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT, ROPEWAY_WAIT_HOST_FUNC };
 
 /*
  * Checking. When ROPEWAY_CHECK is set (not to "" or "0"), libropeway_check.so stands before the core's entry point. It is preloaded
@@ -127,8 +127,16 @@ typedef void (*ropeway_prepare)(void);
 /* Asks the core for what takes no arguments, while the process ends: the calling thread may not be able to. */
 typedef void (*ropeway_at_end)(uint32_t function);
 
+/*
+ * A fault in memory that is watched, in the signal handler of the thread that has it. ROPEWAY_OPENED: a kernel runs, and may go on;
+ * ROPEWAY_INSIDE: the thread is in a kernel, which ends by it; ROPEWAY_WITHIN: it is in a function of the program that runs as one; 0: it is the
+ * host's. context is NULL before a system call that is about to touch the memory.
+ */
+enum { ROPEWAY_OPENED = 1, ROPEWAY_INSIDE = 2, ROPEWAY_WITHIN = 3 };
+typedef int (*ropeway_fault)(uintptr_t address, int write, const void *context);
+
 /* Puts itself before the core's entry point. Called once, after preparing; loads nothing. */
-typedef ropeway_entry (*ropeway_attach)(ropeway_entry core, ropeway_at_end at_end);
+typedef ropeway_entry (*ropeway_attach)(ropeway_entry core, ropeway_at_end at_end, ropeway_fault fault);
 
 /* Reports that a forked child called a function. Called in that child, from within the function. */
 typedef void (*ropeway_forked)(const char *function);
@@ -150,8 +158,10 @@ typedef struct ropeway_call {
 		uint32_t name, line; /* name: from ropeway_check_name_frame */
 	} names[ROPEWAY_DEPTH];
 	uint32_t ignored; /* not 0: the program asked that what this thread does is not judged */
-	uint32_t thread;  /* the system's number of the thread */
+	uint32_t thread;  /* the system's number of the thread; of an access by a kernel ROPEWAY_KERNEL_THREAD */
 } ropeway_call;
+
+#define ROPEWAY_KERNEL_THREAD UINT32_MAX
 
 /* What to do about a touch. */
 enum {

@@ -23,6 +23,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "kernel.h"
 #include "ropeway/kernel.h"
 
@@ -96,10 +97,34 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 	}
 }
 
+/* Leaves the kernel from within a signal handler. */
+static _Noreturn void leave(core *c, const ucontext_t *u)
+{
+	c->inside = 0;
+	pthread_sigmask(SIG_SETMASK, &u->uc_sigmask, NULL);
+	_longjmp(c->out, 1);
+}
+
+int ropeway_kernel_fault(uintptr_t address, int write, const void *context)
+{
+	core *c = self;
+	if (!c || !c->inside)
+		return ropeway_watch_opens(address, write) ? ROPEWAY_OPENED : c ? ROPEWAY_WITHIN : 0;
+	c->inside = 0; /* a thread that leaves here would stay a user of the list */
+	int opened = ropeway_watch_opens(address, write);
+	c->inside = 1;
+	if (opened && context && atomic_load(&c->run->failed))
+		leave(c, context);
+	return opened ? ROPEWAY_OPENED : ROPEWAY_INSIDE;
+}
+
 static void handle(int signal, siginfo_t *info, void *context)
 {
 	core *c = self;
 	const ucontext_t *u = context;
+	if (signal == SIGSEGV && info->si_code == SEGV_ACCERR &&
+	    ropeway_kernel_fault((uintptr_t)info->si_addr, ropeway_is_write(u), u) == ROPEWAY_OPENED)
+		return;
 	int met = signal == leave_signal() ? c && atomic_load(&c->run->failed) : info->si_code > 0 || signal == SIGABRT;
 	if (!c || !c->inside || !met) {
 		pass_on(signal, info, context);
@@ -108,8 +133,7 @@ static void handle(int signal, siginfo_t *info, void *context)
 	c->inside = 0;
 	if (signal != leave_signal())
 		fail(c, (uint32_t)signal, signal == SIGSEGV || signal == SIGBUS ? (uint64_t)(uintptr_t)info->si_addr : 0, counter(u));
-	pthread_sigmask(SIG_SETMASK, &u->uc_sigmask, NULL);
-	_longjmp(c->out, 1);
+	leave(c, u);
 }
 
 static int install(int signal)
@@ -257,7 +281,15 @@ static void kick(ropeway_run *run)
 	release(run);
 }
 
-EXPORT int ropeway_kernel_run(ropeway_run *run)
+/* Called when a kernel ends its thread (pthread_exit): the thread is one of the runtime, and goes on. */
+static void thread_ends(void *data)
+{
+	core *c = data;
+	fail(c, ROPEWAY_ENDED, 0, 0);
+	quit(c);
+}
+
+EXPORT int ropeway_kernel_run(ropeway_run *run, ropeway_share *share)
 {
 	core c;
 	uint64_t a[MOST_SLOTS], code;
@@ -268,6 +300,7 @@ EXPORT int ropeway_kernel_run(ropeway_run *run)
 	join_run(run, &c);
 	core *before = self; /* a kernel that is called by one: a fault is the inner one's */
 	self = &c;
+	pthread_cleanup_push(thread_ends, &c);
 	if (!_setjmp(c.out)) {
 		size_t bytes = run->size < sizeof a ? run->size : sizeof a;
 		size_t slots = (bytes + 7) / 8;
@@ -278,10 +311,16 @@ EXPORT int ropeway_kernel_run(ropeway_run *run)
 			uint32_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
 			if (!choose(&c, i, &code))
 				break;
+			if (share) {
+				if (!share->calls++)
+					share->first = c.block;
+				share->last = c.block;
+			}
 			call_block(&c, code, a, slots);
 		}
 	}
 	c.inside = 0;
+	pthread_cleanup_pop(0);
 	self = before;
 	leave_run(run, &c);
 	ropeway_publish();
@@ -364,11 +403,13 @@ EXPORT void ropeway_block_barrier(void)
 	if (!c)
 		return;
 	ropeway_run *run = c->run;
+	uint32_t all = run->blocks * (run->per[0] + run->per[1]);
+	if (all == 1) /* nothing to wait for, and such a launch has no threads of its own */
+		return;
 	if (!run->together) {
 		fail(c, ROPEWAY_BARRIER, 0, (uintptr_t)__builtin_return_address(0));
 		quit(c);
 	}
-	uint32_t all = run->blocks * (run->per[0] + run->per[1]);
 	uint32_t round = atomic_load(&run->round);
 	if (atomic_fetch_add(&run->arrived, 1) + 1 == all) {
 		atomic_store(&run->arrived, 0);

@@ -44,8 +44,13 @@ typedef struct ropeway_declared {
 	uint64_t address, bytes, writes;
 } ropeway_declared;
 
-/* Makes calls until none is left, or the run has failed. */
-int ropeway_kernel_run(ropeway_run *run);
+/* What one thread did of a run. internal/kernel has the same layout. */
+typedef struct ropeway_share {
+	uint32_t calls, first, last; /* how many; block of the first and of the last */
+} ropeway_share;
+
+/* Makes calls until none is left, or the run has failed, and notes in share, if it is not NULL, which. */
+int ropeway_kernel_run(ropeway_run *run, ropeway_share *share);
 
 /*
  * Calls a function of the program for a block, of which the functions of ropeway/kernel.h speak meanwhile. touches, most and touched as above;
@@ -59,6 +64,37 @@ int ropeway_kernel_stop(ropeway_run *run);
 
 /* Says, when the process ends by exit, that the kernel did it which the thread is in. */
 void ropeway_kernel_exits(void);
+
+/* Memory that kernels may touch: whole pages. first is how many pages the ranges before it have. */
+typedef struct ropeway_range {
+	uint64_t low, high, first;
+} ropeway_range;
+
+/* What was done to a page. A read is seen if no write came before it. */
+enum { ROPEWAY_READ = 1, ROPEWAY_WRITTEN = 2 };
+
+/* What is watched of kernels: see watch.c. */
+typedef struct ropeway_watch {
+	uint64_t ranges; /* where the list of them is, sorted */
+	uint64_t pages;  /* where the states of all pages are, a byte each */
+	uint64_t list;   /* where the numbers of touched pages go, uint32_t each */
+	uint32_t count;  /* of ranges */
+	uint32_t most;   /* how many numbers there is room for */
+	_Atomic uint32_t touched; /* how many there are, or would be */
+	_Atomic uint32_t lost;    /* not 0: everything was opened at some time, and what came later was not seen */
+} ropeway_watch;
+
+/* Begins to watch all kernels of the process, which run one at a time; NULL ends it. */
+int ropeway_kernel_watch(ropeway_watch *w);
+
+/* A fault of the calling thread, in its signal handler: 1 if the page is open now. */
+int ropeway_watch_opens(uintptr_t address, int write);
+
+/*
+ * The same for kernels and other threads, with what the signal handler got: what a ropeway_fault of
+ * entry.h returns. It does not return if the kernel has been stopped meanwhile.
+ */
+int ropeway_kernel_fault(uintptr_t address, int write, const void *context);
 
 /* Makes the functions of ropeway/kernel.h known to objects that are loaded from now on, and catches what kernels do. 0, or an errno. */
 int ropeway_kernel_prepare(void);

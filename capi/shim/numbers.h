@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Distinguishes tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x49c3853au
+#define ROPEWAY_TABLE 0x6b0184c3u
 
 /* One number for each function of the API. */
 enum {

@@ -56,7 +56,8 @@ static int refused_fork; /* the reason is a fork */
 static uint32_t named(uint32_t function, const uint64_t *slots)
 {
 	static const uint32_t waits[] = {ROPEWAY_aclrtSynchronizeStream, ROPEWAY_aclrtSynchronizeEvent,
-					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport};
+					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport,
+					 ROPEWAY_aclrtProcessHostFunc};
 	if (function == ROPEWAY_WAIT && slots[0] < sizeof waits / sizeof *waits)
 		return waits[slots[0]];
 	return function;
@@ -228,12 +229,13 @@ static ropeway_entry take_core(const struct found *f)
 	ropeway_after_load();
 	ropeway_prepare_end(f->entry);
 	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare,
-			      (uintptr_t)ropeway_kernel_call, (uintptr_t)ropeway_kernel_spawn};
+			      (uintptr_t)ropeway_kernel_call, (uintptr_t)ropeway_kernel_spawn, (uintptr_t)ropeway_kernel_watch};
 	f->entry(ROPEWAY_KERNELS, NULL, kernels);
 	atexit(quiet);
 	at_quick_exit(quiet);
 	forked = f->forked;
-	ropeway_entry entry = ropeway_ordered(f->attach ? f->attach(f->entry, ropeway_ask_at_end) : f->entry, f->order);
+	ropeway_entry first = f->attach ? f->attach(f->entry, ropeway_ask_at_end, ropeway_kernel_fault) : f->entry;
+	ropeway_entry entry = ropeway_ordered(first, f->order);
 	const char *driver = ropeway_setting("ROPEWAY_DRIVER");
 	if (!driver || !*driver || !strcasecmp(driver, "soft"))
 		return entry;
@@ -380,7 +382,7 @@ void ropeway_empty_call(void)
 }
 
 /*
- * aclrtSynchronizeStream, Event, Device or aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
+ * aclrtSynchronizeStream, Event, Device, aclrtProcessReport or HostFunc (what is ROPEWAY_WAIT_…), for at most so many
  * milliseconds: *over reports whether the wait is over, and then the result is that of the function. For callers that must
  * look up in between; time that ran out is no error and leaves no trace.
  */

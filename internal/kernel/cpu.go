@@ -55,10 +55,11 @@ type Run interface {
 	// Begin begins a launch of an object, and returns a number for Stop. End must follow.
 	Begin(o SharedObject, c *Call) (turn uint64)
 
-	// Work makes calls until none is left. Any number of goroutines may do so at a time. Together makes all calls at
-	// the same time instead, each on a thread of its own, as long as there are no more than MostTogether.
-	Work()
-	Together()
+	// Work makes calls until none is left, and notes in s, if that is not nil, which it made. Any number of goroutines
+	// may do so at a time. Together has all calls made at the same time, each on a thread of its own, as long as there
+	// are no more than MostTogether: each calls work, which calls Work.
+	Work(s *Share)
+	Together(work func())
 
 	// Stop makes the calls end that are under way in a launch, at once if they are in code of a kernel. late: because
 	// its time was up. A launch that has ended is not touched.
@@ -72,11 +73,34 @@ type Run interface {
 	Touched() (list []Touch, all bool)
 }
 
+// Share is what one goroutine did of a launch. It is in memory that does not move: C code writes it, and has the same
+// layout (ropeway_share in capi/shim/kernel.h).
+type Share struct {
+	Calls uint32 // how many
+	First uint32 // block of the first, and of the last
+	Last  uint32
+}
+
+// Made notes a call for a block.
+func (s *Share) Made(block uint32) {
+	if s == nil {
+		return
+	}
+	if s.Calls == 0 {
+		s.First = block
+	}
+	s.Calls++
+	s.Last = block
+}
+
 // MostTogether is how many calls run at the same time, at most.
 const MostTogether = 1024
 
 // Calls is how many calls there are to make.
 func (c *Call) Calls() uint64 { return uint64(c.Blocks) * uint64(c.Per[0]+c.Per[1]) }
+
+// block is the number of the block that the i-th call is for.
+func (c *Call) block(i uint64) uint32 { return c.First + uint32(i/uint64(c.Per[0]+c.Per[1])) }
 
 var cpu atomic.Pointer[CPU]
 
@@ -141,7 +165,7 @@ type Fault struct {
 	Signal  syscall.Signal // 0: it was stopped
 	Late    bool           // because its time was up
 	Barrier bool           // a barrier in a launch whose blocks do not run at the same time
-	Ended   bool           // the kernel ended its process
+	Ended   bool           // the kernel ended its process or its thread
 	Lost    bool           // its process ended, and nobody knows by what
 	Block   uint32
 	Address uint64 // of a memory fault
@@ -162,7 +186,7 @@ func (f *Fault) Error() string {
 	case f.Result != 0:
 		return fmt.Sprintf("block %d of the kernel returned %d", f.Block, f.Result)
 	case f.Ended:
-		return fmt.Sprintf("block %d of the kernel ended its process", f.Block)
+		return fmt.Sprintf("block %d of the kernel ended its process or its thread", f.Block)
 	case f.Lost:
 		return "the process that ran the kernel has ended"
 	case f.Signal == 0:

@@ -179,3 +179,29 @@ func (f *file) loaded() uint64 {
 	}
 	return hi - lo
 }
+
+// Needed is the libraries that a shared object needs. Without sections, or if the file is damaged, there are none.
+func Needed(image []byte) (names []string) {
+	const dynamic, tagNeeded, entry = 6, 1, 16
+	le := binary.LittleEndian
+	f, err := readELF(image)
+	if err != nil {
+		return nil
+	}
+	for _, s := range f.sections {
+		if s.kind != dynamic || int(s.link) >= len(f.sections) {
+			continue
+		}
+		table, there := f.bytes(s)
+		texts, also := f.bytes(f.sections[s.link])
+		if !there || !also {
+			continue
+		}
+		for ; len(table) >= entry; table = table[entry:] {
+			if at := le.Uint64(table[8:]); le.Uint64(table) == tagNeeded && at < uint64(len(texts)) {
+				names = append(names, text(texts, uint32(at)))
+			}
+		}
+	}
+	return names
+}

@@ -189,13 +189,14 @@ func (r *functionRun) Begin(o SharedObject, c *Call) (turn uint64) {
 }
 
 // Work implements Run.
-func (r *functionRun) Work() {
+func (r *functionRun) Work(s *Share) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for !r.end.Load() {
 		i := r.next.Add(1) - 1
 		if i >= r.call.Calls() {
 			return
 		}
+		s.Made(r.call.block(i))
 		r.one(i)
 	}
 }
@@ -204,7 +205,7 @@ func (r *functionRun) Work() {
 func (r *functionRun) one(i uint64) {
 	c := &r.call
 	of := uint64(c.Per[0] + c.Per[1])
-	b := Block{Index: c.First + uint32(i/of), Num: c.Blocks, Sub: uint32(i % of), Args: c.Args, Size: c.Size,
+	b := Block{Index: c.block(i), Num: c.Blocks, Sub: uint32(i % of), Args: c.Args, Size: c.Size,
 		run: r}
 	code := c.Code[0]
 	if b.Sub >= c.Per[0] {
@@ -241,12 +242,12 @@ func (r *functionRun) fail(f *Fault) {
 }
 
 // Together implements Run.
-func (r *functionRun) Together() {
+func (r *functionRun) Together(work func()) {
 	var wg sync.WaitGroup
 	for range min(r.call.Calls(), MostTogether) - 1 {
-		wg.Go(r.Work)
+		wg.Go(work)
 	}
-	r.Work()
+	work()
 	wg.Wait()
 }
 

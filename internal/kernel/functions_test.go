@@ -44,12 +44,12 @@ func TestFunctionBlocks(t *testing.T) {
 	}
 	call := Call{Code: [2]uintptr{cube, vector}, Per: [2]uint32{1, 2}, Blocks: 5, First: 3}
 	for name, work := range map[string]func(r Run){
-		"one":      func(r Run) { r.Work() },
-		"together": func(r Run) { r.Together() },
+		"one":      func(r Run) { r.Work(nil) },
+		"together": func(r Run) { r.Together(func() { r.Work(nil) }) },
 		"several": func(r Run) {
 			var wg sync.WaitGroup
 			for range 3 {
-				wg.Go(r.Work)
+				wg.Go(func() { r.Work(nil) })
 			}
 			wg.Wait()
 		},
@@ -90,7 +90,7 @@ func TestFunctionStops(t *testing.T) {
 		code, _ := o.Symbol(name)
 		calls = 0
 		turn = r.Begin(o, &Call{Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 4})
-		r.Work()
+		r.Work(nil)
 		return r.End()
 	}
 	if f := run("stops"); f == nil || !f.Late || calls != 1 {
@@ -120,7 +120,7 @@ func TestFunctionTouches(t *testing.T) {
 	code, _ := o.Symbol("says")
 	says := func(watch bool) ([]Touch, bool) {
 		r.Begin(o, &Call{Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 3, Watch: watch})
-		r.Work()
+		r.Work(nil)
 		if f := r.End(); f != nil {
 			t.Fatal(f)
 		}

@@ -52,9 +52,10 @@ type Kernel struct {
 
 	So, Lib string // of a kernel for the AI CPU: its shared object, and opKernelLib
 
-	first    half // what the first of its symbols is
-	listed   bool // found by its number
-	fromMeta bool
+	first     half // what the first of its symbols is
+	listed    bool // found by its number
+	fromMeta  bool
+	described bool // the binary has meta data of it
 }
 
 // half is what a symbol is to its kernel.
@@ -215,6 +216,7 @@ func (t *Table) add(symbol string, size uint64, m meta, o Options) error {
 	}
 	k.Sync = !t.fftsAddr
 	k.Batch = k.Batch || m.batch
+	k.described = k.described || m.there
 	return nil
 }
 
@@ -230,7 +232,7 @@ func newKernel(name, symbol string, size uint64, h half, m meta, o Options, ffts
 	k := &Kernel{
 		Name: name, Type: o.Default, Ratio: m.ratio, Halves: h != whole, Batch: m.batch, Vector: m.vector, UB: m.ub,
 		Params: m.params, HasParams: m.declared, ArgsSize: m.total, Takes: m.builderParams(),
-		first: h, listed: !m.unlisted,
+		first: h, listed: !m.unlisted, described: m.there,
 	}
 	switch {
 	case m.kind == 1:
@@ -275,6 +277,47 @@ func (t *Table) number() {
 			t.byNumber[k.Number] = k
 		}
 	}
+}
+
+// Describe gives kernels of a shared object without meta data those of the binary that it stands in for: what the
+// program asks for, and the arguments that it builds, are then the same as with that binary.
+func (t *Table) Describe(of *Table) {
+	if t.Format != Native {
+		return
+	}
+	for name, k := range t.byName {
+		if as := of.byName[name]; as != nil && !k.described && (k.single() != nil || as.single() == nil) {
+			t.byName[name] = k.as(as)
+		}
+	}
+	clear(t.byNumber)
+	t.number()
+}
+
+// single is the code of a kernel that is one function, else nil.
+func (k *Kernel) single() *Code {
+	switch {
+	case k.Code[VectorHalf].Symbol == "":
+		return &k.Code[CubeHalf]
+	case k.Code[CubeHalf].Symbol == "":
+		return &k.Code[VectorHalf]
+	}
+	return nil
+}
+
+// as is the kernel other with the code of k.
+func (k *Kernel) as(other *Kernel) *Kernel {
+	c := *other
+	c.Code = k.Code
+	if code := k.single(); code != nil {
+		at := CubeHalf
+		if other.Code[CubeHalf].Symbol == "" {
+			at = VectorHalf
+		}
+		c.Code = [2]Code{}
+		c.Code[at] = *code
+	}
+	return &c
 }
 
 // Kernels are all kernels, by name.

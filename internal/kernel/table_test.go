@@ -188,6 +188,50 @@ func TestBadMeta(t *testing.T) {
 	}
 }
 
+// TestDescribe: kernels of a shared object have the meta data of the binary that it stands in for, unless they have
+// their own.
+func TestDescribe(t *testing.T) {
+	half := "1,0,4,0,4,0,0,0, 3,0,4,0,1,0,2,0, 14,0,12,0,0,0,0,0,99,0,0,0,0,0,0,0"
+	npu := read(t, record("k_mix_aic", half)+record("k_mix_aiv", half)+
+		"void k_mix_aic(void) {} void k_mix_aiv(void) {}\n"+
+		record("v_5", "1,0,4,0,3,0,0,0, 14,0,12,0,128,0,0,0,0,0,0,0,0,0,0,0, 12,0,4,0,3,0,0,0, "+
+			"16,0,12,0,1,0,0,0,4,0,0,0,0,0,0,0, "+
+			"17,0,36,0,0,0,0,0,0,0,0,0,0,0,0,0,4,0,0,0,4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0")+"void v_5(void) {}\n"+
+		record("own", "14,0,12,0,0,0,0,0,7,0,0,0,0,0,0,0")+"void own(void) {}\n"+
+		"void plain_3(void) {}\n", pairs)
+	for name, halves := range map[string]string{
+		"whole": "void k(void) {}", "halves": "void k_mix_aic(void) {} void k_mix_aiv(void) {}",
+	} {
+		table := read(t, halves+"void v_5(void) {} void plain_3(void) {} void more_8(void) {}\n"+
+			record("own", "14,0,12,0,0,0,0,0,70,0,0,0,0,0,0,0")+"void own(void) {}\n", pairs)
+		table.Describe(npu)
+		k := table.FindNumber(99)
+		if k == nil || k.Type != Mix || k.Ratio != [2]uint16{1, 2} || !k.Sync || !k.Halves {
+			t.Fatalf("%s: k is %+v", name, k)
+		}
+		want := [2]Code{{Symbol: "k"}}
+		if name == "halves" {
+			want = [2]Code{{Symbol: "k_mix_aic"}, {Symbol: "k_mix_aiv"}}
+		}
+		for i, c := range want {
+			if k.Code[i].Symbol != c.Symbol {
+				t.Errorf("%s: half %d of k is %q", name, i, k.Code[i].Symbol)
+			}
+		}
+		v := table.Find("v_5")
+		if v.Type != Vector || v.Vector != SIMT || len(v.Params) != 1 || table.FindNumber(5) != nil ||
+			v.Code[VectorHalf].Symbol != "v_5" || v.Code[CubeHalf].Symbol != "" {
+			t.Errorf("%s: v_5 is %+v", name, v)
+		}
+		if table.FindNumber(70) != table.Find("own") || table.FindNumber(7) != nil {
+			t.Errorf("%s: own has another number than its own", name)
+		}
+		if table.FindNumber(3) == nil || table.FindNumber(8) == nil {
+			t.Errorf("%s: kernels without meta data on either side have lost their numbers", name)
+		}
+	}
+}
+
 // TestNumbers: the digits after the last _, else 0.
 func TestNumbers(t *testing.T) {
 	for name, want := range map[string]uint64{

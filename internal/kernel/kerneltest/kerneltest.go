@@ -83,7 +83,8 @@ func Support(t testing.TB) {
 		shim, out, host := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so"), filepath.Join(dir,
 			"ropeway-kernels")
 		hosts, _ := filepath.Glob(filepath.Join(root, "capi", "kernelhost", "*.c"))
-		both := []string{filepath.Join(shim, "kernel.c"), filepath.Join(shim, "order.c")}
+		both := []string{filepath.Join(shim, "kernel.c"), filepath.Join(shim, "order.c"),
+			filepath.Join(shim, "watch.c")}
 		common := []string{"-std=gnu11", "-O2", "-fvisibility=hidden", "-Wno-deprecated-declarations",
 			"-I", filepath.Join(root, "capi", "include")}
 		said, failed = gcc(common, both, "-shared", "-fPIC", "-o", out, filepath.Join(shim, "spawn.c"))
@@ -127,13 +128,13 @@ func use(path string) error {
 	if err != nil {
 		return err
 	}
-	var at [4]uintptr
+	var at [5]uintptr
 	for i, name := range []string{"ropeway_kernel_run", "ropeway_kernel_stop", "ropeway_kernel_prepare",
-		"ropeway_kernel_spawn"} {
+		"ropeway_kernel_spawn", "ropeway_kernel_watch"} {
 		if at[i], err = l.Symbol(name); err != nil {
 			return err
 		}
 	}
-	native.Use(at[0], at[1], at[2], at[3])
+	native.Use(at[0], at[1], at[2], at[3], at[4])
 	return nil
 }

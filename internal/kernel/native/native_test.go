@@ -1,6 +1,7 @@
 package native_test
 
 import (
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,11 +52,11 @@ func launch(t testing.TB, o kernel.SharedObject, c kernel.Call, name string, wor
 	r := cpu(t).NewRun()
 	r.Begin(o, &c)
 	if workers == 0 {
-		r.Together()
+		r.Together(func() { r.Work(nil) })
 	} else {
 		var wg sync.WaitGroup
 		for range workers {
-			wg.Go(r.Work)
+			wg.Go(func() { r.Work(nil) })
 		}
 		wg.Wait()
 	}
@@ -184,7 +185,7 @@ void waits(volatile uint32_t *in) { __atomic_fetch_add(in, 1, __ATOMIC_SEQ_CST);
 			turn := r.Begin(o, &kernel.Call{Blocks: 4, Code: [2]uintptr{code}, Per: [2]uint32{1},
 				Args: uintptr(addr(args)), Size: 8})
 			done := make(chan struct{})
-			go func() { r.Together(); close(done) }()
+			go func() { r.Together(func() { r.Work(nil) }); close(done) }()
 			for start := time.Now(); (*(*uint32)(unsafe.Pointer(&in[0]))) < 4; time.Sleep(time.Millisecond) {
 				if time.Since(start) > time.Minute {
 					t.Fatal("the blocks do not begin")
@@ -199,7 +200,7 @@ void waits(volatile uint32_t *in) { __atomic_fetch_add(in, 1, __ATOMIC_SEQ_CST);
 			nothing, _ := o.Symbol("nothing")
 			r.Begin(o, &kernel.Call{Blocks: 1, Code: [2]uintptr{nothing}, Per: [2]uint32{1}})
 			r.Stop(turn, true)
-			r.Work()
+			r.Work(nil)
 			if f := r.End(); f != nil {
 				t.Errorf("the next launch: %v", f)
 			}
@@ -226,6 +227,34 @@ void rounds(uint32_t *count, uint32_t *wrong) {
 	}
 	if f := launch(t, o, kernel.Call{Blocks: 8}, "rounds", 1, addr(count), addr(wrong)); f == nil || !f.Barrier {
 		t.Errorf("a barrier of blocks that run one after the other: %v", f)
+	}
+	count[0], wrong[0] = 0, 0
+	if f := launch(t, o, kernel.Call{Blocks: 1}, "rounds", 1, addr(count), addr(wrong)); f != nil || count[0] != 50 ||
+		wrong[0] != 0 {
+		t.Errorf("a barrier of one block: %d came, %d went on too early; %v", count[0], wrong[0], f)
+	}
+}
+
+// TestNeededStays: a library that a shared object needs is there after the object is unloaded, for threads that it has
+// begun.
+func TestNeededStays(t *testing.T) {
+	kerneltest.Support(t)
+	o, err := cpu(t).Load("test.so", kerneltest.Compile(t, `#include <stdint.h>
+void fill(uint32_t *p, uint64_t n) {
+#pragma omp parallel for num_threads(4)
+	for (uint64_t i = 0; i < n; i++) p[i] = i;
+}`, "-fopenmp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := make([]uint32, 1000)
+	if f := launch(t, o, kernel.Call{Blocks: 1}, "fill", 1, addr(numbers), 1000); f != nil || numbers[999] != 999 {
+		t.Errorf("the kernel left %d; %v", numbers[999], f)
+	}
+	o.Close()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil || !strings.Contains(string(maps), "libgomp") {
+		t.Errorf("the library of OpenMP is gone, and its threads have no code: %v", err)
 	}
 }
 
@@ -331,7 +360,7 @@ func TestTouches(t *testing.T) {
 		args[1] = n
 		r.Begin(o, &kernel.Call{Blocks: 8, Code: [2]uintptr{code}, Per: [2]uint32{1}, Args: uintptr(addr(args)),
 			Size: 16, Watch: watch})
-		r.Together()
+		r.Together(func() { r.Work(nil) })
 		if f := r.End(); f != nil {
 			t.Fatal(f)
 		}
@@ -355,7 +384,7 @@ func BenchmarkEmpty(b *testing.B) {
 	r, c := cpu(b).NewRun(), kernel.Call{Blocks: 1, Code: [2]uintptr{code}, Per: [2]uint32{1}}
 	for b.Loop() {
 		r.Begin(o, &c)
-		r.Work()
+		r.Work(nil)
 		r.End()
 	}
 }

@@ -17,8 +17,7 @@ import (
 type object struct {
 	lib     *dl.Library
 	support *support
-	holds   atomic.Int64 // what keeps it, and 1 until it is closed
-	closed  atomic.Bool
+	held
 }
 
 func init() { kernel.RegisterCPU(cpu{}) }
@@ -43,9 +42,16 @@ func (cpu) Load(name string, image []byte) (kernel.SharedObject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the shared object cannot be loaded: %w", err)
 	}
-	o := &object{lib: lib, support: s}
-	o.holds.Store(1)
-	return o, nil
+	keepNeeded(image)
+	return &object{lib: lib, support: s}, nil
+}
+
+// keepNeeded has the libraries stay that a shared object needs. They may have threads, as that of OpenMP has, which
+// run on in their code when the object is unloaded.
+func keepNeeded(image []byte) {
+	for _, name := range kernel.Needed(image) {
+		dl.Keep(name)
+	}
 }
 
 // file puts an image where the loader finds it: into a file in memory.
@@ -80,19 +86,50 @@ func unique(folder string) string {
 // Symbol implements kernel.SharedObject.
 func (o *object) Symbol(name string) (uintptr, error) { return o.lib.Symbol(name) }
 
-// Hold implements kernel.SharedObject.
-func (o *object) Hold() { o.holds.Add(1) }
-
 // Release implements kernel.SharedObject.
 func (o *object) Release() {
-	if o.holds.Add(-1) == 0 {
-		o.lib.Close() //nolint:errcheck // what cannot be unloaded stays
+	if o.ends() {
+		o.unload()
 	}
 }
 
 // Close implements kernel.SharedObject.
 func (o *object) Close() {
-	if !o.closed.Swap(true) {
-		o.Release()
+	if o.closes() {
+		o.unload()
 	}
+}
+
+func (o *object) unload() { o.lib.Close() } //nolint:errcheck // what cannot be unloaded stays
+
+// held counts what keeps an object. Threads of the program begin launches and those of the device end them, so they
+// have a counter each, which are not in one cache line.
+type held struct {
+	begun  atomic.Uint64
+	_      [56]byte
+	ended  atomic.Uint64
+	closed atomic.Bool
+	gone   atomic.Bool // it was closed, and nothing keeps it any more
+}
+
+// Hold implements kernel.SharedObject.
+func (h *held) Hold() { h.begun.Add(1) }
+
+// ends ends what Hold has begun, and reports whether that was the last thing to keep an object that is closed.
+func (h *held) ends() bool {
+	h.ended.Add(1)
+	return h.closed.Load() && h.isLast()
+}
+
+// closes closes the object, and reports whether nothing keeps it.
+func (h *held) closes() bool {
+	h.closed.Store(true)
+	return h.isLast()
+}
+
+// isLast reports, once, that nothing keeps the object. What has ended has begun before, so if both are the same after
+// ended was read, nothing was held when begun was.
+func (h *held) isLast() bool {
+	ended := h.ended.Load()
+	return h.begun.Load() == ended && !h.gone.Swap(true)
 }

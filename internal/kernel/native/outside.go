@@ -36,7 +36,6 @@ func (p *process) Load(name string, image []byte) (kernel.SharedObject, error) {
 	}
 	defer closeAll(a.files)
 	o := &elsewhere{p: p, handle: a.Result}
-	o.n.Store(1)
 	for i, fd := range a.files {
 		v, err := p.place(fd, a.Data[i][1])
 		if err != nil {
@@ -95,14 +94,21 @@ func (p *process) Variable(object kernel.SharedObject, name string) (uintptr, er
 	return 0, fmt.Errorf("%s is constant: only kernels see it while they have a process of their own", name)
 }
 
-// Hold implements kernel.SharedObject.
-func (o *elsewhere) Hold() { o.n.Add(1) }
-
 // Release implements kernel.SharedObject.
 func (o *elsewhere) Release() {
-	if o.n.Add(-1) > 0 {
-		return
+	if o.ends() {
+		o.unload()
 	}
+}
+
+// Close implements kernel.SharedObject.
+func (o *elsewhere) Close() {
+	if o.closes() {
+		o.unload()
+	}
+}
+
+func (o *elsewhere) unload() {
 	o.p.mu.Lock()
 	o.p.renew()
 	o.p.mu.Unlock()
@@ -111,12 +117,5 @@ func (o *elsewhere) Release() {
 		o.p.keeper.send(request{What: askUnmap, A: uint64(addressOf(v.bytes)), //nolint:errcheck // likewise
 			B: uint64(len(v.bytes))}, "")
 		unix.Munmap(v.bytes) //nolint:errcheck // ours
-	}
-}
-
-// Close implements kernel.SharedObject.
-func (o *elsewhere) Close() {
-	if !o.closed.Swap(true) {
-		o.Release()
 	}
 }

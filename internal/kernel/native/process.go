@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -276,11 +275,11 @@ func (r *outside) Begin(_ kernel.SharedObject, c *kernel.Call) (turn uint64) {
 	return r.turn
 }
 
-// Work implements kernel.Run. One goroutine does.
-func (r *outside) Work() { r.work(0) }
+// Work implements kernel.Run. One goroutine does. What it makes is made in other processes, and not noted.
+func (r *outside) Work(*kernel.Share) { r.work(0) }
 
 // Together implements kernel.Run.
-func (r *outside) Together() { r.work(1) }
+func (r *outside) Together(func()) { r.work(1) }
 
 func (r *outside) work(together uint64) {
 	if r.err != nil {
@@ -366,9 +365,3 @@ func (r *outside) End() *kernel.Fault {
 func (r *outside) Touched() ([]kernel.Touch, bool) { return nil, true }
 
 var _ kernel.Process = (*process)(nil)
-
-// held counts what keeps an object, and 1 until it is closed.
-type held struct {
-	n      atomic.Int64
-	closed atomic.Bool
-}

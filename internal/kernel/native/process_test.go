@@ -46,12 +46,12 @@ void nothing(void) {}`))
 			}
 			r.Stop(turn, late)
 		}()
-		r.Work()
+		r.Work(nil)
 		if f := r.End(); f == nil || f.Late != late || f.Signal != 0 || f.Lost {
 			t.Errorf("late %v: %v", late, f)
 		}
 		begin(t, r, o, "nothing")
-		r.Work()
+		r.Work(nil)
 		if f := r.End(); f != nil {
 			t.Errorf("the next launch: %v", f)
 		}
@@ -86,7 +86,7 @@ func TestStopBeforeWork(t *testing.T) {
 	}
 	r := p.NewRun()
 	r.Stop(begin(t, r, o, "counts"), true)
-	r.Work()
+	r.Work(nil)
 	if f := r.End(); f == nil || !f.Late || wordAt(n).Load() != 0 {
 		t.Errorf("%v, and the kernel ran %d times", f, wordAt(n).Load())
 	}
@@ -111,7 +111,7 @@ func TestTakenAddresses(t *testing.T) {
 	}
 	r := p.NewRun()
 	begin(t, r, o, "f")
-	r.Work()
+	r.Work(nil)
 	if f := r.End(); f != nil {
 		t.Error(f)
 	}

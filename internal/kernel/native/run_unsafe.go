@@ -119,13 +119,14 @@ func (r *run) Begin(o kernel.SharedObject, c *kernel.Call) (turn uint64) {
 }
 
 // Work implements kernel.Run.
-func (r *run) Work() {
-	dl.CallInt(r.of.run, uintptr(unsafe.Pointer(&r.launched)))
+func (r *run) Work(s *kernel.Share) {
+	dl.CallInt(r.of.run, uintptr(unsafe.Pointer(&r.launched)), uintptr(unsafe.Pointer(s)))
 	runtime.KeepAlive(r)
+	runtime.KeepAlive(s)
 }
 
 // Together implements kernel.Run.
-func (r *run) Together() {
+func (r *run) Together(work func()) {
 	n := min(r.calls, kernel.MostTogether)
 	if n == r.calls {
 		r.together = 1
@@ -134,11 +135,11 @@ func (r *run) Together() {
 	for range n - 1 {
 		wg.Go(func() {
 			runtime.LockOSThread() // it ends with the goroutine
-			r.Work()
+			work()
 			runtime.UnlockOSThread()
 		})
 	}
-	r.Work()
+	work()
 	wg.Wait()
 }
 

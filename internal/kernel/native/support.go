@@ -20,7 +20,7 @@ import (
 const library = "libascendcl.so"
 
 // support is the addresses of the functions that run kernels.
-type support struct{ run, stop, prepare, spawn uintptr }
+type support struct{ run, stop, prepare, spawn, watch uintptr }
 
 var (
 	mu       sync.Mutex
@@ -30,10 +30,10 @@ var (
 )
 
 // Use says where the functions are that run kernels: a program that has libascendcl.so calls it.
-func Use(run, stop, prepare, spawn uintptr) {
+func Use(run, stop, prepare, spawn, watch uintptr) {
 	mu.Lock()
 	defer mu.Unlock()
-	given = support{run, stop, prepare, spawn}
+	given = support{run, stop, prepare, spawn, watch}
 }
 
 // UseProgram says where the program is that runs kernels in processes of their own. Else it is beside libascendcl.so.
@@ -96,7 +96,7 @@ func open() (support, error) {
 func functions(l *dl.Library) (s support, err error) {
 	for name, at := range map[string]*uintptr{
 		"ropeway_kernel_run": &s.run, "ropeway_kernel_stop": &s.stop, "ropeway_kernel_prepare": &s.prepare,
-		"ropeway_kernel_spawn": &s.spawn,
+		"ropeway_kernel_spawn": &s.spawn, "ropeway_kernel_watch": &s.watch,
 	} {
 		if *at, err = l.Symbol(name); err != nil {
 			return support{}, err

@@ -1,0 +1,67 @@
+package kernel_test
+
+import (
+	"context"
+	"testing"
+
+	"ropeway"
+	"ropeway/kernel"
+)
+
+// BenchmarkLaunch is a launch of an empty kernel, and beside it a copy of 64 bytes, which it is compared with: 1,000 in
+// a row, then a wait that does not count.
+func BenchmarkLaunch(b *testing.B) {
+	rt, err := ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer rt.Close()
+	d, err := rt.Device(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	m, err := kernel.LoadFuncs(d, map[string]kernel.Func{"empty": func(*kernel.Block) error { return nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	k, err := m.Kernel("empty")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := d.NewStream()
+	if err != nil {
+		b.Fatal(err)
+	}
+	host, err := d.AllocPinned(64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	mem, err := d.Alloc(64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"launch": func() error { return k.Launch(s, 1) },
+		"copy":   func() error { return s.Copy(mem.All(), host.All()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; n < b.N; n++ {
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+				if n%1000 == 999 {
+					b.StopTimer()
+					if err := s.Synchronize(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+			}
+			if err := s.Synchronize(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
