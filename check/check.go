@@ -15,7 +15,6 @@ import (
 	"fmt"
 
 	"ropeway"
-	internal "ropeway/internal/check"
 	"ropeway/internal/finding"
 	"ropeway/internal/goapi"
 	"ropeway/internal/setup"
@@ -61,7 +60,7 @@ func With(o Options) ropeway.Option {
 		if err != nil {
 			return err
 		}
-		c := &checker.Settings{Settings: internal.Settings{Seed: o.Seed, Depth: o.Depth, Off: off}}
+		c := &checker.Settings{Seed: o.Seed, Depth: o.Depth, Off: off}
 		if o.OnFinding != nil {
 			c.Sink = sink{o.OnFinding}
 		}

@@ -1,7 +1,7 @@
 /*
  * The entry point, and what is known of threads.
  *
- * Ownership. check_core, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
+ * Ownership. check_core, check_kernel, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
  * anybody in. A struct self belongs to its thread; when the thread ends it waits in `unused` for the next one and is never
  * unmapped, because the core may still look at it.
  */
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 ropeway_entry check_core;
+ropeway_fault check_kernel;
 pid_t check_home;
 struct span check_core_text, check_shim_text, check_own_text, check_libc_text;
 
@@ -220,14 +221,15 @@ static void in_child(void)
 	check_signals_in_child();
 }
 
-EXPORT ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask);
-ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask)
+EXPORT ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask, ropeway_fault kernel);
+ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask, ropeway_fault kernel)
 {
 	check_shim_text = check_text_of(__builtin_return_address(0));
 	check_core_text = check_text_of((void *)(uintptr_t)core);
 	check_own_text = check_text_of((void *)(uintptr_t)watched);
 	check_home = getpid();
 	check_core = core;
+	check_kernel = kernel;
 	at_end = ask;
 	have_key = pthread_key_create(&key, ends) == 0;
 	pthread_atfork(NULL, NULL, in_child);

@@ -60,6 +60,7 @@ struct self {
 	uintptr_t scanned[2]; /* where a function of libc that looks for something met it first in its block; 0 for nowhere */
 	int judged;          /* in a system call whose buffers the core has been asked about */
 	int asking;          /* it is in the core, about an access */
+	int kernel;          /* which a kernel makes */
 	int traced;          /* it was stepped at least once */
 	uint32_t *slot;      /* arm64: where it makes single instructions; NULL before it is needed */
 	uintptr_t left;      /* and where that instruction really is */
@@ -73,6 +74,7 @@ struct self *check_known(void); /* the same outside of signal handlers: it is fr
 
 /* attach.c. The core's door; NULL before it is attached. home is the process it is in: a forked child has none. */
 extern ropeway_entry check_core;
+extern ropeway_fault check_kernel; /* whether a fault is a kernel's */
 extern pid_t check_home;
 int check_forked(void);                 /* whether this is a child of the process that has the core */
 void check_note(const char *text);      /* prints what the checker cannot do */

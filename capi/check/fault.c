@@ -20,11 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../shim/access.h"
+
 enum { PAGE = 4096 };
 
 #if defined(__x86_64__)
 
-enum { TRAP = 0x100, WRITES = 2 };
+enum { TRAP = 0x100 };
 
 static uintptr_t instruction_of(const ucontext_t *c)
 {
@@ -34,11 +36,6 @@ static uintptr_t instruction_of(const ucontext_t *c)
 static uintptr_t stack_of(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
-}
-
-static int is_write(const ucontext_t *c)
-{
-	return (c->uc_mcontext.gregs[REG_ERR] & WRITES) != 0;
 }
 
 /* Stops the thread after one instruction, if it can; whether it has stopped; and lets it go on. */
@@ -68,8 +65,6 @@ static void come_back(struct self *me, ucontext_t *c)
 
 #elif defined(__aarch64__)
 
-enum { ESR = 0x45535201, WRITES = 1 << 6, CACHE = 1 << 8 };
-
 static uintptr_t instruction_of(const ucontext_t *c)
 {
 	return c->uc_mcontext.pc;
@@ -78,39 +73,6 @@ static uintptr_t instruction_of(const ucontext_t *c)
 static uintptr_t stack_of(const ucontext_t *c)
 {
 	return c->uc_mcontext.sp;
-}
-
-/* By the instruction itself: loads and stores show which they are. Atomic ones do both. */
-static int stores(const ucontext_t *c)
-{
-	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
-	if ((i & 0x0a000000) != 0x08000000)
-		return 1;
-	if ((i & 0x3b200c00) == 0x38200000)
-		return 1; /* a load that adds, swaps or the like */
-	if ((i & 0x3a000000) == 0x38000000 && i & 0x00800000)
-		return (i & 0x04c00000) == 0x04800000; /* signed numbers are only loaded, vectors of 16 bytes are both */
-	return !(i & 0x00400000);
-}
-
-/* The kernel hands the syndrome of the fault on, among the records after the registers; emulators do not always. */
-static int is_write(const ucontext_t *c)
-{
-	const unsigned char *p = (const unsigned char *)c->uc_mcontext.__reserved;
-	const unsigned char *end = p + sizeof c->uc_mcontext.__reserved;
-	while (p + 16 <= end) {
-		uint32_t magic, size;
-		uint64_t syndrome;
-		memcpy(&magic, p, 4);
-		memcpy(&size, p + 4, 4);
-		if (!magic || size < 8)
-			break;
-		memcpy(&syndrome, p + 8, 8);
-		if (magic == ESR)
-			return (syndrome & WRITES) && !(syndrome & CACHE);
-		p += size;
-	}
-	return stores(c);
 }
 
 /*
@@ -190,6 +152,8 @@ void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruct
 {
 	ropeway_call access = {.function = ROPEWAY_NO_CALL};
 	check_describe(&access, instruction);
+	if (check_self()->kernel)
+		access.thread = ROPEWAY_KERNEL_THREAD;
 	memset(touch, 0, sizeof *touch);
 	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)touch};
 	struct self *asker = check_self();
@@ -298,7 +262,7 @@ static uintptr_t judged_at(struct self *me, const ucontext_t *c, uintptr_t addre
 {
 	uintptr_t instruction = instruction_of(c);
 	*size = r->size ? r->size * r->left : check_access_size(c, address);
-	int whole = *size < 16 || is_write(c) || !check_in(check_libc_text, instruction);
+	int whole = *size < 16 || ropeway_is_write(c) || !check_in(check_libc_text, instruction);
 	int function = whole ? 0 : function_at(instruction);
 	if (whole || function < EXACT)
 		return address;
@@ -324,7 +288,8 @@ static void touched(int signal, siginfo_t *info, void *context)
 	(void)signal;
 	come_back(me, c);
 	uintptr_t at = judged_at(me, c, address, &r, &size);
-	check_touch(at, size, is_write(c), instruction_of(c), &touch);
+	check_touch(at, size, ropeway_is_write(c), instruction_of(c), &touch);
+	me->kernel = 0;
 	switch (touch.what) {
 	case ROPEWAY_OPEN:
 		return;
@@ -350,7 +315,7 @@ static void touched(int signal, siginfo_t *info, void *context)
 static int waits(struct self *me, uintptr_t address, const ucontext_t *c)
 {
 	struct timespec a_while = {0, 2000000};
-	if (check_forked() || !is_write(c) || me->waited == address)
+	if (check_forked() || !ropeway_is_write(c) || me->waited == address)
 		return 0;
 	me->waited = address;
 	syscall(SYS_nanosleep, &a_while, NULL);
@@ -373,8 +338,13 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 	uintptr_t address = (uintptr_t)info->si_addr;
 	int error = errno;
 	int device = info->si_code == SEGV_ACCERR && check_device(address);
-	if (device || (info->si_code == SEGV_ACCERR && check_watched(address))) {
+	int watched = device || (info->si_code == SEGV_ACCERR && check_watched(address));
+	int kernel = watched ? check_kernel(address, ropeway_is_write(context), context) : 0;
+	if (kernel == ROPEWAY_OPENED)
+		return;
+	if (watched && !(device && kernel == ROPEWAY_INSIDE)) {
 		struct self *me = check_self();
+		me->kernel = kernel != 0;
 		uintptr_t passed = me->passed, instruction = instruction_of(context);
 		me->passed = 0;
 		int alone = check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context);

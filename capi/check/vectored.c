@@ -33,6 +33,16 @@ static int of_device(const struct iovec *piece)
 	return piece->iov_len && UNLIKELY(check_device((uintptr_t)piece->iov_base)) && !check_forked();
 }
 
+/* Opens memory of a device to a system call, while a kernel runs: it may be the kernel's. */
+static int opens_for_kernel(const struct iovec *piece, int write)
+{
+	uintptr_t at = (uintptr_t)piece->iov_base, end = at + piece->iov_len;
+	int opened = 0;
+	for (; at < end && check_kernel(at, write, NULL) == ROPEWAY_OPENED; at = (at | 4095) + 1)
+		opened = 1;
+	return opened;
+}
+
 /* Whether the core is to be asked about one of the pieces. */
 static int any(const struct iovec *v, int n)
 {
@@ -48,7 +58,9 @@ static int open_all(const struct iovec *v, int n, int write, struct opened *o)
 	if (!o->fence)
 		o->reach = 0;
 	for (int i = 0; i < n; i++)
-		if (is_watched(&v[i]) || (of_device(&v[i]) && !o->probes && !o->refused++))
+		if (of_device(&v[i]) && opens_for_kernel(&v[i], write))
+			opened = 1;
+		else if (is_watched(&v[i]) || (of_device(&v[i]) && !o->probes && !o->refused++))
 			opened |= check_open((uintptr_t)v[i].iov_base, v[i].iov_len, write, o);
 		else if (!o->fence)
 			o->reach += v[i].iov_len;

@@ -1,6 +1,9 @@
 package check
 
-import "ropeway/internal/driver"
+import (
+	"ropeway/internal/check/ranges"
+	"ropeway/internal/driver"
+)
 
 // Registered memory that is mapped has two addresses: the program's own, and one for devices. What is known of
 // memory is kept under the first, so every address of a task or of the program goes through canonical before it is
@@ -52,10 +55,10 @@ func (c *Checker) canonical(addr uintptr) uintptr {
 // which they are known. mu is held.
 func (c *Checker) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	if c.aliases.Len() == 0 {
-		touches(op, f)
+		ranges.Of(op, f)
 		return
 	}
-	touches(op, func(lo, hi uintptr, write bool) bool {
+	ranges.Of(op, func(lo, hi uintptr, write bool) bool {
 		at := c.canonical(lo)
 		return f(at, at+(hi-lo), write)
 	})

@@ -14,6 +14,7 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.canonical(addr)
+	c.decide(addr, addr+uintptr(n))
 	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
 	return found
 }
@@ -68,6 +69,7 @@ func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.decide(addr, addr+uintptr(n))
 	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
 }
 

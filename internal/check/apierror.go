@@ -58,8 +58,7 @@ func (c *Checker) blame(from origin) {
 func (c *Checker) failedOn(a *allocation) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if s := f.from.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start &&
-			uintptr(s.arguments[0]) < a.end() {
+		if s := f.from.site; s != nil && s.given > 0 && uintptr(s.room[0]) >= a.start && uintptr(s.room[0]) < a.end() {
 			return f
 		}
 	}
@@ -103,7 +102,7 @@ func ordinary(code abi.Code) bool {
 // repeatedly, before streams are subscribed and after they no longer are. Names for a recording fail where nothing
 // records.
 func mayDrop(api string) bool {
-	return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof")
+	return api == "aclrtProcessReport" || api == "aclrtProcessHostFunc" || strings.HasPrefix(api, "aclprof")
 }
 
 // asks reports whether a function is a query.

@@ -25,44 +25,68 @@ func (s *still) Stack(pcs []uintptr) int {
 }
 func (s *still) Frames([][2]uint32) int { return 0 }
 
+// copier returns a function that submits a small copy, with the checker or without, and one that waits for all of them.
+func copier(b testing.TB, checked bool) (submit, wait func()) {
+	d, err := soft.New(soft.Options{Devices: 1, Memory: 1 << 30, Guard: checked})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := product.Find("A2", "EP")
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := core.Options{Driver: driver.Driver(d), Product: p}
+	if checked {
+		c := check.New(check.Options{Driver: d})
+		c.CloseMemory()
+		o.Driver, o.Probe.Check = c.Driver(), c
+	}
+	rt := core.New(o)
+	b.Cleanup(func() { rt.Close() }) //nolint:errcheck // the copies count
+	t := rt.NewThread(1)
+	t.SetCaller(&still{})
+	var s core.Handle
+	var host, dev core.Addr
+	if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || memory.MallocHost(t, &host, 1<<20) != nil ||
+		memory.Malloc(t, &dev, 1<<20, 0) != nil {
+		b.Fatal("cannot set up")
+	}
+	submit = func() {
+		if err := transfer.MemcpyAsync(t, dev, 64, host, 64, abi.MemcpyHostToDevice, s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	wait = func() {
+		if err := t.SynchronizeStream(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return submit, wait
+}
+
 // BenchmarkCopy is what a small copy costs from its submission to its end, with the checker and without.
 func BenchmarkCopy(b *testing.B) {
 	for _, checked := range []bool{false, true} {
 		name := map[bool]string{false: "plain", true: "checked"}[checked]
 		b.Run(name, func(b *testing.B) {
-			d, err := soft.New(soft.Options{Devices: 1, Memory: 1 << 30, Guard: checked})
-			if err != nil {
-				b.Fatal(err)
-			}
-			p, err := product.Find("A2", "EP")
-			if err != nil {
-				b.Fatal(err)
-			}
-			o := core.Options{Driver: driver.Driver(d), Product: p}
-			if checked {
-				c := check.New(check.Options{Driver: d})
-				c.CloseMemory()
-				o.Driver, o.Probe.Check = c.Driver(), c
-			}
-			rt := core.New(o)
-			defer rt.Close() //nolint:errcheck // a benchmark
-			t := rt.NewThread(1)
-			t.SetCaller(&still{})
-			var s core.Handle
-			var host, dev core.Addr
-			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || memory.MallocHost(t, &host, 1<<20) != nil ||
-				memory.Malloc(t, &dev, 1<<20, 0) != nil {
-				b.Fatal("cannot set up")
-			}
+			submit, wait := copier(b, checked)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := transfer.MemcpyAsync(t, dev, 64, host, 64, abi.MemcpyHostToDevice, s); err != nil {
-					b.Fatal(err)
-				}
+				submit()
 			}
-			if err := t.SynchronizeStream(s); err != nil {
-				b.Fatal(err)
-			}
+			wait()
 		})
 	}
+}
+
+// TestCopyAllocates: of a copy that is checked one thing is remembered, its call, and nothing else is allocated.
+func TestCopyAllocates(t *testing.T) {
+	submit, wait := copier(t, true)
+	for range 5000 { // the stream holds as much back as it may
+		submit()
+	}
+	if n := testing.AllocsPerRun(20_000, submit); n > 1 {
+		t.Errorf("a copy allocates %v times, want once", n)
+	}
+	wait()
 }

@@ -97,34 +97,42 @@ func besides(a *allocation, lo, hi uintptr) string {
 }
 
 // verify looks whether the bytes beside an allocation are what they were. mu is held.
-func (c *Checker) verify(from origin, a *allocation) {
+func (c *Checker) verify(from *origin, a *allocation) {
+	if a.what != core.PinnedMemory || (a.start|a.end())%pageBytes == 0 {
+		return // nothing shares a page with it
+	}
 	now := c.calls.Load()
-	if a.what != core.PinnedMemory || a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
+	if a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
 		return
 	}
 	a.verified = now
-	var others []other
-	if a.intact.site != nil {
-		others = []other{{"intact", a.intact}}
-	}
 	before, behind := c.guard.Beside(a.start, a.size)
-	for _, s := range [...][2]uintptr{before, behind} {
-		if lo, hi := s[0], s[1]; lo < hi {
-			a.marred = true
-			c.report(draft{
-				rule: "host-out-of-bounds", role: "found", offence: from, others: others, lo: lo, hi: hi, memory: a,
-				summary: fmt.Sprintf("the host has written %s %s", count(hi-lo), besides(a, lo, hi)),
-			})
-		}
+	c.judgeMargin(from, a, before[0], before[1])
+	c.judgeMargin(from, a, behind[0], behind[1])
+	a.intact = *from
+}
+
+// judgeMargin reports bytes beside an allocation that are not what they were, if there are any. mu is held.
+func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
+	if lo >= hi {
+		return
 	}
-	a.intact = from
+	a.marred = true
+	d := draft{
+		rule: "host-out-of-bounds", role: "found", offence: *from, lo: lo, hi: hi, memory: a,
+		summary: fmt.Sprintf("the host has written %s %s", count(hi-lo), besides(a, lo, hi)),
+	}
+	if a.intact.site != nil {
+		d.others = []other{{"intact", a.intact}}
+	}
+	c.report(d)
 }
 
 // verifyAll looks at all pinned memory. mu is held.
 func (c *Checker) verifyAll(from origin) {
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		a.verified = 0
-		c.verify(from, a)
+		c.verify(&from, a)
 		return true
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
@@ -127,9 +128,9 @@ func TestBehindTheEnd(t *testing.T) {
 // SetPages implements Face.
 func (n *names) SetPages(lo, hi uintptr, there bool) {
 	if there {
-		n.pages.add(lo, hi)
+		n.pages.Add(lo, hi)
 	} else {
-		n.pages = slices.DeleteFunc(n.pages, func(s span) bool { return s == span{lo, hi} })
+		n.pages = slices.DeleteFunc(n.pages, func(s spans.Span) bool { return s.Lo == lo && s.Hi == hi })
 	}
 }
 
@@ -141,7 +142,9 @@ func TestFaceKnowsPages(t *testing.T) {
 	if lo, hi := face.pinned.lo, face.pinned.hi; one < lo || two >= hi {
 		t.Errorf("pinned memory is from %#x to %#x", lo, hi)
 	}
-	want := spans{{one &^ (page - 1), one&^(page-1) + page}, {two &^ (page - 1), two&^(page-1) + 4*page}}
+	var want spans.Set
+	want.Add(one&^(page-1), one&^(page-1)+page)
+	want.Add(two&^(page-1), two&^(page-1)+4*page)
 	if !slices.Equal(face.pages, want) {
 		t.Errorf("pages %x, want %x", face.pages, want)
 	}

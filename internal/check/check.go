@@ -27,6 +27,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"ropeway/internal/check/inject"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -40,7 +41,7 @@ type Options struct {
 	Seed   uint64          // order of unordered work; 0 runs everything as late as possible
 	Depth  int             // how many tasks a stream may hold back; 0: 2048
 	Off    map[string]bool // rules that are not looked at
-	Inject []Injection
+	Inject []inject.Injection
 	Sink   Sink // gets the findings; nil drops them
 
 	// Patience is how long work waits for the next call of the program before it runs by itself; 0: DefaultPatience.
@@ -122,7 +123,9 @@ type Checker struct {
 
 	known   *clock // what the host knows to be complete; replaced, never changed
 	shadow  shadow
+	paged   shadow // pages that kernels were seen to touch
 	stacks  stackTable
+	kernels map[string]*part // by their names
 	scratch scratch
 
 	memory         btree.Map[uintptr, *allocation] // live allocations by address
@@ -149,7 +152,7 @@ type Checker struct {
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // how many have begun
 
-	inject  []*Injection
+	inject  []*inject.Injection
 	symbols *symbol.Table
 	kept    []*finding.Finding
 	sink    Sink
@@ -178,7 +181,7 @@ func New(o Options) *Checker {
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
 		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
-		models:  map[uint32]*model{},
+		models: map[uint32]*model{}, kernels: map[string]*part{},
 		serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{},
 		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},
@@ -191,7 +194,7 @@ func New(o Options) *Checker {
 		server, _ := f.Server()
 		c.server = &server
 	}
-	c.guard, _ = o.Driver.(driver.Guard)
+	c.guard, _ = driver.As[driver.Guard](o.Driver)
 	c.drv = &watched{Driver: o.Driver, c: c}
 	o.Sink.Start(finding.Start{Process: os.Getpid(), Command: os.Args, Seed: o.Seed, Depth: o.Depth})
 	return c
@@ -219,7 +222,7 @@ func (c *Checker) CloseMemory() {
 		c.face.SetDeviceSpan(c.guard.DeviceSpan())
 		c.face.SetPinnedSpan(c.guard.Span())
 	}
-	c.setSpans(span{})
+	c.setSpans(0, 0)
 }
 
 // SpeakGo says that the program is a Go program: findings name what it calls, and what Close frees is no leak. It is
@@ -273,9 +276,8 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number,
-		coming: map[uint32]submission{}}
-	o.Sink, o.Observer = q, nil // the checker reports failures and times: it decides when work runs
+	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number}
+	o.Sink, o.Observer, o.Steps = q, nil, nil // the checker reports failures and times: it decides when work runs
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()

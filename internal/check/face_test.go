@@ -3,7 +3,12 @@ package check
 import (
 	"fmt"
 	"slices"
+
+	"ropeway/internal/check/spans"
 )
+
+// span is a range of addresses.
+type span struct{ lo, hi uintptr }
 
 // names is a face that knows calls by their names.
 type names struct {
@@ -13,7 +18,7 @@ type names struct {
 
 	registered, aliases []uint64
 	pinned              span
-	pages               spans
+	pages               spans.Set
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {

@@ -12,12 +12,12 @@ import (
 func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 	a := c.find(op.Src)
 	l := op.Layout
-	for _, field := range [...]span{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
-		lo := op.Src + field.lo
+	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
+		lo := op.Src + field[0]
 		if a == nil || a.what != core.DeviceMemory { // of other memory it is not noted what was written
 			break
 		}
-		if at, end := a.written.missing(lo, lo+field.hi); at < end {
+		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
 			c.report(draft{
 				rule: "unset-descriptor", role: "submitted", offence: p.from, lo: op.Src, hi: op.Src + uintptr(op.N),
 				memory:  a,
@@ -39,7 +39,8 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 // address. mu is held.
 func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
 	at = c.canonical(at)
-	if c.find(at) == nil {
+	a := c.find(at)
+	if a == nil {
 		gone := c.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
@@ -55,11 +56,11 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 		})
 		return false
 	}
-	c.judgeBounds(p.from, at, at+uintptr(n), write)
-	if a := c.find(at); a != nil && !write {
-		c.judgeWritten(p.from, a, at, at+uintptr(n), "copied")
+	c.judgeBounds(&p.from, a, at, at+uintptr(n), write)
+	if !write {
+		c.judgeWritten(&p.from, a, at, at+uintptr(n), "copied")
 	}
-	c.enter(q, p, at, at+uintptr(n), write)
+	c.enter(q, p, c.used(q.current, at), at, at+uintptr(n), write)
 	return true
 }
 
@@ -78,7 +79,7 @@ func (c *Checker) foresee(t *task) {
 			return nil
 		}
 		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
-			if lo, hi := a.written.missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
+			if lo, hi := a.written.Missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
 				return nil
 			}
 		}
@@ -88,7 +89,7 @@ func (c *Checker) foresee(t *task) {
 	lead := func(at, n uint64, write bool) {
 		if n > 0 {
 			lo := c.canonical(uintptr(at))
-			t.led = append(t.led, led{lo, lo + uintptr(n), write})
+			t.led = append(t.led, led{lo: lo, hi: lo + uintptr(n), write: write})
 		}
 	}
 	switch op.Kind {

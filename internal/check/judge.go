@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"ropeway/internal/check/overlap"
+	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
@@ -29,7 +31,7 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 	if p, wrote, at, end := c.shadow.pending(known, write, lo, hi); p != nil {
 		return flight{p.from, p.does(wrote), at, end}, true
 	}
-	return flight{}, false
+	return c.pagedInFlight(known, lo, hi, write)
 }
 
 // knownTo is what is known to be complete at an origin: a function that runs in the order of a stream knows more. mu is
@@ -52,7 +54,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
 		}
 	}
-	if hi <= t.lo || lo >= t.hi || !moves(t.op.Kind) {
+	if hi <= t.lo || lo >= t.hi || !ranges.Moves(t.op.Kind) {
 		return
 	}
 	if t.isWord() && !write && hi-lo <= wordBytes {
@@ -77,10 +79,10 @@ func does(write bool) string {
 
 // does is what an access did to memory, for people.
 func (p *past) does(wrote bool) string {
-	switch {
-	case p.frees:
+	switch p.way {
+	case frees:
 		return "frees"
-	case p.gives:
+	case gives:
 		return "gave out in the order of its stream"
 	}
 	return does(wrote)
@@ -97,11 +99,11 @@ func (c *Checker) task(from origin) string {
 			name = n
 		}
 	}
-	if from.kernel != "" {
-		name = fmt.Sprintf("kernel %s of %s", from.kernel, name)
+	if k := from.is().kernel; k != "" {
+		name = fmt.Sprintf("kernel %s of %s", k, name)
 	}
-	if from.model != nil {
-		name = fmt.Sprintf("%s of model %d", name, from.model.id)
+	if m := from.is().model; m != nil {
+		name = fmt.Sprintf("%s of model %d", name, m.id)
 	}
 	if from.task == 0 { // memory of a pool that came in the order of a stream
 		return fmt.Sprintf("%s (on stream %d)", name, from.stream)
@@ -131,27 +133,31 @@ func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
-		c.judgeBounds(t.from, lo, hi, write)
-		if a := c.find(lo); a != nil {
-			c.verify(t.from, a)
+		a := c.find(lo)
+		c.judgeBounds(&t.from, a, lo, hi, write)
+		if a != nil {
+			c.verify(&t.from, a)
+			c.shut(t, a, lo, hi, write)
 		}
-		c.shut(t, lo, hi, write)
 		return true
 	})
 	op := &t.op
-	if op.Kind == driver.OpCopy && (op.Dst|op.Src)%alignment != 0 && c.on("misaligned") {
-		c.judgeAlignment(t)
-	}
-	if op.Kind == driver.OpBatch {
+	switch op.Kind {
+	case driver.OpCopy:
+		if (op.Dst|op.Src)%alignment != 0 && c.on("misaligned") {
+			c.judgeAlignment(t)
+		}
+	case driver.OpBatch:
 		c.judgeBatch(t.from, op)
+	case driver.OpDesc, driver.OpOffset:
+		c.foresee(t)
 	}
-	c.foresee(t)
 }
 
 // judgeBatch looks whether the segments of a batch, which run in any order, are independent. mu is held.
 func (c *Checker) judgeBatch(from origin, op *driver.Op) {
 	if c.on("batch-overlap") {
-		if a, b, lo, hi, found := overlap(op.Segs.List); found {
+		if a, b, lo, hi, found := overlap.Find(op.Segs.List); found {
 			c.report(draft{
 				rule: "batch-overlap", role: how(from), offence: from, lo: lo, hi: hi, memory: c.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
@@ -197,9 +203,8 @@ func (c *Checker) judgeAlignment(t *task) {
 }
 
 // judgeBounds looks whether a range goes past what the program asked for. What the driver rounded it up to does not
-// belong to it. mu is held.
-func (c *Checker) judgeBounds(from origin, lo, hi uintptr, write bool) {
-	a := c.find(lo)
+// belong to it. a is the allocation that it begins in, or nil. mu is held.
+func (c *Checker) judgeBounds(from *origin, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil {
 		a = c.rounded(lo)
 	}
@@ -212,7 +217,7 @@ func (c *Checker) judgeBounds(from origin, lo, hi uintptr, write bool) {
 	}
 	lo = max(lo, end)
 	c.report(draft{
-		rule: "out-of-bounds", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
+		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(),
 			done(write)),
 	})
@@ -246,23 +251,25 @@ func done(write bool) string {
 
 // judgeRun looks at a task that is about to run, and returns how its accesses are entered. mu is held.
 func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
-	p = new(past)
-	if s := t.from.site; s != nil && !s.shared {
+	if s := t.from.site; s != nil && !s.shared && q.model == nil { // tasks of a model share the call that executes it
 		p = &s.past
+	} else {
+		p = new(past)
 	}
 	*p = past{line: q.line, n: t.n, mark: t.mark, from: t.from, early: t.early, word: t.isWord(),
 		small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
-	if c.shadow.cells.Len() > mostCells {
+	if c.shadow.cells.Len()+c.paged.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
-		c.shadow = shadow{}
+		c.shadow, c.paged = shadow{}, shadow{}
 	}
 	c.compare(t)
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
-		if a := c.used(t, lo); a != nil && !a.left && reads && t.born >= a.born {
-			c.judgeWritten(t.from, a, lo, hi, usedBy(&t.op))
+		reads := !write && t.op.Kind != driver.OpDesc || ranges.Combines(&t.op)
+		a := c.used(t, lo)
+		if a != nil && !a.left && reads && t.born >= a.born {
+			c.judgeWritten(&t.from, a, lo, hi, usedBy(&t.op))
 		}
-		c.enter(q, p, lo, hi, write)
+		c.enter(q, p, a, lo, hi, write)
 		return true
 	})
 	switch t.op.Kind {
@@ -279,9 +286,8 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	return p
 }
 
-// enter judges one access of a task against those before it. mu is held.
-func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
-	a := c.used(q.current, lo)
+// enter judges one access of a task against those before it. a is the allocation that it uses, or nil. mu is held.
+func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil || lo >= hi {
 		return
 	}
@@ -290,17 +296,18 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 		return
 	}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
-		if before.gives && q.current.born < before.born {
+		if before.way == gives && q.current.born < before.from.part.born {
 			return // it was submitted before the memory was given out again
 		}
 		c.race(p, write, before, wrote, lo, hi, a)
 	}
+	c.judgePaged(q, p, a, lo, hi, write, report)
 	if !write {
 		c.shadow.read(p, q.clock, lo, hi, report)
 		return
 	}
 	if a.what == core.DeviceMemory {
-		a.written.add(lo, hi)
+		a.written.Add(lo, hi)
 	}
 	c.shadow.wrote(p, q.clock, lo, hi, report)
 }
@@ -308,7 +315,7 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 // race reports two accesses that nothing orders. mu is held.
 func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	from := p.from
-	if before.host {
+	if before.way == byHost {
 		c.collision(before.from, wrote, flight{from, does(write), lo, hi})
 		return
 	}
@@ -316,9 +323,10 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.from}}, lo: lo,
 		hi: hi, memory: a, does: does(write), did: does(wrote),
 		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
-			count(hi-lo), c.task(before.from), before.does(wrote)),
+			amount(p, before, lo, hi), c.task(before.from), before.does(wrote)),
 	}
-	if from.model != nil && from.model == before.from.model {
+	if m, b := from.is().model, before.from; m != nil && m == b.is().model &&
+		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions
 		d.advice = "Execute a model again on the same stream, or after an event that was recorded after its former " +
 			"run; or capture one for each stream, with memory of its own."
 	}
@@ -334,20 +342,20 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 
 // usedBy is what op does with bytes that it reads, for people.
 func usedBy(op *driver.Op) string {
-	if combines(op) {
+	if ranges.Combines(op) {
 		return "combined"
 	}
 	return "copied"
 }
 
 // judgeWritten looks whether device memory that is read was ever written; used is what is done with it. mu is held.
-func (c *Checker) judgeWritten(from origin, a *allocation, lo, hi uintptr, used string) {
+func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, used string) {
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return
 	}
-	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
+	if lo, hi := a.written.Missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
-			rule: "uninitialised-read", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
+			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a,
 			summary: fmt.Sprintf("%s of device memory are %s that were never written", count(hi-lo), used),
 		}
 		if f := c.failedOn(a); f != nil {
@@ -355,7 +363,7 @@ func (c *Checker) judgeWritten(from origin, a *allocation, lo, hi uintptr, used 
 			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
 		c.report(d)
-		a.written.add(lo, hi) // once is enough
+		a.written.Add(lo, hi) // once is enough
 	}
 }
 
@@ -367,10 +375,17 @@ func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake 
 		return c.judgeHost(from, lo, hi, write)
 	}
 	from.stream, from.task = s.q.stream, s.task
-	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, from: from, host: true}
+	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, from: from, way: byHost}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
 		c.collision(from, write, flight{before.from, before.does(wrote), lo, hi})
+	}
+	if from.thread == kernelThread && s.q.current != nil {
+		p.from, p.way = s.q.current.from, byTask
+		report = func(before *past, wrote bool, lo, hi uintptr) {
+			mistake = true
+			c.race(p, write, before, wrote, lo, hi, c.find(lo))
+		}
 	}
 	if write {
 		c.shadow.wrote(p, s.q.clock, lo, hi, report)

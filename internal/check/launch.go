@@ -61,18 +61,6 @@ func (t *task) isGiven(lo, hi uintptr) bool {
 	return false
 }
 
-// givenTo finds a kernel that has not run and is given memory of [lo, hi). mu is held.
-func (c *Checker) givenTo(lo, hi uintptr) (f flight, found bool) {
-	for _, q := range c.queues {
-		for _, t := range q.waiting {
-			if t.isGiven(lo, hi) {
-				return flight{t.from, "is given", lo, hi}, true
-			}
-		}
-	}
-	return
-}
-
 // judgeGiven looks whether a kernel that is about to run is given memory that was freed, and returns its arguments.
 // mu is held.
 func (c *Checker) judgeGiven(t *task) (words []uintptr) {
@@ -94,7 +82,7 @@ func (c *Checker) judgeFreed(from origin, at uintptr, how string) bool {
 	}
 	c.report(draft{
 		rule: "use-after-free", role: "submitted", offence: from, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", from.kernel, how, a.kind()),
+		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", from.is().kernel, how, a.kind()),
 	})
 	return true
 }
@@ -132,22 +120,39 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 	}
 	c.report(draft{
 		rule: "out-of-bounds", role: how(t.from), offence: t.from, lo: at, hi: at + 1, memory: a,
-		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.kernel,
+		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.is().kernel,
 			count(at-a.end()), a.size, a.kind()),
 	})
 }
 
-// judgeKernel judges what a kernel that has run said it touches. words are its arguments. mu is held.
-func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, touched []kernel.Touch, all bool) {
-	if len(touched) == 0 || !all {
-		for _, at := range words {
-			if a := c.find(at); a != nil {
-				a.written.add(a.start, a.end())
-			}
+// account is what is known of what a kernel that has run touched: what it said, and which pages it was seen to touch.
+type account struct {
+	said, seen       []kernel.Touch
+	allSaid, allSeen bool
+}
+
+// asks makes a launch report.
+func (k *account) asks(l *driver.Launch) {
+	l.Touched = func(list []kernel.Touch, all bool) { k.said, k.allSaid = list, all }
+	l.Seen = func(list []kernel.Touch, all bool) { k.seen, k.allSeen = list, all }
+}
+
+// judgeKernel judges what a kernel that has run touched. words are its arguments. mu is held.
+func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *account) {
+	declares := len(k.said) > 0 && k.allSaid
+	for _, at := range words {
+		if a := c.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
+			a.written.Add(a.start, a.end())
 		}
 	}
+	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have found more addresses in memory
+		c.memory.Scan(func(_ uintptr, a *allocation) bool {
+			a.written.Add(a.start, a.end())
+			return true
+		})
+	}
 	for _, write := range []bool{false, true} { // it read before it wrote
-		for _, m := range touched {
+		for _, m := range k.said {
 			lo := c.canonical(m.Addr)
 			hi := lo + uintptr(m.N)
 			if m.Write != write || hi < lo {
@@ -158,11 +163,13 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, touch
 				c.judgeFreed(t.from, lo, "using")
 				continue
 			}
-			c.judgeBounds(t.from, lo, hi, write)
+			c.judgeBounds(&t.from, c.find(lo), lo, hi, write)
 			if !write && !a.left && t.born >= a.born {
-				c.judgeWritten(t.from, a, lo, hi, "read by kernel "+t.from.kernel)
+				c.judgeWritten(&t.from, a, lo, hi, "read by kernel "+t.from.is().kernel)
 			}
-			c.enter(q, p, lo, hi, write)
+			c.enter(q, p, a, lo, hi, write)
 		}
 	}
+	c.judgeSeen(q, t, p, k, declares)
+	c.judgeKernelAgain(q, k)
 }

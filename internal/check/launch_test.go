@@ -9,6 +9,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/kernel/kerneltest"
 )
 
@@ -227,5 +228,38 @@ func TestKernelFaultsPastEnd(t *testing.T) {
 	d := p.only("out-of-bounds")
 	if !strings.Contains(d.Summary, "kernel k touched what lies 4096 bytes past the end of 65536 bytes") {
 		t.Errorf("%s", d.Summary)
+	}
+}
+
+// TestKernelOfTwoRuns: two executions of a model that nothing orders, and whose tasks are kernels, are a race, whether
+// the kernel says what it touches or not.
+func TestKernelOfTwoRuns(t *testing.T) {
+	for name, source := range map[string]string{"declares": declared,
+		"is seen": "void k(char *to, char *from, long n) { for (long i = 0; i < n; i++) to[i] = from[i]; }"} {
+		for _, wrong := range []bool{true, false} {
+			p := begin(t)
+			f, one, two, e := p.kernel(source), p.stream(), p.stream(), p.event(latest)
+			to, from := p.dev(4096), p.dev(4096)
+			p.ok(transfer.Memset(p.Thread, from, 4096, 0, 4096))
+			p.capture(one, relaxed)
+			p.launch(f, one, to, from, 4096)
+			m := p.model(one)
+			p.execute(m, one)
+			if !wrong {
+				p.ok(p.RecordEvent(e, one))
+				p.ok(p.StreamWaitEvent(two, e))
+			}
+			p.execute(m, two)
+			p.ok(p.SynchronizeStream(two))
+			p.ok(p.SynchronizeStream(one))
+			p.execute(m, two) // after both
+			p.ok(p.SynchronizeStream(two))
+			switch {
+			case !wrong:
+				p.silent()
+			case p.only("stream-race").Bytes.Length != 4096:
+				t.Errorf("a kernel that %s: %s", name, show(p.only("stream-race")))
+			}
+		}
 	}
 }

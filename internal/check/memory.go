@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -22,9 +23,9 @@ type allocation struct {
 	born     uint64 // order of allocation
 	freed    bool
 	freedBy  origin
-	leaked   bool  // it has been reported
-	vanished bool  // registered or pinned memory: the program has freed or unmapped it, which has been reported
-	written  spans // device memory: what was written
+	leaked   bool      // it has been reported
+	vanished bool      // registered or pinned memory: the program has freed or unmapped it, which has been reported
+	written  spans.Set // device memory: what was written
 
 	pooled  bool        // it is of a pool, and in the order of streams
 	freedOn int32       // pooled: the stream in whose order it goes
@@ -304,54 +305,7 @@ func (c *Checker) forget(a *allocation, by origin) {
 	}
 	if !a.pooled || a.freedAt == 0 {
 		c.shadow.forget(a.start, a.end())
+		c.paged.forget(a.start, a.end())
 	}
 	c.wasFreed(a)
-}
-
-// span is a range of addresses.
-type span struct{ lo, hi uintptr }
-
-// spans are disjoint ranges, ascending, with a gap between any two.
-type spans []span
-
-// add makes [lo, hi) part of the set.
-func (s *spans) add(lo, hi uintptr) {
-	l := *s
-	i, _ := slices.BinarySearchFunc(l, lo, func(x span, lo uintptr) int {
-		if x.hi < lo {
-			return -1
-		}
-		return 1
-	})
-	j := i
-	for j < len(l) && l[j].lo <= hi {
-		lo, hi = min(lo, l[j].lo), max(hi, l[j].hi)
-		j++
-	}
-	if j == i+1 { // the usual case: no other element moves
-		l[i] = span{lo, hi}
-		return
-	}
-	*s = slices.Replace(l, i, j, span{lo, hi})
-}
-
-// missing is the first part of [lo, hi) that is not in the set; empty if all is.
-func (s spans) missing(lo, hi uintptr) (uintptr, uintptr) {
-	i, _ := slices.BinarySearchFunc(s, lo, func(x span, lo uintptr) int {
-		if x.hi <= lo {
-			return -1
-		}
-		return 1
-	})
-	if i < len(s) && s[i].lo <= lo {
-		lo = s[i].hi
-		i++
-	}
-	if lo >= hi {
-		return hi, hi
-	}
-	if i < len(s) {
-		hi = min(hi, s[i].lo)
-	}
-	return lo, hi
 }

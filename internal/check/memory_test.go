@@ -9,51 +9,6 @@ import (
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
-// TestSpans compares a set of ranges with one bit for each byte.
-func TestSpans(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s spans
-		var bits [room]bool
-		t.Repeat(map[string]func(*rapid.T){
-			"add": func(t *rapid.T) {
-				lo, hi := drawRange(t)
-				s.add(lo, hi)
-				for i := lo; i < hi; i++ {
-					bits[i] = true
-				}
-			},
-			"": func(t *rapid.T) {
-				var got [room]bool
-				for i, x := range s {
-					if x.lo >= x.hi || i > 0 && x.lo <= s[i-1].hi {
-						t.Fatalf("%v: %v is empty, or there is no gap before it", s, x)
-					}
-					for k := x.lo; k < x.hi; k++ {
-						got[k] = true
-					}
-				}
-				if got != bits {
-					t.Fatalf("%v, want %v", got, bits)
-				}
-				lo, hi := drawRange(t)
-				first, end := hi, hi
-				for i := hi; i > lo; i-- {
-					switch {
-					case bits[i-1]:
-					case first == i:
-						first = i - 1
-					default:
-						first, end = i-1, i
-					}
-				}
-				if a, b := s.missing(lo, hi); a != first || b != end {
-					t.Fatalf("%v: [%d, %d) misses [%d, %d), want [%d, %d)", s, lo, hi, a, b, first, end)
-				}
-			},
-		})
-	})
-}
-
 // place is memory for a checker that has no driver.
 func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allocation {
 	c.born++

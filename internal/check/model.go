@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
@@ -16,7 +17,9 @@ import (
 // model is a capture, and what it became.
 type model struct {
 	id      uint32
-	parent  uint32              // whose condition task it belongs to; 0: none
+	parent  *model              // whose condition task it belongs to; nil: none
+	subs    []*model            // models of its condition tasks
+	built   bool                // by hand: its tasks may run in any order, often, or not at all
 	device  int32               // user id; -1 if it is not known
 	began   origin              // the call that began the capture
 	open    bool                // the capture is not over
@@ -25,6 +28,11 @@ type model struct {
 	runs    map[taskName]origin // executions that were launched and have not begun in hidden streams
 	looked  uint64              // Checker.frees when all its memory was there
 	run     origin              // what its hidden streams carry out
+	before  *clock              // and what came before that; nil: nothing runs
+	last    *past               // the last execution that began in hidden streams; nil: none
+	beside  *past               // one before it that nothing orders with it, if that is not reported yet; else nil
+	parts   map[string]*part    // what its tasks share, by their kernels
+	slots   map[taskName]*slot  // kernels that have run or were updated, by hidden stream and number
 }
 
 // captured is a stream in a capture.
@@ -47,14 +55,18 @@ type touched struct {
 }
 
 // Capturing implements core.CheckHooks.
-func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32) {
+func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32, bound bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.originOf(t)
 	m := c.models[id]
 	if m == nil {
-		m = &model{id: id, parent: parent, device: deviceOf(t), began: from, open: true, runs: map[taskName]origin{}}
+		m = &model{id: id, parent: c.models[parent], device: deviceOf(t), began: from, open: !bound, built: bound,
+			runs: map[taskName]origin{}, parts: map[string]*part{}, slots: map[taskName]*slot{}}
 		c.models[id] = m
+		if m.parent != nil {
+			m.parent.subs = append(m.parent.subs, m)
+		}
 	}
 	m.streams = append(m.streams, captured{stream: stream, own: own, joined: from})
 	if q := c.byStream[own]; q != nil {
@@ -120,7 +132,7 @@ func (c *Checker) modelOf(id uint32) *model {
 
 // spansOf is what an operation of a model touches; op may be nil. mu is held.
 func (c *Checker) spansOf(op *driver.Op) (list []touched) {
-	if op == nil || !moves(op.Kind) {
+	if op == nil || !ranges.Moves(op.Kind) {
 		return nil
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
@@ -140,26 +152,29 @@ func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32
 	if m == nil || q == nil {
 		return
 	}
-	s, said := q.coming[task]
-	if !said {
+	i := q.isComing(task)
+	if i < 0 {
 		return
 	}
+	s := &q.coming[i]
 	s.model = m
-	q.coming[task] = s
 	if m.looked != c.frees && !c.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
 		m.looked = c.frees
 	}
-	m.runs[taskName{stream, task}] = origin{site: s.site, stream: stream, task: task, thread: t.ID(), model: m}
+	m.runs[taskName{stream, task}] = origin{site: s.site, part: c.partOf("", m), stream: stream, task: task,
+		thread: t.ID()}
 }
 
 // ExecutionBegins implements core.CheckHooks.
 func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.models[id]; m != nil {
+	if m, q := c.models[id], c.byStream[stream]; m != nil && q != nil {
 		name := taskName{stream, task}
-		m.run = m.runs[name]
+		before := q.clock.clone()
+		m.run, m.before = m.runs[name], &before
 		delete(m.runs, name)
+		c.judgeRunAgain(q, m)
 	}
 }
 
@@ -170,7 +185,7 @@ func (c *Checker) theCapture(err *core.Error, from origin) *model {
 		return m
 	}
 	if from.site != nil {
-		for _, x := range from.site.arguments {
+		for _, x := range from.site.arguments() {
 			h := c.handles[uintptr(x)]
 			if h == nil || h.r.Kind != core.StreamHandle {
 				continue

@@ -2,9 +2,11 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/kernel"
 )
 
 // What tasks of models touch: which call was captured that a finding is about, and memory that is no longer there when
@@ -24,6 +26,9 @@ func (c *Checker) isStale(s touched) bool {
 // judgeStale looks whether memory that a model refers to was freed since; true if there is such memory, and a finding.
 // mu is held.
 func (c *Checker) judgeStale(from origin, m *model) (found bool) {
+	for _, sub := range m.subs {
+		found = c.judgeStale(from, sub) || found
+	}
 	for i := range m.tasks {
 		t := &m.tasks[i]
 		for _, s := range t.spans {
@@ -50,15 +55,97 @@ func (c *Checker) judgeStale(from origin, m *model) (found bool) {
 // launches reports whether a task executes a model that has streams of its own: what these do is submitted when the
 // task runs.
 func (t *task) launches() bool {
-	return t.op.Kind == driver.OpHostFunc && t.from.model != nil && t.q.model == nil
+	return t.op.Kind == driver.OpHostFunc && t.from.is().model != nil && t.q.model == nil
 }
 
-// leads notes where a task that executes a model will lead: everything that the model touches is in flight. mu is held.
-func (c *Checker) leads(t *task) {
-	for i := range t.from.model.tasks {
-		for _, s := range t.from.model.tasks[i].spans {
-			t.led = append(t.led, led{s.lo, s.hi, s.write})
-			c.shut(t, s.lo, s.hi, s.write)
+// leads notes where a task that executes a model will lead: everything that the model touches is in flight. What
+// depends on values in memory is decided when it runs: see decide. mu is held.
+func (c *Checker) leads(t *task, m *model) {
+	for _, sub := range m.subs {
+		c.leads(t, sub)
+	}
+	open := m.built || m.parent != nil
+	for i := range m.tasks {
+		for _, s := range m.tasks[i].spans {
+			t.led = append(t.led, led{s.lo, s.hi, s.write, open})
+			if a := c.find(s.lo); a != nil {
+				sums := len(t.sums)
+				c.shut(t, a, s.lo, s.hi, s.write)
+				if open {
+					t.sums = t.sums[:sums] // it may be that the host may write there
+				}
+			}
+		}
+	}
+}
+
+// decide lets executions run of which it is open whether they touch [lo, hi), which is about to be used: then it is
+// known. mu is held, and released meanwhile.
+func (c *Checker) decide(lo, hi uintptr) {
+	isOpen := func(l led) bool { return l.open && l.lo < hi && lo < l.hi }
+	for _, q := range slices.Clone(c.queues) {
+		for slices.ContainsFunc(q.waiting, func(t *task) bool { return slices.ContainsFunc(t.led, isOpen) }) &&
+			c.advance(q) {
+		}
+	}
+}
+
+// root is the model whose executions run m; nil if m is.
+func (m *model) root() *model {
+	for m != nil && m.parent != nil {
+		m = m.parent
+	}
+	return m
+}
+
+// joinModel adds to k what the hidden streams of a model have done. mu is held.
+func (c *Checker) joinModel(k *clock, m *model) {
+	for _, sub := range m.subs {
+		c.joinModel(k, sub)
+	}
+	for _, s := range m.streams {
+		if q := c.byStream[s.own]; q != nil {
+			k.join(q.clock)
+			k.raise(q.line, q.over())
+		}
+	}
+}
+
+// judgeRunAgain looks whether an execution of a model that begins on q comes after the one before, which was perhaps
+// on another stream: hidden streams are the same for both. mu is held.
+func (c *Checker) judgeRunAgain(q *queue, m *model) {
+	before := m.last
+	m.last, m.beside = &past{line: q.line, n: q.running, from: m.run}, nil
+	if before == nil || before.line == q.line || q.clock.has(before.line, before.n) {
+		return
+	}
+	if t := m.touching(0, ^uintptr(0), does(true)); t != nil {
+		s := t.spans[slices.IndexFunc(t.spans, func(s touched) bool { return s.write })]
+		c.race(m.last, true, before, true, s.lo, s.hi, s.memory)
+		return
+	}
+	m.beside = before // what its kernels write is known when they have run
+}
+
+// judgeKernelAgain reports the first write by a kernel of an execution that comes after no other one: both have made
+// it, on the same hidden stream. mu is held.
+func (c *Checker) judgeKernelAgain(q *queue, k *account) {
+	m := q.model.root()
+	if m == nil || m.beside == nil {
+		return
+	}
+	for i, list := range [][]kernel.Touch{k.said, k.seen} {
+		for _, w := range list {
+			lo := c.canonical(w.Addr)
+			a := c.find(lo)
+			if !w.Write || a == nil {
+				continue
+			}
+			p := *m.last
+			p.paged = i > 0
+			c.race(&p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
+			m.beside = nil
+			return
 		}
 	}
 }
@@ -73,6 +160,11 @@ func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
 			}
 		}
 	}
+	for _, sub := range m.subs {
+		if t := sub.touching(lo, hi, how); t != nil {
+			return t
+		}
+	}
 	return nil
 }
 
@@ -80,10 +172,11 @@ func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
 func (c *Checker) nameCaptured(d *draft) {
 	var last *site
 	add := func(from origin, how string) {
-		if from.model == nil || d.lo == d.hi {
+		m := from.is().model
+		if m == nil || d.lo == d.hi {
 			return
 		}
-		if t := from.model.touching(d.lo, d.hi, how); t != nil && t.from.site != last {
+		if t := m.touching(d.lo, d.hi, how); t != nil && t.from.site != last {
 			last = t.from.site
 			d.others = append(d.others, other{"captured", t.from})
 		}

@@ -56,14 +56,10 @@ func (c *Checker) runsOf(a *allocation) []*pageRun {
 	return a.runs
 }
 
-// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. mu is
-// held.
-func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
-	if c.guard == nil || lo >= hi {
-		return
-	}
-	a := c.find(lo)
-	if a == nil || !a.ofHost() || a.vanished {
+// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. a is the
+// allocation that it is in. mu is held.
+func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
+	if c.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
 		return
 	}
 	want := readOnly

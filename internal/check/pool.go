@@ -30,8 +30,8 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	}
 	c.shadow.forget(a.start, end)
 	if q != nil {
-		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], from: a.by, gives: true, born: a.born}
-		p.from.stream = r.Number
+		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], from: a.by, way: gives}
+		p.from.stream, p.from.part = r.Number, &part{born: a.born}
 		c.marks[q.line]++ // so that what is used in its order differs from what came before
 		c.shadow.add(&cell{lo: a.start, hi: a.end(), write: p})
 	}
@@ -92,9 +92,9 @@ func (c *Checker) goes(q *queue, t *task) {
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}
-	p := &past{line: q.line, n: t.n, mark: t.mark, from: t.from, frees: true}
+	p := &past{line: q.line, n: t.n, mark: t.mark, from: t.from, way: frees}
 	c.shadow.wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
-		if !before.gives {
+		if before.way != gives {
 			late(before.from, before.does(wrote), lo, hi)
 		}
 	})
@@ -127,7 +127,7 @@ func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
 
 // usedAfter reports the use of pool memory after its free. mu is held.
 func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
-	if from.model != nil {
+	if from.is().model != nil {
 		return // that was found when the model was executed
 	}
 	c.report(draft{

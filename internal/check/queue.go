@@ -1,8 +1,10 @@
 package check
 
 import (
+	"slices"
 	"time"
 
+	"ropeway/internal/check/ranges"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
@@ -44,8 +46,7 @@ type queue struct {
 	early *earlyWait             // the last wait for an event, if that came before any record
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
 
-	// coming is what the core has said of tasks of which operations are still to come, by their numbers.
-	coming map[uint32]submission
+	coming []submission // tasks of which operations are still to come: one for each thread that submits just now
 
 	model *model // whose hidden stream this is; nil: it is the program's
 }
@@ -77,6 +78,7 @@ type task struct {
 
 // submission is what the core says of a task before it submits it.
 type submission struct {
+	task  uint32
 	site  *site
 	order *order // what it signals or waits for; may be nil
 	model *model // that it executes; may be nil
@@ -86,6 +88,7 @@ type submission struct {
 type led struct {
 	lo, hi uintptr
 	write  bool
+	open   bool // whether it does is decided when it runs
 }
 
 // sum is a snapshot of host memory.
@@ -106,7 +109,8 @@ func (q *queue) TaskFailed(_ driver.Tag, err error) { q.failure = err }
 
 // Copy implements driver.Queue.
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
-	q.Submit(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+	op := driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag}
+	q.submit(&op)
 }
 
 // Submit implements driver.Queue: op runs when a call waits for it.
@@ -115,6 +119,11 @@ func (q *queue) Submit(op driver.Op) {
 		hostqueue.EachStep(&op, q.Submit)
 		return
 	}
+	q.submit(&op)
+}
+
+// submit is Submit for all but programs. It does not keep op.
+func (q *queue) submit(op *driver.Op) {
 	c := q.c
 	c.called()
 	c.mu.Lock()
@@ -126,19 +135,19 @@ func (q *queue) Submit(op driver.Op) {
 	if q.closed {
 		q.arrived(op.Tag)
 		c.mu.Unlock()
-		q.discard(&task{op: op, q: q}) // without a number: the line may be another queue's by now
+		q.discard(&task{op: *op, q: q}) // without a number: the line may be another queue's by now
 		return
 	}
 	t := c.newTask(q, op)
 	c.pending++
 	c.enlist(t)
-	if moves(op.Kind) {
+	if ranges.Moves(op.Kind) {
 		c.tasks++
 		c.judgeSubmit(t)
 	} else if t.launches() {
-		c.leads(t)
+		c.leads(t, t.from.is().model)
 	}
-	if moves(op.Kind) || op.Kind == driver.OpHostFunc {
+	if ranges.Moves(op.Kind) || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.from
 	}
 	c.arm(t)
@@ -156,7 +165,7 @@ func (c *Checker) number(q *queue) uint64 {
 }
 
 // newTask numbers a task. mu is held.
-func (c *Checker) newTask(q *queue, op driver.Op) *task {
+func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	var t *task
 	if n := len(c.pool); n > 0 {
 		t = c.pool[n-1]
@@ -165,34 +174,44 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 		t = new(task)
 	}
 	s := q.arrived(op.Tag)
-	*t = task{op: op, order: s.order, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0],
-		calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
-	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site, model: s.model}
-	if q.model != nil && q.model.run.site != nil { // else it is a part of a model that runs
-		t.from = q.model.run
+	t.op, t.q, t.n, t.order, t.early, t.known = *op, q, c.number(q), s.order, q.early, c.known
+	t.calls, t.mark, t.born = c.functions, c.marks[q.line], c.born
+	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
+	if m := q.model.root(); m != nil && m.run.site != nil { // else it is a part of a model that runs
+		t.from, s.model = m.run, q.model
+		t.known = m.before // what the host has learned since the call that executes the model orders nothing
 	}
-	t.from.kernel = kernelOf(&op)
+	t.from.part = c.partOf(kernelOf(op), s.model)
 	return t
 }
 
 // arrived is what the core has said of the task that an operation belongs to. The first operation has the site, which
 // keeps what it did to memory: see site.past. Checker.mu is held.
 func (q *queue) arrived(tag driver.Tag) submission {
-	s, said := q.coming[tag.Task]
-	switch {
-	case !said:
-	case tag.More:
-		q.coming[tag.Task] = submission{s.site.again(), s.order, s.model}
-	default:
-		delete(q.coming, tag.Task)
+	i := q.isComing(tag.Task)
+	if i < 0 {
+		return submission{}
 	}
+	s := q.coming[i]
+	if tag.More {
+		q.coming[i].site = s.site.again()
+		return s
+	}
+	last := len(q.coming) - 1
+	q.coming[i], q.coming[last] = q.coming[last], submission{}
+	q.coming = q.coming[:last]
 	return s
+}
+
+// isComing is where in q.coming a task is, -1 if it is not there. Checker.mu is held.
+func (q *queue) isComing(task uint32) int {
+	return slices.IndexFunc(q.coming, func(s submission) bool { return s.task == task })
 }
 
 // recycle returns a task that is not used any more to the pool. mu is held.
 func (c *Checker) recycle(t *task) {
 	if len(c.pool) < 4096 {
-		*t = task{sums: t.sums, led: t.led}
+		*t = task{sums: t.sums[:0], led: t.led[:0]}
 		c.pool = append(c.pool, t)
 	}
 }
@@ -302,7 +321,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	target := q.submitted
 	c.marks[q.line]++ // what is submitted from here on is not waited for
 	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
-	if ok {
+	if ok && q.model == nil { // else it is the runtime that waits
 		c.learnOf(q, target)
 	}
 	return ok

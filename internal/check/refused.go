@@ -180,7 +180,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintptr) {
 	addresses := []uint64{uint64(addr)}
 	if from.site != nil {
-		addresses = append(addresses, from.site.arguments...)
+		addresses = append(addresses, from.site.arguments()...)
 	}
 	for _, x := range addresses {
 		if a := c.findGone(uintptr(x)); a != nil && a.what == core.RegisteredMemory {

@@ -209,6 +209,21 @@ var captureMistakes = []mistake{
 			p.execute(m, two)
 			p.ok(p.SynchronizeStream(one)) // so that the order is the one of the calls
 		}},
+	{rule: "stream-race", name: "a model with streams that runs later", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			one, two, host, dev := p.stream(), p.stream(), p.pinned(64), p.dev(64)
+			p.capture(one, relaxed)
+			p.ok(p.LaunchHostFunc(one, func(core.Addr) {}, 0))
+			p.up(dev, host, 64, one)
+			m := p.model(one)
+			p.here("offence")
+			p.execute(m, one)
+			p.sync(one)
+			p.here("other")
+			p.up(dev, host, 64, two)
+			p.ok(p.SynchronizeStream(two)) // what the host learns now, the execution did not know
+		}},
 	{rule: "host-write-in-flight", name: "a source of a model", role: "written", other: "submitted", memory: "pinned",
 		from: 8, n: 8,
 		run: func(p *program) {

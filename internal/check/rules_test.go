@@ -72,7 +72,8 @@ func off(rules ...string) func(*Options) {
 // bytes, and nothing else is; the second has no finding.
 func TestRules(t *testing.T) {
 	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes,
-		besideMistakes, bufferedMistakes, leakMistakes, captureMistakes, streamMistakes) {
+		besideMistakes, bufferedMistakes, leakMistakes, captureMistakes, updateMistakes,
+		streamMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
 			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)

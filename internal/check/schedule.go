@@ -7,7 +7,6 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
-	"ropeway/internal/kernel"
 )
 
 // called notes that the program does something: work goes on waiting for it.
@@ -146,6 +145,9 @@ func (c *Checker) step(q *queue) {
 	c.pending--
 	q.running, q.current = t.n, t
 	q.clock.join(*t.known)
+	if m := q.model.root(); m != nil && m.before != nil {
+		q.clock.join(*m.before)
+	}
 	expired := q.expired
 	q.stopTimer()
 	c.delist(t)
@@ -153,12 +155,13 @@ func (c *Checker) step(q *queue) {
 		q.began = q.ran.Now()
 	}
 	if t.op.Kind == driver.OpHostFunc {
+		q.calling = true
 		if t.launches() {
 			c.compare(t)
+		} else {
+			c.learnOf(q, t.n-1) // the function may use what came before it
 		}
-		q.calling = true
 		c.functions++
-		c.learnOf(q, t.n-1) // the function may use what came before it
 		go q.call(t)
 		// What it touches is judged in its turn, not beside what comes next; one that waits for the program is left
 		// alone.
@@ -235,35 +238,45 @@ func (c *Checker) move(q *queue, t *task) error {
 	}
 	o := c.hand(q, t)
 	p := c.judgeRun(q, t)
-	op := t.op
-	op.Done = nil
-	if op.Kind == driver.OpBatch {
-		if c.seed != 0 {
-			c.rng.Shuffle(len(op.Segs.List), func(i, j int) {
-				op.Segs.List[i], op.Segs.List[j] = op.Segs.List[j], op.Segs.List[i]
-			})
+	if t.op.Launch != nil {
+		c.launch(q, t, p)
+	} else {
+		if s := t.op.Segs; s != nil && c.seed != 0 {
+			c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
 		}
-		t.op.Segs = nil // the queue below releases it
+		c.carryOut(q, t.op)
+		t.op.Segs = nil // the queue below has released it
 	}
-	var words []uintptr
-	var touched []kernel.Touch
-	var all bool
-	if op.Launch != nil {
-		words = c.judgeGiven(t)
-		op.Launch = op.Launch.Lend()
-		op.Launch.Touched = func(list []kernel.Touch, complete bool) { touched, all = list, complete }
-	}
-	q.failure = nil
+	c.look(o)
+	return q.failure
+}
+
+// carryOut has the queue below carry out op. mu is held, and released meanwhile.
+func (c *Checker) carryOut(q *queue, op driver.Op) {
+	op.Done, q.failure = nil, nil
 	c.mu.Unlock()
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
 	c.mu.Lock()
-	if op.Launch != nil {
-		c.judgeKernel(q, t, p, words, touched, all)
-		c.judgeFault(t, words, q.failure)
-	}
-	c.look(o)
-	return q.failure
+}
+
+// launch carries out a kernel, and judges what it touched. mu is held, and released meanwhile.
+func (c *Checker) launch(q *queue, t *task, p *past) {
+	c.judgeKernelOf(q, t, p)
+	words := c.judgeGiven(t)
+	var touched account
+	op := t.op
+	op.Launch = op.Launch.Lend()
+	touched.asks(op.Launch)
+	c.mu.Unlock()
+	end := c.serve(kernelThread, &serving{q: q, n: t.n, task: t.from.task}) // closed host memory: judged in its turn
+	c.mu.Lock()
+	c.carryOut(q, op)
+	c.mu.Unlock()
+	end()
+	c.mu.Lock()
+	c.judgeKernel(q, t, p, words, &touched)
+	c.judgeFault(t, words, q.failure)
 }
 
 // finish ends t: its failure is reported before anything after it runs. Checker.mu is held, and released meanwhile.
@@ -277,6 +290,9 @@ func (q *queue) finish(t *task, err error) {
 		c.mu.Unlock()
 		hostqueue.Finish(q.ran, q.sink, &t.op, began, err)
 		c.mu.Lock()
+	}
+	if t.launches() {
+		c.joinModel(&q.clock, t.from.is().model)
 	}
 	q.clock.raise(q.line, t.n)
 	q.running, q.current, q.calling = 0, nil, false

@@ -2,23 +2,28 @@ package check
 
 import "github.com/tidwall/btree"
 
-// past is an access that has been made: what a finding needs to know of it.
+// past is an access that has been made: what a finding needs to know of it. There may be a million: it has 64 bytes.
 type past struct {
-	line uint32 // of the queue
-	n    uint64 // number of the task on its line
-	mark uint64 // how often the progress of the line had been noted
-	from origin
-	host bool // a function of the program did it, in the order of the stream
-
+	from  origin
+	n     uint64     // number of the task on its line
+	mark  uint64     // how often the progress of the line had been noted
 	early *earlyWait // what was to order it, and does not
-
+	line  uint32     // of the queue
+	way   way
 	word  bool // a word was written at once, for waits: aclrtValueWrite
 	small bool // no more than a word was copied
-	frees bool // memory of a pool went
-	gives bool // memory of a pool came
-
-	born uint64 // gives: Checker.born then
+	paged bool // it is known by its pages alone: see seen.go
 }
+
+// way is what made an access.
+type way uint8
+
+const (
+	byTask way = iota
+	byHost     // a function of the program, in the order of the stream
+	frees      // memory of a pool went
+	gives      // memory of a pool came
+)
 
 // together reports whether two accesses need no order: words that are written for waits, and reads of them.
 func together(a *past, wrote bool, b *past, writes bool) bool {
@@ -140,8 +145,8 @@ func same(a, b *past) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return a.line == b.line && a.mark == b.mark && a.host == b.host && a.word == b.word && a.small == b.small &&
-		a.frees == b.frees && a.gives == b.gives && stackOf(a.from) == stackOf(b.from)
+	return a.line == b.line && a.mark == b.mark && a.way == b.way && a.word == b.word && a.small == b.small &&
+		stackOf(a.from) == stackOf(b.from)
 }
 
 // read enters a read of [lo, hi) by p, which happened after everything in before.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"runtime"
 	"strings"
 
@@ -12,25 +13,64 @@ import (
 // origin is what did something: a task of a stream, or a call of a thread.
 type origin struct {
 	site   *site
+	part   *part // see is; nil: nothing
 	stream int32
 	task   uint32
 	thread uint32
-	kernel string // name of the kernel that the task launches
-	model  *model // that the task executes, nil: none
 }
+
+// part is what tasks have in common that launch one kernel, or execute one model. There may be a million origins, so
+// they share it.
+type part struct {
+	kernel string // name of the kernel, "": none
+	model  *model // that is executed, nil: none
+	born   uint64 // memory of a pool that came: Checker.born then
+}
+
+// partOf is the part for a kernel and a model. mu is held.
+func (c *Checker) partOf(kernel string, m *model) *part {
+	if kernel == "" && m == nil {
+		return nil
+	}
+	parts := c.kernels
+	if m != nil {
+		parts = m.parts
+	}
+	p := parts[kernel]
+	if p == nil {
+		p = &part{kernel: kernel, model: m}
+		parts[kernel] = p
+	}
+	return p
+}
+
+// is is what a task is besides; never nil.
+func (o *origin) is() *part { return cmp.Or(o.part, new(part)) }
 
 // site is a call of the program. Stacks are kept once, however many calls come from the same place.
 type site struct {
-	function  uint32
-	arguments []uint64 // of room
-	room      [10]uint64
-	inCall    bool // function and arguments say which
-	stack     *stack
-	thread    uint32
-	api       string // of a Go program: the method
-	ignored   bool   // the program asked not to be judged here
-	shared    bool   // by many calls: arguments and past are not valid
-	past      past   // of the task that it submitted; here, because both live as long
+	stack    *stack
+	api      string // of a Go program: the method
+	function uint32
+	thread   uint32
+	inCall   bool // function and arguments say which
+	ignored  bool // the program asked not to be judged here
+	shared   bool // by many calls: arguments and past are not valid
+	given    uint8
+	room     [10]uint64 // the first of them, given, are the arguments
+	past     past       // of the task that it submitted; here, because both live as long
+}
+
+// arguments are those of the call, as far as they are known.
+func (s *site) arguments() []uint64 { return s.room[:s.given] }
+
+// calls notes the call that a thread is in.
+func (s *site) calls(by core.Caller) {
+	var arguments []uint64
+	s.function, arguments, s.inCall = by.Calling()
+	if s.inCall {
+		s.given = uint8(copy(s.room[:], arguments))
+	}
 }
 
 // again is the site for a further operation of a task: what the first one did to memory is not its own.
@@ -119,22 +159,19 @@ func (c *Checker) here(t *core.Thread) *site {
 	}
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
-	function, arguments, in := by.Calling()
-	s := site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by)}
-	if c.shadow.cells.Len() < manyCells {
-		made := s
-		if in {
-			made.arguments = append(made.room[:0], arguments...)
+	if c.shadow.cells.Len() >= manyCells {
+		function, _, in := by.Calling()
+		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
+			p.ignored == ignored(by) {
+			return p
 		}
-		return &made
+		stack.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
+			shared: true}
+		return stack.plain
 	}
-	if p := stack.plain; p != nil && p.function == function && p.thread == s.thread && p.inCall == in &&
-		p.ignored == s.ignored {
-		return p
-	}
-	s.shared = true
-	stack.plain = &s
-	return stack.plain
+	s := &site{thread: t.ID(), stack: stack, ignored: ignored(by)}
+	s.calls(by)
+	return s
 }
 
 // ignored reports whether a thread asked not to be judged just now (ropeway/check.h).
@@ -213,9 +250,9 @@ func (c *Checker) call(s *site) string {
 	case !s.inCall || c.face == nil:
 		return ""
 	}
-	name, text := c.face.Describe(s.function, s.arguments)
+	name, text := c.face.Describe(s.function, s.arguments())
 	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
-		return l.Name(name) + "(" + c.face.PythonArguments(s.function, s.arguments) + ")"
+		return l.Name(name) + "(" + c.face.PythonArguments(s.function, s.arguments()) + ")"
 	}
 	return name + "(" + text + ")"
 }

@@ -42,7 +42,7 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 			}
 		}
 	case abi.ErrRTResourceAllocFail:
-		taken = c.capturedIf(func(m *model) bool { return c.within(m, err.Model) })
+		taken = c.capturedIf(func(m *model) bool { return m.within(err.Model) })
 		what = fmt.Sprintf("%d streams were captured into model %d, more than an execution takes", len(taken),
 			err.Model)
 		d.advice = "Capture fewer streams: let pieces of work share one, and conditions have fewer branches."
@@ -81,7 +81,7 @@ func (c *Checker) streamsOf(device int32) (list []other) {
 func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
 	for _, id := range slices.Sorted(maps.Keys(c.models)) {
 		m := c.models[id]
-		if !ok(m) {
+		if m.built || !ok(m) {
 			continue
 		}
 		for _, s := range m.streams {
@@ -91,9 +91,9 @@ func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
 	return list
 }
 
-// within reports whether m is a model, or belongs to a condition task in it, at any depth. mu is held.
-func (c *Checker) within(m *model, id uint32) bool {
-	for ; m != nil; m = c.models[m.parent] {
+// within reports whether m is a model, or belongs to a condition task in it, at any depth.
+func (m *model) within(id uint32) bool {
+	for ; m != nil; m = m.parent {
 		if m.id == id {
 			return true
 		}

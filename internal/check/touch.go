@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 )
 
@@ -28,6 +29,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.decide(addr, addr+length)
 	from := c.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
@@ -63,9 +65,7 @@ func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
 	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
-	if function, arguments, in := by.Calling(); in {
-		s.function, s.inCall, s.arguments = function, true, append(s.room[:0], arguments...)
-	}
+	s.calls(by)
 	return origin{thread: thread, site: s}
 }
 
@@ -241,25 +241,21 @@ func (c *Checker) Window() (low, high uintptr) {
 	return c.guard.Span()
 }
 
-// setSpans passes to the face where it catches faults: pinned memory, registered memory, and more. mu is held.
-func (c *Checker) setSpans(more span) {
+// setSpans passes to the face where it catches faults: pinned memory, registered memory, and [lo, hi). mu is held.
+func (c *Checker) setSpans(lo, hi uintptr) {
 	if c.face == nil || !c.closing {
 		return
 	}
-	var all spans
-	if lo, hi := c.guard.Span(); lo < hi {
-		all.add(lo, hi)
-	}
-	if more.lo < more.hi {
-		all.add(more.lo, more.hi)
-	}
+	var all spans.Set
+	all.Add(c.guard.Span())
+	all.Add(lo, hi)
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.what == core.RegisteredMemory {
-			all.add(a.start, a.end())
+			all.Add(a.start, a.end())
 		}
 		return true
 	})
-	c.face.SetSpans(all.pairs())
+	c.face.SetSpans(all.Pairs())
 }
 
 // reserved is the address range that addr is in, nil if it is in none. mu is held.
@@ -281,37 +277,28 @@ func (c *Checker) elsewhere(addr uintptr) bool {
 
 // setRegistered passes to the face what is registered now, and where else device addresses are. mu is held.
 func (c *Checker) setRegistered() {
-	c.setSpans(span{})
+	c.setSpans(0, 0)
 	if c.face == nil {
 		return
 	}
-	var hosts, aliases spans
+	var hosts, aliases spans.Set
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		switch {
 		case a.what == core.RegisteredMemory && !a.vanished:
-			hosts.add(a.start, a.end())
+			hosts.Add(a.start, a.end())
 		case a.what == core.ImportedMemory:
-			aliases.add(a.start, a.end())
+			aliases.Add(a.start, a.end())
 		}
 		return true
 	})
 	for _, h := range c.handles {
 		if h.r.Kind == core.AddressRange && !h.freed {
-			aliases.add(h.r.Name, h.r.Name+uintptr(h.r.Size))
+			aliases.Add(h.r.Name, h.r.Name+uintptr(h.r.Size))
 		}
 	}
 	c.aliases.Scan(func(alias uintptr, a *allocation) bool {
-		aliases.add(alias, alias+uintptr(a.size))
+		aliases.Add(alias, alias+uintptr(a.size))
 		return true
 	})
-	c.face.SetRegistered(hosts.pairs(), aliases.pairs())
-}
-
-// pairs is the set as a face wants it.
-func (s spans) pairs() []uint64 {
-	list := make([]uint64, 0, 2*len(s))
-	for _, x := range s {
-		list = append(list, uint64(x.lo), uint64(x.hi))
-	}
-	return list
+	c.face.SetRegistered(hosts.Pairs(), aliases.Pairs())
 }

@@ -56,6 +56,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
+	c.decide(lo, hi)
 	from := c.accessBy(by, thread)
 	if how.Call != "" {
 		from.site.api = how.Call

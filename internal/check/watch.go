@@ -17,7 +17,7 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
-		q.coming[task] = submission{site: c.here(t), order: orderOf(o)}
+		q.coming = append(q.coming, submission{task: task, site: c.here(t), order: orderOf(o)})
 	}
 }
 
@@ -39,6 +39,7 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.originOf(t)
+	c.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
 	var found []draft
 	c.held = &found
 	defer func() { c.held = nil }()
@@ -46,8 +47,9 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 		c.judgeBatch(from, op)
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		c.judgeBounds(from, lo, hi, write)
-		switch a := c.find(lo); {
+		a := c.find(lo)
+		c.judgeBounds(&from, a, lo, hi, write)
+		switch {
 		case lo >= hi:
 		case a == nil:
 			c.judgeGone(from, lo, hi)
@@ -75,11 +77,11 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft) {
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.verify(from, a)
+		c.verify(&from, a)
 		if !write {
-			c.judgeWritten(from, a, lo, hi, usedBy(op))
+			c.judgeWritten(&from, a, lo, hi, usedBy(op))
 		} else if a.what == core.DeviceMemory {
-			a.written.add(lo, hi)
+			a.written.Add(lo, hi)
 		}
 		return true
 	})
@@ -89,7 +91,7 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft) {
 func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.setSpans(span{r.Name, r.Name + uintptr(r.Size)})
+	c.setSpans(r.Name, r.Name+uintptr(r.Size))
 }
 
 // serving is a function of the program that runs as a task of a stream.
@@ -183,7 +185,7 @@ func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a := c.find(addr); a != nil {
-		a.written.add(addr, min(addr+uintptr(n), a.end()))
+		a.written.Add(addr, min(addr+uintptr(n), a.end()))
 	}
 }
 
@@ -207,10 +209,13 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	from := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
+		if a := c.live(r.Kind, r.Name); a != nil {
+			c.decide(a.start, a.end())
+		}
 		if a := c.live(r.Kind, r.Name); a != nil && r.Pooled {
 			c.willGo(a, r)
 		} else if a != nil {
-			c.verify(from, a)
+			c.verify(&from, a)
 			c.judgeFree(from, a)
 			c.dropEarly(a)
 		}
@@ -239,9 +244,6 @@ func (c *Checker) judgeFree(from origin, a *allocation) {
 	f, found := c.inFlight(c.knownTo(from), a.start, a.end(), true)
 	if !found {
 		f, found = c.awaited(a.start, a.end())
-	}
-	if !found {
-		f, found = c.givenTo(a.start, a.end())
 	}
 	if !found {
 		return
@@ -277,13 +279,17 @@ func (t *task) uses(a *allocation) bool {
 	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
 }
 
-// awaited finds a task that waits for a word in [lo, hi). mu is held.
+// awaited finds a task that waits for a word in [lo, hi), or a kernel that has not run and is given an address there.
+// mu is held.
 func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
-			if t.awaits(lo, hi) {
+			switch {
+			case t.awaits(lo, hi):
 				at, end := t.word()
 				return flight{t.from, "waits for", at, end}, true
+			case t.isGiven(lo, hi):
+				return flight{t.from, "is given", lo, hi}, true
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"ropeway/internal/check"
+	"ropeway/internal/check/inject"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/setup"
@@ -20,22 +21,14 @@ func init() {
 	})
 }
 
-// Settings say how a program is checked.
-type Settings struct {
-	check.Settings
-	Report string // a Unix socket that takes the findings; "": they are printed
-	Inject []check.Injection
-	Sink   check.Sink // instead of both
-}
-
 // read reads what the variables say.
 func read(v setup.CheckVariables) (*Settings, *setup.BadVariable) {
-	s := &Settings{Report: v.Report}
-	var err error
-	if s.Settings, err = check.ParseSettings(v.Check); err != nil {
+	s, err := parse(v.Check)
+	if err != nil {
 		return nil, &setup.BadVariable{Name: setup.EnvCheck, Value: v.Check, Why: err.Error()}
 	}
-	if s.Inject, err = check.ParseInjections(v.Inject); err != nil {
+	s.Report = v.Report
+	if s.Inject, err = inject.ParseInjections(v.Inject); err != nil {
 		return nil, &setup.BadVariable{Name: setup.EnvInject, Value: v.Inject, Why: err.Error()}
 	}
 	return s, nil
@@ -46,12 +39,12 @@ func (s *Settings) Open(d driver.Driver, w io.Writer, say func(string)) (driver.
 	sink := s.Sink
 	if sink == nil && s.Report != "" {
 		var err error
-		if sink, err = check.Connect(s.Report); err != nil {
+		if sink, err = connect(s.Report); err != nil {
 			say(setup.EnvCheckReport + ": " + err.Error() + "; findings are printed instead")
 		}
 	}
 	if sink == nil {
-		sink = check.Print(w)
+		sink = &textSink{w: w}
 	}
 	c := check.New(check.Options{Driver: d, Seed: s.Seed, Depth: s.Depth, Off: s.Off, Inject: s.Inject, Sink: sink})
 	return c.Driver(), c

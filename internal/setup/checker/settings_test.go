@@ -1,4 +1,4 @@
-package check
+package checker
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/check"
 	"ropeway/internal/finding"
 )
 
@@ -22,7 +23,7 @@ func but(names ...string) []string {
 	return all
 }
 
-func TestParseSettings(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		text  string
 		seed  uint64
@@ -30,16 +31,16 @@ func TestParseSettings(t *testing.T) {
 		off   []string
 		bad   string // part of the error
 	}{
-		{text: "1", depth: DefaultDepth},
-		{text: "", depth: DefaultDepth},
-		{text: "seed=7", seed: 7, depth: DefaultDepth},
+		{text: "1", depth: check.DefaultDepth},
+		{text: "", depth: check.DefaultDepth},
+		{text: "seed=7", seed: 7, depth: check.DefaultDepth},
 		{text: "seed=18446744073709551615,depth=1", seed: 1<<64 - 1, depth: 1},
 		{text: " seed=7 , depth=64 ,", seed: 7, depth: 64},
-		{text: "no=leak", depth: DefaultDepth, off: []string{"leak"}},
-		{text: "no=leak+misaligned,no=stream-race", depth: DefaultDepth,
+		{text: "no=leak", depth: check.DefaultDepth, off: []string{"leak"}},
+		{text: "no=leak+misaligned,no=stream-race", depth: check.DefaultDepth,
 			off: []string{"leak", "misaligned", "stream-race"}},
-		{text: "rules=leak", depth: DefaultDepth, off: but("leak")},
-		{text: "rules=leak+stream-race,no=leak", depth: DefaultDepth, off: but("stream-race")},
+		{text: "rules=leak", depth: check.DefaultDepth, off: but("leak")},
+		{text: "rules=leak+stream-race,no=leak", depth: check.DefaultDepth, off: but("stream-race")},
 		{text: "2", bad: `"2"`},
 		{text: "seed", bad: "seed="},
 		{text: "seed=-1", bad: "seed=-1"},
@@ -51,7 +52,7 @@ func TestParseSettings(t *testing.T) {
 		{text: "sed=7", bad: `"sed"`},
 	} {
 		t.Run(tt.text, func(t *testing.T) {
-			s, err := ParseSettings(tt.text)
+			s, err := parse(tt.text)
 			if tt.bad != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.bad) {
 					t.Fatalf("error %v, want one about %s", err, tt.bad)
@@ -69,14 +70,14 @@ func TestParseSettings(t *testing.T) {
 	}
 }
 
-// FuzzParseSettings: whatever is accepted makes sense, and means the same when it is read again.
-func FuzzParseSettings(f *testing.F) {
+// FuzzParse: whatever is accepted makes sense, and means the same when it is read again.
+func FuzzParse(f *testing.F) {
 	for _, text := range []string{"1", "", "seed=7,depth=2048,rules=leak+stream-race,no=misaligned", "no=,,=",
 		"depth=-1", "seed=1=2"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseSettings(text)
+		s, err := parse(text)
 		if err != nil {
 			return
 		}
@@ -88,7 +89,7 @@ func FuzzParseSettings(f *testing.F) {
 				t.Errorf("%q: %v", name, off)
 			}
 		}
-		again, err := ParseSettings(" " + text + ",")
+		again, err := parse(" " + text + ",")
 		if text != "1" && (err != nil || !reflect.DeepEqual(s, again)) {
 			t.Errorf("again: %v, %v", again, err)
 		}

@@ -1,31 +1,36 @@
-package check
+package checker
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
+	"ropeway/internal/check"
+	"ropeway/internal/check/inject"
 	"ropeway/internal/finding"
 )
 
-// Settings are what ROPEWAY_CHECK says.
+// Settings say how a program is checked.
 type Settings struct {
-	Seed  uint64
-	Depth int
-	Off   map[string]bool // rules that are not looked at
+	Seed   uint64
+	Depth  int
+	Off    map[string]bool // rules that are not looked at
+	Report string          // a Unix socket that takes the findings; "": they are printed
+	Inject []inject.Injection
+	Sink   check.Sink // instead of both
 }
 
-// ParseSettings reads key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d. "1" means nothing
-// but the defaults.
-func ParseSettings(text string) (Settings, error) {
-	s := Settings{Depth: DefaultDepth, Off: map[string]bool{}}
+// parse reads what ROPEWAY_CHECK says, key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d.
+// "1" means nothing but the defaults.
+func parse(text string) (*Settings, error) {
+	s := &Settings{Depth: check.DefaultDepth, Off: map[string]bool{}}
 	if text == "1" {
 		return s, nil
 	}
 	for _, pair := range strings.Split(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
 		if err := s.set(key, value); err != nil {
-			return s, err
+			return nil, err
 		}
 	}
 	return s, nil

@@ -1,4 +1,4 @@
-package check
+package checker
 
 import (
 	"bufio"
@@ -30,7 +30,7 @@ func listen(t *testing.T) (path string, l net.Listener) {
 // sent: a process may end at any moment.
 func TestSocketSink(t *testing.T) {
 	path, l := listen(t)
-	s, err := Connect(path)
+	s, err := connect(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSocketSink(t *testing.T) {
 // TestSocketSinkLosesItsListener proves that a checked program goes on when its findings are not received any more.
 func TestSocketSinkLosesItsListener(t *testing.T) {
 	path, l := listen(t)
-	s, err := Connect(path)
+	s, err := connect(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestSocketSinkLosesItsListener(t *testing.T) {
 }
 
 func TestSocketSinkWithoutListener(t *testing.T) {
-	s, err := Connect(filepath.Join(t.TempDir(), "nobody"))
+	s, err := connect(filepath.Join(t.TempDir(), "nobody"))
 	if err == nil || s != nil || !strings.Contains(err.Error(), "no process receives the report") {
 		t.Errorf("got %v, %v", s, err)
 	}
@@ -103,7 +103,7 @@ func TestSocketSinkWithoutListener(t *testing.T) {
 // TestTextSink: findings and notes as they happen, their number at the end, nothing for a program without any.
 func TestTextSink(t *testing.T) {
 	var b bytes.Buffer
-	s := Print(&b)
+	s := &textSink{w: &b}
 	s.Start(finding.Start{})
 	s.End(finding.End{})
 	if b.Len() != 0 {

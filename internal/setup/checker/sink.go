@@ -1,4 +1,4 @@
-package check
+package checker
 
 import (
 	"bufio"
@@ -7,11 +7,12 @@ import (
 	"io"
 	"net"
 
+	"ropeway/internal/check"
 	"ropeway/internal/finding"
 )
 
-// Connect is a sink that sends records to a Unix socket. What cannot be sent is lost: the program goes on.
-func Connect(path string) (Sink, error) {
+// connect is a sink that sends records to a Unix socket. What cannot be sent is lost: the program goes on.
+func connect(path string) (check.Sink, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("no process receives the report: %w", err)
@@ -57,9 +58,7 @@ func (s *socketSink) End(e finding.End) {
 	s.c.Close() //nolint:errcheck // everything was sent
 }
 
-// Print is a sink that writes findings for people, as they happen, and their number at the end.
-func Print(w io.Writer) Sink { return &textSink{w: w} }
-
+// textSink writes findings for people, as they happen, and their number at the end.
 type textSink struct {
 	w io.Writer
 	n int

@@ -1,0 +1,154 @@
+package check
+
+import (
+	"fmt"
+
+	"ropeway/internal/check/paged"
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+	"ropeway/internal/kernel"
+)
+
+// Of what a kernel touches without saying so, the pages are seen (driver.Launch.Seen). Checker.paged has them, apart
+// from accesses whose bytes are known: a page does not stand for its bytes. A collision is reported where every byte of
+// the page collides, so that it does not matter which one was touched. Two kernels that were seen on the same page are
+// not judged: they may have touched different bytes.
+
+// kernelThread is the thread of accesses by kernels, as a face reports them: see ROPEWAY_KERNEL_THREAD. Kernels run one
+// at a time.
+const kernelThread = ^uint32(0)
+
+// judgeSeen judges the pages that a kernel was seen to touch. declares: it said what it touches, and the pages of that
+// have been judged. mu is held.
+func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares bool) {
+	list := k.seen
+	if declares {
+		if l := t.op.Launch; !l.Copied && l.Size > 0 { // what runs kernels reads their arguments
+			k.said = append(k.said, kernel.Touch{Addr: l.Args, N: l.Size})
+		}
+		list = paged.Outside(list, k.said)
+	}
+	pages := *p
+	pages.paged = true
+	for _, write := range []bool{false, true} {
+		for _, m := range list {
+			if m.Write != write {
+				continue
+			}
+			for at, end := m.Addr, m.Addr+uintptr(m.N); at < end; {
+				a := c.used(t, at)
+				if a == nil {
+					if !c.judgeFreed(t.from, at, "using") {
+						c.judgeBounds(&t.from, nil, at, at+pageBytes, write)
+					}
+					at += pageBytes
+					continue
+				}
+				hi := min(end, a.end())
+				if declares {
+					c.judgeDeclared(t, a, at, hi, write)
+				}
+				c.enterPages(q, &pages, a, at, hi, write)
+				at = paged.Ceil(hi)
+			}
+		}
+	}
+}
+
+// judgeDeclared reports pages [lo, hi) of an allocation that a kernel touched and did not declare. mu is held.
+func (c *Checker) judgeDeclared(t *task, a *allocation, lo, hi uintptr, write bool) {
+	c.report(draft{
+		rule: "out-of-bounds", least: finding.Warning, role: how(t.from), offence: t.from, lo: lo, hi: hi, memory: a,
+		does: does(write),
+		summary: fmt.Sprintf("kernel %s %s memory on %s of %d bytes of %s memory, which it does not declare",
+			t.from.is().kernel, does(write), finding.Plural(paged.Count(lo, hi), "page"), a.size, a.kind()),
+		advice: "Declare all that the kernel touches (ROPEWAY_READS, ROPEWAY_WRITES), or nothing; or correct the " +
+			"kernel.",
+	})
+}
+
+// enterPages judges pages [lo, hi) of an allocation that a kernel touched, and enters them. mu is held.
+func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
+	if a.left {
+		c.usedAfter(p.from, a, lo, hi)
+		return
+	}
+	none := func(*past, bool, uintptr, uintptr) {}
+	c.collide(q, p, a, lo, hi, write)
+	if write {
+		if a.what == core.DeviceMemory {
+			a.written.Add(lo, hi)
+		}
+		c.paged.wrote(p, q.clock, lo, hi, none)
+		return
+	}
+	for at := lo; at < hi && q.current.born >= a.born; {
+		l, h := a.written.Missing(at, hi)
+		at = h
+		if l, h = paged.Inner(l, h, a.start, a.end()); l < h {
+			c.judgeWritten(&p.from, a, l, h, "on pages read by kernel "+p.from.is().kernel)
+		}
+	}
+	c.paged.read(p, q.clock, lo, hi, none)
+}
+
+// collide reports accesses that are not ordered with that of a kernel to pages [lo, hi) of an allocation, as far as
+// every byte of a page collides. mu is held.
+func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
+	var from, to uintptr // where bytes collide, one after the other
+	var first *past
+	var wrote bool
+	end := func() {
+		if l, h := paged.Inner(from, to, a.start, a.end()); l < h && first != nil {
+			c.race(p, write, first, wrote, l, h, a)
+		}
+	}
+	c.shadow.each(lo, hi, func(x *cell) {
+		found := false
+		x.judge(p, q.clock, write, max(lo, x.lo), min(hi, x.hi), func(before *past, w bool, l, h uintptr) {
+			if found || before.way == gives && q.current.born < before.from.part.born {
+				return
+			}
+			found = true
+			if first != nil && l == to && (before == first || l%pageBytes != 0) {
+				to = h
+				return
+			}
+			end()
+			first, wrote, from, to = before, w, l, h
+		})
+	})
+	end()
+}
+
+// judgePaged judges an access to [lo, hi) of an allocation against pages that kernels touched. mu is held.
+func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, write bool, f clash) {
+	if c.paged.cells.Len() == 0 {
+		return
+	}
+	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
+		c.paged.each(lo, hi, func(x *cell) { x.judge(p, q.clock, write, max(lo, x.lo), min(hi, x.hi), f) })
+	}
+}
+
+// pagedInFlight is inFlight for pages that kernels touched. mu is held.
+func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+	a := c.find(lo)
+	if a == nil || c.paged.cells.Len() == 0 {
+		return
+	}
+	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
+		if p, wrote, at, end := c.paged.pending(known, write, lo, hi); p != nil {
+			return flight{p.from, p.does(wrote), at, end}, true
+		}
+	}
+	return
+}
+
+// amount says how many bytes two accesses share, or how many pages if it is not known which bytes.
+func amount(a, b *past, lo, hi uintptr) string {
+	if a.paged || b.paged {
+		return "memory on " + finding.Plural(paged.Count(lo, hi), "page")
+	}
+	return count(hi - lo)
+}

@@ -1,0 +1,77 @@
+package check
+
+import "fmt"
+
+// Kernels of models that are replaced in the order of a stream. Which kernel a task of a model runs is like memory: an
+// update writes it, each execution that gets there reads it, and what nothing orders is a race.
+
+// slot is a task of a model as something that is read and written.
+type slot struct {
+	cell
+	task   int    // in model.tasks, once it is updated
+	update origin // the call that the last update was captured from, if it was; else without a site
+}
+
+// slotOf is the slot of a task of a model, by its hidden stream and its number there. mu is held.
+func (m *model) slotOf(own int32, number uint32) *slot {
+	name := taskName{own, number}
+	if m.slots[name] == nil {
+		m.slots[name] = new(slot)
+	}
+	return m.slots[name]
+}
+
+// Updated implements core.CheckHooks.
+func (c *Checker) Updated(id uint32, task int, own int32, number uint32, by int32, byTask int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, q := c.models[id], c.byStream[by]
+	if m == nil || q == nil || q.model == nil && q.current == nil {
+		return
+	}
+	s, p := m.slotOf(own, number), &past{line: q.line}
+	s.task = task
+	if q.model == nil {
+		p.n, p.from, s.update = q.current.n, q.current.from, origin{}
+	} else {
+		p.n, p.from, s.update = q.over(), q.model.root().run, q.model.tasks[byTask].from
+	}
+	c.judgeSlot(m, s, p, q.clock, true)
+	s.write, s.reads = p, s.reads[:0]
+}
+
+// judgeKernelOf looks whether a kernel that is about to run on q is ordered with its updates. mu is held.
+func (c *Checker) judgeKernelOf(q *queue, t *task, p *past) {
+	if m := q.model; m != nil {
+		s := m.slotOf(q.stream, t.op.Tag.Task)
+		c.judgeSlot(m, s, p, q.clock, false)
+		s.addRead(p, q.clock)
+	}
+}
+
+// judgeSlot reports an update of a kernel and an execution of it, or two updates, that nothing orders. mu is held.
+func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
+	s.judge(p, k, write, 0, 0, func(before *past, wrote bool, _, _ uintptr) {
+		run, update, how := p.from, before.from, "is updated by"
+		if write && wrote {
+			how = fmt.Sprintf("updates the same kernel of model %d as", m.id)
+		} else if write {
+			run, update = update, run
+		}
+		d := draft{rule: "stream-race", role: "submitted", offence: run,
+			others: []other{{"submitted", update}, {"captured", m.tasks[s.task].from}},
+			summary: fmt.Sprintf("%s %s %s, and nothing orders the two: the old one may run, or the new one",
+				c.task(run), how, c.task(update))}
+		if s.update.site != nil {
+			d.others = append(d.others, other{"captured", s.update})
+		} else if !write || !wrote {
+			d.advice = updateAdvice
+		}
+		c.report(d)
+	})
+}
+
+const updateAdvice = "Let the model wait for the update: capture a wait for an external event before the task group, " +
+	"and record the event after the update. Or let the stream of the execution wait for the update " +
+	"(aclrtStreamWaitEvent), or synchronise before the execution. Update no kernel while an execution that is to run " +
+	"the former one is in flight."
