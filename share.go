@@ -49,23 +49,14 @@ const mostNamed = 31
 // with the given numbers may; if none is given, all of the same user, and root's. Nothing is copied: they see what
 // this process writes. It ends with [Buffer.Unshare], or when the buffer is closed.
 func (b *Buffer) Share(with ...int) (Key, error) {
-	const api = "aclrtIpcMemGetExportKey"
-	if p := b.problem(b.d.r); p != "" {
-		return "", b.d.r.refuse(api, "devPtr", p, core.Gone, b.addr)
-	}
 	list, err := pids("aclrtIpcMemSetImportPid", with)
 	if err != nil {
 		return "", err
 	}
-	flags := uint64(0)
-	if len(list) == 0 {
-		flags = 1 // no list
+	text, k, err := b.export(len(list) > 0)
+	if err != nil {
+		return "", err
 	}
-	text := make([]byte, keyRoom)
-	if err := memory.IpcMemGetExportKey(b.d.t, b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
-		return "", b.d.result(err)
-	}
-	k := keyOf(text)
 	for some := range slices.Chunk(list, mostNamed) {
 		if err := memory.IpcMemSetImportPid(b.d.t, first(text), first(some), uint64(len(some))); err != nil {
 			_ = b.Unshare(k)
@@ -73,6 +64,23 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 		}
 	}
 	return k, nil
+}
+
+// export makes a key of the memory, also as C has it. With a list, processes are to be named for it.
+func (b *Buffer) export(list bool) (text []byte, k Key, err error) {
+	const api = "aclrtIpcMemGetExportKey"
+	if p := b.problem(b.d.r); p != "" {
+		return nil, "", b.d.r.refuse(api, "devPtr", p, core.Gone, b.addr)
+	}
+	flags := uint64(0)
+	if !list {
+		flags = 1
+	}
+	text = make([]byte, keyRoom)
+	if err := memory.IpcMemGetExportKey(b.d.t, b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
+		return nil, "", b.d.result(err)
+	}
+	return text, keyOf(text), nil
 }
 
 // Unshare makes a key of Share invalid. Processes that have imported it keep what they have; if this process has
@@ -196,18 +204,25 @@ func (n *Notify) Share(with ...int) (Key, error) {
 	if err != nil {
 		return "", err
 	}
+	k, err := n.export(len(list) > 0)
+	if err != nil || len(list) == 0 {
+		return k, err
+	}
+	if err := signal.NotifySetImportPid(n.d.t, n.h, first(list), uint64(len(list))); err != nil {
+		return "", n.d.result(err)
+	}
+	return k, nil
+}
+
+// export makes the key of the notify. With a list, processes are to be named for it.
+func (n *Notify) export(list bool) (Key, error) {
 	flags := uint64(0)
-	if len(list) == 0 {
-		flags = 2 // no list
+	if !list {
+		flags = 2
 	}
 	text := make([]byte, keyRoom)
 	if err := signal.NotifyGetExportKey(n.d.t, n.h, first(text), keyRoom, flags); err != nil {
 		return "", n.d.result(err)
-	}
-	if len(list) > 0 {
-		if err := signal.NotifySetImportPid(n.d.t, n.h, first(list), uint64(len(list))); err != nil {
-			return "", n.d.result(err)
-		}
 	}
 	return keyOf(text), nil
 }

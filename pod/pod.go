@@ -5,8 +5,9 @@
 //	import _ "ropeway/pod"
 //
 // or says it with [With]. Only the product A3 has links between servers. One server shares memory with
-// [ropeway.Physical.ShareFabric], another opens it with [ropeway.Device.ImportFabric], maps it and copies. Nothing
-// listens before memory is shared. There is no cgo: UCX, libucp.so, is loaded then. docs/pod.md has the rest.
+// [ropeway.Physical.ShareFabric], another opens it with [ropeway.Device.ImportFabric], maps it and copies. Buffers and
+// notifies have keys for processes that are named: [ropeway.Buffer.ShareWith], [ropeway.Notify.ShareWith]. Nothing
+// listens before something is shared. There is no cgo: UCX, libucp.so, is loaded then. docs/pod.md has the rest.
 package pod
 
 import (
@@ -45,4 +46,14 @@ func Server(d *ropeway.Device) (int, error) {
 	var n int64
 	err := process.GetDeviceInfo(t, uint32(id), abi.DevAttrSuperPodServerId, &n)
 	return int(n), goapi.Result(t, err)
+}
+
+// Self returns this process, as other servers name it with [ropeway.Buffer.ShareWith] and [ropeway.Notify.ShareWith]. d
+// is any of its devices.
+func Self(d *ropeway.Device) (ropeway.Process, error) {
+	server, err := Server(d)
+	if err != nil {
+		return ropeway.Process{}, err
+	}
+	return ropeway.Process{Server: server, PID: os.Getpid()}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -233,12 +234,79 @@ func TestOtherProcess(t *testing.T) {
 
 	p.Kill()
 	s := get(d.NewStream())(t)
-	ok(t, s.Fill(mem.Range(0, mem.Len()), 'y'))
-	if err := s.Synchronize(t.Context()); !errors.Is(err, ropeway.ErrRTLostHeartbeat) {
-		t.Errorf("the server is gone: %v", err)
+	limit, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	for err = nil; err == nil; { // mapped memory stays until the link has ended
+		ok(t, s.Fill(mem.Range(0, mem.Len()), 'y'))
+		if err = s.Synchronize(limit); err != nil && !errors.Is(err, ropeway.ErrRTLostHeartbeat) {
+			t.Fatalf("the server is gone: %v", err)
+		}
 	}
 	_, err = d.ImportFabric(t.Context(), open)
 	wants(t, err, ropeway.ErrRTInvalidHandle, "aclrtMemImportFromShareableHandleV2")
+}
+
+// TestKeys: memory and a notify of one server are another's by their keys, if its process is named. Copies and a
+// captured graph reach the memory, a record of the notify comes after the copies of its stream, and its owner waits for
+// it. Processes that are not named, servers that the pod does not have and lists without a process are refused.
+func TestKeys(t *testing.T) {
+	testenv.Need(t, "ucx_info")
+	f := file(t)
+	owner, user := device(t, f, 3), device(t, f, 4)
+	var self ropeway.Process
+	ok(t, json.Unmarshal(get(json.Marshal(get(pod.Self(user))(t)))(t), &self))
+	if want := (ropeway.Process{Server: 4, PID: os.Getpid()}); self != want {
+		t.Errorf("it is %v, want %v", self, want)
+	}
+	const size = 3 << 12
+	b := get(owner.Alloc(size))(t)
+	ok(t, owner.Fill(b.All(), 'a'))
+	n := get(owner.NewNotify())(t)
+	other := ropeway.Process{Server: 4, PID: os.Getpid() + 1}
+	for _, p := range [][]ropeway.Process{nil, {{Server: -1, PID: 1}}, {{Server: 1 << 10, PID: 1}}, {{Server: 4}}} {
+		_, err := b.ShareWith(p...)
+		wants(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemImportPidInterServer")
+		_, err = n.ShareWith(p...)
+		wants(t, err, ropeway.ErrRTParamInvalid, "aclrtNotifySetImportPidInterServer")
+	}
+	_, err := b.ShareWith(other, ropeway.Process{Server: 9, PID: 1})
+	wants(t, err, ropeway.ErrRTInvalidHandle, "aclrtIpcMemImportPidInterServer")
+	closed := get(b.ShareWith(self))(t)
+	ok(t, b.Unshare(closed))
+	for _, k := range []ropeway.Key{get(b.ShareWith(other))(t), get(b.Share(os.Getpid()))(t), closed} {
+		_, err := user.Import(t.Context(), k, size)
+		wants(t, err, ropeway.ErrRTDrvInternalError, "aclrtIpcMemImportByKey")
+	}
+
+	far := get(user.Import(t.Context(), get(b.ShareWith(other, self))(t), size))(t)
+	sets := get(user.ImportNotify(t.Context(), get(n.ShareWith(other, self))(t)))(t)
+	got := make([]byte, size)
+	ok(t, user.Copy(ropeway.Pageable(got), far.All()))
+	if !bytes.Equal(got, bytes.Repeat([]byte{'a'}, size)) {
+		t.Error("the bytes are others")
+	}
+	here, there := get(owner.NewStream())(t), get(user.NewStream())(t)
+	host := get(owner.AllocPinned(size))(t)
+	write := func(c byte) error {
+		return errors.Join(there.Fill(far.All(), c), there.RecordNotify(sets))
+	}
+	g := get(there.Capture(func() error { return write('c') }))(t)
+	for i, begin := range []func() error{func() error { return write('b') }, func() error { return g.Run(there) }} {
+		ok(t, here.WaitNotify(n, 0)) // before it is recorded
+		ok(t, here.Copy(host.All(), b.All()))
+		ok(t, begin())
+		ok(t, here.Synchronize(t.Context()))
+		if want := bytes.Repeat([]byte{'b' + byte(i)}, size); !bytes.Equal(host.Bytes(), want) {
+			t.Errorf("after record %d the owner reads %q", i, host.Bytes()[:8])
+		}
+		ok(t, there.Synchronize(t.Context()))
+	}
+	ok(t, g.Close())
+	ok(t, sets.Close())
+	ok(t, far.Close())
+	ok(t, b.Close())
+	_, err = b.ShareWith(self)
+	wants(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemGetExportKey")
 }
 
 // TestOptions: a file that is wrong is refused by option and by variable; an option comes before the variables; "" is

@@ -72,6 +72,22 @@ func TestFarKeys(t *testing.T) {
 	}
 }
 
+// TestPodHint proves that an import says what is missing where a process has no pod, or the number of the owner's
+// server.
+func TestPodHint(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"podhint.c"})
+	for scene, want := range map[string]string{
+		"none": "if it is of another server, ROPEWAY_POD has to be set here",
+		"same": "if it is of another machine, that is server 0 of the pod, too; ROPEWAY_POD_SERVER says",
+	} {
+		if r := servers(t, true, program, scene); r.code != 0 || !strings.Contains(r.stdout, want) {
+			t.Errorf("%s: exit code %d\n%s%s", scene, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
 // TestTwoServers proves that the example does what it says, that it does nothing wrong, and that check and trace put
 // the servers together.
 func TestTwoServers(t *testing.T) {
@@ -133,19 +149,64 @@ func twoServers(t *testing.T, example, first string) {
 	}
 }
 
-// TestFabricSanitized proves that programs on two servers are clean under ASan, with its leak check.
+// sanitizedServers runs a program that was built with a sanitizer as two servers. Their bytes go over UCX if apart,
+// else memory is mapped. The options of ThreadSanitizer are those of docs/pod.md; it reports everything: a server that
+// ended at the first report would leave the other one waiting.
+func sanitizedServers(t *testing.T, apart bool, program, scene string) result {
+	t.Helper()
+	supp, err := filepath.Abs(filepath.Join(root, "examples/c/tsan.supp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"UCX_MEM_MMAP_HOOK_MODE=none",
+		"TSAN_OPTIONS=atexit_sleep_ms=0:report_thread_leaks=0:suppressions=" + supp}
+	if apart {
+		env = append(env, "UCX_TLS=tcp")
+	}
+	return sanitizedRun(t, env, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene,
+		t.TempDir())
+}
+
+// onServers makes compile build a program with the sanitizer for sanitizedServers: its libraries go before those of
+// LD_LIBRARY_PATH.
+func (s *sanitizer) onServers(t *testing.T) []string {
+	t.Helper()
+	return append(s.flags(t), "-Wl,--disable-new-dtags")
+}
+
+// TestFabricSanitized proves that programs on two servers are clean under ASan, with its leak check, and under TSan.
 func TestFabricSanitized(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
-	flags := append(addresses.flags(t), "-Wl,--disable-new-dtags") // before LD_LIBRARY_PATH
-	for source, scenes := range map[string][]string{"fabric.c": {"forms", "names", "orders", "model"},
-		"farkeys.c": {"keys"}} {
-		program := compile(t, []string{source}, flags...)
-		for _, scene := range scenes {
-			r := sanitizedRun(t, nil, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene,
-				t.TempDir())
-			if r.code != 0 || strings.Contains(r.stderr, "Sanitizer") {
-				t.Errorf("%s %s: exit code %d\n%s%s", source, scene, r.code, r.stdout, r.stderr)
+	for _, s := range []*sanitizer{addresses, races} {
+		for source, scenes := range map[string][]string{"fabric.c": {"forms", "names", "orders", "model"},
+			"farkeys.c": {"keys"}, "fabric_race.c": {"locked"}} {
+			program := compile(t, []string{source}, s.onServers(t)...)
+			for _, scene := range scenes {
+				// ASan sees mapped memory, and TSan must bear UCX.
+				r := sanitizedServers(t, s == races, program, scene)
+				if r.code != 0 || strings.Contains(r.stderr, "Sanitizer") {
+					t.Errorf("%s: %s %s: exit code %d\n%s%s", s.name, source, scene, r.code, r.stdout, r.stderr)
+				}
+			}
+		}
+	}
+}
+
+// TestFabricRace proves that TSan, with the options that keep UCX out of its reports, still finds a race of a program
+// over memory of another server: in its own code, and in functions of C that it calls. With a lock the same program is
+// clean: TestFabricSanitized.
+func TestFabricRace(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"fabric_race.c"}, races.onServers(t)...)
+	for _, scene := range []string{"raced", "moved"} {
+		for _, apart := range []bool{false, true} {
+			r := sanitizedServers(t, apart, program, scene)
+			if r.code != 66 || !strings.Contains(r.stderr, "ThreadSanitizer: data race") ||
+				!strings.Contains(r.stderr, "counts") || strings.Contains(r.stderr, "[0]") {
+				t.Errorf("%s, apart %v: exit code %d, and not a race of server 1\n%s%s", scene, apart, r.code,
+					r.stdout, r.stderr)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"ropeway/internal/observe"
@@ -49,7 +50,8 @@ func TestPodTrace(t *testing.T) {
 }
 
 // TestPodCheck proves that findings of two servers are put together, and that each names its server: both copy more
-// than there is, at places of their own.
+// than there is, at places of their own. Both read pinned memory that a copy is writing, at one place: the checker sees
+// that by closing pages, with a pod, too.
 func TestPodCheck(t *testing.T) {
 	t.Parallel()
 	needUCX(t)
@@ -63,7 +65,22 @@ func TestPodCheck(t *testing.T) {
 			t.Errorf("no finding of %s on server %d:\n%s", function, server, r.stderr)
 		}
 	}
-	if r.code != 86 {
-		t.Errorf("exit code %d", r.code)
+	early := regexp.MustCompile(`(?s)error: host-read-in-flight: [^\n]*\n  read by [^\n]*\n    #0 early `)
+	if r.code != 86 || !early.MatchString(r.stderr) {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// TestPodLost proves that an import whose owner is dead counts as freed for the checker, although freeing it returns a
+// code; and that the messages say what to do about a server, not about the program.
+func TestPodLost(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"podlost.c"})
+	ropeway := filepath.Join(toolkit(t), "bin", "ropeway")
+	r := run(t, nil, ropeway, "check", ropeway, "run", "--pod", "2", program, t.TempDir())
+	if !strings.Contains(r.stdout, "[1] given up\n") || !strings.Contains(r.stderr, "\nropeway check: no findings,") ||
+		r.code != 137 || strings.Count(r.stdout, " Lost(EE4002): ") != 2 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

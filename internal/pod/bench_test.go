@@ -24,7 +24,7 @@ func measure(r *Remote, words []string) (string, error) {
 	if uint64(count)*size > r.Size && (words[1] == "batch" || words[1] == "loop") || size > r.Size {
 		return "", fmt.Errorf("%d bytes are too few", r.Size)
 	}
-	f := r.Write
+	f := r.WriteStaying // as of device memory
 	if words[0] == "read" {
 		f = r.Read
 	}

@@ -272,10 +272,7 @@ func parseServer(text string) (s Server, err error) {
 				err = fmt.Errorf("id %d is not 0 to %d", s.ID, MaxServer)
 			}
 		case "address":
-			s.Address, err = netip.ParseAddr(value)
-			if s.Address = s.Address.Unmap(); err == nil && s.Address.IsUnspecified() {
-				err = fmt.Errorf("address %s is none that others can reach", value)
-			}
+			s.Address, err = ParseAddress(value)
 		case "ports":
 			s.Ports, err = parsePorts(value)
 		default:
@@ -289,6 +286,18 @@ func parseServer(text string) (s Server, err error) {
 		return s, fmt.Errorf("%q: a server has an id and an address", text)
 	}
 	return s, nil
+}
+
+// ParseAddress reads the address of a server.
+func ParseAddress(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, fmt.Errorf("%q is no IP address", text)
+	}
+	if a = a.Unmap(); a.IsUnspecified() {
+		return a, fmt.Errorf("address %s is none that others can reach", text)
+	}
+	return a, nil
 }
 
 func parsePorts(value string) (p [2]uint16, err error) {

@@ -31,6 +31,7 @@ type transfer struct {
 	end   *end
 	share uint64
 	write bool
+	stays bool        // of a write: memory of the segments is there until done is called; see WriteStaying
 	segs  []Segment   // none is empty
 	done  func(error) // called by the engine, once
 
@@ -251,7 +252,9 @@ func (x *end) request(t *transfer) {
 	t.inFlight++
 	s.of, s.waits = t, waitAnswer
 	first, total, most, places := t.next, uint64(0), uint64(pieceMost), placesMost
-	if !t.write && t.segs[first].N-t.at > pieceMost {
+	if t.write {
+		places = scatters
+	} else if t.segs[first].N-t.at > pieceMost {
 		most, places = readMost, 1
 	}
 	s.from = t.at
@@ -272,6 +275,12 @@ func (x *end) request(t *transfer) {
 	}
 	s.segs = t.segs[first:last]
 	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
+	if t.stays && len(s.segs) == 1 && total >= directLeast {
+		_, local, _ := s.place(0)
+		h.kind, h.offset = kWrite, s.segs[0].Offset+s.from
+		s.send(&h, local, total)
+		return
+	}
 	var room []byte
 	if t.write || len(s.segs) > 1 {
 		room = s.room()[:0]

@@ -19,6 +19,7 @@ import (
 var (
 	ErrTimeout    = errors.New("pod: the other server does not answer")
 	ErrGone       = errors.New("pod: the other server, or its process, is gone")
+	ErrHere       = errors.New("pod: this process cannot be linked with others")
 	ErrUnknown    = errors.New("pod: the other server does not export it, or no longer")
 	ErrNotAllowed = errors.New("pod: the other server has not named this process")
 	ErrRange      = errors.New("pod: the range is not inside the exported memory")
@@ -27,11 +28,12 @@ var (
 )
 
 const (
-	window     = 16                     // pieces that requests in flight to one process are about
-	mostServe  = 4 * window             // answers in flight to one process; one that has more asks for more than it may
-	mostRooms  = 4                      // that are kept
-	mostUnsent = 2                      // messages that wait for room in the network before no more requests are made
-	spin       = 100 * time.Microsecond // of looking for work before the engine sleeps
+	window      = 16                     // pieces that requests in flight to one process are about
+	mostServe   = 4 * window             // answers in flight to one process; one with more asks for more than it may
+	directLeast = 4 << 10                // bytes of a write that is sent from where it is; UCX copies shorter ones
+	mostRooms   = 4                      // that are kept
+	mostUnsent  = 2                      // messages that wait for room in the network before no more requests are made
+	spin        = 100 * time.Microsecond // of looking for work before the engine sleeps
 )
 
 // engine is the UCX side of one link: it sends and receives, until the link fails or is closed. One goroutine runs

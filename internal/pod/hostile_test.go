@@ -105,37 +105,47 @@ func TestScanner(t *testing.T) {
 	}
 }
 
+// listener listens in front of an owner: handles with its port lead there.
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// pass passes on what comes from in to an address, and to said, and back, until one of them ends.
+func pass(in net.Conn, to string, said io.Writer) {
+	defer in.Close()
+	out, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	for _, c := range []net.Conn{in, out} {
+		c.SetDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // it is open
+	}
+	var back sync.WaitGroup
+	back.Go(func() { io.Copy(in, out); in.Close() }) //nolint:errcheck // it ends with a connection
+	io.Copy(io.MultiWriter(out, said), in)           //nolint:errcheck // likewise
+	out.Close()
+	back.Wait()
+}
+
 // TestReplay proves that what somebody has recorded of an import is worth nothing.
 func TestReplay(t *testing.T) {
 	file := podFile(t, 2, quick)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listener(t)
 	var said bytes.Buffer // by the importer
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		in, err := l.Accept()
-		if err != nil {
-			return
+		if in, err := l.Accept(); err == nil {
+			pass(in, listenerOf(a), &said)
 		}
-		defer in.Close()
-		out, err := net.Dial("tcp", listenerOf(a))
-		if err != nil {
-			return
-		}
-		defer out.Close()
-		for _, c := range []net.Conn{in, out} {
-			c.SetDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // it is open
-		}
-		var back sync.WaitGroup
-		back.Go(func() { io.Copy(in, out); in.Close() }) //nolint:errcheck // it ends with a connection
-		io.Copy(io.MultiWriter(out, &said), in)          //nolint:errcheck // likewise
-		out.Close()
-		back.Wait()
 	})
 	h := x.Handle
 	h.Port = portOf(l)
@@ -207,11 +217,11 @@ func proves(t *testing.T, owner *Node) *tls.Conn {
 func sneak(t *testing.T, owner *Node) *insider {
 	t.Helper()
 	i := &insider{conn: proves(t, owner)}
-	options, err := owner.config.options()
+	options, _, err := owner.config.options()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := ucx.Open(options)
+	c, err := ucx.Open(options, 0) // it sends what it likes
 	if err != nil {
 		t.Fatal(err)
 	}

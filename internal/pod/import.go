@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -156,35 +159,72 @@ func (n *Node) drop(l *link) {
 	}
 }
 
+// What is done about connections that the other side ends before it has said anything: it has many of strangers, and
+// no room.
+const (
+	dialTries = 6
+	dialPause = 10 * time.Millisecond // before the second; before each later one twice as long
+)
+
 // dial makes a link.
-func (n *Node) dial(to place) (*link, error) {
+func (n *Node) dial(to place) (l *link, err error) {
 	server, ok := n.config.server(int(to.server))
 	if !ok {
 		return nil, fmt.Errorf("%w: the pod has no server %d", ErrUnknown, to.server)
 	}
+	limit, begin := n.config.Timeout, time.Now()
+	for try := range dialTries {
+		if try > 0 {
+			select {
+			case <-n.ctx.Done():
+				return nil, ErrClosed
+			case <-time.After(dialPause << (try - 1)):
+			}
+		}
+		if l, err = n.dialOnce(to, server.Address); err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, errDropped) || time.Since(begin) > limit {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, ErrHere), errors.Is(err, ErrClosed):
+		return nil, err
+	case errors.Is(err, errKey):
+		return nil, fmt.Errorf("%w: server %d has another key", ErrGone, to.server)
+	case isTimeout(err):
+		return nil, fmt.Errorf("%w for %v: server %d", ErrTimeout, limit, to.server)
+	}
+	return nil, fmt.Errorf("%w: server %d: %w", ErrGone, to.server, err)
+}
+
+// errDropped is how a connection ends that the other side has taken and ended without a word.
+var errDropped = errors.New("it ends the connection")
+
+// dialOnce makes a link by one connection.
+func (n *Node) dialOnce(to place, at netip.Addr) (*link, error) {
 	limit := n.config.Timeout
 	d := net.Dialer{Timeout: limit}
-	raw, err := d.DialContext(n.ctx, "tcp", net.JoinHostPort(server.Address.String(), strconv.Itoa(int(to.port))))
+	raw, err := d.DialContext(n.ctx, "tcp", net.JoinHostPort(at.String(), strconv.Itoa(int(to.port))))
 	if err != nil {
-		return nil, fmt.Errorf("%w: server %d: %w", ErrGone, to.server, err)
+		return nil, err
 	}
 	l := &link{n: n, to: to, failed: make(chan struct{}), responses: make(chan response, 1)}
 	c := tls.Client(raw, n.tls)
 	l.conn = c
-	if err := l.greet(raw, c, limit); err != nil {
-		c.Close() //nolint:errcheck // it is of no use
-		if l.e != nil {
-			l.e.close(ErrClosed)
-		}
-		switch {
-		case errors.Is(err, errKey):
-			return nil, fmt.Errorf("%w: server %d has another key", ErrGone, to.server)
-		case isTimeout(err):
-			return nil, fmt.Errorf("%w for %v: server %d", ErrTimeout, limit, to.server)
-		}
-		return nil, fmt.Errorf("%w: server %d: %w", ErrGone, to.server, err)
+	err = l.greet(raw, c, limit)
+	if err == nil {
+		return l, nil
 	}
-	return l, nil
+	c.Close() //nolint:errcheck // it is of no use
+	if l.e != nil {
+		l.e.close(ErrClosed)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return nil, fmt.Errorf("%w: %w", errDropped, err)
+	}
+	return nil, err
 }
 
 // greet proves the key and exchanges the addresses of the workers.
@@ -284,12 +324,21 @@ func (l *link) ask(r request) (a response, err error) {
 
 // Write copies from this process to the memory, and Read from it. Neither waits: done is called, once, from any
 // goroutine, when no byte of either side is used any more; it must not wait. The segments are the call's until then.
-func (r *Remote) Write(segs []Segment, done func(error)) { r.copy(segs, true, done) }
+func (r *Remote) Write(segs []Segment, done func(error)) {
+	r.copy(segs, &transfer{write: true, done: done})
+}
+
+// WriteStaying is Write from memory that is there until done is called, whatever the program does: the kernel and UCX
+// read it where it is. Write copies it first, and fails with ErrFault where it is gone.
+func (r *Remote) WriteStaying(segs []Segment, done func(error)) {
+	r.copy(segs, &transfer{write: true, stays: true, done: done})
+}
 
 // Read is Write in the other direction.
-func (r *Remote) Read(segs []Segment, done func(error)) { r.copy(segs, false, done) }
+func (r *Remote) Read(segs []Segment, done func(error)) { r.copy(segs, &transfer{done: done}) }
 
-func (r *Remote) copy(segs []Segment, write bool, done func(error)) {
+func (r *Remote) copy(segs []Segment, t *transfer) {
+	done := t.done
 	segs = slices.DeleteFunc(segs, func(s Segment) bool { return s.N == 0 })
 	for i := range segs {
 		if !inside(segs[i].Offset, segs[i].N, r.Size) {
@@ -297,7 +346,7 @@ func (r *Remote) copy(segs []Segment, write bool, done func(error)) {
 			return
 		}
 	}
-	t := &transfer{write: write, segs: segs, done: done}
+	t.segs = segs
 	if !r.begin(t) {
 		go func() { // the link has failed; the other side may be back
 			if err := r.reopen(); err != nil {

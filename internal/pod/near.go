@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,9 +33,11 @@ const (
 	nearParts  = 4       // goroutines of a copy at most
 )
 
-// nearAllowed reports whether memory may be mapped. UCX_TLS, if it is set, is the transports that the user wants: an
-// answer for UCX's shared memory is one for ours.
-func nearAllowed() bool {
+// nearAllowed reports whether memory may be mapped: an answer for UCX's shared memory is one for ours.
+func nearAllowed() bool { return wanted("all", "sm", "shm", "mm", "posix", "sysv") }
+
+// wanted reports whether UCX_TLS, which is the transports that the user wants if it is set, has one of these.
+func wanted(names ...string) bool {
 	list, set := os.LookupEnv("UCX_TLS")
 	if !set {
 		return true
@@ -42,10 +45,7 @@ func nearAllowed() bool {
 	list, without := strings.CutPrefix(list, "^")
 	named := false
 	for name := range strings.SplitSeq(list, ",") {
-		switch name {
-		case "all", "sm", "shm", "mm", "posix", "sysv":
-			named = true
-		}
+		named = named || slices.Contains(names, name)
 	}
 	return named != without
 }

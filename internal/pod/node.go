@@ -88,12 +88,14 @@ func (n *Node) openLocked() error {
 	if n.ucx != nil {
 		return nil
 	}
-	options, err := n.config.options()
-	if err != nil {
-		return err
+	options, whole, err := n.config.options()
+	if err == nil {
+		n.ucx, err = ucx.Open(options, whole)
 	}
-	n.ucx, err = ucx.Open(options)
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrHere, err)
+	}
+	return nil
 }
 
 // newEngine starts an engine, for a link. It ends when the link fails, or by its close.
@@ -109,7 +111,7 @@ func (n *Node) newEngine() (*engine, error) {
 	e, err := newEngine(c, n.config.Timeout)
 	if err != nil {
 		n.serving.Done()
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrHere, err)
 	}
 	go func() {
 		defer n.serving.Done()
@@ -118,38 +120,50 @@ func (n *Node) newEngine() (*engine, error) {
 	return e, nil
 }
 
-// options are those of UCX. It uses the network device that has the server's address, and no other. Shared memory is
-// left out: UCX 1.13 does not take it for endpoints that report a failed peer, and it costs every link 4 MiB, four
-// descriptors and most of the time that making a worker takes; memory that is near is mapped instead (near.go). The
-// cache of registered memory is off: nothing is registered, and the context would keep 2 MiB of each worker that has
-// gone. Over TCP it copies what it sends: a zero-copy send that fails is reported twice by that transport, and ends the
-// process (RATIONALE.md). A message fits into one of its segments, so that it is sent by one system call, and is in one
-// piece when it is received; UCX by itself has segments of 8 KiB, and puts messages of several together in a buffer.
-// Devices of RDMA, which have a port in their name, are none of it.
-func (c *Config) options() ([]ucx.Option, error) {
+// options are those of UCX, and how long the messages are that it gets only when there is room for them, or 0. It uses
+// the network device that has the server's address, and no other. Shared memory is left out: UCX 1.13 does not take it
+// for endpoints that report a failed peer, and it costs every link 4 MiB, four descriptors and most of the time that
+// making a worker takes; memory that is near is mapped instead (near.go). The cache of registered memory is off:
+// nothing is registered, and the context would keep 2 MiB of each worker that has gone.
+//
+// Over TCP a message fits into one of its segments, so that it is sent by one system call, and is in one piece when it
+// is received; UCX by itself has segments of 8 KiB, and puts messages of several together in a buffer. All processes
+// must have the same segments, whatever their environment says. Where there is TCP alone, UCX gets messages only when
+// there is room for them, and keeps none: those that it keeps end the process when the other side ends at a wrong time
+// (RATIONALE.md). Zero-copy sends that fail do that, too. Connecting does not wait for a server whose packets are lost.
+func (c *Config) options() (o []ucx.Option, whole uint64, err error) {
 	devices := c.Devices
 	if devices == "" {
 		d, ok := deviceOf(c.Me().Address)
 		if !ok {
-			return nil, fmt.Errorf("pod: this machine has no network device with the address %s of server %d",
+			return nil, 0, fmt.Errorf("this machine has no network device with the address %s of server %d",
 				c.Me().Address, c.Me().ID)
 		}
 		devices = d
 	}
-	options := []ucx.Option{
+	segment := strconv.Itoa(segmentMost)
+	o = []ucx.Option{
 		{Name: "NET_DEVICES", Value: devices},
-		{Name: "TLS", Value: "^sm,self"},
 		{Name: "RCACHE_ENABLE", Value: "n"},
+		{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment, Must: true},
+		{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment, Must: true},
+		{Transport: "TCP", Name: "TX_BUFS_GROW", Value: "2"},
+		{Transport: "TCP", Name: "RX_BUFS_GROW", Value: "2"},
 	}
-	if !strings.Contains(devices, ":") {
-		segment := strconv.Itoa(segmentMost)
-		options = append(options, ucx.Option{Name: "ZCOPY_THRESH", Value: "inf"},
-			ucx.Option{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment},
-			ucx.Option{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment},
-			ucx.Option{Transport: "TCP", Name: "TX_BUFS_GROW", Value: "2"},
-			ucx.Option{Transport: "TCP", Name: "RX_BUFS_GROW", Value: "2"})
+	if !tcpAlone(devices) {
+		return append(o, ucx.Option{Name: "TLS", Value: "^sm,self"}), 0, nil
 	}
-	return options, nil
+	return append(o, ucx.WholeTCP()...), messageMost, nil
+}
+
+// tcpAlone reports whether TCP is all that UCX can use: its user wants nothing else, or the devices are none of RDMA,
+// which have a port in their name.
+func tcpAlone(devices string) bool {
+	if text, set := os.LookupEnv("UCX_NET_DEVICES"); set {
+		devices = text
+	}
+	return wanted("all", "tcp") &&
+		(os.Getenv("UCX_TLS") == "tcp" || devices != "all" && !strings.Contains(devices, ":"))
 }
 
 // Close ends everything: exports, imports and copies in flight. It waits.
@@ -223,8 +237,8 @@ func (n *Node) accept(l net.Listener) {
 	}
 }
 
-// enter takes a connection in. Of too many that have not shown the key, the oldest has to go; and with the most
-// guests nobody else comes in.
+// enter takes a connection in. Of too many that have not shown the key, one has to go; and with the most guests nobody
+// else comes in.
 func (n *Node) enter(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -232,12 +246,43 @@ func (n *Node) enter(c net.Conn) bool {
 		return false
 	}
 	if len(n.unproven) >= mostUnproven {
-		n.unproven[0].Close() //nolint:errcheck // it ends its goroutine
-		n.unproven = n.unproven[1:]
+		i := crowd(n.unproven)
+		n.unproven[i].Close() //nolint:errcheck // it ends its goroutine
+		n.unproven = slices.Delete(n.unproven, i, i+1)
 	}
 	n.guests[c] = true
 	n.unproven = append(n.unproven, c)
 	return true
+}
+
+// crowd is the first connection of the network that most of them come from: a stranger that makes many is in its own
+// way, and not in that of servers elsewhere.
+func crowd(list []net.Conn) (first int) {
+	many := map[netip.Prefix]int{}
+	for _, c := range list {
+		many[networkOf(c)]++
+	}
+	most := 0
+	for i, c := range list {
+		if k := many[networkOf(c)]; k > most {
+			first, most = i, k
+		}
+	}
+	return first
+}
+
+// networkOf is where a connection comes from: an address, or 64 bits of one of IPv6, of which a machine has many.
+func networkOf(c net.Conn) netip.Prefix {
+	from, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	a := from.AddrPort().Addr().Unmap()
+	p, err := a.Prefix(min(a.BitLen(), 64))
+	if err != nil {
+		return netip.Prefix{} // it has no address
+	}
+	return p
 }
 
 // proven notes that a connection has shown the key.
@@ -277,6 +322,7 @@ func (n *Node) guest(raw net.Conn) {
 	keepAlive(raw, limit)
 	e, err := n.newEngine()
 	if err != nil {
+		writeFrame(c, limit, response{Refused: err.Error()}) //nolint:errcheck // as above
 		return
 	}
 	defer n.unserve(token(hello.Importer), e)

@@ -126,14 +126,16 @@ func TestCopies(t *testing.T) {
 	at := func(off int) uintptr { return addressOf(mine[off:]) }
 	for _, n := range []int{0, 1, 64, 4096, pieceMost - 1, pieceMost, pieceMost + 1, readMost - 1,
 		readMost, readMost + 1, size} {
-		clear(theirs)
 		off := rnd.IntN(size - n + 1)
-		if err := wait(t, r.Write, Segment{at(0), uint64(off), uint64(n)}); err != nil {
-			t.Fatal(n, err)
-		}
-		if !bytes.Equal(theirs[off:off+n], mine[:n]) || len(bytes.Trim(theirs[:off],
-			"\x00"))+len(bytes.Trim(theirs[off+n:], "\x00")) > 0 {
-			t.Errorf("%d bytes were written wrongly", n)
+		for _, write := range []func([]Segment, func(error)){r.Write, r.WriteStaying} {
+			clear(theirs)
+			if err := wait(t, write, Segment{at(0), uint64(off), uint64(n)}); err != nil {
+				t.Fatal(n, err)
+			}
+			if !bytes.Equal(theirs[off:off+n], mine[:n]) || len(bytes.Trim(theirs[:off],
+				"\x00"))+len(bytes.Trim(theirs[off+n:], "\x00")) > 0 {
+				t.Errorf("%d bytes were written wrongly", n)
+			}
 		}
 		back := heap(t, n+2)
 		if err := wait(t, r.Read, Segment{addressOf(back) + 1, uint64(off), uint64(n)}); err != nil {
@@ -158,11 +160,14 @@ func TestCopies(t *testing.T) {
 		off += n
 	}
 	rnd.Shuffle(len(segs), func(i, j int) { segs[i], segs[j] = segs[j], segs[i] })
-	if err := wait(t, r.Write, append([]Segment(nil), segs...)...); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(theirs, mine) {
-		t.Error("a list was written wrongly")
+	for _, write := range []func([]Segment, func(error)){r.Write, r.WriteStaying} {
+		clear(theirs)
+		if err := wait(t, write, append([]Segment(nil), segs...)...); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(theirs, mine) {
+			t.Error("a list was written wrongly")
+		}
 	}
 	back := heap(t, size)
 	for i := range segs {

@@ -40,11 +40,11 @@ const (
 	pieceMost  = 256 << 10 // bytes that travel together
 	readMost   = 1 << 20   // bytes of a kRead, which come in such pieces
 	placesMost = 4096      // entries of a list
-	dataMost   = pieceMost + placesMost*placeSize
+	scatters   = 1000      // entries of the list of a kScatter, which has a piece after it
+	dataMost   = pieceMost + scatters*placeSize
 
-	// Bytes of a message that UCX sends and receives at once over TCP: a piece, a list of 1,000 places and headers. A
-	// longer list makes a message of two parts.
-	segmentMost = pieceMost + 16<<10
+	messageMost = headerSize + dataMost
+	segmentMost = pieceMost + 16<<10 // bytes that UCX sends and receives at once over TCP: a message and UCX's headers
 )
 
 // token is what messages to one side of a link begin with. Nobody else knows it.

@@ -29,11 +29,12 @@ const (
 	errModePeer     = 1      // UCP_ERR_HANDLING_MODE_PEER
 	closeForce      = 1 << 0 // UCP_EP_CLOSE_FLAG_FORCE
 
-	opCallback   = 1 << 1 // UCP_OP_ATTR_FIELD_CALLBACK
-	opUserData   = 1 << 2 // UCP_OP_ATTR_FIELD_USER_DATA
-	opFlags      = 1 << 4 // UCP_OP_ATTR_FIELD_FLAGS
-	opMemoryType = 1 << 6 // UCP_OP_ATTR_FIELD_MEMORY_TYPE
-	memoryHost   = 0      // UCS_MEMORY_TYPE_HOST
+	opCallback   = 1 << 1  // UCP_OP_ATTR_FIELD_CALLBACK
+	opUserData   = 1 << 2  // UCP_OP_ATTR_FIELD_USER_DATA
+	opFlags      = 1 << 4  // UCP_OP_ATTR_FIELD_FLAGS
+	opMemoryType = 1 << 6  // UCP_OP_ATTR_FIELD_MEMORY_TYPE
+	opForceImm   = 1 << 18 // UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
+	memoryHost   = 0       // UCS_MEMORY_TYPE_HOST
 
 	amEager = 1 << 1 // UCP_AM_SEND_FLAG_EAGER
 
@@ -47,6 +48,7 @@ const (
 
 	statusOK         = 0
 	statusInProgress = 1    // UCS_INPROGRESS
+	statusNoResource = -2   // UCS_ERR_NO_RESOURCE
 	statusBusy       = -15  // UCS_ERR_BUSY
 	statusCanceled   = -16  // UCS_ERR_CANCELED
 	statusLast       = -100 // UCS_ERR_LAST

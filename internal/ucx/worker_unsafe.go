@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -15,9 +16,13 @@ import (
 type Option struct {
 	Name, Value string
 	Transport   string // that it is for, as its name in the environment begins; "": for UCX as a whole
+	Must        bool   // the environment does not count
 }
 
 func (o Option) asked() bool {
+	if o.Must {
+		return false
+	}
 	_, ok := os.LookupEnv("UCX_" + o.names()[0])
 	return ok
 }
@@ -55,6 +60,7 @@ type Message struct {
 // Context is what workers have in common. Any goroutine may use it.
 type Context struct {
 	context uintptr // immutable
+	whole   uint64  // immutable; see Open
 }
 
 // Worker sends and receives, on one connection. It has one endpoint in its life: with UCX over TCP a worker that goes
@@ -68,6 +74,15 @@ type Worker struct {
 	c         *scratch
 	address   []byte
 	message   Message
+	whole     uint64     // see Open
+	waiting   []outgoing // messages that there was no room for, the oldest first; if whole
+}
+
+// outgoing is a message that is to be sent.
+type outgoing struct {
+	header []byte
+	data   uintptr
+	n, id  uint64
 }
 
 // scratch is what C reads and writes during a call. It is on the heap, where nothing moves.
@@ -121,8 +136,12 @@ func (w *Worker) register() error {
 	return nil
 }
 
-// Open makes a context.
-func Open(options []Option) (*Context, error) {
+// Open makes a context. If whole is not 0, no header with its data is longer, and UCX gets each message when there is
+// room for it in the connection, and never one that it would have to keep: those wait in the worker. So UCX has no need
+// to introduce endpoints to each other, which it does before it keeps a message, and does not survive if the other side
+// ends at that moment (see RATIONALE.md). The transport must send such messages by its call for short ones, as TCP does
+// with segments that are long enough.
+func Open(options []Option, whole uint64) (*Context, error) {
 	if err := Load(); err != nil {
 		return nil, err
 	}
@@ -146,7 +165,20 @@ func Open(options []Option) (*Context, error) {
 	if err := check("ucp_init", call(lib.Init, apiMajor, apiMinor, addr(&s.params), config, addr(&s.out))); err != nil {
 		return nil, err
 	}
-	return &Context{s.out[0]}, nil
+	return &Context{s.out[0], whole}, nil
+}
+
+// WholeTCP are options of a context whose messages are whole, over TCP alone. A message of one segment is a short one
+// only for the protocols of 1.13, which later versions have, too. Connect does not wait for a server whose packets are
+// lost.
+func WholeTCP() []Option {
+	return []Option{
+		{Name: "TLS", Value: "tcp", Must: true},
+		{Name: "PROTO_ENABLE", Value: "n", Must: true},
+		{Name: "RESOLVE_REMOTE_EP_ID", Value: "n", Must: true},
+		{Name: "ZCOPY_THRESH", Value: "inf", Must: true},
+		{Transport: "TCP", Name: "CONN_NB", Value: "y", Must: true},
+	}
 }
 
 // Close ends the context. Its workers are closed before.
@@ -174,7 +206,11 @@ func (w *Worker) open(c *Context) error {
 	if err := check("ucp_worker_query", call(lib.WorkerQuery, w.worker, addr(&w.c.attr))); err != nil {
 		return err
 	}
-	w.maxHeader = w.c.attr.maxHeader
+	w.maxHeader, w.whole = w.c.attr.maxHeader, c.whole
+	if w.maxHeader < w.whole { // a header is as long as a message can be that is one segment, and a little less
+		return fmt.Errorf("ucx: messages have up to %d bytes, segments of its transports have room for %d",
+			w.whole, w.maxHeader)
+	}
 	if err := check("ucp_worker_get_address", call(lib.WorkerGetAddress, w.worker, addr(&w.c.out[0]),
 		addr(&w.c.out[1]))); err != nil {
 		return err
@@ -205,7 +241,26 @@ func (w *Worker) FD() (int, error) {
 }
 
 // Progress does what there is to do, and reports whether there was something.
-func (w *Worker) Progress() bool { return dl.CallInt(lib.WorkerProgress, w.worker) != 0 }
+func (w *Worker) Progress() bool {
+	did := dl.CallInt(lib.WorkerProgress, w.worker) != 0
+	return w.flush() || did
+}
+
+// flush sends messages that wait, as far as there is room, and reports whether there was some.
+func (w *Worker) flush() (did bool) {
+	for len(w.waiting) > 0 {
+		m := &w.waiting[0]
+		done, err := w.try(m.header, m.data, m.n)
+		if !done && err == nil {
+			break
+		}
+		id := m.id
+		w.waiting = slices.Delete(w.waiting, 0, 1)
+		w.handler.Sent(id, err)
+		did = true
+	}
+	return did
+}
 
 // Arm prepares to sleep; false if there is something to do.
 func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
@@ -213,7 +268,10 @@ func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
 // Signal makes FD readable. Any goroutine may call it while the worker is open.
 func (w *Worker) Signal() { dl.CallInt(lib.WorkerSignal, w.worker) }
 
-var errTwice = errors.New("ucx: a worker connects once")
+var (
+	errTwice = errors.New("ucx: a worker connects once")
+	errLong  = errors.New("ucx: the message is too long")
+)
 
 // Connect makes the worker's endpoint. It does not wait: whether the other side is there shows when something is sent.
 func (w *Worker) Connect(address []byte) error {
@@ -240,6 +298,18 @@ func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bo
 	if w.ep == 0 {
 		return false, Canceled
 	}
+	if w.whole > 0 {
+		if uint64(len(header)) > w.whole || n > w.whole-uint64(len(header)) {
+			return false, errLong
+		}
+		if len(w.waiting) == 0 {
+			done, err = w.try(header, data, n)
+		}
+		if !done && err == nil {
+			w.waiting = append(w.waiting, outgoing{header, data, n, id})
+		}
+		return done, err
+	}
 	p := &w.c.request
 	*p = requestParam{
 		mask: opCallback | opUserData | opFlags | opMemoryType, flags: amEager, cb: lib.sent,
@@ -248,6 +318,20 @@ func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bo
 	r := dl.Call(lib.Send, w.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
 		addr(p))
 	runtime.KeepAlive(header)
+	return ended("ucp_am_send", r)
+}
+
+// try sends a message if there is room for it, and leaves nothing with UCX if there is not: done is false then, without
+// an error.
+func (w *Worker) try(header []byte, data uintptr, n uint64) (done bool, err error) {
+	p := &w.c.request
+	*p = requestParam{mask: opFlags | opMemoryType | opForceImm, flags: amEager, memoryType: memoryHost}
+	r := dl.Call(lib.Send, w.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
+		addr(p))
+	runtime.KeepAlive(header)
+	if int64(r) == statusNoResource {
+		return false, nil
+	}
 	return ended("ucp_am_send", r)
 }
 
@@ -282,6 +366,11 @@ func (w *Worker) Close() {
 		dl.Call(lib.WorkerDestroy, w.worker)
 	}
 	w.worker, w.ep = 0, 0
+	waiting := w.waiting
+	w.waiting = nil
+	for _, m := range waiting {
+		w.handler.Sent(m.id, Canceled)
+	}
 	workersMu.Lock()
 	defer workersMu.Unlock()
 	if workers[w.number] == w {
@@ -360,5 +449,13 @@ func view(p uintptr, n uint64) []byte {
 // at is a pointer to memory of C's.
 func at(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// addr is the address of something on the heap that C reads or writes during a call.
-func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// addr is the address of something that C reads or writes during a call. It is on the heap: what is on a stack moves
+// with it, and the compiler puts it there if it sees no pointer that stays.
+func addr[T any](p *T) uintptr {
+	if kept != nil {
+		kept = p
+	}
+	return uintptr(unsafe.Pointer(p))
+}
+
+var kept any // always nil, which the compiler does not know

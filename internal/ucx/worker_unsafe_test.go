@@ -3,6 +3,7 @@ package ucx
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"testing"
 	"time"
@@ -39,9 +40,23 @@ func need(t testing.TB) {
 
 func newEnd(t testing.TB, o []Option) *end {
 	t.Helper()
+	return newEndOf(t, o, 0)
+}
+
+// newWhole is an end over TCP that has no longer messages.
+func newWhole(t testing.TB, whole uint64) *end {
+	t.Helper()
+	segment := fmt.Sprint(whole + 1<<10)
+	return newEndOf(t, append(WholeTCP(), Option{Name: "NET_DEVICES", Value: "lo"},
+		Option{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment},
+		Option{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment}), whole)
+}
+
+func newEndOf(t testing.TB, o []Option, whole uint64) *end {
+	t.Helper()
 	need(t)
 	e := &end{sent: map[uint64]error{}}
-	c, err := Open(o)
+	c, err := Open(o, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +68,9 @@ func newEnd(t testing.TB, o []Option) *end {
 	return e
 }
 
+// addressOf is the address of the first byte.
+func addressOf(b []byte) uintptr { return addr(&b[0]) }
+
 // until lets workers go on until something is true.
 func until(t testing.TB, what string, f func() bool, ends ...*end) {
 	t.Helper()
@@ -63,6 +81,29 @@ func until(t testing.TB, what string, f func() bool, ends ...*end) {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("waited in vain until ", what)
 		}
+	}
+}
+
+// deep takes n KiB of stack.
+func deep(n int) (sum byte) {
+	var page [1 << 10]byte
+	if n > 0 {
+		page[n%len(page)] = deep(n - 1)
+	}
+	return page[n%len(page)] + 1
+}
+
+// TestAddr proves that what C gets the address of stays there when the stack of its goroutine moves.
+func TestAddr(t *testing.T) {
+	done := make(chan [2]uintptr)
+	go func() { // with a small stack
+		s := new(scratch)
+		before := addr(&s.out)
+		deep(1 << 10)
+		done <- [2]uintptr{before, addr(&s.out)}
+	}()
+	if a := <-done; a[0] != a[1] {
+		t.Errorf("it moves from %#x to %#x", a[0], a[1])
 	}
 }
 
@@ -97,7 +138,7 @@ func TestMessages(t *testing.T) {
 // TestNoDevice proves that a worker that cannot be made is an error.
 func TestNoDevice(t *testing.T) {
 	need(t)
-	c, err := Open([]Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}})
+	c, err := Open([]Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}}, 0)
 	if err != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-/* Each of two servers copies one byte more than its memory has, in a function of its own. */
+/* Each of two servers copies one byte more than its memory has, in a function of its own, and reads what a copy is writing. */
 #include "servers.h"
 
 static void *memory;
@@ -14,6 +14,12 @@ __attribute__((noinline)) static aclError one(void)
 	return e;
 }
 
+__attribute__((noinline)) static int early(void)
+{
+	OK(aclrtMemcpyAsync(host, 4096, memory, 4096, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+	return *(volatile unsigned char *)&host[5];
+}
+
 int main(void)
 {
 	OK(aclInit(NULL));
@@ -21,6 +27,9 @@ int main(void)
 	OK(aclrtCreateStream(&stream));
 	OK(aclrtMallocHost((void **)&host, 8192));
 	OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemset(memory, 4096, 1, 4096));
+	early();
+	OK(aclrtSynchronizeStream(stream));
 	WANT(strcmp(getenv("ROPEWAY_POD_SERVER"), "0") == 0 ? zero() : one(), ACL_ERROR_RT_PARAM_INVALID);
 	OK(aclrtFree(memory));
 	OK(aclrtFreeHost(host));
