@@ -51,6 +51,37 @@ type Tracer interface {
 	Close() error
 }
 
+// PartTracer is a Tracer that wants to know what goes on inside executions of models. Tracers need not be one.
+type PartTracer interface {
+	// Part reports when a part of an execution ran. It is called as the methods of Tracer are.
+	Part(p Part)
+}
+
+// Part is pieces of a model that ran together in an execution of it.
+type Part struct {
+	Stream       int32  // of the execution, which is a task
+	Number       uint32 // of the execution there
+	Model        uint32 // the model, if it is one of a condition task; 0: that of the execution
+	First, Count uint32 // the pieces
+	Began, Ended int64
+}
+
+// CoreTracer is a tracer that wants to know what the cores of a device do.
+type CoreTracer interface {
+	// Worked reports what one core did of a task that is a kernel, or has kernels. Drivers that do not know it do not
+	// say so.
+	Worked(w CoreWork)
+}
+
+// CoreWork is what a core did of a kernel: a number of blocks, one after the other.
+type CoreWork struct {
+	Task         At
+	Core         uint16
+	First        uint32 // block that it ran first
+	Blocks       uint32
+	Began, Ended int64
+}
+
 // Kind is what a task does. The numbers of this and of what follows are in files: they stay what they are.
 type Kind uint8
 
@@ -116,7 +147,7 @@ type Task struct {
 	Number    uint32 // on its stream
 	Thread    uint32 // that submits it; 0: not known
 	Device    int32
-	Segments  uint32 // of a batch; of a kernel its blocks
+	Segments  uint32 // of a batch; of a kernel its blocks; of an execution ModelGraph.Version
 	Name      uint16 // of a kernel: the number of its name, as Function has it
 	Bytes     uint64
 	Submit    int64
@@ -127,8 +158,9 @@ type Task struct {
 
 // ModelGraph is a model: its tasks, in an order in which they could run one after the other.
 type ModelGraph struct {
-	Number uint32
-	Tasks  []ModelTask
+	Number  uint32
+	Version uint32 // another one when pieces of tasks are others
+	Tasks   []ModelTask
 }
 
 // ModelTask is a task of a model. It comes after the task before it on its stream, and after another one.
@@ -141,6 +173,10 @@ type ModelTask struct {
 	Name      uint16 // of a kernel: the number of its name, as Function has it
 	Bytes     uint64
 	After     int32 // task of the model whose record it waits for; None: it waits for none
+
+	// Piece is the piece of the compiled model that has the task, by which a Part names it: copies that run together
+	// are in one, what waits is one by itself. None: nothing is to be done for it.
+	Piece int32
 }
 
 // At names a task.

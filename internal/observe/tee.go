@@ -47,6 +47,15 @@ func (t *tee) Ran(stream int32, number uint32, began, ended int64, how Result) {
 	t.second.Ran(stream, number, began, ended, how)
 }
 
+// Worked implements CoreTracer, for those of both that are.
+func (t *tee) Worked(w CoreWork) {
+	for _, o := range [2]Tracer{t.first, t.second} {
+		if c, ok := o.(CoreTracer); ok {
+			c.Worked(w)
+		}
+	}
+}
+
 func (t *tee) Called(c Call) {
 	first, second := t.split(c)
 	t.first.Called(first)
@@ -142,3 +151,26 @@ func (t *tee) Ended() {
 }
 
 func (t *tee) Close() error { return errors.Join(t.first.Close(), t.second.Close()) }
+
+// PartsOf is what of a tracer wants parts of executions; nil if nothing does.
+func PartsOf(tr Tracer) PartTracer {
+	if t, ok := tr.(*tee); ok {
+		a, b := PartsOf(t.first), PartsOf(t.second)
+		switch {
+		case a == nil:
+			return b
+		case b == nil:
+			return a
+		}
+		return bothParts{a, b}
+	}
+	p, _ := tr.(PartTracer)
+	return p
+}
+
+type bothParts struct{ first, second PartTracer }
+
+func (b bothParts) Part(p Part) {
+	b.first.Part(p)
+	b.second.Part(p)
+}

@@ -93,3 +93,42 @@ func TestTee(t *testing.T) {
 		t.Errorf("noted\n%q and\n%q, not\n%q", a.noted, b.noted, want)
 	}
 }
+
+// partNotes is a tracer that wants parts.
+type partNotes struct{ notes }
+
+func (n *partNotes) Part(p Part) { n.note("part %d", p.First) }
+
+// TestPartsOf: parts go to those tracers that want them, and nobody takes times if none does.
+func TestPartsOf(t *testing.T) {
+	if PartsOf(Tee(&notes{}, &notes{})) != nil || PartsOf(&notes{}) != nil {
+		t.Error("a tracer gets parts that it does not want")
+	}
+	a, b := &partNotes{}, &partNotes{}
+	for _, tr := range []Tracer{a, Tee(a, &notes{}), Tee(&notes{}, a), Tee(a, b)} {
+		PartsOf(tr).Part(Part{First: 3})
+	}
+	if len(a.noted) != 4 || !slices.Equal(b.noted, []string{"part 3"}) {
+		t.Errorf("noted %q and %q", a.noted, b.noted)
+	}
+}
+
+// worker is a tracer that counts what cores do.
+type worker struct {
+	Tracer
+	got []CoreWork
+}
+
+func (w *worker) Worked(c CoreWork) { w.got = append(w.got, c) }
+
+// TestTeeCores: what cores do goes to each that wants to know.
+func TestTeeCores(t *testing.T) {
+	w := new(worker)
+	c := CoreWork{Core: 3, Blocks: 2}
+	for _, both := range []Tracer{Tee(w, nil), Tee(nil, w)} {
+		both.(CoreTracer).Worked(c)
+	}
+	if !slices.Equal(w.got, []CoreWork{c, c}) {
+		t.Errorf("%+v", w.got)
+	}
+}

@@ -137,14 +137,41 @@ const (
 	// record of each task counts.
 	//	0: type | number<<32
 	//	1: how many tasks it has | how many of them are recorded<<32
+	//	2: version of the pieces of its tasks; of a task that executes it, MoreType has that as segments
 	ModelType
 
 	// NodeType is a task of a model.
 	//	0: type | kind<<8 | direction<<16 | memory<<24 | number of the model<<32
 	//	1: place in the model | stream<<32
-	//	2: bytes, or of a kernel the number of its name
+	//	2: bytes, or of a kernel the number of its name | its piece, and 1<<40; 0: none
 	//	3: task of the model that it waits for, and 1; 0: none | blocks of a kernel<<32
 	NodeType
+
+	// PartType is when pieces of a model ran in a task that executes it.
+	//	0: type | how many pieces<<8 | stream<<32
+	//	1: number of the task on the stream | the first piece<<32
+	//	2: when they began
+	//	3: ticks that they took, longer ones as the longest | number of the model<<40; 0: that of the task
+	PartType
+
+	// CoreType is what a core did of a task: a number of blocks.
+	//	0: type | core<<8 | stream<<32
+	//	1: number of the task on its stream | first block<<32
+	//	2: when it began
+	//	3: ticks that it took, at most MostTicks | how many blocks, at most MostBlocks<<40
+	CoreType
+)
+
+// Bits of what words have in part.
+const (
+	NodeBytes = 40 // of a task's bytes in a NodeType
+	PartTicks = 40
+)
+
+// MostTicks and MostBlocks are the most that the record of a core can say.
+const (
+	MostTicks  = 1<<40 - 1
+	MostBlocks = 1<<24 - 1
 )
 
 // MostNodes is how many tasks of a model are recorded.

@@ -4,7 +4,10 @@ import (
 	"ropeway/internal/observe"
 )
 
-var _ observe.Tracer = (*Recorder)(nil)
+var (
+	_ observe.Tracer     = (*Recorder)(nil)
+	_ observe.PartTracer = (*Recorder)(nil)
+)
 
 // Submitted implements observe.Tracer.
 func (r *Recorder) Submitted(t observe.Task) {
@@ -41,6 +44,18 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 		uint64(number) | half(how.Code),
 		uint64(began),
 		uint64(ended),
+	})
+}
+
+var _ observe.CoreTracer = (*Recorder)(nil)
+
+// Worked implements observe.CoreTracer. Cores begin at different shards.
+func (r *Recorder) Worked(w observe.CoreWork) {
+	r.put(uint32(w.Core)+shards/2, &line{
+		uint64(CoreType) | uint64(w.Core)<<8 | half(w.Task.Stream),
+		uint64(w.Task.Number) | uint64(w.First)<<32,
+		uint64(w.Began),
+		uint64(min(max(w.Ended-w.Began, 0), MostTicks)) | uint64(min(w.Blocks, MostBlocks))<<40,
 	})
 }
 
@@ -86,12 +101,15 @@ func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 func (r *Recorder) Modelled(m *observe.ModelGraph) {
 	list := m.Tasks[:min(len(m.Tasks), MostNodes)]
 	of := uint64(m.Number) << 32
-	r.put(m.Number, &line{uint64(ModelType) | of, uint64(len(m.Tasks)) | uint64(len(list))<<32})
+	r.put(m.Number, &line{uint64(ModelType) | of, uint64(len(m.Tasks)) | uint64(len(list))<<32, uint64(m.Version)})
 	for i := range list {
 		k := &list[i]
-		what := k.Bytes
+		what := min(k.Bytes, 1<<NodeBytes-1)
 		if k.Kind == observe.Kernel {
 			what = uint64(k.Name)
+		}
+		if k.Piece < 1<<24-1 {
+			what |= uint64(k.Piece+1) << NodeBytes
 		}
 		r.put(m.Number, &line{
 			uint64(NodeType) | uint64(k.Kind)<<8 | uint64(k.Direction)<<16 | uint64(k.Memory)<<24 | of,
@@ -100,6 +118,17 @@ func (r *Recorder) Modelled(m *observe.ModelGraph) {
 			uint64(uint32(k.After+1)) | uint64(k.Segments)<<32,
 		})
 	}
+}
+
+// Part implements observe.PartTracer.
+func (r *Recorder) Part(p observe.Part) {
+	ticks := uint64(min(max(p.Ended-p.Began, 0), 1<<PartTicks-1))
+	r.put(uint32(p.Stream)+shards/2, &line{
+		uint64(PartType) | uint64(p.Count&(1<<24-1))<<8 | half(p.Stream),
+		uint64(p.Number) | uint64(p.First)<<32,
+		uint64(p.Began),
+		ticks | uint64(p.Model)<<PartTicks,
+	})
 }
 
 // Stream implements observe.Tracer.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"sort"
 	"time"
 
 	"ropeway/internal/observe"
@@ -10,14 +11,15 @@ import (
 )
 
 // version is that of the data's form; web/report reads this one.
-const version = 3
+const version = 4
 
-// mostTasks, mostCalls and mostRanges are how many the page shows: browsers stay quick with them. The first ones are
-// kept.
+// mostTasks, mostCalls, mostRanges and mostParts are how many the page shows: browsers stay quick with them. The first
+// ones are kept.
 const (
 	mostTasks  = 500_000
 	mostCalls  = 500_000
 	mostRanges = 200_000
+	mostParts  = 200_000
 )
 
 // data is a run as the page reads it. Calls, tasks and edges are columns, which are small and quick to read. Indexes
@@ -38,8 +40,10 @@ type data struct {
 	Calls     calls               `json:"calls"`
 	Tasks     tasks               `json:"tasks"`
 	Edges     edges               `json:"edges"`
+	Cores     cores               `json:"cores"`
 	Ranges    ranges              `json:"ranges"`
 	Models    []model             `json:"models"`
+	Parts     parts               `json:"parts"`
 	Findings  []finding           `json:"findings"`
 	Notes     []string            `json:"notes"`
 	Stats     []function          `json:"stats"`
@@ -122,11 +126,32 @@ type model struct {
 	Kernel    []string `json:"kernel"`
 	Bytes     []uint64 `json:"bytes"`
 	After     []int    `json:"after"`
+	Piece     []int    `json:"piece"`
+}
+
+// parts are pieces of models that ran in tasks which execute them, by task.
+type parts struct {
+	Task  []int   `json:"task"`
+	Model []int   `json:"model"`
+	First []int   `json:"first"`
+	Count []int   `json:"count"`
+	Start []int64 `json:"start"`
+	End   []int64 `json:"end"`
 }
 
 type edges struct {
 	From []int `json:"from"`
 	To   []int `json:"to"`
+}
+
+// cores is what cores of devices did of tasks, by start.
+type cores struct {
+	Task   []int    `json:"task"`
+	Core   []int    `json:"core"`
+	First  []uint32 `json:"first"`
+	Blocks []uint32 `json:"blocks"`
+	Start  []int64  `json:"start"`
+	End    []int64  `json:"end"`
 }
 
 // ranges have texts; kinds are those of observe.RangeKind.
@@ -152,15 +177,16 @@ type finding struct {
 }
 
 // limits say how much of a run is kept.
-type limits struct{ tasks, calls, ranges int }
+type limits struct{ tasks, calls, ranges, parts int }
 
 func dataOf(run *timeline.Run) *data {
-	return cut(run, limits{mostTasks, mostCalls, mostRanges})
+	return cut(run, limits{mostTasks, mostCalls, mostRanges, mostParts})
 }
 
 // cut makes the data of the first tasks and calls of a run. Statistics and advice are of all of it.
 func cut(run *timeline.Run, most limits) *data {
-	c := cutter{min(len(run.Tasks), most.tasks), min(len(run.Calls), most.calls), min(len(run.Ranges), most.ranges)}
+	c := cutter{min(len(run.Tasks), most.tasks), min(len(run.Calls), most.calls), min(len(run.Ranges), most.ranges),
+		min(len(run.Parts), most.parts)}
 	d := &data{
 		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano),
 		Duration: run.Duration,
@@ -179,8 +205,10 @@ func cut(run *timeline.Run, most limits) *data {
 	d.Calls = c.callColumns(run.Calls[:c.calls])
 	d.Tasks = c.taskColumns(run.Tasks[:c.tasks])
 	d.Edges = c.edgeColumns(run.Edges)
+	d.Cores = c.coreColumns(run.Cores)
 	d.Ranges = c.rangeColumns(run.Ranges[:c.ranges])
 	d.Models = convert(run.Models, modelColumns)
+	d.Parts = c.partColumns(run.Parts)
 	for _, f := range run.Findings {
 		d.Findings = append(d.Findings, finding{
 			f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, list(f.Places), f.Remedy, f.Report,
@@ -203,7 +231,8 @@ func (c *cutter) notes(run *timeline.Run) (notes []string) {
 	for _, kind := range []struct {
 		name      string
 		kept, all int
-	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}, {"ranges", c.ranges, len(run.Ranges)}} {
+	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}, {"ranges", c.ranges, len(run.Ranges)},
+		{"parts of executions", c.parts, len(run.Parts)}} {
 		if kind.kept < kind.all {
 			notes = append(notes, fmt.Sprintf("The timeline shows the first %d of %d %s. Statistics and advice are "+
 				"of all of them; a trace for Perfetto has them all.",
@@ -259,6 +288,20 @@ func modelColumns(m timeline.Model) model {
 		Kernel:    convert(m.Nodes, func(n timeline.Node) string { return n.Kernel }),
 		Bytes:     convert(m.Nodes, func(n timeline.Node) uint64 { return n.Bytes }),
 		After:     convert(m.Nodes, func(n timeline.Node) int { return n.After }),
+		Piece:     convert(m.Nodes, func(n timeline.Node) int { return n.Piece }),
+	}
+}
+
+// partColumns keeps the parts of tasks that are kept. They are sorted by task, so those are the first.
+func (c *cutter) partColumns(from []timeline.Part) parts {
+	from = from[:min(c.parts, sort.Search(len(from), func(i int) bool { return from[i].Task >= c.tasks }))]
+	return parts{
+		Task:  convert(from, func(p timeline.Part) int { return p.Task }),
+		Model: convert(from, func(p timeline.Part) int { return p.Model }),
+		First: convert(from, func(p timeline.Part) int { return p.First }),
+		Count: convert(from, func(p timeline.Part) int { return p.Count }),
+		Start: convert(from, func(p timeline.Part) int64 { return p.Start }),
+		End:   convert(from, func(p timeline.Part) int64 { return p.End }),
 	}
 }
 
@@ -270,6 +313,24 @@ func (c *cutter) rangeColumns(from []timeline.Range) ranges {
 		Start:  convert(from, func(r timeline.Range) int64 { return r.Start }),
 		End:    convert(from, func(r timeline.Range) int64 { return r.End }),
 		Task:   convert(from, func(r timeline.Range) int { return kept(r.Task, c.tasks) }),
+	}
+}
+
+// coreColumns keeps what cores did of tasks that are kept, as many pieces as there may be tasks.
+func (c *cutter) coreColumns(all []timeline.CoreWork) cores {
+	from := []timeline.CoreWork{}
+	for _, w := range all {
+		if w.Task < c.tasks && len(from) < mostTasks {
+			from = append(from, w)
+		}
+	}
+	return cores{
+		Task:   convert(from, func(w timeline.CoreWork) int { return w.Task }),
+		Core:   convert(from, func(w timeline.CoreWork) int { return w.Core }),
+		First:  convert(from, func(w timeline.CoreWork) uint32 { return w.First }),
+		Blocks: convert(from, func(w timeline.CoreWork) uint32 { return w.Blocks }),
+		Start:  convert(from, func(w timeline.CoreWork) int64 { return w.Start }),
+		End:    convert(from, func(w timeline.CoreWork) int64 { return w.End }),
 	}
 }
 

@@ -163,8 +163,8 @@ func TestForm(t *testing.T) {
 		of   any
 		want string
 	}{
-		{"run", run, "advice calls checked devices driver duration edges findings functions models notes processes " +
-			"program ranges sites started stats streams strings tasks threads version"},
+		{"run", run, "advice calls checked cores devices driver duration edges findings functions models notes " +
+			"parts processes program ranges sites started stats streams strings tasks threads version"},
 		{"process", first("processes"), "command ended id"},
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
@@ -173,6 +173,7 @@ func TestForm(t *testing.T) {
 		{"tasks", run["tasks"], "bytes call code device direction end failed kernel kind memory model number " +
 			"segments start stream submit thread"},
 		{"edges", run["edges"], "from to"},
+		{"cores", run["cores"], "blocks core end first start task"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},
 		{"advice", first("advice"), "calls lines numbers rule saves tasks text title"},
@@ -199,7 +200,17 @@ func TestColumnsAreTheRun(t *testing.T) {
 	run.Tasks[5].Start, run.Tasks[5].End, run.Tasks[7].Call, run.Tasks[7].Thread = timeline.None, timeline.None,
 		timeline.None, timeline.None
 	run.Calls[3].End, run.Calls[3].Code = timeline.None, 507013
+	run.Cores = []timeline.CoreWork{{Task: 3, Core: 1, First: 2, Blocks: 4, Start: 10, End: 20}, {Task: 9, Core: 0,
+		First: 0, Blocks: 1, Start: 11, End: 12}}
 	d := dataOf(run)
+	for i, want := range run.Cores {
+		c := &d.Cores
+		got := timeline.CoreWork{Task: c.Task[i], Core: c.Core[i], First: c.First[i], Blocks: c.Blocks[i],
+			Start: c.Start[i], End: c.End[i]}
+		if got != want {
+			t.Fatalf("core work %d is %+v, want %+v", i, got, want)
+		}
+	}
 	for i, want := range run.Tasks {
 		c := &d.Tasks
 		got := timeline.Task{Kind: observe.Kind(c.Kind[i]), Direction: observe.Direction(c.Direction[i]),
@@ -246,6 +257,9 @@ func TestCut(t *testing.T) {
 	run := sample.Serving(1000, 1)
 	sample.Findings(run)
 	run.Checked = false
+	for i := range run.Tasks {
+		run.Cores = append(run.Cores, timeline.CoreWork{Task: i})
+	}
 	d := cut(run, limits{tasks: 400, calls: 300, ranges: mostRanges})
 	if len(d.Tasks.Start) != 400 || len(d.Calls.Start) != 300 || len(d.Edges.From) == 0 ||
 		len(d.Edges.From) == len(run.Edges) {
@@ -264,6 +278,10 @@ func TestCut(t *testing.T) {
 	}
 	beyond("a task", d.Tasks.Call, 300)
 	beyond("an edge", d.Edges.From, 400)
+	beyond("work of a core", d.Cores.Task, 400)
+	if len(d.Cores.Task) != 400 {
+		t.Errorf("%d pieces of work of cores, want those of 400 tasks", len(d.Cores.Task))
+	}
 	beyond("an edge", d.Edges.To, 400)
 	for _, f := range d.Findings {
 		beyond("a finding", f.Tasks, 400)

@@ -30,8 +30,10 @@ type Run struct {
 	Calls    []Call // sorted by Start
 	Tasks    []Task // sorted by Submit
 	Edges    []Edge
-	Ranges   []Range // sorted by Start
+	Cores    []CoreWork // sorted by Start
+	Ranges   []Range    // sorted by Start
 	Models   []Model
+	Parts    []Part // sorted by Task and Start, longer ones first
 	Findings []Finding
 	Notes    []string // what is missing or cut, for people
 }
@@ -144,6 +146,15 @@ type Task struct {
 	Code      int32 // 0, or the device code that it failed with
 }
 
+// CoreWork is what a core of a device did of a task: a number of blocks, one after the other.
+type CoreWork struct {
+	Task       int // index
+	Core       int
+	First      uint32 // block that it ran first
+	Blocks     uint32 // how many
+	Start, End int64
+}
+
 // Model is work that was captured, and that tasks execute.
 type Model struct {
 	Process int // index
@@ -162,6 +173,19 @@ type Node struct {
 	Kernel    string // name of the kernel, if it is one
 	Bytes     uint64
 	After     int // place in Nodes of the record that it waits for, or None
+
+	// Piece is the piece of the compiled model that the task is in, or None if nothing is to be done for it. Copies
+	// that run together are in one piece.
+	Piece int
+}
+
+// Part is pieces of a model that ran together in a task that executes it. Tasks in these pieces have no times of their
+// own: what is known is that they ran in this one. A run without parts is one itself: all of it has its time.
+type Part struct {
+	Task         int // index
+	Model        int // index; of a condition task it is another one than the task's
+	First, Count int // pieces
+	Start, End   int64
 }
 
 // Edge is an order between two tasks that an event made: To waited for From.

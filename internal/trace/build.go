@@ -304,6 +304,8 @@ func (t *part) tasks(firstCall int) {
 	order := t.inTurn(base)
 	t.edges(list, base, index)
 	t.settle(order)
+	t.inside(index, models)
+	t.cores(index)
 	t.awaits(firstCall, base, index)
 	t.ranges(index)
 }
@@ -330,6 +332,28 @@ func (t *part) ran(index map[taskKey]int) {
 	}
 }
 
+// cores says what cores did of tasks. What a core did lies in its task, whose times are of another clock record.
+func (t *part) cores(index map[taskKey]int) {
+	for _, w := range t.p.cores {
+		at, ok := index[w.taskKey]
+		if !ok {
+			continue // its submission was not recorded
+		}
+		k := &t.run.Tasks[at]
+		if k.Start == timeline.None {
+			continue
+		}
+		out := w.CoreWork
+		out.Task = at
+		out.Start = min(max(t.time(w.began), k.Start), k.End)
+		out.End = min(max(t.time(w.began+w.ticks), out.Start), k.End)
+		if w.ticks == recorder.MostTicks {
+			out.End = k.End
+		}
+		t.run.Cores = append(t.run.Cores, out)
+	}
+}
+
 // finish brings calls and tasks of all processes into order.
 func (b *builder) finish() {
 	run := b.run
@@ -344,6 +368,12 @@ func (b *builder) finish() {
 	if len(run.Processes) > 1 {
 		b.sort()
 	}
+	slices.SortStableFunc(run.Parts, func(x, y timeline.Part) int {
+		return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End))
+	})
+	slices.SortStableFunc(run.Cores, func(x, y timeline.CoreWork) int {
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Core, y.Core))
+	})
 	slices.SortStableFunc(run.Ranges, func(x, y timeline.Range) int { return cmp.Compare(x.Start, y.Start) })
 	for i := range run.Calls {
 		run.Duration = max(run.Duration, run.Calls[i].Start, run.Calls[i].End)
@@ -375,6 +405,12 @@ func (b *builder) sort() {
 		if r := &run.Ranges[i]; r.Task != timeline.None {
 			r.Task = tasks[r.Task]
 		}
+	}
+	for i := range run.Parts {
+		run.Parts[i].Task = tasks[run.Parts[i].Task]
+	}
+	for i := range run.Cores {
+		run.Cores[i].Task = tasks[run.Cores[i].Task]
 	}
 	for i, e := range run.Edges {
 		run.Edges[i] = timeline.Edge{From: tasks[e.From], To: tasks[e.To]}

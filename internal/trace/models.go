@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -47,5 +48,36 @@ func (t *part) executes(out *timeline.Task, event uint64, models map[uint32]int)
 		if n := &m.Nodes[j]; n.Kind.Copies() {
 			out.Bytes += n.Bytes
 		}
+	}
+}
+
+// inside adds when parts of executions ran, as far as the model was not changed since in such a way that pieces are
+// others now.
+func (t *part) inside(index map[taskKey]int, models map[uint32]int) {
+	changed := map[int]bool{}
+	for i := range t.p.inside {
+		in := &t.p.inside[i]
+		at, ok := index[in.of]
+		if !ok || !t.run.Tasks[at].Ran() || t.run.Tasks[at].Model == 0 {
+			continue
+		}
+		task := &t.run.Tasks[at]
+		m := task.Model - 1
+		if t.p.more[in.of].segments != t.p.models[t.run.Models[m].ID].version {
+			changed[m] = true
+			continue
+		}
+		if in.model != 0 {
+			if m, ok = models[in.model]; !ok {
+				continue
+			}
+		}
+		start := min(max(t.time(in.began), task.Start), task.End)
+		t.run.Parts = append(t.run.Parts, timeline.Part{Task: at, Model: m, First: int(in.first), Count: int(in.count),
+			Start: start, End: min(max(t.time(in.ended), start), task.End)})
+	}
+	for _, m := range slices.Sorted(maps.Keys(changed)) {
+		t.run.Notes = append(t.run.Notes, fmt.Sprintf("Model %d was changed in a way that moved its tasks: of runs "+
+			"before that, the times inside are not shown.", t.run.Models[m].ID))
 	}
 }

@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -69,5 +70,102 @@ func TestModel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestModelParts proves that a recorded execution of a model has times inside: of each step of a program, which copies
+// that run together share, and of each function. They lie in the execution, and tasks name them by their pieces.
+func TestModelParts(t *testing.T) {
+	const pause = 2 * time.Millisecond
+	for name, function := range map[string]bool{"one program": false, "with a function": true} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, func(d *ropeway.Device) {
+				s := must(d.NewStream())(t)
+				host, mem := must(d.AllocPinned(1000))(t), must(d.Alloc(1000))(t)
+				g := must(s.Capture(func() error {
+					check(t, s.Copy(mem.Range(0, 100), host.Range(0, 100)))
+					check(t, s.Copy(mem.Range(100, 100), host.Range(100, 100)))
+					if function {
+						check(t, s.Call(func() { time.Sleep(pause) }))
+					}
+					return s.Copy(host.Range(500, 200), mem.Range(0, 200))
+				}))(t)
+				for range 2 {
+					check(t, g.Run(s))
+				}
+				check(t, s.Synchronize(context.Background()))
+			})
+			want := []int{0, 0, 1}
+			if function {
+				want = []int{0, 0, 1, 2}
+			}
+			var got []int
+			for _, n := range r.Models[0].Nodes {
+				got = append(got, n.Piece)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the tasks are in pieces %v, want %v", got, want)
+			}
+			for i := range r.Tasks {
+				parts := r.PartsOf(i)
+				if len(parts) != want[len(want)-1]+1 {
+					t.Fatalf("%d parts: %+v", len(parts), parts)
+				}
+				at := r.Tasks[i].Start
+				for j, p := range parts {
+					if p.Model != 0 || p.First != j || p.Count != 1 || p.Start < at || p.End < p.Start ||
+						p.End > r.Tasks[i].End {
+						t.Errorf("part %d is %+v, in %+v", j, p, r.Tasks[i])
+					}
+					at = p.End
+				}
+				if took := parts[1].End - parts[1].Start; function && took < int64(pause) {
+					t.Errorf("the function took %d ns", took)
+				}
+				in := r.Models[0].Pieces().In(0, 1)
+				want := timeline.Sum{Name: "2 x copy, host to device", Bytes: 200, Tasks: 2}
+				if sum := r.Models[0].Sum(in); sum != want {
+					t.Errorf("the first part is %+v", sum)
+				}
+			}
+		})
+	}
+}
+
+// TestModelPartsOfChanged proves that times inside an execution are not shown with tasks that were somewhere else then:
+// a change that moves tasks to other pieces takes the times of executions before it away, and says so.
+func TestModelPartsOfChanged(t *testing.T) {
+	r := run(t, func(d *ropeway.Device) {
+		s := must(d.NewStream())(t)
+		host, mem := must(d.AllocPinned(1000))(t), must(d.Alloc(1000))(t)
+		g := must(s.Capture(func() error {
+			check(t, s.Copy(mem.Range(0, 100), host.Range(0, 100)))
+			check(t, s.Copy(mem.Range(100, 100), host.Range(100, 100)))
+			return s.Copy(host.Range(500, 200), mem.Range(0, 200))
+		}))(t)
+		run := func() {
+			check(t, g.Run(s))
+			check(t, s.Synchronize(context.Background()))
+		}
+		run()
+		check(t, g.SetCopy(1, mem.Range(300, 100), host.Range(200, 100))) // as before, elsewhere
+		run()
+		check(t, g.SetCopy(1, mem.Range(400, 100), host.Range(550, 100))) // reads what the last one writes
+		check(t, g.SetCopy(2, mem.Range(600, 100), mem.Range(500, 100)))
+		run()
+	})
+	var got []int
+	for i := range r.Tasks {
+		got = append(got, len(r.PartsOf(i)))
+	}
+	note := fmt.Sprintf("Model %d was changed in a way that moved its tasks: of runs before that, the times inside "+
+		"are not shown.", r.Models[0].ID)
+	if got[0] != 0 || got[1] != 0 || !slices.Contains(r.Notes, note) {
+		t.Errorf("parts of the runs: %v, notes %q", got, r.Notes)
+	}
+	for _, n := range r.Models[0].Nodes {
+		if n.Piece != 0 {
+			t.Errorf("%+v: the three copies have nothing to do with each other", n)
+		}
 	}
 }

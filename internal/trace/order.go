@@ -77,7 +77,7 @@ func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
 
 // slack is how far the times of two streams may disagree. A GPU takes the times of its streams from a clock of its own;
 // the driver fits that to the host's, to some microseconds as a rule, and takes no time that is off by more than this
-// (internal/driver/cuda, tuneSlack).
+// (internal/driver/cuda/gpu, ClockSlack).
 const slack = 1_000_000
 
 // settle lets no wait end before the record that it waited for: times of two clocks may say so, by the uncertainty of

@@ -155,14 +155,27 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 			p.ranges[high(1)] = r
 		}
 	case recorder.ModelType:
-		p.model(high(0)).tasks = int(low(1))
+		m := p.model(high(0))
+		m.tasks, m.version = int(low(1)), low(2)
 	case recorder.NodeType:
 		if at := low(1); at < recorder.MostNodes { // a damaged file may say anything
 			p.model(high(0)).nodes[at] = node{timeline.Node{
 				Kind: observe.Kind(b[1]), Direction: observe.Direction(b[2]), Memory: observe.Memory(b[3]),
-				Segments: high(3), Bytes: word(2), After: int(low(3)) - 1,
+				Segments: high(3), Bytes: word(2) & (1<<recorder.NodeBytes - 1), After: int(low(3)) - 1,
+				Piece: int(word(2)>>recorder.NodeBytes) - 1,
 			}, int32(high(1))}
 		}
+	case recorder.PartType:
+		p.inside = append(p.inside, inside{of: taskKey{stream, low(1)}, model: uint32(word(3) >> recorder.PartTicks),
+			first: high(1), count: low(0) >> 8, began: int64(word(2)),
+			ended: int64(word(2)) + int64(word(3)&(1<<recorder.PartTicks-1))})
+	case recorder.CoreType:
+		p.cores = append(p.cores, coreWork{
+			CoreWork: timeline.CoreWork{
+				Core: int(binary.LittleEndian.Uint16(b[1:])), First: high(1), Blocks: uint32(word(3) >> 40),
+			},
+			taskKey: taskKey{stream, low(1)}, began: int64(word(2)), ticks: int64(word(3) & recorder.MostTicks),
+		})
 	case recorder.ClockType:
 		p.clock = append(p.clock, moment{int64(word(1)), int64(word(2))})
 	}

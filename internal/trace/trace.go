@@ -93,6 +93,7 @@ type process struct {
 	tasks   []task
 	more    map[taskKey]more
 	rans    []ran
+	cores   []coreWork
 	calls   []call
 	waiting []call // that began to wait
 	blocked map[callKey]int64
@@ -100,18 +101,29 @@ type process struct {
 	sites   map[uint16]site
 	ranges  map[uint32]rangeOf
 	models  map[uint32]*modelOf
+	inside  []inside
 }
 
 // modelOf is a model on its way into a run.
 type modelOf struct {
-	tasks int
-	nodes map[uint32]node // by place
+	tasks   int
+	version uint32
+	nodes   map[uint32]node // by place
 }
 
 // node is a task of a model; of a kernel, bytes is the number of its name.
 type node struct {
 	timeline.Node
 	stream int32
+}
+
+// inside is when pieces of a model ran in a task that executes it, or, with the number of another model, one of its
+// condition tasks.
+type inside struct {
+	of           taskKey
+	model        uint32
+	first, count uint32
+	began, ended int64
 }
 
 // site is where calls with a number come from, and of which function they are.
@@ -182,6 +194,12 @@ type ran struct {
 	began, ended int64
 	result       uint8
 	code         int32
+}
+
+type coreWork struct {
+	timeline.CoreWork
+	taskKey
+	began, ticks int64
 }
 
 type call struct {

@@ -54,6 +54,48 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// TestCores proves that a recording says which cores ran how many blocks of a kernel, and that a core does one thing at
+// a time.
+func TestCores(t *testing.T) {
+	const blocks, launches = 40, 50
+	r := run(t, func(d *ropeway.Device) {
+		m := must(kernel.LoadFuncs(d, map[string]kernel.Func{"nothing": func(*kernel.Block) error { return nil }}))(t)
+		k := must(m.Kernel("nothing"))(t)
+		a, b := must(d.NewStream())(t), must(d.NewStream())(t)
+		for range launches {
+			check(t, k.Launch(a, blocks))
+			check(t, k.Launch(b, blocks))
+		}
+		check(t, a.Synchronize(context.Background()))
+		check(t, b.Synchronize(context.Background()))
+	})
+	of, last := map[int]uint32{}, map[int]int64{}
+	for _, w := range r.Cores {
+		k := &r.Tasks[w.Task]
+		of[w.Task] += w.Blocks
+		if w.Start < k.Start || w.End > k.End || w.Start > w.End || w.First >= blocks {
+			t.Errorf("%+v in a task from %d to %d", w, k.Start, k.End)
+		}
+		if w.Start < last[w.Core] {
+			t.Errorf("core %d begins at %d and is at work until %d", w.Core, w.Start, last[w.Core])
+		}
+		last[w.Core] = w.End
+	}
+	kernels := 0
+	for i, k := range r.Tasks {
+		if k.Kind != observe.Kernel {
+			continue
+		}
+		kernels++
+		if of[i] != blocks {
+			t.Errorf("%d blocks of task %d are on cores, want %d", of[i], i, blocks)
+		}
+	}
+	if kernels != 2*launches {
+		t.Errorf("%d kernels", kernels)
+	}
+}
+
 // whole proves what holds of every run: indexes lead somewhere, times are in order, streams do one thing at a time.
 func whole(t *testing.T, r *timeline.Run) {
 	t.Helper()

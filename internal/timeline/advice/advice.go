@@ -89,13 +89,7 @@ func good(run *timeline.Run) Advice {
 
 // nothing is the result without advice, with what was looked at.
 func nothing(run *timeline.Run, title, text string) Advice {
-	copies, bytes := 0, uint64(0)
-	for i := range run.Tasks {
-		if t := &run.Tasks[i]; t.Kind.Copies() {
-			copies++
-			bytes += t.Bytes
-		}
-	}
+	copies, bytes := run.Copied()
 	return Advice{Rule: Nothing, Title: title, Text: text, Numbers: []Number{
 		{"calls", fmt.Sprint(len(run.Calls))}, {"tasks", fmt.Sprint(len(run.Tasks))}, {"copies", fmt.Sprint(copies)},
 		{"bytes copied", size(bytes)}, {"length of the run", duration(run.Duration)}}}

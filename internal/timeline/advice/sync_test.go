@@ -165,6 +165,18 @@ func TestGoodRunHasNothingToDo(t *testing.T) {
 	numbers(t, &all[0], map[string]string{"copies": "12", "tasks": "24", "bytes copied": "288 MiB"})
 }
 
+// TestCopiesOfModels: copies that executed models make are copies of the run.
+func TestCopiesOfModels(t *testing.T) {
+	run := &timeline.Run{
+		Models: []timeline.Model{{Tasks: 3, Nodes: []timeline.Node{{Kind: observe.Copy}, {Kind: observe.Record},
+			{Kind: observe.Copy}}}},
+		Tasks: []timeline.Task{{Kind: observe.Copy, Bytes: mib}, {Kind: observe.Model, Model: 1, Bytes: 2 * mib},
+			{Kind: observe.Model, Model: 1, Bytes: 2 * mib}, {Kind: observe.Kernel, Bytes: 7}},
+	}
+	all := advice.Of(run)
+	numbers(t, &all[0], map[string]string{"copies": "5", "tasks": "4", "bytes copied": "5 MiB"})
+}
+
 func TestEmptyAndCheckedRuns(t *testing.T) {
 	if all := advice.Of(&timeline.Run{}); len(all) != 1 || all[0].Title != "Nothing to look at" {
 		t.Errorf("%+v of an empty run", all)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -82,13 +81,7 @@ func Title(m *timeline.Model) string {
 
 // Label is what a node does.
 func Label(n *timeline.Node) string {
-	text := n.Kind.String()
-	if n.Kernel != "" {
-		text = n.Kernel
-	}
-	if n.Direction != observe.NoDirection {
-		text += ", " + n.Direction.String()
-	}
+	text := n.Name()
 	if n.Bytes > 0 {
 		text += fmt.Sprintf(", %d bytes", n.Bytes)
 	}

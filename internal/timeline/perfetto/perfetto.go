@@ -1,7 +1,7 @@
 // Package perfetto writes a run as a trace that ui.perfetto.dev and chrome://tracing open: the JSON of Chrome's trace
 // events.
 //
-// Threads, streams and copy engines are tracks. A device is shown as a process of its own, whose threads are its
+// Threads, streams, copy engines and cores are tracks. A device is shown as a process of its own, whose threads are its
 // streams and engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event to
 // each wait for it. Ranges that the program has named are on a track beside their thread's. Counters show the bandwidth
 // of each direction and the depth of each stream's queue.
@@ -30,6 +30,7 @@ func Write(w io.Writer, run *timeline.Run) error {
 	t.begin()
 	t.calls()
 	t.tasks()
+	t.cores()
 	t.edges()
 	t.ranges()
 	t.findings()

@@ -25,6 +25,9 @@ type trace struct {
 	sliceAt   []spot   // by task: its slice, where it has one
 	callAt    []spot   // by call: its slice
 	arrows    int64
+
+	pieces map[int]*timeline.Pieces // by model: its tasks
+	beside map[*group]*group        // by stream: what runs beside what is inside a task
 }
 
 // spot is a slice that arrows can go to.
@@ -35,7 +38,7 @@ type spot struct {
 
 func newTrace(out *bufio.Writer, run *timeline.Run) *trace {
 	t := &trace{run: run, event: event{out: out}, sliceAt: make([]spot, len(run.Tasks)), callAt: make([]spot,
-		len(run.Calls))}
+		len(run.Calls)), pieces: map[int]*timeline.Pieces{}, beside: map[*group]*group{}}
 	for _, f := range run.Functions {
 		t.functions = append(t.functions, quoted(f))
 	}
@@ -189,6 +192,7 @@ func (t *trace) task(i int, g *group, main bool) {
 	}
 	e.write("}")
 	if main {
+		t.inside(i, g, s)
 		t.sliceAt[i] = s
 		if task.Call >= 0 && task.Call < len(t.callAt) {
 			t.arrow(`"submit"`, t.callAt[task.Call], task.Submit, s)

@@ -23,6 +23,7 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
         })),
         arrows: frame.arrows.map((a) => ({ ...a })),
         arrowsLeft: frame.arrowsLeft,
+        strips: frame.strips.map((s) => ({ ...s, category: categoryKeys[s.category] })),
         range: state.range,
         gutter: timeline.layout.gutter,
         findings: model.data.findings.filter((f) => f.time >= state.from && f.time <= state.to).length,

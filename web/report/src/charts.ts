@@ -4,8 +4,9 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h } from "./dom.ts";
 import * as format from "./format.ts";
+import { copyCategories } from "./inside.ts";
 import { Category, categoryKeys, categoryNames, shortNames } from "./model.ts";
-import { ahead, bandwidth, groups, highest, sizes } from "./series.ts";
+import { ahead, bandwidth, groups, highest, inModels, sizes } from "./series.ts";
 import type { State } from "./state.ts";
 import { colours } from "./theme.ts";
 import type { Layout } from "./timeline/layout.ts";
@@ -121,7 +122,7 @@ export class Bandwidth extends Plot {
   }
   private list() {
     const { model, filter } = this.state;
-    return model.categories.filter((c) => c <= Category.Both && !filter.categories.has(c));
+    return copyCategories(model).filter((c) => !filter.categories.has(c));
   }
   protected series() {
     const c = colours();
@@ -177,7 +178,7 @@ export function histogram(state: State): HTMLElement {
   });
   return h("section", { className: "card", id: "sizes" },
     h("h2", {}, "Sizes of copies"),
-    h("p", { className: "quiet" }, "Copies by size, a column for each power of two; a batch counts once. Choose a column to filter the timeline."),
+    h("p", { className: "quiet" }, "Copies by size, a column for each power of two; a batch counts once, a copy in a model in each run. Choose a column to filter the timeline."),
     columns.length > 0 ? h("div", { className: "histogram", role: "group", "aria-label": "Histogram of copy sizes" }, ...columns)
       : h("p", { className: "empty" }, "No copy was made."),
     columns.length > 0 ? byMemory(state) : "");
@@ -192,5 +193,5 @@ function byMemory(state: State): HTMLElement {
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Direction"), h("th", { scope: "col" }, "Host memory"), ...cells.map((c) => h("th", { scope: "col" }, c)))),
     h("tbody", {}, ...groups(state.model).map((g) => h("tr", {},
       h("th", { scope: "row" }, h("span", { className: "item" }, h("i", { className: categoryKeys[g.category] }), categoryNames[g.category])),
-      ...[data.strings.memories[g.memory] || "–", format.count(g.count), format.bytes(g.bytes), g.time > 0 ? format.rate(g.bytes / g.time) : "–"].map((text) => h("td", {}, text)))))));
+      ...[g.memory === inModels ? "in models" : data.strings.memories[g.memory] || "–", format.count(g.count), format.bytes(g.bytes), g.time > 0 ? format.rate(g.bytes / g.time) : "–"].map((text) => h("td", {}, text)))))));
 }

@@ -22,8 +22,10 @@ export interface Data {
     | "segments" | "bytes" | "submit" | "start" | "end" | "code",
     number[]
   > & { failed: (boolean | number)[]; kernel?: string[]; model?: number[] };
-  models: ({ process: number; id: number; tasks: number; kernel: string[] } & Record<"kind" | "direction" | "stream" | "segments" | "bytes" | "after", number[]>)[];
+  models: ({ process: number; id: number; tasks: number; kernel: string[]; piece?: number[] } & Record<"kind" | "direction" | "stream" | "segments" | "bytes" | "after", number[]>)[];
+  parts?: Record<"task" | "model" | "first" | "count" | "start" | "end", number[]>; // pieces of models that ran in tasks, by task
   edges: { from: number[]; to: number[] };
+  cores?: Record<"task" | "core" | "first" | "blocks" | "start" | "end", number[]>; // what cores did of tasks
   ranges: Record<"kind" | "thread" | "start" | "end" | "task", number[]> & { text: string[] };
   findings: Finding[];
   notes: string[];

@@ -1,5 +1,6 @@
 // A task, a call or a finding in words.
 
+import { coreFields } from "./cores.ts";
 import { Kind, NONE, RangeKind, waits } from "./data.ts";
 import * as format from "./format.ts";
 import { Category, callEnd, categoryNames, rangeEnd, siteText, streamName, taskEnd, threadName, type Model } from "./model.ts";
@@ -73,6 +74,8 @@ function task(m: Model, i: number): Description {
   const device = m.data.devices[t.device[i]];
   if (device) fields.push(["device", `${device.id} ${device.name}`.trim()]);
   if (t.thread[i] !== NONE) fields.push(["thread", threadName(m, t.thread[i])]);
+
+  fields.push(...coreFields(m.data, i));
 
   const links: Description["links"] = [];
   if (t.call[i] !== NONE) {

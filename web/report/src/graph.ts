@@ -1,10 +1,10 @@
 // A model as a drawing: a row for each stream, tasks from left to right, arrows for what waits for what.
 
 import { boxes, type Box } from "./boxes.ts";
-import { Direction, Kind } from "./data.ts";
+import { taskWords } from "./bars.ts";
 import { h } from "./dom.ts";
 import * as format from "./format.ts";
-import { categoryKeys, categoryOf, shortNames, streamName, type Model } from "./model.ts";
+import { categoryKeys, categoryOf, streamName, type Model } from "./model.ts";
 
 const ns = "http://www.w3.org/2000/svg";
 
@@ -56,13 +56,12 @@ export function graph(m: Model, index: number): HTMLElement {
   const cut = list.length < all.length ? `The first ${format.count(list.length)} of ${format.count(all.length)} boxes are shown.` : "";
   return h("figure", { className: "graph" },
     h("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": `Graph of model ${g.id}` }, svg),
-    h("figcaption", {}, ["The order of the tasks, not their times: a run has one bar.", missing, cut].filter(Boolean).join(" ")));
+    h("figcaption", {}, ["The order of the tasks, not their times.", missing, cut].filter(Boolean).join(" ")));
 }
 
 /** words are what a box does, and how much. */
 function words(m: Model, b: Box): [string, string] {
-  const kind = b.kernel || (b.direction === Direction.None ? m.data.strings.kinds[b.kind] ?? "task" : `${shortNames[categoryOf(b.kind, b.direction)]} ${b.kind === Kind.Copy ? "copy" : m.data.strings.kinds[b.kind]}`);
-  return [b.count > 1 ? `${format.count(b.count)} × ${kind}` : kind, b.bytes > 0 ? format.bytes(b.bytes) : ""];
+  return [taskWords(m, b), b.bytes > 0 ? format.bytes(b.bytes) : ""];
 }
 
 /** short cuts a text to the width of a box. */

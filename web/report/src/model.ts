@@ -1,5 +1,6 @@
 // The run, laid out: typed columns, and the rows of the timeline with what is in each.
 
+import { coresOf } from "./cores.ts";
 import { Direction, Kind, NONE, RangeKind, records, waits, type Data } from "./data.ts";
 
 /** What a bar is about: it gives the colour, the legend and the first filter. */
@@ -66,7 +67,7 @@ export interface Lane {
 export interface Row {
   key: string; // names it in addresses
   group: string; // key of the group that it is in, or ""
-  kind: "group" | "findings" | "ranges" | "thread" | "stream" | "engine";
+  kind: "group" | "findings" | "ranges" | "thread" | "stream" | "engine" | "core";
   name: string;
   note: string; // beside the name, quieter
   of: "task" | "call" | "finding" | "range" | "none";
@@ -255,7 +256,7 @@ export function firstVisible(lane: Lane, t: number): number {
   return low;
 }
 
-// Rows: findings, then for each process its threads, then for each device its streams and its copy engines.
+// Rows: findings, then for each process its threads, then for each device its streams, its copy engines and its cores.
 
 function layRows(m: Model): void {
   const { data, tasks, calls, rows } = m;
@@ -321,6 +322,13 @@ function layRows(m: Model): void {
       for (const key of engines) {
         const c = key & 15;
         add({ key: `x${key}`, kind: "engine", name: shortNames[c], note: categoryNames[c], of: "task", index: NONE, lanes: taskLanes(engineOf.get(key)!) });
+      }
+      const cores = coresOf(data, d);
+      if (cores.length > 0) group(`k${d}`, `Device ${device.id}: cores`, at);
+      for (const { number, pieces } of cores) {
+        const list = lanes(pieces, (i) => data.cores!.start[i], (i) => data.cores!.end[i]);
+        for (const lane of list) lane.items = lane.items.map((i) => data.cores!.task[i]);
+        add({ key: `c${d}.${number}`, kind: "core", name: `Core ${number}`, note: "", of: "task", index: NONE, lanes: list });
       }
     });
   });

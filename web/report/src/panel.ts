@@ -1,5 +1,6 @@
 // The panel beside the timeline: advice, findings, and the details of what is selected.
 
+import { bars } from "./bars.ts";
 import { h, say } from "./dom.ts";
 import { describe, name } from "./describe.ts";
 import * as format from "./format.ts";
@@ -149,6 +150,7 @@ export class Panel {
       h("h3", {}, h("span", { className: "key " + categoryKeys[d.key] }, selected.of === "call" && /^acl\w+$/.test(d.title) ? docs(`functions/${d.title}.html`, d.title) : d.title)),
       d.trouble ? h("p", { className: "trouble" }, d.trouble) : "",
       h("dl", {}, ...d.fields.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
+      (selected.of === "task" && bars(model, selected.index)) || "",
       model.data.models[d.model] ? graph(model, d.model) : "",
       h("div", { className: "acts" },
         act("Zoom to it", () => this.state.frame(...this.state.span(selected))), act("Clear selection", () => this.state.select(null))),

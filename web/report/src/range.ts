@@ -1,6 +1,6 @@
 // A range of time in numbers.
 
-import { NONE } from "./data.ts";
+import { eachCopy } from "./inside.ts";
 import * as format from "./format.ts";
 import { callEnd, Category, shortNames, taskEnd, taskStart, type Model } from "./model.ts";
 import type { Matches } from "./filter.ts";
@@ -16,12 +16,14 @@ export function measure(m: Model, matches: Matches, from: number, to: number): [
     const [start, end] = [taskStart(m, i), taskEnd(m, i)];
     if (!matches.task[i] || end < from || start > to) continue;
     inside++;
-    if (tasks.category[i] > Category.Both || tasks.start[i] === NONE) continue;
-    copies++;
+  }
+  eachCopy(m, ({ task, start, end, count, moved: bytes }) => {
+    if (!matches.task[task] || end < from || start > to) return;
+    copies += count;
     const [a, b] = [Math.max(start, from), Math.min(end, to)];
     spans.push([a, b]);
-    if (!tasks.failed[i]) moved[tasks.category[i]] += tasks.bytes[i] * (end > start ? (b - a) / (end - start) : 1);
-  }
+    if (!tasks.failed[task]) bytes.forEach((n, k) => (moved[k] += n * (end > start ? (b - a) / (end - start) : 1)));
+  });
   let waited = 0;
   let called = 0;
   for (let i = 0; i < calls.count; i++) {

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.ts";
 import { Kind, NONE } from "./data.ts";
+import { eachCopy } from "./inside.ts";
 import * as format from "./format.ts";
 import { Category, categoryKeys, shortNames, taskEnd, type Model } from "./model.ts";
 import { union } from "./range.ts";
@@ -21,14 +22,19 @@ export function summary(m: Model): HTMLElement {
       kernels++;
       if (tasks.start[i] !== NONE) running += taskEnd(m, i) - tasks.start[i];
     }
-    if (tasks.kind[i] === Kind.Model && tasks.end[i] !== NONE && !tasks.failed[i]) moved[Category.Both] += tasks.bytes[i];
-    if (tasks.category[i] > Category.Both) continue;
-    copies++;
-    if (tasks.end[i] !== NONE && !tasks.failed[i]) moved[tasks.category[i]] += tasks.bytes[i];
+    if (tasks.category[i] <= Category.Both && tasks.start[i] === NONE) copies++; // one that has not begun
   }
+  let inModels = 0;
+  const spans: [number, number][] = [];
+  eachCopy(m, (c) => {
+    copies += c.count;
+    if (tasks.kind[c.task] === Kind.Model) inModels += c.count;
+    spans.push([c.start, c.end]);
+    if (tasks.end[c.task] !== NONE && !tasks.failed[c.task]) c.moved.forEach((b, k) => (moved[k] += b));
+  });
   const waited = calls.blocked.reduce((sum, b) => sum + Math.max(0, b), 0);
   const total = moved.reduce((sum, b) => sum + b, 0);
-  const busy = copying(m);
+  const busy = union(spans);
   const tile = (label: string, value: string, note: (Node | string)[] = [], bad = false) =>
     h("div", { className: "tile" + (bad ? " bad" : "") }, h("dt", {}, label), h("dd", {}, value), h("dd", { className: "quiet" }, ...note));
   const directions = [...moved].flatMap((b, c) =>
@@ -36,7 +42,7 @@ export function summary(m: Model): HTMLElement {
   return h("dl", { className: "summary" },
     tile("Took", format.time(tasks.count + calls.count > 0 ? m.duration : data.duration), [`on ${data.driver || "an unknown driver"}, ` + format.plural(data.devices.length, "device")]),
     tile("Moved", format.bytes(total), directions),
-    tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream.filter((s) => s !== NONE)).size, "stream")}`]),
+    tile("Copies", format.count(copies), [`${inModels > 0 ? `${format.count(inModels)} in models; ` : "of "}${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream.filter((s) => s !== NONE)).size, "stream")}`]),
     tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the run; ${format.rate(total / busy)} while copying` : "of the run"]),
     kernels > 0 ? tile("Kernels", format.plural(kernels, "launch", "launches"), [`${format.time(running)} in all`]) : "",
     tile("Host waited", format.time(waited), [calls.count > 0 ? `in ${format.plural(calls.blocked.filter((b) => b > 0).length, "call")}` : ""]),
@@ -45,16 +51,6 @@ export function summary(m: Model): HTMLElement {
     failed + unfinished > 0
       ? tile("Errors", format.plural(failed, "task"), [unfinished > 0 ? `${format.count(unfinished)} not finished at the end` : "failed"], failed > 0)
       : tile("Errors", "none", ["all tasks completed"]));
-}
-
-/** copying is how long at least one copy ran. */
-function copying(m: Model): number {
-  const { tasks } = m;
-  const spans: [number, number][] = [];
-  for (let i = 0; i < tasks.count; i++) {
-    if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) spans.push([tasks.start[i], taskEnd(m, i)]);
-  }
-  return union(spans);
 }
 
 function findings(m: Model): string {

@@ -64,6 +64,7 @@ export interface Visible {
   rows: { key: string; kind: string; name: string; note: string; top: number; height: number; bars: Bar[] }[];
   arrows: { kind: string; from: number; to: number; strong: boolean }[];
   arrowsLeft: boolean;
+  strips: { category: string; track: number; x: number; width: number }[];
   findings: number;
   range: [number, number] | null;
   gutter: number;

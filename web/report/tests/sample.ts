@@ -10,7 +10,7 @@ export class Run {
 
   constructor() {
     this.data = {
-      version: 3, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
+      version: 4, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
       processes: [{ id: 4242, command: ["./two", "--quick"], ended: true }],
       devices: [{ process: 0, id: 0, name: "Ascend910B4" }],
       threads: [{ process: 0, id: 4242, name: "two" }],
@@ -197,5 +197,31 @@ export function captured(copies = 3000): Data {
   const c = run.call(0, 10_000, 30_000, { stream: 0 });
   run.task({ kind: Kind.Model, direction: Direction.None, memory: Memory.None, call: c, segments: m.tasks, bytes: copies * 1024 + 4096, submit: 20_000, start: 40_000, end: 800_000 });
   data.tasks.model = [0];
+  return data;
+}
+
+/** timed is captured with times inside the run: of each piece on both streams, which run side by side. */
+export function timed(copies = 3000): Data {
+  const data = captured(copies);
+  const m = data.models[0];
+  const last = [1, 2, 3].map((n) => copies + 1 + n); // kernel, record, wait; the copy back comes after them
+  m.piece = m.kind.map(() => 5);
+  [m.piece[0], m.piece[1], m.piece[last[0]], m.piece[last[1]], m.piece[last[2]], m.piece[last[2] + 1]] = [0, 4, 1, 6, 2, 3];
+  const part = (first: number, start: number, end: number) => {
+    const p = (data.parts ??= { task: [], model: [], first: [], count: [], start: [], end: [] });
+    p.task.push(0);
+    p.model.push(0);
+    p.first.push(first);
+    p.count.push(1);
+    p.start.push(start);
+    p.end.push(end);
+  };
+  part(0, 40_000, 41_000);
+  part(4, 40_000, 42_000);
+  part(1, 41_000, 300_000);
+  part(5, 42_000, 600_000);
+  part(2, 300_000, 602_000);
+  part(6, 600_000, 601_000);
+  part(3, 602_000, 800_000);
   return data;
 }

@@ -1,0 +1,109 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"ropeway/internal/observe"
+)
+
+// Pieces finds tasks of a model by the pieces that they are in.
+type Pieces struct {
+	model *Model
+	nodes []int // places in Model.Nodes, by piece
+}
+
+// Pieces is the tasks of the model by piece.
+func (m *Model) Pieces() *Pieces {
+	p := &Pieces{model: m}
+	for i := range m.Nodes {
+		if m.Nodes[i].Piece != None {
+			p.nodes = append(p.nodes, i)
+		}
+	}
+	slices.SortStableFunc(p.nodes, func(a, b int) int { return cmp.Compare(m.Nodes[a].Piece, m.Nodes[b].Piece) })
+	return p
+}
+
+// In is the tasks that are in count pieces from first on, as places in Nodes.
+func (p *Pieces) In(first, count int) []int {
+	from := func(piece int) int {
+		return sort.Search(len(p.nodes), func(i int) bool { return p.model.Nodes[p.nodes[i]].Piece >= piece })
+	}
+	low := from(first)
+	return p.nodes[low:max(low, from(first+count))]
+}
+
+// Sum is tasks of a model that share a time.
+type Sum struct {
+	Name  string
+	Bytes uint64
+	Tasks int
+}
+
+// Sum says what tasks do together. Those that do the same have a name in common.
+func (m *Model) Sum(nodes []int) (s Sum) {
+	for i, at := range nodes {
+		n := &m.Nodes[at]
+		s.Bytes += n.Bytes
+		if name := n.Name(); i == 0 {
+			s.Name = name
+		} else if name != s.Name {
+			s.Name = "tasks"
+		}
+	}
+	if s.Tasks = len(nodes); s.Tasks > 1 {
+		s.Name = fmt.Sprintf("%d x %s", s.Tasks, s.Name)
+	}
+	return s
+}
+
+// Name is what the task does.
+func (n *Node) Name() string {
+	text := n.Kind.String()
+	if n.Kernel != "" {
+		text = n.Kernel
+	}
+	if n.Direction != observe.NoDirection {
+		text += ", " + n.Direction.String()
+	}
+	return text
+}
+
+// PartsOf is the parts of a task that executes a model.
+func (r *Run) PartsOf(task int) []Part {
+	from := func(task int) int {
+		return sort.Search(len(r.Parts), func(i int) bool { return r.Parts[i].Task >= task })
+	}
+	return r.Parts[from(task):from(task+1)]
+}
+
+// Copied is how many copies there are and how many bytes they have, those of executed models included. Of a model whose
+// tasks are not all known, the copies that are known count.
+func (r *Run) Copied() (copies int, bytes uint64) {
+	inside := make([]int, len(r.Models)) // copies of each model
+	for i := range r.Models {
+		for k := range r.Models[i].Nodes {
+			if r.Models[i].Nodes[k].Kind.Copies() {
+				inside[i]++
+			}
+		}
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		switch {
+		case t.Kind.Copies():
+			copies++
+		case t.Kind == observe.Model:
+			if t.Model > 0 {
+				copies += inside[t.Model-1]
+			}
+		default:
+			continue
+		}
+		bytes += t.Bytes
+	}
+	return copies, bytes
+}
