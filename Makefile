@@ -54,7 +54,7 @@ SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z
 ALSO     := acl_rt acl_rt_impl runtime acl_tdt_channel acl_tdt_queue msprofiler profapi acl_prof ascend_dump platform
 
 # The program that runs kernels in processes of their own. Kernels find the functions of ropeway/kernel.h in it.
-KERNELS  := $(wildcard capi/kernelhost/*.c) capi/shim/kernel.c capi/shim/order.c
+KERNELS  := $(wildcard capi/kernelhost/*.c) capi/shim/kernel.c capi/shim/order.c capi/shim/watch.c
 KERNELLD := -pie -rdynamic -Wl,-z,now,-z,relro -lpthread -ldl
 
 CHECK    := $(wildcard capi/check/*.c)
@@ -136,7 +136,7 @@ test-release: ## install what is in release/ in clean systems without Go, by tar
 # The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
 RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/runtests -toolkit "$(TESTKIT)"
 
-test: ## run the tests: 4 minutes on 2 cores, the same every time
+test: ## run the tests: 5 minutes on 2 cores, the same every time
 	$(needgo)
 	@$(RUNTESTS) test
 
@@ -172,7 +172,7 @@ test-arm64: ## run the tests of the core and the software device for arm64, in q
 	$(call need,qemu-aarch64,qemu,qemu-user)
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
 
-GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda kernels:internal/driver/cuda/kernels conformance:internal/conformance capi:capi/test
+GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda gpu:internal/driver/cuda/gpu memory:internal/driver/cuda/memory libcuda:internal/driver/cuda/libcuda kernels:internal/driver/cuda/kernels conformance:internal/conformance models:internal/core/model programs:internal/modeltest capi:capi/test
 
 test-gpu: ## build into bin/gpu all that bin/gpu/run.sh runs on a machine with a GPU and no Go
 	$(needgo)
@@ -247,7 +247,11 @@ bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin
 	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-c bench/capi/bench.c bench/baseline/baseline.c \
 		-L"$(DIST)/lib64" -lascendcl -lpthread -Wl,-rpath,"$(abspath $(DIST))/lib64"
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-launch bench/capi/launch.c \
+		-L"$(DIST)/lib64" -lascendcl -Wl,-rpath,"$(abspath $(DIST))/lib64"
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -shared -fPIC -o bin/bench-kernels.so bench/capi/kernels.c
 	bin/bench-c $(ROUNDS)
+	bin/bench-launch bin/bench-kernels.so $(ROUNDS)
 
 page: ## build the report page anew, from web/report
 	$(call need,npm,Node.js 20,npm)

@@ -29,6 +29,10 @@ func init() {
 		s := b.Range(off, n)
 		return s.addr, filled(b.d.r, api, arg, s)
 	}
+	goapi.Memory = func(device any, addr core.Addr, n int) any {
+		return &Buffer{d: device.(*Device), addr: addr, n: n, device: true, goes: true,
+			free: func(*core.Thread, core.Addr) *core.Error { return nil }}
+	}
 	goapi.Result = func(t *core.Thread, err *core.Error) error {
 		if err == nil {
 			return nil

@@ -61,6 +61,10 @@ const (
 	Product310P Product = "310P"
 	Product310B Product = "310B"
 	Product310  Product = "310"
+
+	// ProductIPV350 is an IP core of which only its list of functions is known. Everything else about it is a decision
+	// of ropeway.
+	ProductIPV350 Product = "IPV350"
 )
 
 // Products lists all of them.

@@ -4,18 +4,20 @@
 #   memcopy      the copy kernels of that CPU
 #   driver       the tests of the cuda driver, random batches among them
 #   conformance  what AscendCL promises, on the GPU
+#   models       random models, with kernels, branches, loops and changes, against the same calls made directly
+#   programs     random programs of copies, events, kernels and models, against a model of the memory
 #   c            the C and C++ programs (gcc), each test a process of its own
 #   python       the Python package's tests, with the Pythons of that machine
 #   kernels      whether the PTX is that of its source, and its copies byte for byte (nvcc)
 #   launch       kernels of programs: those that break the GPU, each in a process of its own; launches against CUDA's own (nvcc)
 # Variables: OUT, where the output of each stage and the summary go (bin/gpu/out); DRIVER, cuda, or to try this file where there is
 # no GPU: soft, or imitation, which is cuda on an imitation of libcuda; SHORT=1, short forms; TOGETHER=1, all stages at once; SOAK, how
-# long random batches run, like 10m; JOBS, C programs at a time; LIMIT, seconds after which a stage is killed.
+# long random batches run, like 10m; CHECKS, how many random models and programs of each kind; JOBS, C programs at a time; LIMIT, seconds after which a stage is killed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 gpu=$PWD/bin/gpu out=${OUT:-$PWD/bin/gpu/out} driver=${DRIVER:-cuda} limit=${LIMIT:-540} jobs=${JOBS:-8}
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(memcopy driver conformance c python kernels launch)
+[ ${#stages[@]} -gt 0 ] || stages=(memcopy driver conformance models programs c python kernels launch)
 short=${SHORT:+-test.short}
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -29,8 +31,15 @@ if [ "$driver" = imitation ]; then
 fi
 
 memcopy() { cd internal/memcopy && "$gpu/memcopy.test" -test.v $short; }
-driver() { cd internal/driver/cuda && "$gpu/cuda.test" -test.v $short; }
+driver() {
+	for part in libcuda gpu memory; do
+		(cd "internal/driver/cuda/$part" && "$gpu/$part.test" -test.v $short) || return
+	done
+	cd internal/driver/cuda && "$gpu/cuda.test" -test.v $short
+}
 conformance() { cd internal/conformance && ROPEWAY_TEST_DRIVER=$driver "$gpu/conformance.test" -test.v $short; }
+models() { cd internal/core/model && ROPEWAY_TEST_DRIVER=$driver "$gpu/models.test" -test.v $short ${CHECKS:+-rapid.checks=$CHECKS}; }
+programs() { cd internal/modeltest && ROPEWAY_TEST_DRIVER=$driver "$gpu/programs.test" -test.v $short ${CHECKS:+-rapid.checks=$CHECKS} -test.run '^TestPrograms$'; }
 python() { python3 python/tests/run.py --toolkit "$gpu/dist" --driver "$driver" --quick; }
 
 c() {
@@ -76,7 +85,7 @@ perform() {
 }
 
 export gpu driver work jobs short limit
-export -f memcopy driver conformance c python kernels launch
+export -f memcopy driver conformance models programs c python kernels launch
 for stage in "${stages[@]}"; do
 	if [ -n "${TOGETHER:-}" ]; then perform "$stage" & else perform "$stage"; fi
 done

@@ -24,7 +24,8 @@ static struct { uint32_t *p; uint64_t n; } args = {NULL, 256};
 static aclrtStream stream;
 static aclrtFuncHandle ours;
 static CUstream custream;
-static CUfunction theirs;
+static CUfunction theirs[2]; /* of a module that was loaded before ours and of one after: where code lies makes 1 to 2 in a hundred */
+static int turn;             /* which of them is used */
 static int threads; /* of a block: as many as the kernel can have, which is what a plain launch has */
 
 static double now(void)
@@ -40,7 +41,7 @@ static void launch(int acl)
 		ACL(aclrtLaunchKernelWithHostArgs(ours, BLOCKS, stream, NULL, &args, sizeof args, NULL, 0));
 	} else {
 		void *params[] = {&args.p, &args.n};
-		CU(cuLaunchKernel(theirs, BLOCKS, 1, 1, threads, 1, 1, 0, custream, params, NULL));
+		CU(cuLaunchKernel(theirs[turn], BLOCKS, 1, 1, threads, 1, 1, 0, custream, params, NULL));
 	}
 }
 
@@ -83,7 +84,7 @@ static double calls(int acl)
 
 /* A model, and CUDA's graph: so many kernels in a row, with a copy of 4 KiB before and one after them if mixed. */
 static aclmdlRI model;
-static CUgraphExec graph;
+static CUgraphExec graphs[2];
 static void *host;
 static aclrtMemcpyKind way; /* of the copy of 64 bytes */
 
@@ -108,11 +109,14 @@ static void capture(int kernels, int mixed)
 	ACL(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	submit(1, kernels, mixed);
 	ACL(aclmdlRICaptureEnd(stream, &model));
-	CU(cuStreamBeginCapture(custream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	submit(0, kernels, mixed);
-	CU(cuStreamEndCapture(custream, &made));
-	CU(cuGraphInstantiate(&graph, made, 0));
-	CU(cuGraphDestroy(made));
+	for (turn = 0; turn < 2; turn++) {
+		CU(cuStreamBeginCapture(custream, CU_STREAM_CAPTURE_MODE_RELAXED));
+		submit(0, kernels, mixed);
+		CU(cuStreamEndCapture(custream, &made));
+		CU(cuGraphInstantiate(&graphs[turn], made, 0));
+		CU(cuGraphDestroy(made));
+	}
+	turn = 0;
 }
 
 static double execute(int acl)
@@ -123,7 +127,7 @@ static double execute(int acl)
 		if (acl)
 			ACL(aclmdlRIExecuteAsync(model, stream));
 		else
-			CU(cuGraphLaunch(graph, custream));
+			CU(cuGraphLaunch(graphs[turn], custream));
 		finish(acl);
 	}
 	return (now() - start) / TIMES;
@@ -151,13 +155,24 @@ static void measure(const char *what, const char *than, double (*round)(int), in
 {
 	static double times[2][MOST];
 	round(0), round(1);
-	for (int r = 0; r < rounds; r++)
+	for (int r = 0; r < rounds; r++, turn = r / 2 % 2)
 		for (int k = 0; k < 2; k++)
 			times[(r + k) % 2][r] = round((r + k) % 2);
+	turn = 0;
 	for (int k = 0; k < 2; k++)
 		qsort(times[k], rounds, sizeof(double), compare);
 	printf("%-36s %s %8.3f us, ropeway %8.3f us, ratio %.3f (of the best rounds %.3f)\n", what, than, times[0][rounds / 2], times[1][rounds / 2],
 		times[1][rounds / 2] / times[0][rounds / 2], times[1][0] / times[0][0]);
+}
+
+/* The kernel, of a module of its own. */
+static CUfunction load(const char *binary)
+{
+	CUmodule module;
+	CUfunction f;
+	CU(cuModuleLoad(&module, binary));
+	CU(cuModuleGetFunction(&f, module, "times"));
+	return f;
 }
 
 int main(int argc, char **argv)
@@ -167,6 +182,14 @@ int main(int argc, char **argv)
 	int rounds = argc > 2 ? atoi(argv[2]) : 51;
 	if (rounds > MOST)
 		rounds = MOST;
+	CUcontext context;
+	CU(cuInit(0));
+	CU(cuDevicePrimaryCtxRetain(&context, 0)); /* the same that the driver uses */
+	CU(cuCtxSetCurrent(context));
+	CU(cuStreamCreate(&custream, CU_STREAM_NON_BLOCKING));
+	theirs[0] = load(argv[1]);
+	CU(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, theirs[0]));
+
 	aclrtBinHandle binary;
 	ACL(aclInit(NULL));
 	ACL(aclrtSetDevice(0));
@@ -174,16 +197,8 @@ int main(int argc, char **argv)
 	ACL(aclrtMalloc((void **)&args.p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
 	ACL(aclrtBinaryLoadFromFile(argv[1], NULL, &binary));
 	ACL(aclrtBinaryGetFunction(binary, "times", &ours));
-
-	CUcontext context;
-	CUmodule module;
-	CU(cuInit(0));
-	CU(cuDevicePrimaryCtxRetain(&context, 0)); /* the same that the driver uses */
-	CU(cuCtxSetCurrent(context));
-	CU(cuModuleLoad(&module, argv[1]));
-	CU(cuModuleGetFunction(&theirs, module, "times"));
-	CU(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, theirs));
-	CU(cuStreamCreate(&custream, CU_STREAM_NON_BLOCKING));
+	launch(1), finish(1); /* the binary is on the GPU */
+	theirs[1] = load(argv[1]);
 
 	measure("a launch and the wait for it", "CUDA", waits, rounds);
 	measure("1000 launches in a row, each", "CUDA", row, rounds);
@@ -196,7 +211,8 @@ int main(int argc, char **argv)
 			capture(kernels, mixed);
 			measure(what, "CUDA", execute, rounds);
 			ACL(aclmdlRIDestroy(model));
-			CU(cuGraphExecDestroy(graph));
+			for (int i = 0; i < 2; i++)
+				CU(cuGraphExecDestroy(graphs[i]));
 		}
 	const char *names[] = {"a copy up in a model", "a copy down in a model", "a copy inside in a model"};
 	const aclrtMemcpyKind ways[] = {ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_DEVICE_TO_DEVICE};

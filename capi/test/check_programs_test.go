@@ -188,7 +188,15 @@ func (w *wanted) build(t *testing.T, fixed bool) []string {
 	if fixed {
 		flags = []string{"-DFIXED"}
 	}
-	return []string{compile(t, []string{"check/" + w.name}, flags...)}
+	line := []string{compile(t, []string{"check/" + w.name}, flags...)}
+	text, err := os.ReadFile(filepath.Join(checkDir, w.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "\n#ifdef KERNELS\n") { // its kernels are a shared object
+		line = append(line, compile(t, []string{"check/" + w.name}, append(flags, "-DKERNELS", "-shared", "-fPIC")...))
+	}
+	return line
 }
 
 // python is an interpreter that can run the program.

@@ -221,7 +221,7 @@ func TestPageMissing(t *testing.T) {
 	kit := toolkit(t)
 	dir := t.TempDir()
 	source := "#include <acl/acl.h>\nint main(void) { aclrtStream n; return " + line[2] +
-		"(&n, 0) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
+		"(&n, 1) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
 	if err := os.WriteFile(filepath.Join(dir, "missing.c"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}

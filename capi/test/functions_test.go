@@ -32,6 +32,7 @@ var more = []part{
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
 	{"310B", []string{"ROPEWAY_PRODUCT=310B"}},
+	{"IPV350", []string{"ROPEWAY_PRODUCT=IPV350"}},
 	{"RC", []string{"ROPEWAY_PRODUCT=310P", "ROPEWAY_FORM=RC"}},
 }
 

@@ -41,3 +41,12 @@ func TestKernelProcessMissing(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 }
+
+// TestKernelNumbers: functions of the program that are kernels may have numbers as their data.
+func TestKernelNumbers(t *testing.T) {
+	t.Parallel()
+	if testDriver == "cuda" {
+		t.Skip("kernels for a CPU")
+	}
+	passes(t, []string{"GOGC=1", "ROPEWAY_DEVICE_MEMORY=256M"}, compile(t, []string{"kernel_numbers.c"}, "-Itestdata"))
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ropeway/internal/bench"
+	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
 )
@@ -122,7 +123,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	complete(cmd, "devices", "1,2")
 	complete(cmd, "rounds", strconv.Itoa(bench.QuickRounds), strconv.Itoa(bench.FullRounds))
 	complete(cmd, "driver", "soft", "cuda")
-	complete(cmd, "product", "A2", "A3", "950", "310B", "310P", "310", "910")
+	complete(cmd, "product", product.Names()...)
 	complete(cmd, "threshold", "5%", "10%")
 	complete(cmd, "by", bench.ByMemcpy, bench.BySpeed)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ropeway/internal/check"
+	"ropeway/internal/check/inject"
 	"ropeway/internal/explain"
 	"ropeway/internal/finding"
 )
@@ -147,7 +147,7 @@ func (a *app) fault(text string) (string, error) {
 	if answer.Code.Number == 0 {
 		return wrong("see "+a.name+" explain "+f.Name+" for the codes it returns", "0 is no fault")
 	}
-	if when == "" && !async && answer.Code.Number >= check.DeviceCodes {
+	if when == "" && !async && answer.Code.Number >= inject.DeviceCodes {
 		when = "/submit" // there is no task that could fail when it runs
 	}
 	return fmt.Sprintf("%s%s:%s=%d%s", f.Name, stream, nth, answer.Code.Number, when), nil

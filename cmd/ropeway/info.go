@@ -148,7 +148,7 @@ func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
 
 // productFlag adds --product.
 func productFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "product", product.Default, "`name`: "+strings.Join(product.Names(), ", "))
+	cmd.Flags().StringVar(name, "product", product.Default, "`name`: "+strings.Join(product.Names(), " "))
 	complete(cmd, "product", product.Names()...)
 }
 

@@ -96,6 +96,8 @@ var variables = []struct{ name, about string }{
 	{homeVariable, "toolkit of ropeway run, where it is in none itself"},
 	{setup.EnvVisible, "devices that a program sees, like 0,2 (all)"},
 	{setup.EnvKernels, "folder of objects that stand in for NPU binaries (none)"},
+	{setup.EnvPod, "file of the pod whose servers share memory (none)"},
+	{setup.EnvPodServer, "which of its servers this is (found by its address)"},
 	{setup.EnvBlocking, "1: asynchronous calls wait for their work (0)"},
 	{setup.EnvStrict, "1: what the documents forbid is refused on every product (0)"},
 	{setup.EnvLogLevel, "0 debug, 1 info, 2 warning, 3 error, 4 nothing (3)"},

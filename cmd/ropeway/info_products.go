@@ -56,7 +56,7 @@ func (a *app) products(asJSON bool) error {
 		}
 		p.Line("%s", chips.Row(i.Name, i.Chip, forms))
 	}
-	table := ui.Columns{30, -7, -7, -7, -7, -7, -7, -7}
+	table := ui.Columns{30, -6, -6, -6, -6, -6, -6, -6, -7}
 	row := func(name string, cell func(productInfo) string) string {
 		cells := []string{name}
 		for _, i := range all {

@@ -49,7 +49,7 @@ func TestInfo(t *testing.T) {
 	for _, name := range product.RCForms() {
 		check(name, "RC")
 	}
-	contains(t, good(t, "info"), product.Default+" (")
+	contains(t, good(t, "info"), product.Default+" (", "\nROPEWAY_POD ", "\nROPEWAY_POD_SERVER ")
 }
 
 // TestInfoEnvironment proves that info shows what a program would find with these variables.

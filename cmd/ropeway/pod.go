@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +87,8 @@ func writePod(dir string, addresses []string) (file string, err error) {
 	var text strings.Builder
 	text.WriteString("key: pod.key\nservers:\n")
 	for i, x := range addresses {
-		if _, err := netip.ParseAddr(x); err != nil {
-			return "", &usageError{fmt.Errorf("%q is no IP address", x), "give an address as in 10.0.0.1"}
+		if _, err := pod.ParseAddress(x); err != nil {
+			return "", &usageError{err, "give an address as in 10.0.0.1"}
 		}
 		fmt.Fprintf(&text, "  - {id: %d, address: %s}\n", i, x)
 	}

@@ -75,7 +75,7 @@ func TestPodInit(t *testing.T) {
 		t.Error("a key was overwritten")
 	}
 	for _, args := range [][]string{{"init"}, {"init", dir}, {"init", filepath.Join(dir, "x"), "host"},
-		{"demo", "x", "y"}, {}, {"start"}} {
+		{"init", filepath.Join(dir, "x"), "0.0.0.0"}, {"demo", "x", "y"}, {}, {"start"}} {
 		if _, _, code := call(t, append([]string{"pod"}, args...)...); code != exitUsage {
 			t.Errorf("%q: exit code %d", args, code)
 		}

@@ -29,7 +29,7 @@ var runFlags = []struct {
 	flag, variable, help string
 	values               []string // for completion
 }{
-	{"product", setup.EnvProduct, "`name`: " + strings.Join(product.Names(), ", "), product.Names()},
+	{"product", setup.EnvProduct, "`name`: " + strings.Join(product.Names(), " "), product.Names()},
 	{"form", setup.EnvForm, "`form`: EP, a card, or RC, stand-alone", []string{"EP", "RC"}},
 	{"devices", setup.EnvDevices, "how `many` devices there are", nil},
 	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M",

@@ -229,12 +229,7 @@ func kernelLines(run *timeline.Run) (lines []string) {
 
 // traceSummary says in one line what a run was.
 func traceSummary(run *timeline.Run) string {
-	var bytes uint64
-	for i := range run.Tasks {
-		if k := run.Tasks[i].Kind; k.Copies() || k == observe.Model {
-			bytes += run.Tasks[i].Bytes
-		}
-	}
+	_, bytes := run.Copied()
 	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"),
 		finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
 	if n := len(run.Processes); n > 1 {

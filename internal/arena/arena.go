@@ -68,6 +68,9 @@ const (
 	MaxCapacity = 1 << offsetBits
 )
 
+// Reserved is how many bytes [Reserve] takes for n.
+func Reserved(n uint64) uint64 { return (n + extentSize - 1) &^ (extentSize - 1) }
+
 var (
 	// ErrNoMemory is wrapped when the window has no room, or the budget or the
 	// kernel refuses to back it.

@@ -105,7 +105,7 @@ func Reserve(n uint64) (base uintptr, err error) {
 	if n == 0 || n > most {
 		return 0, fmt.Errorf("reserve %d bytes of address space: not 1 to %d", n, uint64(most))
 	}
-	n = (n + extentSize - 1) &^ (extentSize - 1)
+	n = Reserved(n)
 	p, _, e := unix.Syscall6(unix.SYS_MMAP, 0, uintptr(n+extentSize), unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, ^uintptr(0), 0)
 	if e != 0 {

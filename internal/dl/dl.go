@@ -20,6 +20,21 @@ func Open(name string) (*Library, error) { return open(name, purego.RTLD_LOCAL) 
 // OpenGlobal is Open for a library whose functions are those of libraries, too, that are opened later.
 func OpenGlobal(name string) (*Library, error) { return open(name, purego.RTLD_GLOBAL) }
 
+// What dlfcn.h of Linux has besides.
+const (
+	noLoad   = 0x4
+	noDelete = 0x1000
+)
+
+// Keep has a library stay for the life of the process, if it is loaded.
+func Keep(name string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if h, err := purego.Dlopen(name, purego.RTLD_NOW|noLoad|noDelete); err == nil {
+		_ = purego.Dlclose(h)
+	}
+}
+
 func open(name string, scope int) (*Library, error) {
 	runtime.LockOSThread() // dlerror's text belongs to the thread
 	defer runtime.UnlockOSThread()

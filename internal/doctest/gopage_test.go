@@ -10,7 +10,8 @@ import (
 )
 
 // TestGoPage follows docs/go.md: a module of its own uses this one by replace, by vendor and by a workspace,
-// and tests with ropewaytest. Nothing is fetched: what the module needs is there, because it was built.
+// and tests with ropewaytest. What the module needs is there, because it was built; but a workspace also reads the
+// go.mod files of modules that only other systems need, so they are fetched where they are missing.
 func TestGoPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "go.md"))
 	if err != nil {
@@ -25,8 +26,7 @@ func TestGoPage(t *testing.T) {
 	if err := os.Symlink(above, clone); err != nil {
 		t.Fatal(err)
 	}
-	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOPROXY=off", "GOSUMDB=off",
-		"GOFLAGS=", "GOWORK="}
+	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOSUMDB=off", "GOFLAGS=", "GOWORK="}
 	runPage(t, clone, work, read("docs/go.md", string(text)).steps(), environment...)
 
 	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker,

@@ -23,6 +23,9 @@ var (
 	// there is no buffer.
 	Addr func(t *core.Thread, api, arg string, buffer any, off, n int) (core.Addr, error)
 
+	// Memory returns n bytes of device memory at addr, which are not the program's to free, as a *ropeway.Buffer.
+	Memory func(device any, addr core.Addr, n int) any
+
 	// Result turns an error of the core into one of package ropeway, nil into nil.
 	Result func(t *core.Thread, err *core.Error) error
 )

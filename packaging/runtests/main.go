@@ -32,7 +32,7 @@ type suite struct {
 }
 
 var suites = map[string]suite{
-	"test": {"about 4 minutes on 2 cores, of which half is compiling; make test-all has the longer proofs", []step{
+	"test": {"about 5 minutes on 2 cores, of which half is compiling; make test-all has the longer proofs", []step{
 		{"build the toolkit", []string{"gcc"}, (*runner).toolkit},
 		{"Go tests", nil, func(r *runner) error { return r.goTest([]string{"CGO_ENABLED=0"}, "-short", "./...") }},
 		{"Python tests, on one Python", []string{"gcc", "python3"}, func(r *runner) error { return r.python("--one") }},

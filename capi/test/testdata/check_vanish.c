@@ -92,14 +92,17 @@ static void neighbours(void)
 	void *mapped;
 	ACL(aclrtHostRegister(page, PAGE, ACL_HOST_REGISTER_MAPPED, &mapped));
 	ACL(aclrtMemcpyAsync(device, SMALL, mine, SMALL, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	/* A block that begins where the registered memory does counts as that. */
 	for (int i = 0; i < BLOCKS; i++)
-		if (i % 3 == 0 && block[i] != mine)
+		if (i % 3 == 0 && block[i] != mine && block[i] != page)
 			block[i] = realloc(block[i], 2 * SMALL);
 	for (int i = 0; i < BLOCKS; i++)
-		if (block[i] != mine)
+		if (block[i] != mine && block[i] != page)
 			free(block[i]);
 	used(page);
-	free(mine);
+	for (int i = 0; i < BLOCKS; i++)
+		if (block[i] == mine || block[i] == page)
+			free(block[i]);
 }
 
 /* Pages before registered ones and after them may go. */

@@ -1,6 +1,6 @@
 /*
  * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
- * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3" and
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3", "IPV350" and
  * "RC" (a 310P) are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
  */
 #include "proof.h"
@@ -25,6 +25,7 @@ void functions_older(void);
 void functions_overflow(void);
 void functions_platform(void);
 void functions_groups(void);
+void functions_configured(void);
 void functions_cmo(void);
 void functions_barriers(void);
 void functions_signals(void);
@@ -51,6 +52,8 @@ static void functions_more(char **argv)
 			functions_simt();
 	} else if (strcmp(argv[1], "310B") == 0) {
 		functions_barriers();
+	} else if (strcmp(argv[1], "IPV350") == 0) {
+		functions_configured();
 	} else if (strcmp(argv[1], "RC") == 0) {
 		functions_groups();
 	} else if (strcmp(argv[1], "A3") == 0) {

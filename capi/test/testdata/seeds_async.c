@@ -180,7 +180,7 @@ void async_host_memory(void)
 void async_product(void)
 {
 	static const char *const names[][2] = {{"A2", "Ascend910B"}, {"A3", "Ascend910_9"}, {"950", "Ascend950"}, {"310", "Ascend310"},
-		{"310B", "Ascend310B"}, {"310P", "Ascend310P"}, {"910", "Ascend910A"}};
+		{"310B", "Ascend310B"}, {"310P", "Ascend310P"}, {"910", "Ascend910A"}, {"IPV350", "IPV350"}};
 	bool found = false;
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		if (strcmp(names[i][0], machine.product) == 0)

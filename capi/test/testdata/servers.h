@@ -23,8 +23,8 @@ enum { MIB = 1024 * 1024, SIZE = 4 * MIB };
 #define OK(call) WANT(call, ACL_SUCCESS)
 
 __attribute__((unused)) static const char *dir;
-static aclrtStream stream;
-static unsigned char *host;
+__attribute__((unused)) static aclrtStream stream;
+__attribute__((unused)) static unsigned char *host;
 
 /* Files by which the two meet: one is there when it is complete. */
 __attribute__((unused)) static const char *path(const char *name)
@@ -38,8 +38,10 @@ __attribute__((unused)) static const char *path(const char *name)
 
 __attribute__((unused)) static void put(const char *name, const void *data, size_t n)
 {
-	FILE *f = fopen(path("part"), "w");
-	if (f == NULL || fwrite(data, 1, n, f) != n || fclose(f) != 0 || rename(path("part"), path(name)) != 0)
+	char part[64];
+	snprintf(part, sizeof part, "%s.part", name); /* the other server may be writing another one */
+	FILE *f = fopen(path(part), "w");
+	if (f == NULL || fwrite(data, 1, n, f) != n || fclose(f) != 0 || rename(path(part), path(name)) != 0)
 		FAIL("%s cannot be written", name);
 }
 
