@@ -51,11 +51,36 @@ static long keeps(void)
 	return text ? atol(text) : 0;
 }
 
+/* Copies of ordinary memory that take long enough for those of all threads of a wave to run at the same time. */
+enum { long_size = 32 << 20 };
+static void *long_host, *long_device;
+static pthread_barrier_t together;
+
+static void *long_copy(void *unused)
+{
+	(void)unused;
+	OK(aclrtSetDevice(0));
+	pthread_barrier_wait(&together);
+	OK(aclrtMemcpy(long_device, long_size, long_host, long_size, ACL_MEMCPY_HOST_TO_DEVICE));
+	return NULL;
+}
+
+/* Drivers keep memory for as many copies as ever ran at the same time. This has the most of them that there can be. */
+static void most_at_once(void)
+{
+	long_host = calloc(1, long_size);
+	CHECK(long_host);
+	OK(aclrtMalloc(&long_device, long_size, ACL_MEM_MALLOC_HUGE_FIRST));
+	CHECK(!pthread_barrier_init(&together, NULL, at_once));
+	threads(at_once, long_copy);
+}
+
 /* Runs many threads and compares what the process holds after a tenth of them with what it holds at the end. */
 static void stays_flat(int n, void *(*body)(void *))
 {
 	OK(aclInit(NULL));
 	OK(aclrtSetDevice(0));
+	most_at_once();
 	threads(n / 10, body);
 	struct holding early = holding();
 	threads(n / 2 - n / 10, body);
