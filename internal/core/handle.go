@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Handle is what a program holds of a context, a stream, an event or a data buffer: opaque, never a pointer. 0 is
+// Handle is what a program holds of an object, like a context, a stream or a model: opaque, never a pointer. 0 is
 // NULL. A handle is used once: after its object is gone it names nothing for ever, whatever is made later.
 type Handle uintptr
 
@@ -101,23 +101,18 @@ func (t *Table[T]) Get(h Handle) *T {
 	return o
 }
 
-// Within makes a handle of something that an object has many of: it names the slot of the object and a number.
-func (k kind) Within(h Handle, number uint32) Handle {
-	return Handle(k)<<(genBits+slotBits) | (h&slotMask)<<genBits | Handle(number)
+// Within makes a handle of something that an object has many of, from the id of the object, which no other object ever
+// has, and a number. It is 0 if the number has more than 24 bits.
+func (k kind) Within(id, number uint32) Handle {
+	if number > slotMask {
+		return 0
+	}
+	return Handle(k)<<(genBits+slotBits) | Handle(number)<<genBits | Handle(id)
 }
 
-// Whose finds the object and the number that a handle of Within names. The object may be another one than the handle
-// was made for, if that has gone. It returns nil for a handle of another kind.
-func (t *Table[T]) Whose(k kind, h Handle) (*T, uint32) {
-	slot := h >> genBits & slotMask
-	if kind(h>>(genBits+slotBits)) != k || slot == 0 {
-		return nil, 0
-	}
-	s := t.slot(slot)
-	if s == nil {
-		return nil, 0
-	}
-	return s.object.Load(), uint32(h)
+// Inside returns the id and the number that a handle of Within has. It is not ok for a handle of another kind.
+func (k kind) Inside(h Handle) (id, number uint32, ok bool) {
+	return uint32(h), uint32(h >> genBits & slotMask), kind(h>>(genBits+slotBits)) == k
 }
 
 func (t *Table[T]) slot(h Handle) *Slot[T] {

@@ -10,17 +10,17 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A handle of a task is no pointer: it names the slot of its model and its place there, so that a wrong one is found to
-// be one.
+// A handle of a task is no pointer: it has the id of its model and its place there, so that a stale or made-up one is
+// refused.
 
 // taskHandle is the handle of task i.
 func (m *Model) taskHandle(i int32) core.Handle {
-	return core.TaskKind.Within(m.handle, uint32(i))
+	return core.TaskKind.Within(m.id, uint32(i))
 }
 
 // taskOf finds the task that a handle names. The model may not go meanwhile: that is the program's to see to.
 func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
-	if m, i := stateOf(t.Runtime).table.Whose(core.TaskKind, h); m != nil && m.has32(i) {
+	if m, i := stateOf(t.Runtime).inside(core.TaskKind.Inside(h)); m != nil && m.has32(i) {
 		return m, int32(i), nil
 	}
 	return nil, 0, core.Fail(

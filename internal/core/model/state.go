@@ -32,6 +32,7 @@ type state struct {
 
 	mu     sync.Mutex
 	models map[*core.Context]map[*Model]struct{} // guarded by mu
+	byID   map[uint32]*Model                     // guarded by mu; the same models
 	alive  map[*label]struct{}                   // guarded by mu; the labels
 	lists  map[core.Addr]*labelList              // guarded by mu
 
@@ -39,7 +40,7 @@ type state struct {
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
-	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{},
+	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}, byID: map[uint32]*Model{},
 		alive: map[*label]struct{}{}, lists: map[core.Addr]*labelList{}}
 	_, s.launches = driver.As[driver.ProgramLauncher](rt.Driver)
 	s.table.Kind, s.conds.Kind, s.labels.Kind = core.ModelKind, core.CondKind, core.LabelKind
@@ -69,6 +70,7 @@ func (s *state) add(m *Model) bool {
 		s.models[m.ctx] = of
 	}
 	of[m] = struct{}{}
+	s.byID[m.id] = m
 	return true
 }
 
@@ -76,10 +78,21 @@ func (s *state) add(m *Model) bool {
 func (s *state) remove(m *Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.byID, m.id)
 	of := s.models[m.ctx]
 	if delete(of, m); len(of) == 0 {
 		delete(s.models, m.ctx)
 	}
+}
+
+// inside finds the model and the number that a handle of a task or a task group has; nil if the model was destroyed.
+func (s *state) inside(id, number uint32, ok bool) (*Model, uint32) {
+	if !ok {
+		return nil, 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id], number
 }
 
 // ContextEnding implements core.ContextEnder: the models of the context go, the oldest first.
