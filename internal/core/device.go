@@ -138,11 +138,11 @@ func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
 		dev := d.Opened.Swap(nil)
-		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosing(d) })
+		eachPart(d.Runtime, func(p DeviceEnder) { p.DeviceClosing(d) })
 		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
 		d.Notifies.Store(new(atomic.Int32))
 		dev.Close() //nolint:errcheck // nothing a program could do about it
-		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosed(d) })
+		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosed(d, dev) })
 		d.Limits.Clear()
 		d.Peers.Store(0)
 	}

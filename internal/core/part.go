@@ -21,11 +21,12 @@ func NewPart[T any](makePart func(*Runtime) *T) Part[T] {
 // Of returns the part of a runtime.
 func (p Part[T]) Of(rt *Runtime) *T { return rt.parts[p.index].(*T) }
 
-// DeviceCloser is a part that has something of a device.
+// DeviceEnder is a part that has something to do before a device is closed. Device.mu is held.
+type DeviceEnder interface{ DeviceClosing(d *Device) }
+
+// DeviceCloser is a part that has something to do after a device was closed, which it was opened as. Device.mu is held.
 type DeviceCloser interface {
-	// DeviceClosing is called before a device is closed, DeviceClosed after it. Device.mu is held.
-	DeviceClosing(d *Device)
-	DeviceClosed(d *Device)
+	DeviceClosed(d *Device, was *OpenDevice)
 }
 
 // ContextCloser is a part that has something to do after a context was destroyed. No lock is held.

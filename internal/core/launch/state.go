@@ -61,11 +61,9 @@ func (s *state) launcher() driver.Launcher {
 	return l
 }
 
-// DeviceClosing implements core.DeviceCloser.
-func (s *state) DeviceClosing(*core.Device) {}
-
 // DeviceClosed implements core.DeviceCloser: all binaries are absent there. The driver has unloaded them.
-func (s *state) DeviceClosed(d *core.Device) {
+func (s *state) DeviceClosed(d *core.Device, was *core.OpenDevice) {
+	core.Locked(&s.areas.mu, func() { delete(s.areas.at, was) })
 	var all []*binary
 	core.Locked(&s.mu, func() {
 		for b := range s.loaded {

@@ -23,14 +23,14 @@ var memoryPart = core.NewPart(func(rt *core.Runtime) *memoryState {
 
 func memoryOf(rt *core.Runtime) *memoryState { return memoryPart.Of(rt) }
 
-// DeviceClosing implements core.DeviceCloser: pools and exports go with their device. d.mu is held.
+// DeviceClosing implements core.DeviceEnder: pools and exports go with their device. d.mu is held.
 func (m *memoryState) DeviceClosing(d *core.Device) {
 	m.pools.closed(d)
 	m.vmm.closed(d)
 }
 
 // DeviceClosed implements core.DeviceCloser: imports go after it.
-func (m *memoryState) DeviceClosed(d *core.Device) { m.ipc.closed(m.rt, d) }
+func (m *memoryState) DeviceClosed(d *core.Device, _ *core.OpenDevice) { m.ipc.closed(m.rt, d) }
 
 // ContextDestroyed implements core.ContextCloser.
 func (m *memoryState) ContextDestroyed() { m.ipc.sweep() }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/binary"
+	"maps"
 	"runtime"
 
 	"ropeway/internal/abi"
@@ -151,9 +152,9 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	return nil
 }
 
-// labelList is labels by their index.
+// labelList is labels by their index, in memory of an open device.
 type labelList struct {
-	dev    *core.Device
+	dev    *core.OpenDevice
 	labels []*label
 }
 
@@ -176,7 +177,10 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	}
 	const each = 4 // bytes of a number
 	table := make([]byte, each*num)
-	l := &labelList{dev: c.Device}
+	l := &labelList{dev: c.Device.Opened.Load()}
+	if l.dev == nil {
+		return core.NoCurrentContext(api)
+	}
 	for i, h := range core.ArrayOf(t, labels, num) {
 		mark, err := findLabel(t, api, "labels", h)
 		if err != nil {
@@ -185,17 +189,19 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 		binary.LittleEndian.PutUint32(table[each*i:], mark.id)
 		l.labels = append(l.labels, mark)
 	}
-	addr, e := c.Device.Opened.Load().Alloc(uint64(len(table)), driver.PageNormal)
-	if e == nil {
-		e = driver.Base(t.Runtime.Driver).Run(
-			driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(table), N: uint64(len(table))})
-		runtime.KeepAlive(table)
-	}
+	addr, e := l.dev.Alloc(uint64(len(table)), driver.PageNormal)
 	if e != nil {
 		return core.FromDriver(api, "", e)
 	}
+	e = driver.Base(t.Runtime.Driver).Run(
+		driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(table), N: uint64(len(table))})
+	runtime.KeepAlive(table)
+	if e != nil {
+		l.dev.Free(addr) //nolint:errcheck // ours
+		return core.FromDriver(api, "", e)
+	}
 	if twice := stateOf(t.Runtime).addList(addr, l); twice >= 0 {
-		c.Device.Opened.Load().Free(addr)
+		l.dev.Free(addr) //nolint:errcheck // ours
 		return core.Fail(api, abi.ErrRTInternalError, "labels", "the label is in a list already").At(twice)
 	}
 	*list = core.Handle(addr)
@@ -230,11 +236,18 @@ func DestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 	l := st.lists[core.Addr(list)]
 	delete(st.lists, core.Addr(list))
 	st.mu.Unlock()
-	if l != nil && l.dev.Opened.Load().Free(core.Addr(list)) == nil {
+	if l != nil && l.dev.Free(core.Addr(list)) == nil {
 		return nil
 	}
 	return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
 		Because(core.Gone, uintptr(list))
+}
+
+// DeviceClosed implements core.DeviceCloser: lists of labels go with the memory of their device.
+func (s *state) DeviceClosed(_ *core.Device, was *core.OpenDevice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.lists, func(_ core.Addr, l *labelList) bool { return l.dev == was })
 }
 
 // knownList refuses what is no list of labels.
