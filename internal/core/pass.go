@@ -48,7 +48,8 @@ func (t *Thread) RepeatCopy(dst Addr, destMax uint64, src Addr, count uint64, ki
 	if !t.SrcCache.holds(src, count, epoch) || !t.DstCache.holds(dst, count, epoch) {
 		return false
 	}
-	if c.dead.Load() || c.Device.aborting.Load() || c.failed.Load() != 0 || s.lane.Load() != nil {
+	if c.dead.Load() || c.Device.aborting.Load() || c.failed.Load() != 0 || s.lane.Load() != nil ||
+		s.updater.Load() != nil {
 		return false
 	}
 	s.PutCopy("aclrtMemcpyAsync", t, dst, src, count, &t.SrcCache.loc, &t.DstCache.loc)
