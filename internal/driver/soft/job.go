@@ -191,6 +191,9 @@ func (d *Driver) share(j *job, helpers int, q *queue) error {
 	d.pool.offer(j, helpers)
 	if q != nil && q.Dropped() { // before the job could be found
 		j.stop.Store(true)
+		if j.kernel != nil { // a helper may have begun it
+			j.kernel.stop()
+		}
 	}
 	j.work(hostqueue.Limit{})
 	d.pool.withdraw(j)

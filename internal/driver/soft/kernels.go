@@ -16,12 +16,14 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Kernels are functions of shared objects, in this process. They are given device addresses and follow them, so the
-// windows of all devices are opened when the first binary is loaded, and what is mapped into reservations is mapped
-// there for the program, too. Guarded memory is open only while a kernel runs, and only what is allocated.
+// Kernels are functions of shared objects, in this process or in one of their own (process.go). They are given device
+// addresses and follow them, so the windows of all devices are opened when the first binary is loaded, and what is
+// mapped into reservations is mapped there for the program, too. Guarded memory is open only while a kernel runs, and
+// only what is allocated.
 //
-// A launch of several blocks is a job whose chunks are not fragments but hands: each makes calls until none is left.
-// Workers do that, and no thread that waits: a kernel may not end. One call needs no hands.
+// A launch of several blocks is a job with as many chunks as workers may take part: each calls the kernel for one block
+// after the other until none is left. Threads that wait do not help: a kernel may not end. A launch of one block needs
+// no job.
 
 var _ driver.Launcher = (*Driver)(nil)
 
@@ -264,7 +266,9 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
 		Size: o.Size, Watch: o.Touched != nil, ByAddress: o.ByAddress,
 	}
-	if err := d.reachArgs(l, m.outside != nil); err != nil {
+	if err := d.reachArgs(l, m.outside != nil); errors.Is(err, driver.ErrFault) {
+		return &driver.KernelError{Failure: driver.KernelException, Launch: o, Err: err}
+	} else if err != nil {
 		return err
 	}
 	if m.outside != nil {
@@ -343,16 +347,23 @@ func (d *Driver) reachArgs(l *launch, outside bool) error {
 	if d.hosts.byAlias.Empty() || outside { // elsewhere the program's addresses lead to nothing either
 		return nil
 	}
-	args, changed := append(l.args[:0], bytesAt(at, r.Size)...), false
+	return d.unalias(l, at)
+}
+
+// unalias replaces device addresses of registered memory in the arguments, which are at an address that the program
+// gave.
+func (d *Driver) unalias(l *launch, at uintptr) (err error) {
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
+	args, changed := append(l.args[:0], bytesAt(at, l.call.Size)...), false
 	for i := 0; i+8 <= len(args); i += 8 {
-		if s := d.hosts.byAlias.Find(uintptr(binary.LittleEndian.Uint64(args[i:]))); s != nil {
-			addr := uintptr(binary.LittleEndian.Uint64(args[i:]))
+		addr := uintptr(binary.LittleEndian.Uint64(args[i:]))
+		if s := d.hosts.byAlias.Find(addr); s != nil {
 			binary.LittleEndian.PutUint64(args[i:], uint64(s.Of.host(addr)))
 			changed = true
 		}
 	}
 	if l.args = args; changed {
-		r.Args = addressOf(args)
+		l.call.Args = addressOf(args)
 	}
 	return nil
 }
