@@ -15,7 +15,7 @@ import (
 // driver.Gate: the queue stops at it until all of it has ended.
 type flight struct {
 	d        *Driver   // immutable
-	op       driver.Op // immutable; its segments are the queue's once the gate was left
+	op       driver.Op // immutable
 	pageable bool      // immutable; the local side may be ordinary host memory
 	pattern  []byte    // of a fill or a store, once it has begun: what is written is here
 
@@ -26,6 +26,8 @@ type flight struct {
 	state state  // guarded by mu
 	wake  func() // guarded by mu; nil: nobody waits
 	left  bool   // guarded by mu; the queue has gone on
+	reads bool   // guarded by mu; fly reads the segments of op
+	spent bool   // guarded by mu; the queue does not need them any more
 	parts int    // guarded by mu; that have not ended
 	err   error  // guarded by mu; of the first that failed
 }
@@ -109,6 +111,7 @@ func (x *flight) fly() {
 	x.mu.Lock()
 	x.state, x.parts = flying, 1
 	left := x.left
+	x.reads = !left
 	x.mu.Unlock()
 	switch k := x.op.Kind; {
 	case left:
@@ -118,7 +121,21 @@ func (x *flight) fly() {
 	case k == driver.OpDesc || k == driver.OpOffset:
 		go func() { x.ended(x.indirect()) }()
 	default:
-		x.ended(x.begin(&x.op))
+		err := x.begin(&x.op)
+		x.release(func() { x.reads = false })
+		x.ended(err)
+	}
+}
+
+// release releases the segments of op, if the queue does not need them any more and fly does not read them. It calls f
+// first, with mu held. One of the two calls of a flight releases them.
+func (x *flight) release(f func()) {
+	x.mu.Lock()
+	f()
+	free := x.spent && !x.reads
+	x.mu.Unlock()
+	if free && x.op.Segs != nil {
+		x.op.Segs.Release()
 	}
 }
 

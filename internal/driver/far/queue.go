@@ -70,9 +70,9 @@ func (q *queue) Submit(op driver.Op) {
 // gate submits a copy as a gate, which g is and x the copy of.
 func (q *queue) gate(op driver.Op, x *flight, g driver.Gate, tag driver.Tag, done func()) {
 	end := done
-	if segs := op.Segs; segs != nil { // the queue does not know them
+	if op.Segs != nil { // the queue does not know them
 		end = func() {
-			segs.Release()
+			x.release(func() { x.spent = true })
 			if done != nil {
 				done()
 			}

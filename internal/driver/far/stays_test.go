@@ -8,6 +8,22 @@ import (
 	"ropeway/internal/driver"
 )
 
+// until returns when something is so of the driver of the importer, of which mu is held meanwhile.
+func (b *bench) until(so func() bool) {
+	b.Helper()
+	for begin := time.Now(); ; runtime.Gosched() {
+		b.b.mu.Lock()
+		yes := so()
+		b.b.mu.Unlock()
+		if yes {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			b.Fatal("waited in vain")
+		}
+	}
+}
+
 // TestStays proves which memory is read where it is while it is sent: that of the driver below, and none of the
 // program's own; and that a device is closed when copies that have departed are over, and that later ones do not rely
 // on its memory.
@@ -35,17 +51,7 @@ func TestStays(t *testing.T) {
 	b.q.Close()
 	closed := make(chan error, 1)
 	go func() { closed <- b.dev.Close() }()
-	for begin := time.Now(); ; runtime.Gosched() {
-		b.b.mu.Lock()
-		waits := b.b.holders > 0
-		b.b.mu.Unlock()
-		if waits {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("closing does not wait for a copy")
-		}
-	}
+	b.until(func() bool { return b.b.holders > 0 })
 	if b.b.stays(b.local) || b.b.stays(b.pin) {
 		t.Error("memory stays although its device is being closed")
 	}
@@ -59,5 +65,41 @@ func TestStays(t *testing.T) {
 	b.local = must[uintptr](t)(b.dev.Alloc(size, driver.PageHugeFirst))
 	if !b.b.stays(b.local) {
 		t.Error("memory of a device that was opened again does not stay")
+	}
+}
+
+// TestHeldUpAndDropped drops batches that wait for memory to be still, as they are let go: what they would copy is not
+// read any more once the queue has gone on.
+func TestHeldUpAndDropped(t *testing.T) {
+	b := setUp(t)
+	const n = 64
+	batch := func(at uintptr) *driver.Segments {
+		segs := driver.NewSegments()
+		for i := range uintptr(n) {
+			segs.Add(at+64*i, b.local+64*i, 64)
+		}
+		return segs
+	}
+	for round := range 400 {
+		hold, held := make(chan struct{}), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- b.b.still(func() error {
+				close(held)
+				<-hold
+				return nil
+			})
+		}()
+		<-held
+		b.q.Submit(driver.Op{Kind: driver.OpBatch, Segs: batch(b.at)})
+		b.until(func() bool { return len(b.b.held) > 0 })
+		go close(hold)
+		for range round % 20 {
+			runtime.Gosched()
+		}
+		b.q.Drop()
+		b.q.Submit(driver.Op{Kind: driver.OpBatch, Segs: batch(b.local + size/2)})
+		b.q.Wait(0, nil)
+		b.ok(<-done)
 	}
 }
