@@ -109,7 +109,7 @@ func readKey(file string) ([]byte, error) {
 		return nil, err
 	}
 	if key = bytes.TrimSpace(key); len(key) < leastKey {
-		return nil, fmt.Errorf("%s: a key has %d bytes or more, this one has %d; ropeway pod key makes one", file,
+		return nil, fmt.Errorf("%s: a key has %d bytes or more, this one has %d; ropeway pod init makes one", file,
 			leastKey, len(key))
 	}
 	return key, nil

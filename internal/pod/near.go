@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var errNoFile = errors.New("pod: the owner sent no file of its memory")
+
 // Memory of a process of the same user in the same network namespace is mapped, not sent: when it is opened, its owner
 // passes the file that it is in over a Unix socket. Copies are then copies in this process. The link is there all the
 // same: it says whether the owner lives, and copies fail when it does not.
@@ -130,18 +132,19 @@ func receiveView(l *net.UnixListener, size uint64, limit time.Duration) (*view, 
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("pod: no file: %w", err)
+		return nil, errors.Join(errNoFile, err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, fmt.Errorf("pod: no file: %w", err)
+		return nil, errors.Join(errNoFile, err)
 	}
 	unix.CloseOnExec(fds[0])
 	f := os.NewFile(uintptr(fds[0]), "pod memory")
 	defer f.Close() //nolint:errcheck // the mapping stays
-	info, err := f.Stat()
-	if err != nil || uint64(info.Size()) != size {
-		return nil, fmt.Errorf("pod: a file that is not what was opened: %w", err)
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if uint64(info.Size()) != size {
+		return nil, fmt.Errorf("pod: the file of the memory has %d bytes instead of %d", info.Size(), size)
 	}
 	b, err := mapFile(f, 0, size)
 	if err != nil {

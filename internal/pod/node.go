@@ -356,6 +356,7 @@ func (n *Node) guest(raw net.Conn) {
 				a.Share, a.About = last, export.about
 				opened[last] = export
 				if !e.call(func() { x.take(last, export) }) {
+					export.release() // the engine has ended, and does not
 					return
 				}
 				a.Near = r.Near != "" && export.sendFile(r.Near, limit)
