@@ -214,7 +214,7 @@ func (c *Checker) captureOf(stream int32) *model {
 	return nil
 }
 
-// ofCapture reports whether err says that a capture does not allow a call, or is of no use.
+// ofCapture reports whether err says that a capture does not allow a call, or is invalid.
 func ofCapture(err *core.Error) bool {
 	switch err.Code {
 	case abi.ErrRTCaptureDependency, abi.ErrRTStreamUnjoined, abi.ErrRTStreamCaptured, abi.ErrRTEventCaptured,
@@ -226,7 +226,7 @@ func ofCapture(err *core.Error) bool {
 	return err.Code == abi.ErrRTTaskTypeNotSupport && err.Model != 0
 }
 
-// judgeCapture makes a finding of a call that a capture does not allow, or that has made it one of no use; false if it
+// judgeCapture makes a finding of a call that a capture does not allow, or that has invalidated it; false if it
 // is none. mu is held.
 func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 	if !ofCapture(err) {
@@ -256,7 +256,7 @@ func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 		}
 		return true
 	case abi.ErrStreamCaptureConflict, abi.ErrStreamTaskGroupIntr, abi.ErrRTTaskTypeNotSupport:
-		what = "was being captured, which is of no use now"
+		what = "was being captured, and the capture is invalid now"
 	}
 	whose := "the same thread began that"
 	if m.began.thread != d.offence.thread {

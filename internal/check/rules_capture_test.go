@@ -32,7 +32,7 @@ func (p *program) execute(m, s core.Handle) {
 	p.ok(models.MdlRIExecuteAsync(p.Thread, m, s))
 }
 
-// unmade ends a capture that is of no use.
+// unmade ends a capture that is invalid.
 func (p *program) unmade(s core.Handle) {
 	p.t.Helper()
 	var m core.Handle
@@ -67,7 +67,7 @@ const (
 	relaxed = abi.ModelRiCaptureModeRelaxed
 )
 
-// captureMistakes are about calls that captures do not allow, and that make them of no use.
+// captureMistakes are about calls that captures do not allow, and that invalidate them.
 var captureMistakes = []mistake{
 	{rule: "broken-capture", name: "a synchronous copy", role: "called", other: "began",
 		run: func(p *program) {

@@ -52,7 +52,7 @@ func (e *env) joined() (first, second, ev core.Handle) {
 	return first, second, ev
 }
 
-// broken is a capture that is of no use: another one was brought together with it.
+// broken is an invalid capture: another one was brought together with it.
 func (e *env) broken() core.Handle {
 	e.Helper()
 	one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
@@ -371,7 +371,7 @@ func captureProofs() {
 		s := e.broken()
 		var status abi.MdlRICaptureStatus
 		e.ok(model.MdlRICaptureGetInfo(e.th, s, &status, nil))
-		is(e, "status of a stream whose capture is of no use", status, abi.ModelRiCaptureStatusActive)
+		is(e, "status of a stream whose capture is invalid", status, abi.ModelRiCaptureStatusActive)
 		var m core.Handle
 		err := model.MdlRICaptureEnd(e.th, s, &m)
 		if !strings.Contains(err.Text, "aclrtStreamWaitEvent in thread") {

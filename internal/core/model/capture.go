@@ -255,7 +255,7 @@ func notCaptured(api string, s *core.Stream) *core.Error {
 	return core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
 }
 
-// complete ends the capture: the model is ready, or the reason is returned why it is of no use. mu is held.
+// complete ends the capture: the model is ready, or the reason is returned why the capture is invalid. mu is held.
 func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	switch {
 	case m.mode != abi.ModelRiCaptureModeRelaxed && m.by != t && !t.Shared:
@@ -268,7 +268,7 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 			m.by.ID(),
 		)
 	case m.state == modelInvalid:
-		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is of no use since %s", m.why)
+		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is invalid since %s", m.why)
 	}
 	if sub := m.unfinished(); sub != nil {
 		return core.Fail(api, abi.ErrRTSubAclgraphIsCapturing, "stream",

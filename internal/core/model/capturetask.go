@@ -264,7 +264,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 				api,
 				abi.ErrRTInternalError,
 				"stream",
-				"stream %d cannot join a capture that is of no use since %s",
+				"stream %d cannot join a capture that is invalid since %s",
 				s.ID,
 				m.why,
 			).InCapture(m.id)
@@ -280,7 +280,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 	return true, nil
 }
 
-// collide ends a wait of a stream in one capture for an event of another one: both are of no use then.
+// collide ends a wait of a stream in one capture for an event of another one: both are invalid then.
 func collide(t *core.Thread, api string, s *core.Stream, one, other *Model) *core.Error {
 	for _, m := range [...]*Model{one, other} {
 		core.Locked(&m.mu, func() { m.invalidate(t, api, " brought it together with another capture") })

@@ -35,13 +35,13 @@ func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
 		m.invalidate(t, api, fmt.Sprintf(" submitted to stream %d while a task group was open on stream %d", l.user.ID,
 			g.lane.user.ID))
 		return core.Fail(api, abi.ErrStreamTaskGroupIntr, "stream",
-			"a task group is open on stream %d of the same capture, which is of no use now", g.lane.user.ID).
+			"a task group is open on stream %d of the same capture, which is invalid now", g.lane.user.ID).
 			InCapture(m.id)
 	}
 	m.broke = abi.ErrRTTaskTypeNotSupport
 	m.invalidate(t, api, " submitted a task that is no kernel to a task group")
 	return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "stream",
-		"a task group is open on stream %d, and takes kernels only; the capture is of no use now", l.user.ID).
+		"a task group is open on stream %d, and takes kernels only; the capture is invalid now", l.user.ID).
 		InCapture(m.id)
 }
 
@@ -153,7 +153,7 @@ func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
 			api,
 			abi.ErrStreamTaskGroupIntr,
 			"stream",
-			"a task group is open on stream %d of the same capture, which is of no use now",
+			"a task group is open on stream %d of the same capture, which is invalid now",
 			m.group.lane.user.ID,
 		).InCapture(m.id)
 	}
@@ -193,7 +193,7 @@ func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Han
 	}
 	m.group = nil
 	if m.state == modelInvalid {
-		return core.Fail(api, m.broke, "stream", "the capture is of no use since %s", m.why)
+		return core.Fail(api, m.broke, "stream", "the capture is invalid since %s", m.why)
 	}
 	m.groups = append(m.groups, g)
 	g.handle = core.GroupKind.Within(m.id, uint32(len(m.groups)))

@@ -29,7 +29,7 @@ type Model struct {
 	mu        sync.Mutex
 	state     modelState               // guarded by mu
 	gone      bool                     // guarded by mu; it is destroyed
-	broke     abi.Code                 // guarded by mu; what the end of a task group returns for a capture of no use
+	broke     abi.Code                 // guarded by mu; what the end of a task group returns for an invalid capture
 	why       string                   // guarded by mu; why the capture is invalid, or the model unusable
 	name      string                   // guarded by mu
 	mode      abi.MdlRICaptureMode     // guarded by mu; of the capture
@@ -67,7 +67,7 @@ const (
 	modelEmpty    modelState = iota // of a condition task, and nothing was captured into it yet
 	modelBuilding                   // by hand
 	modelOpen                       // being captured
-	modelInvalid                    // being captured, and of no use
+	modelInvalid                    // being captured, and the capture is invalid
 	modelReady
 	modelChanged // tasks were changed, and aclmdlRIUpdate is outstanding
 	modelFaulty  // a change failed
