@@ -9,11 +9,11 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// A plain launch has no attributes, no placeholders and no threads. All that the rules say of its function was looked
-// at by the first one; what depends on the thread, the stream and the moment is looked at by again, and everything else
-// stays as it is. What is not simple takes the other way, which has the rules in their order.
+// A plain launch has no attributes, no placeholders and no threads. The first one of a function passes all rules, and
+// the launch that it makes is kept. Later ones use a copy of it: again checks only what depends on the thread, the
+// stream and the moment. If one of these checks fails, the call checks all rules in their order.
 
-// remember notes what plain launches of f are like, after one has passed all checks.
+// remember keeps the launch of f that has passed all checks.
 func (f *function) remember(l *driver.Launch) {
 	r := f.ready.Load()
 	if r == nil || r.module != l.Module || r.again.Load() != nil || f.k.Type == kernel.AICPU {
@@ -22,8 +22,9 @@ func (f *function) remember(l *driver.Launch) {
 	r.again.Store(&driver.Launch{Module: l.Module, Code: l.Code, Per: l.Per, Together: l.Together})
 }
 
-// again is what a plain launch of f is like that a thread whose context is c makes on s, and the stream: it can fail on
-// nothing but memory. It is nil if something has to be checked.
+// again returns the launch of f that remember has kept, and the stream it goes to, which is s or the default one of c,
+// the context of the thread. With these the call can fail only for want of memory. It returns nil if the rules have to
+// be checked.
 func (f *function) again(t *core.Thread, c *core.Context, s *core.Stream) (*core.Stream, *driver.Launch) {
 	r := f.ready.Load()
 	if r == nil || c == nil || r.dev != c.Device.Opened.Load() {

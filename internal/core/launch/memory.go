@@ -60,7 +60,7 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 	return p, err
 }
 
-// room is take without a word about the launch: what p says of one is of the last.
+// room is take, but leaves Launch and the fields before it as the last launch had them.
 func (m *argMemory) room(n uint64) (*pending, error) {
 	for i, size := range blockBytes {
 		for n <= size {
