@@ -92,6 +92,8 @@ package main
 import "C"
 
 import (
+	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"ropeway/internal/abi"
@@ -109,7 +111,28 @@ func hostFunc(slot uint64) func(core.Addr) {
 	if slot == 0 {
 		return nil
 	}
-	return func(data core.Addr) { C.call_data(C.uintptr_t(slot), C.uintptr_t(data)) }
+	return func(data core.Addr) {
+		if list := retired.Load(); list == nil || !slices.Contains(*list, slot) {
+			C.call_data(C.uintptr_t(slot), C.uintptr_t(data))
+		}
+	}
+}
+
+// retired has the functions that are not called any more; nil: there is none.
+var retired atomic.Pointer[[]uint64]
+
+// retire adds a function to them.
+func retire(slot uint64) {
+	for {
+		old := retired.Load()
+		list := []uint64{slot}
+		if old != nil {
+			list = append(list, *old...)
+		}
+		if retired.CompareAndSwap(old, &list) {
+			return
+		}
+	}
 }
 
 func opExceptionFunc(slot uint64) launch.OpExceptionFunc {

@@ -20,6 +20,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/core/model"
 	"ropeway/internal/core/transfer"
 )
 
@@ -87,6 +88,12 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 			return uint64(opening.code)
 		}
 		return wait(t, a)
+	case C.ROPEWAY_RETIRE:
+		retire(a[0])
+	case C.ROPEWAY_EXECUTIONS:
+		if t != nil {
+			return uint64(model.Executions(t.Runtime))
+		}
 	case C.ROPEWAY_KERNELS:
 		useKernels(a)
 	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER,
@@ -152,9 +159,9 @@ func catch(function uint32, t *thread, result *uint64) {
 	var fault interface{ Addr() uintptr }
 	if e, ok := p.(error); ok && errors.As(e, &fault) {
 		err.Code = abi.ErrInvalidParam
-		err.Text = fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
+		err.Text = fmt.Sprintf("an argument points to memory that the process cannot access: %#x", fault.Addr())
 	} else if isNil(p) {
-		err.Code, err.Text = abi.ErrInvalidParam, "an argument leads to memory that is not there"
+		err.Code, err.Text = abi.ErrInvalidParam, "a pointer inside an argument is NULL or invalid"
 	} else {
 		err.Code, err.Text = abi.ErrInternalError, fmt.Sprintf("BUG: %v", p)
 		fmt.Fprintf(os.Stderr, "ropeway: %v\n%s", err, debug.Stack())

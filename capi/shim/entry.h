@@ -43,6 +43,10 @@ enum {
 	ROPEWAY_QUIET,
 	/* (what, handle, milliseconds, int32_t *over) -> aclError. Waits for a while; time that ran out is no error. */
 	ROPEWAY_WAIT,
+	/* (function of the program) -> 0. It is not called any more: an interpreter that it needs is about to end. */
+	ROPEWAY_RETIRE,
+	/* () -> how many executions of models are queued or running. */
+	ROPEWAY_EXECUTIONS,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */

@@ -394,6 +394,20 @@ aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t 
 	return (aclError)call(ROPEWAY_WAIT, a);
 }
 
+/* For interpreters that end: a function that is not called any more from now on, and how many executions of models may still call some. */
+EXPORT void ropeway_retire(void *function);
+void ropeway_retire(void *function)
+{
+	uint64_t a[] = {(uintptr_t)function};
+	call(ROPEWAY_RETIRE, a);
+}
+
+EXPORT uint64_t ropeway_executions(void);
+uint64_t ropeway_executions(void)
+{
+	return call(ROPEWAY_EXECUTIONS, NULL);
+}
+
 /* For interpreters, of a program that is recorded: where the calling thread keeps what it calls from, and a number for a function of theirs. */
 EXPORT ropeway_site *ropeway_site_of_thread(void);
 ropeway_site *ropeway_site_of_thread(void)

@@ -10,8 +10,9 @@ forgotten when a later launch of the same stream runs, because a stream keeps th
 runs nothing more, by a look at the streams whenever the number of launches has doubled. A thread that the first launch
 starts does that.
 
-When the interpreter ends, launched functions get a moment to run. What is still there then is dropped together with its
-stream's other work: nothing may call into an interpreter that is gone.
+When the interpreter ends, launched functions get a moment to run, also those of models that are queued. What is still there
+then is dropped together with its stream's other work, and the runtime calls no function of this module any more: nothing may
+call into an interpreter that is gone.
 """
 
 import _thread
@@ -28,7 +29,7 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_int, c_size_t, c_uint64, c_void_
 
 from . import _checking
 from ._arguments import Bad, address, callable_, form, i32
-from ._library import library, set_runner
+from ._library import c_function, library, set_runner
 
 _INTERNAL_ERROR = 500000  # ACL_ERROR_INTERNAL_ERROR
 _INVALID_HANDLE = 107017  # ACL_ERROR_RT_INVALID_HANDLE
@@ -55,6 +56,8 @@ _aclrtDestroyStreamForce = _c("aclrtDestroyStreamForce", c_void_p)
 _aclmdlRICaptureGetInfo = _c("aclmdlRICaptureGetInfo", c_void_p, POINTER(c_int), POINTER(c_void_p))
 _aclmdlRIDestroyRegisterCallback = _c("aclmdlRIDestroyRegisterCallback", c_void_p, _DATA_FUNCTION, c_void_p)
 _aclmdlRIAbort = _c("aclmdlRIAbort", c_void_p)
+_ropeway_executions = c_function("ropeway_executions", restype=c_uint64)
+_ropeway_retire = c_function("ropeway_retire", c_void_p, restype=None)
 
 
 class _Launch:
@@ -119,7 +122,7 @@ class _Launches:
         """Takes out the launch that is to run now, None if it was dropped, and what is forgotten with it."""
         with self.lock:
             launch = self.by_number.get(number)
-            if launch is None or launch.model and self.closed:
+            if launch is None or self.giving_up:
                 return None, []
             older = []
             if not launch.model:
@@ -195,6 +198,11 @@ class _Launches:
             for launch in forgotten:
                 self.drop(launch)
             self.look_at = max(self.LEAST, 2 * len(self.by_number))
+
+    def to_run(self):
+        """How many functions run or are to run, also in executions of models."""
+        executions = _ropeway_executions() if self.by_model else 0
+        return self.running + executions + sum(launch.path == _HOST_FUNC for launch in self.left())
 
     def left(self):
         """Those that the runtime has."""
@@ -426,12 +434,14 @@ def _close():
         launches.closed = True
     if _on_exception is not None:
         _aclrtSetExceptionInfoCallback(_DATA_FUNCTION())
-    _wait_for_progress(lambda: launches.running + sum(launch.path == _HOST_FUNC for launch in launches.left()))
-    if launches.left() or launches.by_model:
+    _wait_for_progress(launches.to_run)
+    if launches.left() or launches.by_model and _ropeway_executions():
         launches.giving_up = True
         launches.wake.set()
         # An abort drops what has not begun and then waits for what runs, perhaps for ever. Nobody waits for that here.
         launches.given_up.wait(_GRACE)
+    for function in (_run, _forget_model, _run_on_exception):
+        _ropeway_retire(function)
 
 
 def _wait_for_progress(remaining):

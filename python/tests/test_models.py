@@ -223,5 +223,38 @@ class TestEnds(ModelCase):
         self.assertEqual((0, "500000 0\n", ""), (done.returncode, done.stdout, done.stderr))
 
 
+END = """
+import acl, sys, time
+from acl import _callbacks, rt
+rt.set_device(0); stream, _ = rt.create_stream(); other, _ = rt.create_stream(); event, _ = rt.create_event()
+def say(text): time.sleep(0.02); print(text, flush=True)
+rt.mdl_ri_capture_begin(stream, 2); rt.launch_host_func(stream, say, "ran"); model, _ = rt.mdl_ri_capture_end(stream)
+"""
+
+
+class TestEnd(unittest.TestCase):
+    """The interpreter ends while executions of models with functions are queued."""
+
+    def end(self, text, before=""):
+        done = run_program(before + END + text + "\nsys.exit(7)")
+        self.assertEqual((7, ""), (done.returncode, done.stderr))
+        return done.stdout.splitlines()
+
+    def test_what_can_run_runs(self):
+        lines = self.end("_callbacks._GRACE = 120\nfor _ in range(10): assert rt.mdl_ri_execute_async(model, stream) == 0")
+        self.assertEqual(["ran"] * 10, lines)
+
+    def test_what_is_late_does_not_run(self):
+        """The event comes after functions of the program have had their time: nothing calls Python then."""
+        lines = self.end(
+            "_callbacks._GRACE = 0.1\nrt.launch_host_func(other, lambda _: gate.wait(), None)\n"
+            "rt.record_event(event, other); rt.stream_wait_event(stream, event)\n"
+            "for _ in range(10): assert rt.mdl_ri_execute_async(model, stream) == 0",
+            before="import atexit, threading\ngate = threading.Event()\n"
+            "atexit.register(lambda: (gate.set(), time.sleep(0.5)))\n",
+        )
+        self.assertEqual([], lines)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -363,6 +363,12 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 	})
 }
 
+// Executions returns how many executions of models are queued or running.
+func Executions(rt *core.Runtime) (n int64) {
+	stateOf(rt).table.Each(func(m *Model) { n += int64(m.runs.Load()) })
+	return n
+}
+
 // settle waits until no execution is queued or running; false if that takes longer than limit.
 func (m *Model) settle(limit time.Duration) bool {
 	until, pause := time.Now().Add(limit), time.Microsecond
