@@ -58,12 +58,12 @@ def form(*kinds, optional=0):
     return make
 
 
-def integer(value, least, most, bits):
-    """value as an integer from least to most."""
+def integer(value, least, most, bits, wanted="int"):
+    """value as an integer from least to most. wanted says what the argument may be."""
     try:
         number = index(value)
     except TypeError:
-        raise Bad(TypeError, f"must be int, not {type(value).__name__}") from None
+        raise Bad(TypeError, f"must be {wanted}, not {type(value).__name__}") from None
     if not least <= number <= most:
         raise Bad(OverflowError, f"does not fit {bits} bits")
     return number

@@ -1,7 +1,8 @@
 """Kernels: the forms with lists, dictionaries and names.
 
-Options of a load are [{"type": n, "value": {"isLazyLoad": 1}}], attributes of a launch [{"id": n, "value": {"schemMode": 1}}],
-placeholders [{"addrOffset": n, "dataOffset": m}]; an empty list is NULL. The members are those of the C structs.
+Options of a load are [{"type": n, "value": v}], attributes of a launch [{"id": n, "value": v}], placeholders
+[{"addrOffset": n, "dataOffset": m}]; an empty list is NULL. A value is an integer, which type or id gives its meaning, or a
+dictionary with a member of the C union: {"isLazyLoad": 1}, {"schemMode": 1}.
 """
 
 import atexit
@@ -39,7 +40,7 @@ _MOST_NAME = 1 << 20  # room for a name that is made, at most; no kernel's name 
 
 @form(text, _options)
 def rt_binary_load_from_file(bin_path, options_list, /):
-    """options_list is [{"type": n, "value": {"isLazyLoad" or "magic" or "cpuKernelMode": v}}]; [] is none."""
+    """options_list is [{"type": n, "value": v}]; [] is none. v may be {"isLazyLoad" or "magic" or "cpuKernelMode": v}."""
     out = c_void_p()
     ret = _aclrtBinaryLoadFromFile(bin_path, options_list, byref(out))
     return or_0(out.value), ret
@@ -138,7 +139,7 @@ _aclrtLaunchSIMTKernelWithHostArgs = c_function(
 
 @form(address, u32, address, u64, _config, address)
 def rt_launch_kernel_v2(func_handle, num_blocks, args_data, args_size, cfg_list, stream, /):
-    """cfg_list is [{"id": n, "value": {"schemMode" or another member of the union: v}}]; [] is none."""
+    """cfg_list is [{"id": n, "value": v}]; [] is none. v may be {"schemMode" or another member of the union: v}."""
     return _aclrtLaunchKernelV2(func_handle, num_blocks, args_data, args_size, cfg_list, stream)
 
 

@@ -9,7 +9,10 @@ from . import _checking
 from ._arguments import address, callable_, form, i32, list_of, text, u32
 from ._callbacks import _DATA_FUNCTION, _INTERNAL_ERROR, _anything, _call
 from ._library import c_function, or_0
-from ._structs import aclmdlRICondTaskParams, aclmdlRITaskParams, aclrtLaunchKernelAttrValue, dictionary_of, task_params
+from ._structs import (
+    aclmdlRICondTaskParams, aclmdlRITaskParams, aclrtLaunchKernelAttr, aclrtLaunchKernelAttrValue, chosen_member,
+    dictionary_of, task_params,
+)  # fmt: skip
 
 _aclmdlRISetName = c_function("aclmdlRISetName", c_void_p, c_char_p)
 _aclmdlRIGetName = c_function("aclmdlRIGetName", c_void_p, c_uint32, c_char_p)
@@ -94,15 +97,9 @@ _aclmdlRIKernelTaskGetAttribute = c_function(
     "aclmdlRIKernelTaskGetAttribute", c_void_p, c_int, POINTER(aclrtLaunchKernelAttrValue)
 )
 
-# The member of aclmdlRITaskParams that a kind of task uses, from kind 1 on; and that of aclrtLaunchKernelAttrValue that an attribute uses.
+# The member of aclmdlRITaskParams that a kind of task uses, from kind 1 on.
 _PARAMS = ("kernelTaskParams", "eventRecordTaskParams", "eventWaitTaskParams", "eventResetTaskParams",
            "valueWriteTaskParams", "valueWaitTaskParams")  # fmt: skip
-_ATTRIBUTES = ("schemMode", "dynUBufSize", "engineType", "blockDimOffset", "isBlockTaskPrefetch", "isDataDump", "timeout",
-               "timeoutUs", "enableProfiling")  # fmt: skip
-
-
-def _member(names, number):
-    return names[number - 1] if 1 <= number <= len(names) else None
 
 
 @form(address)
@@ -114,8 +111,8 @@ def rt_mdl_ri_task_get_params(task, /):
     out = aclmdlRITaskParams()
     ret = _aclmdlRITaskGetParams(task, byref(out))
     params = {name: or_0(getattr(out, name)) for name in ("type", "taskGrp", "opInfoPtr", "opInfoSize")}
-    member = _member(_PARAMS, out.type)
-    if member:
+    if 1 <= out.type <= len(_PARAMS):
+        member = _PARAMS[out.type - 1]
         values = {name: or_0(value) for name, value in dictionary_of(getattr(out, member)).items() if name != "rsv"}
         if "cfg" in values:
             values["cfg"] = []  # it is never filled; mdl_ri_kernel_task_get_attribute reads attributes
@@ -136,7 +133,7 @@ def rt_mdl_ri_kernel_task_get_attribute(task, attr_id, /):
     """
     out = aclrtLaunchKernelAttrValue()
     ret = _aclmdlRIKernelTaskGetAttribute(task, attr_id, byref(out))
-    member = _member(_ATTRIBUTES, attr_id)
+    member = chosen_member(aclrtLaunchKernelAttr, attr_id)
     if not member:
         return {"rsv": list(out.rsv)}, ret
     value = getattr(out, member)

@@ -150,6 +150,7 @@ class aclrtBinaryLoadOptionValue(ctypes.Union):
 
 class aclrtBinaryLoadOption(ctypes.Structure):
     _fields_ = [("type", c_int), ("value", aclrtBinaryLoadOptionValue)]
+    chosen = "type", "value", ("isLazyLoad", "magic", "cpuKernelMode")
 
 
 class aclrtBinaryLoadOptions(ctypes.Structure):
@@ -182,6 +183,10 @@ class aclrtLaunchKernelAttrValue(ctypes.Union):
 
 class aclrtLaunchKernelAttr(ctypes.Structure):
     _fields_ = [("id", c_int), ("value", aclrtLaunchKernelAttrValue)]
+    chosen = "id", "value", (
+        "schemMode", "dynUBufSize", "engineType", "blockDimOffset", "isBlockTaskPrefetch", "isDataDump", "timeout",
+        "timeoutUs", "enableProfiling",
+    )  # fmt: skip
 
 
 class aclrtLaunchKernelCfg(ctypes.Structure):
@@ -290,20 +295,35 @@ def members(kind):
             yield name, type_
 
 
+def chosen_member(kind, number):
+    """The name of the union's member that a number chooses, in a struct of a number and a union; None for an unknown number.
+
+    chosen of such a struct has the names of number and union, and the members for the numbers from 1 on.
+    """
+    names = kind.chosen[2]
+    return names[number - 1] if 1 <= number <= len(names) else None
+
+
 def fill(struct, values, path=""):
     """Writes a dictionary into a struct. What it does not name stays; a name the struct does not have is refused.
+    A union that a number beside it decides about may be an integer.
 
     path leads to the struct inside the argument; it is for messages.
     """
     if not isinstance(values, dict):
         raise _bad(TypeError, path, f"must be dict, not {type(values).__name__}")
     types = dict(members(type(struct)))
+    chooser, union, _ = getattr(struct, "chosen", (None, None, None))
     for name, value in values.items():
         if name not in types:
             names = ", ".join(types)
             raise _bad(ValueError, path, f"has no entry {name!r}; those of {type(struct).__name__} are {names}")
         kind, inside = types[name], f"{path}.{name}" if path else name
-        if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        if name == union and not isinstance(value, dict):
+            number = _number(values.get(chooser, 0), types[chooser], inside[: -len(name)] + chooser)
+            member = chosen_member(type(struct), number)
+            _fill_whole(getattr(struct, name), dict(kind._fields_)[member] if member else kind, value, inside, "int or dict")
+        elif issubclass(kind, (ctypes.Structure, ctypes.Union)):
             fill(getattr(struct, name), value, inside)
         elif issubclass(kind, ctypes.Array):
             _fill_array(getattr(struct, name), kind, value, inside)
@@ -315,8 +335,7 @@ def fill(struct, values, path=""):
 def _fill_array(array, kind, value, path):
     """A list fills the elements from the first on; an integer is the whole array, as if that were one number."""
     if not isinstance(value, (list, tuple)):
-        size = ctypes.sizeof(kind)
-        ctypes.memmove(array, _number(value, kind, path).to_bytes(size, "little"), size)
+        _fill_whole(array, kind, value, path)
     elif len(value) > kind._length_:
         raise _bad(ValueError, path, f"has {len(value)} elements; there is room for {kind._length_}")
     else:
@@ -324,11 +343,17 @@ def _fill_array(array, kind, value, path):
             array[i] = _number(element, kind._type_, f"{path}[{i}]")
 
 
-def _number(value, kind, path):
+def _fill_whole(place, kind, value, path, wanted="int"):
+    """Writes an integer to the bytes of a kind that begin at a place, as if they were one number."""
+    size = ctypes.sizeof(kind)
+    ctypes.memmove(ctypes.byref(place), _number(value, kind, path, wanted).to_bytes(size, "little"), size)
+
+
+def _number(value, kind, path, wanted="int"):
     """value as an unsigned integer as large as kind."""
     bits = 8 * ctypes.sizeof(kind)
     try:
-        return integer(value, -(1 << bits - 1), (1 << bits) - 1, bits) & (1 << bits) - 1
+        return integer(value, -(1 << bits - 1), (1 << bits) - 1, bits, wanted) & (1 << bits) - 1
     except Bad as bad:
         raise _bad(bad.kind, path, bad.what) from None
 

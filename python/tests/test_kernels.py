@@ -119,11 +119,12 @@ class TestBinaries(KernelCase):
             image = file.read()
         data = util.bytes_to_ptr(image)
         loaded = self.ok(rt.binary_load_from_data(data, len(image), [{"type": 2, "value": {"magic": 0x43554245}}]))
+        plain = self.ok(rt.binary_load_from_data(data, len(image), [{"type": 2, "value": 0x43554245}]))
         description = rt.create_binary(data, len(image))
         older = self.ok(rt.binary_load(description))
         self.assertEqual(0, rt.destroy_binary(description))
-        self.assertEqual(3, len({self.binary, loaded, older}))
-        for binary in (loaded, older):
+        self.assertEqual(4, len({self.binary, loaded, plain, older}))
+        for binary in (loaded, plain, older):
             self.assertEqual(self.binary != 0, self.ok(rt.binary_get_function(binary, "add")) != 0)
             self.assertEqual(0, rt.binary_unload(binary))
             self.assertEqual(107017, rt.binary_unload(binary))
@@ -140,6 +141,17 @@ class TestBinaries(KernelCase):
         ):
             with self.subTest(options):
                 self.assertEqual((0, 107000), rt.binary_load_from_file(self.path, options))
+        lazy = self.ok(rt.binary_load_from_file(self.path, [{"type": 1, "value": 1}]))
+        self.assertEqual(0, rt.binary_unload(lazy))
+        self.assertEqual((0, 107000), rt.binary_load_from_file(self.path, [{"value": 2, "type": 1}]))
+        self.assertEqual((0, 107000), rt.binary_load_from_file(self.path, [{"type": 3, "value": 1}]))
+        self.assertEqual((0, 107000), rt.binary_load_from_file(self.path, [{"type": 9, "value": 1}]))
+        with self.assertRaisesRegex(TypeError, r"argument 2 \(options_list\) \[0\].value must be int or dict, not str"):
+            rt.binary_load_from_file(self.path, [{"type": 1, "value": "1"}])
+        with self.assertRaisesRegex(TypeError, r"argument 2 \(options_list\) \[0\].type must be int, not str"):
+            rt.binary_load_from_file(self.path, [{"value": 1, "type": "1"}])
+        with self.assertRaisesRegex(OverflowError, r"\[0\].value does not fit 32 bits"):
+            rt.binary_load_from_file(self.path, [{"type": 1, "value": 1 << 32}])
         with self.assertRaisesRegex(TypeError, r"argument 2 \(options_list\) must be list, not dict"):
             rt.binary_load_from_file(self.path, {})
         with self.assertRaisesRegex(ValueError, "has no entry 'lazy'"):
@@ -208,6 +220,38 @@ class TestLaunches(KernelCase):
         batch = [{"id": 1, "value": {"schemMode": 1}}, {"id": 8, "value": {"timeoutUs": {"timeoutLow": 60000000}}}]
         self.ok(rt.launch_kernel_v2(self.function("add"), 8, args, len(self.args), batch, self.queue))
         self.added()
+
+    def test_attributes(self):
+        """A value is an integer or a dictionary; both reach C as the same, and a number that C does not know is refused there."""
+        self.ok(rt.mdl_ri_capture_begin(self.queue, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+        values = [(1, {"schemMode": 1}, 1), (7, {"timeout": 5}, 5),
+                  (8, {"timeoutUs": {"timeoutLow": 7, "timeoutHigh": 1}}, 1 << 32 | 7)]  # fmt: skip
+        for number, *forms in values:
+            for value in forms:
+                self.ok(rt.launch_kernel_with_host_args(
+                    self.function("add"), 8, self.queue, [{"value": value, "id": number}],
+                    util.bytes_to_ptr(self.args), len(self.args), [], 0))  # fmt: skip
+        model = self.ok(rt.mdl_ri_capture_end(self.queue))
+        self.addCleanup(rt.mdl_ri_destroy, model)
+        ((*tasks,),) = [self.ok(rt.mdl_ri_get_tasks_by_stream(s)) for s in self.ok(rt.mdl_ri_get_streams(model))]
+        for (number, want, _), *two in zip(values, tasks[::2], tasks[1::2]):
+            self.assertEqual([(want, 0)] * 2, [rt.mdl_ri_kernel_task_get_attribute(task, number) for task in two])
+
+        def launch(attribute):
+            return rt.launch_kernel_v2(self.function("add"), 8, self.on_device(self.args), len(self.args), [attribute], self.queue)
+
+        self.assertEqual(0, launch({"id": 7, "value": 5}))
+        self.added()
+        self.assertEqual(107000, launch({"id": 99, "value": 1}))
+        self.assertEqual(107000, launch({"id": 1, "value": 2}))
+        for attribute, error, what in (
+            ({"id": 7, "value": 1 << 16}, OverflowError, "does not fit 16 bits"),
+            ({"id": 1, "value": 256}, OverflowError, "does not fit 8 bits"),
+            ({"id": 8, "value": 1 << 64}, OverflowError, "does not fit 64 bits"),
+            ({"id": 7, "value": None}, TypeError, "must be int or dict, not NoneType"),
+        ):
+            with self.subTest(attribute), self.assertRaisesRegex(error, rf"argument 5 \(cfg_list\) \[0\].value {what}"):
+                launch(attribute)
 
     def test_host_arguments(self):
         """With a placeholder, whose address C writes into the buffer."""
