@@ -144,22 +144,23 @@ func (c *Checker) judgeSubmit(t *task) {
 	op := &t.op
 	switch op.Kind {
 	case driver.OpCopy:
-		if (op.Dst|op.Src)%alignment != 0 && c.on("misaligned") {
-			c.judgeAlignment(t)
+		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
+			c.judgeAlignment(t.from, "submitted", op)
 		}
 	case driver.OpBatch:
-		c.judgeBatch(t.from, op)
+		c.judgeBatch(t.from, "submitted", op)
 	case driver.OpDesc, driver.OpOffset:
 		c.foresee(t)
 	}
 }
 
-// judgeBatch looks whether the segments of a batch, which run in any order, are independent. mu is held.
-func (c *Checker) judgeBatch(from origin, op *driver.Op) {
+// judgeBatch looks whether the segments of a batch, which run in any order, are independent. role is what from did with
+// it. mu is held.
+func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
 	if c.on("batch-overlap") {
 		if a, b, lo, hi, found := overlap.Find(op.Segs.List); found {
 			c.report(draft{
-				rule: "batch-overlap", role: how(from), offence: from, lo: lo, hi: hi, memory: c.find(lo),
+				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
 					count(hi-lo)),
 			})
@@ -186,18 +187,21 @@ func count(n uintptr) string {
 // alignment is what the documents of aclrtMemcpyAsync ask of addresses.
 const alignment = 64
 
-// judgeAlignment reports a copy whose addresses are not aligned. mu is held.
-func (c *Checker) judgeAlignment(t *task) {
-	name, at := "dst", c.canonical(t.op.Dst)
+// judgeAlignment reports a copy whose addresses are not aligned. role is what from did with it. mu is held.
+func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
+	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.on("misaligned") {
+		return
+	}
+	name, at := "dst", c.canonical(op.Dst)
 	if at%alignment == 0 || c.find(at) == nil {
-		name, at = "src", c.canonical(t.op.Src)
+		name, at = "src", c.canonical(op.Src)
 	}
 	a := c.find(at)
 	if a == nil || at%alignment == 0 {
 		return // memory of our own, or a variable of the device
 	}
 	c.report(draft{
-		rule: "misaligned", role: "submitted", offence: t.from, lo: at, hi: at + uintptr(t.op.N), memory: a,
+		rule: "misaligned", role: role, offence: from, lo: at, hi: at + uintptr(op.N), memory: a,
 		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
 	})
 }
@@ -215,9 +219,11 @@ func (c *Checker) judgeBounds(from *origin, a *allocation, lo, hi uintptr, write
 	if hi <= end {
 		return
 	}
+	whole := access{lo, hi}
 	lo = max(lo, end)
 	c.report(draft{
-		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a,
+		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, does: does(write),
+		whole: whole,
 		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(),
 			done(write)),
 	})
@@ -295,11 +301,12 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 		c.usedAfter(p.from, a, lo, min(hi, a.end()))
 		return
 	}
+	whole := access{lo, hi}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		if before.way == gives && q.current.born < before.from.part.born {
 			return // it was submitted before the memory was given out again
 		}
-		c.race(p, write, before, wrote, lo, hi, a)
+		c.raceIn(whole, p, write, before, wrote, lo, hi, a)
 	}
 	c.judgePaged(q, p, a, lo, hi, write, report)
 	if !write {
@@ -314,6 +321,11 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 
 // race reports two accesses that nothing orders. mu is held.
 func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+	c.raceIn(access{}, p, write, before, wrote, lo, hi, a)
+}
+
+// raceIn is race where it is known what the access of p touches besides. mu is held.
+func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	from := p.from
 	if before.way == byHost {
 		c.collision(before.from, wrote, flight{from, does(write), lo, hi})
@@ -321,7 +333,7 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 	}
 	d := draft{
 		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.from}}, lo: lo,
-		hi: hi, memory: a, does: does(write), did: does(wrote),
+		hi: hi, memory: a, does: does(write), did: does(wrote), whole: whole,
 		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
 			amount(p, before, lo, hi), c.task(before.from), before.does(wrote)),
 	}
@@ -353,9 +365,10 @@ func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, used
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return
 	}
+	whole := access{lo, hi}
 	if lo, hi := a.written.Missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
-			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a,
+			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, whole: whole,
 			summary: fmt.Sprintf("%s of device memory are %s that were never written", count(hi-lo), used),
 		}
 		if f := c.failedOn(a); f != nil {

@@ -45,6 +45,7 @@ type captured struct {
 type capturedTask struct {
 	from  origin
 	spans []touched
+	batch bool // a segment of a batch, which may have any addresses
 }
 
 // touched is memory that a task of a model reads or writes.
@@ -83,7 +84,31 @@ func (c *Checker) Captured(t *core.Thread, id uint32, task int, op *driver.Op) {
 		return
 	}
 	from := c.originOf(t)
-	m.tasks = append(m.tasks, capturedTask{from: from, spans: c.spansOf(op)})
+	if op == nil || op.Kind != driver.OpBatch {
+		c.addCaptured(m, capturedTask{from: from}, op)
+		return
+	}
+	c.judgeBatch(from, "captured", op)
+	for i := range op.Segs.List {
+		s := &op.Segs.List[i]
+		c.addCaptured(m, capturedTask{from: from, batch: true},
+			&driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
+	}
+}
+
+// addCaptured appends a task that does op to a model. op may be nil. mu is held.
+func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
+	m.tasks = append(m.tasks, t)
+	c.judgeCaptured(&m.tasks[len(m.tasks)-1], op)
+}
+
+// judgeCaptured looks at a task of a model that does op from now on. What a task asks of its addresses is judged here:
+// when the model is executed, copies may have become batches, and a batch of one segment a copy. mu is held.
+func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
+	t.spans = c.spansOf(op)
+	if op != nil && !t.batch {
+		c.judgeAlignment(t.from, "captured", op)
+	}
 }
 
 // CaptureEnded implements core.CheckHooks.
@@ -100,7 +125,9 @@ func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.O
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.models[id]; m != nil && task < len(m.tasks) {
-		m.tasks[task] = capturedTask{from: c.originOf(t), spans: c.spansOf(op)}
+		v := &m.tasks[task]
+		v.from = c.originOf(t)
+		c.judgeCaptured(v, op)
 	}
 }
 

@@ -150,41 +150,75 @@ func (c *Checker) judgeKernelAgain(q *queue, k *account) {
 	}
 }
 
-// touching is the call that was captured as the first task which touches [lo, hi) in one of the ways that are wanted,
+// touching is the task of a model, or of its sub-models, that touches [lo, hi) in one of the ways that are wanted: one
+// that touches just these bytes, else one that touches all of them, else one that touches some; the first of several.
 // nil if there is none.
 func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
+	t, _ := m.nearest(lo, hi, how)
+	return t
+}
+
+// nearest is touching, and how near the task is: see touched.near.
+func (m *model) nearest(lo, hi uintptr, how string) (best *capturedTask, near int) {
 	for i := range m.tasks {
 		for _, s := range m.tasks[i].spans {
-			if s.lo < hi && lo < s.hi && (how == "" || how == does(s.write)) {
-				return &m.tasks[i]
+			if n := s.near(lo, hi); n > near && (how == "" || how == does(s.write)) {
+				if best, near = &m.tasks[i], n; n == nearExact {
+					return best, near
+				}
 			}
 		}
 	}
 	for _, sub := range m.subs {
-		if t := sub.touching(lo, hi, how); t != nil {
-			return t
+		if t, n := sub.nearest(lo, hi, how); n > near {
+			best, near = t, n
 		}
 	}
-	return nil
+	return best, near
+}
+
+// How near an access is to bytes that are looked for.
+const (
+	nearNot   = iota
+	nearSome  // it touches some of them
+	nearAll   // it touches all of them
+	nearExact // it touches them and nothing else
+)
+
+// near is how near an access is to [lo, hi).
+func (s *touched) near(lo, hi uintptr) int {
+	switch {
+	case s.lo == lo && s.hi == hi:
+		return nearExact
+	case s.lo <= lo && hi <= s.hi:
+		return nearAll
+	case s.lo < hi && lo < s.hi:
+		return nearSome
+	}
+	return nearNot
 }
 
 // nameCaptured adds to a finding which captured calls it is about: those of tasks of models. mu is held.
 func (c *Checker) nameCaptured(d *draft) {
 	var last *site
-	add := func(from origin, how string) {
+	add := func(from origin, lo, hi uintptr, how string) {
 		m := from.is().model
-		if m == nil || d.lo == d.hi {
+		if m == nil || lo == hi {
 			return
 		}
-		if t := m.touching(d.lo, d.hi, how); t != nil && t.from.site != last {
+		if t := m.touching(lo, hi, how); t != nil && t.from.site != last {
 			last = t.from.site
 			d.others = append(d.others, other{"captured", t.from})
 		}
 	}
 	list := d.others
-	add(d.offence, d.does)
+	if w := d.whole; w.hi > w.lo {
+		add(d.offence, w.lo, w.hi, d.does)
+	} else {
+		add(d.offence, d.lo, d.hi, d.does)
+	}
 	for _, o := range list {
-		add(o.from, d.did)
+		add(o.from, d.lo, d.hi, d.did)
 	}
 }
 

@@ -46,7 +46,11 @@ type draft struct {
 	detail  string // distinguishes findings that have the same stacks
 	does    string // what the offence does to the bytes, and what the first other did; "": anything
 	did     string
+	whole   access // what the offence touches, of which the bytes are a part; lo == hi: just these
 }
+
+// access is a range of bytes that something touches.
+type access struct{ lo, hi uintptr }
 
 type other struct {
 	role string

@@ -352,3 +352,114 @@ func TestChangedTask(t *testing.T) {
 	f := p.only("host-write-in-flight")
 	p.has(f, f.Others[1], "captured", "captured")
 }
+
+// TestMisalignedInModel proves that the addresses of copies in a model are judged when they are captured, by what the
+// program asked for: a copy is one whatever is captured beside it, and a batch is none, however few segments it has.
+func TestMisalignedInModel(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		what func(p *program, s core.Handle, host, dev core.Addr) // captured, misaligned
+		rule string
+	}{
+		{"a copy alone", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.here("offence")
+			p.up(dev+13, host+64, 100, s)
+		}, "misaligned"},
+		{"a copy and a fill that it meets", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.ok(transfer.MemsetAsync(p.Thread, dev+36, 200, 42, 200, s))
+			p.here("offence")
+			p.up(dev+13, host+64, 100, s)
+		}, "misaligned"},
+		{"a copy in a model with streams", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.ok(transfer.MemsetAsync(p.Thread, dev+36, 200, 42, 200, s))
+			p.here("offence")
+			p.up(dev+13, host+64, 100, s)
+			p.ok(p.LaunchHostFunc(s, func(core.Addr) {}, 0))
+		}, "misaligned"},
+		{"a batch of one segment", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.ok(p.batch(false, s, []core.Addr{dev + 3}, []core.Addr{host + 5}, []uint64{100}, deviceSide, hostSide))
+		}, ""},
+		{"a fill", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.ok(transfer.MemsetAsync(p.Thread, dev+3, 100, 42, 100, s))
+		}, ""},
+		{"a batch whose segments overlap", func(p *program, s core.Handle, host, dev core.Addr) {
+			p.here("offence")
+			p.ok(p.batch(false, s, []core.Addr{dev, dev + 3}, []core.Addr{host, host + 512}, []uint64{100, 100},
+				deviceSide, hostSide))
+		}, "batch-overlap"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := begin(t)
+			s, host, dev := p.stream(), p.pinned(1024), p.dev(1024)
+			p.capture(s, relaxed)
+			tt.what(p, s, host, dev)
+			m := p.model(s)
+			for range 2 {
+				p.execute(m, s)
+			}
+			p.finish()
+			if tt.rule == "" {
+				p.silent()
+				return
+			}
+			f := p.only(tt.rule)
+			p.has(f, f.Offence, "captured", "offence")
+			if f.Count != 1 || len(f.Others) != 1 || f.Others[0].Role != "allocated" {
+				t.Errorf("found %s", show(f))
+			}
+		})
+	}
+}
+
+// TestCapturedCallInQuestion proves that a finding names the task that makes the access, rather than an earlier one that
+// touches some of the same bytes.
+func TestCapturedCallInQuestion(t *testing.T) {
+	for _, tt := range []struct {
+		name, rule string
+		run        func(p *program, s, other core.Handle, host, dev core.Addr) (m core.Handle)
+	}{
+		{"a race", "stream-race", func(p *program, s, other core.Handle, host, dev core.Addr) core.Handle {
+			p.up(dev, host, 2048, s)
+			p.here("captured")
+			p.across(dev+2048, dev+1024, 1024, s)
+			m := p.model(s)
+			p.ok(transfer.MemsetAsync(p.Thread, dev+2048+512, 64, 1, 64, other))
+			return m
+		}},
+		{"never written", "uninitialised-read", func(p *program, s, _ core.Handle, host, _ core.Addr) core.Handle {
+			raw := p.raw(4096)
+			p.ok(transfer.MemsetAsync(p.Thread, raw, 1000, 1, 1000, s))
+			p.down(host+1024, raw, 512, s)
+			p.here("captured")
+			p.down(host, raw+512, 1024, s)
+			return p.model(s)
+		}},
+		{"written by two tasks", "stream-race", func(p *program, s, other core.Handle, _, dev core.Addr) core.Handle {
+			p.ok(transfer.MemsetAsync(p.Thread, dev+1000, 100, 1, 100, s))
+			p.here("captured")
+			p.ok(transfer.MemsetAsync(p.Thread, dev+1024, 1024, 1, 1024, s))
+			m := p.model(s)
+			p.ok(transfer.MemsetAsync(p.Thread, dev+1064, 512, 1, 512, other))
+			return m
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := begin(t, off("misaligned"))
+			s, other, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+			p.capture(s, relaxed)
+			m := tt.run(p, s, other, host, dev)
+			p.execute(m, s)
+			p.finish()
+			var roles []string
+			for _, f := range p.findings() {
+				for _, o := range f.Others {
+					if _, line := at(o); f.Rule == tt.rule && o.Role == "captured" && line == p.lines["captured"] {
+						return
+					}
+				}
+				roles = append(roles, show(f))
+			}
+			t.Errorf("the captured call of line %d is not named: %v", p.lines["captured"], roles)
+		})
+	}
+}

@@ -44,7 +44,7 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.held = &found
 	defer func() { c.held = nil }()
 	if op.Kind == driver.OpBatch {
-		c.judgeBatch(from, op)
+		c.judgeBatch(from, "called", op)
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.find(lo)

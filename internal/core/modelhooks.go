@@ -12,7 +12,7 @@ type ModelHooks interface {
 	Capturing(t *Thread, model, parent uint32, stream, own int32, bound bool)
 
 	// Captured reports that t submitted a task that became one of the model, by its number there. op is what it does,
-	// or nil if it touches no memory.
+	// or nil if it touches no memory. Each segment of a batch becomes a task: they are numbered from task on.
 	Captured(t *Thread, model uint32, task int, op *driver.Op)
 
 	// CaptureEnded reports that the capture is over.

@@ -47,10 +47,12 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	case op.Kind == driver.OpCopy && op.Done == nil:
 		l.addCopy(t, op.Dst, op.Src, op.N)
 	case op.Kind == driver.OpBatch:
+		first := len(m.tasks)
 		for i := range op.Segs.List {
 			s := &op.Segs.List[i]
-			l.addCopy(t, s.Dst, s.Src, s.N)
+			l.place(t, modelTask{dst: s.Dst, src: s.Src, n: s.N})
 		}
+		m.watchBatch(t, first, op)
 		op.Segs.Release()
 		if op.Done != nil {
 			op.Done()
@@ -134,12 +136,17 @@ func (l *lane) add(t *core.Thread, k *taskMore) { l.append(t, modelTask{more: k}
 
 // append appends a task. Model.mu is held.
 func (l *lane) append(t *core.Thread, k modelTask) {
+	l.place(t, k)
+	l.model.watchTask(t)
+}
+
+// place appends a task that the caller reports to a checker. Model.mu is held.
+func (l *lane) place(t *core.Thread, k modelTask) {
 	k.lane = l.index
 	k.number = uint32(l.own.Tasks.Add(1))
 	t.Submitted(k.number)
 	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
 	l.model.tasks = append(l.model.tasks, k)
-	l.model.watchTask(t)
 }
 
 // Record implements core.Lane.

@@ -30,6 +30,13 @@ func (m *Model) watchTask(t *core.Thread) {
 	}
 }
 
+// watchBatch reports the tasks from first on, which are the segments of a batch that t has submitted. mu is held.
+func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
+	if c := m.rt.Checker(); c != nil {
+		c.Captured(t, m.id, first, op)
+	}
+}
+
 // watchChange reports that a task is another one now. mu is held.
 func (m *Model) watchChange(t *core.Thread, task int) {
 	if c := m.rt.Checker(); c != nil {
