@@ -20,6 +20,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"ropeway/internal/core"
 )
 
@@ -34,8 +36,10 @@ type thread struct {
 
 // threads are all threads of the program: the shim's pointers do not keep them alive.
 var threads struct {
-	mu   sync.Mutex
-	live map[*thread]struct{}
+	mu     sync.Mutex
+	live   map[*thread]struct{}     // guarded by mu
+	byID   map[uint32]*thread       // guarded by mu; by the id of the system
+	inside map[uint32]*core.Context // guarded by mu; those that run a host function of a context
 }
 
 // enter makes a thread known, or returns nil when the runtime cannot be opened. Slots are those of ROPEWAY_ENTER.
@@ -56,10 +60,37 @@ func enter(a *slots) *thread {
 	threads.mu.Lock()
 	defer threads.mu.Unlock()
 	if threads.live == nil {
-		threads.live = map[*thread]struct{}{}
+		threads.live, threads.byID = map[*thread]struct{}{}, map[uint32]*thread{}
+		threads.inside = map[uint32]*core.Context{}
+		rt.CallHostFuncs(callInside)
 	}
-	threads.live[t] = struct{}{}
+	threads.live[t], threads.byID[id] = struct{}{}, t
+	t.Lend(threads.inside[id])
 	return t
+}
+
+// callInside calls a host function. What the function calls in its thread finds the context of its stream current.
+func callInside(c *core.Context, fn func(core.Addr), data core.Addr) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	id := uint32(unix.Gettid())
+	lend(id, c)
+	defer lend(id, nil)
+	fn(data)
+}
+
+// lend lends a context to the thread with an id, which is the calling one, known or not; nil takes it back.
+func lend(id uint32, c *core.Context) {
+	threads.mu.Lock()
+	defer threads.mu.Unlock()
+	if c == nil {
+		delete(threads.inside, id)
+	} else {
+		threads.inside[id] = c
+	}
+	if t := threads.byID[id]; t != nil {
+		t.Lend(c)
+	}
 }
 
 // leave forgets a thread that ends.
@@ -71,6 +102,9 @@ func (t *thread) leave() {
 	C.free(unsafe.Pointer(t.message))
 	threads.mu.Lock()
 	delete(threads.live, t)
+	if threads.byID[t.ID()] == t {
+		delete(threads.byID, t.ID())
+	}
 	threads.mu.Unlock()
 	t.pin.Unpin()
 }

@@ -47,10 +47,21 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpHostFunc, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
-		if !dropped() { // else it was dropped while another function ran
+		if dropped() { // while another function ran
+			return
+		}
+		if call := c.Runtime.callHostFunc.Load(); call != nil {
+			(*call)(c, fn, args)
+		} else {
 			fn(args)
 		}
 	}}})
+}
+
+// CallHostFuncs has call call the host functions of the program, with their context: a front end whose functions find
+// the current context by their thread lends it to that ([Thread.Lend]).
+func (rt *Runtime) CallHostFuncs(call func(c *Context, fn func(Addr), data Addr)) {
+	rt.callHostFunc.Store(&call)
 }
 
 // TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a

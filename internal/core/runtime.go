@@ -1,6 +1,6 @@
 // Package core is what AscendCL promises: threads, devices, contexts, streams and events, with the vendor's checks in
-// the vendor's order and the vendor's codes. The packages below it have the rest: memory, transfer, signal and
-// process. What they know of a runtime is a [Part] of it.
+// the vendor's order and the vendor's codes. The packages below it have the rest: memory, transfer, signal, process,
+// launch and model. What they know of a runtime is a [Part] of it.
 //
 // A front end (the Go API, the C library) makes one [Runtime] and a [Thread] for each thread of the program. Every C
 // function is a method of Thread with the same parameters, or a function of a package below with a Thread before
@@ -89,8 +89,9 @@ type Runtime struct {
 	Streams  Table[Stream]
 	Events   Table[Event]
 
-	parts          []any                  // immutable; see Part
-	onSynchronized atomic.Pointer[func()] // see OnSynchronized
+	parts          []any                                                      // immutable; see Part
+	onSynchronized atomic.Pointer[func()]                                     // see OnSynchronized
+	callHostFunc   atomic.Pointer[func(c *Context, fn func(Addr), data Addr)] // see CallHostFuncs
 
 	DefaultDevice atomic.Int32    // user id + 1 from aclInit's configuration; 0: none
 	eventIDs      atomic.Uint32   // event numbers given

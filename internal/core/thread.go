@@ -24,6 +24,7 @@ type Thread struct {
 	DstCache  LocationCache // and wrote
 	CopyCache CopyCache     // what its checks have shown
 	Limits    *Stream       // whose core limits the thread uses
+	lent      *Context      // whose host function the thread runs; see Lend
 
 	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode
 	captures    CaptureCounts        // that it began and that are open
@@ -75,6 +76,9 @@ func (t *Thread) Current() *Context {
 		c = t.Primary
 	}
 	if c == nil {
+		c = t.lent
+	}
+	if c == nil {
 		c = t.fallback()
 	}
 	if c == nil || c.dead.Load() {
@@ -82,6 +86,10 @@ func (t *Thread) Current() *Context {
 	}
 	return c
 }
+
+// Lend makes c, or nothing if c is nil, the current context of a thread that has none of its own: the context whose
+// host function it runs.
+func (t *Thread) Lend(c *Context) { t.lent = c }
 
 // fallback is the primary context of the configured default device, retained when a thread first needs it.
 func (t *Thread) fallback() *Context {

@@ -62,6 +62,20 @@ static void reports(void)
 	OK(aclrtDestroyStream(s));
 }
 
+/* What a host function copies in its own thread, and the context that it finds there. */
+static struct {
+	aclError code;
+	aclrtContext context;
+	unsigned char bytes[64];
+} inside;
+
+static void look(void *device)
+{
+	inside.code = aclrtMemcpy(inside.bytes, sizeof inside.bytes, device, sizeof inside.bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+	aclrtGetCurrentContext(&inside.context);
+	meet();
+}
+
 static void functions_of_the_host(void)
 {
 	FUNCTION("aclrtLaunchHostFunc") {
@@ -77,6 +91,23 @@ static void functions_of_the_host(void)
 		EFFECT(ran.count == 4 && !holds(scene.dev[0], 64, OLD));
 		for (int i = 0; i < 4; i++)
 			EFFECT(ran.order[i] == i && !pthread_equal(ran.thread[i], pthread_self()));
+		aclrtContext current, other;
+		aclrtStream elsewhere;
+		OK(aclrtGetCurrentContext(&current));
+		OK(aclrtCreateContext(&other, 0)); /* it is current now */
+		OK(aclrtCreateStream(&elsewhere));
+		for (int i = 0; i < 4; i++) {
+			aclrtContext where = i % 2 ? other : current;
+			OK(aclrtSetCurrentContext(where));
+			memset(&inside, 0, sizeof inside);
+			meet();
+			OK(aclrtLaunchHostFunc(i % 2 ? elsewhere : scene.stream, look, scene.dev[0]));
+			OK(aclrtSynchronizeStream(i % 2 ? elsewhere : scene.stream));
+			meet();
+			EFFECT(inside.code == ACL_SUCCESS && inside.context == where && inside.bytes[63] == 1);
+		}
+		OK(aclrtDestroyContext(other));
+		OK(aclrtSetCurrentContext(current));
 	}
 	FUNCTION("aclrtGetThreadLastTaskId") {
 		uint32_t first = 0, second = 0;
