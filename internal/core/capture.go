@@ -33,6 +33,10 @@ type Lane interface {
 	MarkBarrier(t *Thread, number uint32)
 	AwaitBarrier(t *Thread, number uint32) bool
 
+	// AtEnd has f called when the model is gone and nothing of it runs; false if the stream has left the capture
+	// meanwhile.
+	AtEnd(f func()) bool
+
 	// Clear drops the tasks of a stream that is bound to a model; false if that is not complete, or runs.
 	Clear() bool
 
@@ -52,6 +56,9 @@ type Lane interface {
 // Joiner is a capture that an event belongs to. A wait for the event makes a stream join it.
 type Joiner interface {
 	Join(api string, t *Thread, e *Event, s *Stream, record any) (bool, *Error)
+
+	// Capture is what the capture is called, for people, and its model.
+	Capture() (text string, model uint32)
 }
 
 // CaptureRecord is the newest record of an event in a capture that is open; the zero value is none.
@@ -246,9 +253,19 @@ func (t *Thread) CaptureInTheWay(api string, c *Context, code abi.Code) *Error {
 func Captured(api string, s *Stream) *Error {
 	e := Fail(api, abi.ErrRTStreamCaptured, "stream", "stream %d is being captured", s.ID)
 	if l := s.Lane(); l != nil {
-		e.Text, e.Model = l.Text(), l.Model()
+		e.Text, e.Model, e.Stream = l.Text(), l.Model(), s.ID
 	}
 	return e
+}
+
+// EventCaptured refuses a call that an event does not allow while it is part of a capture.
+func EventCaptured(api, arg string, e *Event) *Error {
+	err := Fail(api, abi.ErrRTEventCaptured, arg, "is part of a capture")
+	if by := e.Within().By; by != nil {
+		text, model := by.Capture()
+		err.Text, err.Model = "is part of "+text, model
+	}
+	return err
 }
 
 // anyCaptured refuses a call that waits for all streams of a context while one of them is captured.
@@ -355,9 +372,11 @@ func (s *Stream) stopExecution() {
 	}
 }
 
-// ContextEnder is a part that has something of a context which is being destroyed. Its streams are gone, its device is
-// open, and no lock is held.
-type ContextEnder interface{ ContextEnding(c *Context) }
+// ContextEnder is a part that has something of a context which t destroys; t is nil if the process ends. Its streams are
+// gone, its device is open, and no lock is held.
+type ContextEnder interface {
+	ContextEnding(t *Thread, c *Context)
+}
 
 // What package model needs of an event and a thread.
 

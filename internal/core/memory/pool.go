@@ -257,6 +257,9 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	if !b.live.CompareAndSwap(true, false) {
 		return b.notLive(api, "ptr", ptr)
 	}
+	if l := s.Lane(); l != nil && l.AtEnd(b.freeWithModel) {
+		return nil
+	}
 	tag := s.NextTag(t, &b.order)
 	if !t.Runtime.Checked() {
 		return b.queueFree(api, t, s, tag)
@@ -264,6 +267,15 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	r := core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID,
 		Task: tag.Task}
 	return t.Releasing(r, func() *core.Error { return b.queueFree(api, t, s, tag) })
+}
+
+// freeWithModel frees b, which was freed in a capture: executions of the model use it, so it stays theirs until the
+// model is gone.
+func (b *poolBlock) freeWithModel() {
+	b.put(nil)
+	if c := b.pool.rt.Checker(); c != nil {
+		c.Released(nil, core.Resource{Kind: core.DeviceMemory, Name: b.addr, Device: b.pool.dev.User, Pooled: true})
+	}
 }
 
 // queueFree puts the free of b on a stream, as the task of a tag.

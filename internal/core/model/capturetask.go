@@ -18,6 +18,18 @@ func laneOf(s *core.Stream) *lane {
 // Own implements core.Lane.
 func (l *lane) Own() *core.Stream { return l.own }
 
+// AtEnd implements core.Lane.
+func (l *lane) AtEnd(f func()) bool {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left || m.gone {
+		return false
+	}
+	m.atEnd = append(m.atEnd, f)
+	return true
+}
+
 // KeepCopy implements core.Lane.
 func (l *lane) KeepCopy(t *core.Thread, dst, src core.Addr, n uint64) bool {
 	m := l.model
@@ -296,8 +308,8 @@ func collide(t *core.Thread, api string, s *core.Stream, one, other *Model) *cor
 		api,
 		abi.ErrStreamCaptureConflict,
 		"stream",
-		"stream %d is being captured into model %d, and the event belongs to the capture of model %d; both are of "+
-			"no use now",
+		"stream %d is being captured into model %d, and the event belongs to the capture of model %d; both are "+
+			"invalid now",
 		s.ID,
 		one.id,
 		other.id,

@@ -39,6 +39,7 @@ type Model struct {
 	tasks     []modelTask              // guarded by mu while it is captured; all streams, in the order of submission
 	events    []*core.Event            // guarded by mu; that have their newest captured record here
 	destroys  []destroyFunc            // guarded by mu
+	atEnd     []func()                 // guarded by mu; see core.Lane
 	group     *taskGroup               // guarded by mu; that is open
 	groups    []*taskGroup             // guarded by mu
 	retired   []*driver.Launch         // guarded by mu; replaced kernels that the execution may use
@@ -264,8 +265,8 @@ func (m *Model) destroy() bool {
 	m.gone = true
 	m.release()
 	m.forgetEvents()
-	destroys, lanes := m.destroys, m.lanes
-	m.destroys = nil
+	destroys, lanes, atEnd := m.destroys, m.lanes, m.atEnd
+	m.destroys, m.atEnd = nil, nil
 	current, branches, conds, args := m.current, m.branches, m.conds, m.args
 	m.branches, m.conds, m.args = nil, nil, nil
 	m.mu.Unlock()
@@ -311,6 +312,9 @@ func (m *Model) destroy() bool {
 		if k := tasks[i].more; k != nil {
 			k.release()
 		}
+	}
+	for _, f := range atEnd {
+		f()
 	}
 	return true
 }
