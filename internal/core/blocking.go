@@ -2,8 +2,11 @@ package core
 
 // Launch blocking (ASCEND_LAUNCH_BLOCKING) finds out which call made a task that fails: every copy, fill and host
 // function waits for its stream before it returns, as if a synchronisation followed it, and returns what that would.
-// Records of and waits for events and notifies, value writes and waits, and functions for report threads do not: a
-// program may well submit them before what lets them go on.
+// Records of and waits for events and notifies, value writes and waits, functions for report threads, and models that
+// wait so do not: a program may well submit them before what lets them go on.
+
+// Blocking reports whether launch blocking is on.
+func (rt *Runtime) Blocking() bool { return rt.blocking }
 
 // Launch puts a task on the stream and, under launch blocking, waits for it.
 func (s *Stream) Launch(api string, t *Thread, k Task) *Error {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,10 +22,23 @@ func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 	if s == nil {
 		s = c.Default
 	}
-	if err := m.execute(api, t, c, s); err != nil {
+	if err := m.execute(api, t, c, s); err != nil || m.waitsOutside() {
 		return err
 	}
 	return s.WaitIfBlocking(api, t)
+}
+
+// waitsOutside reports whether an execution may wait for something that the program submits later: an event, a notify
+// or a value. Launch blocking does not wait for such a model.
+func (m *Model) waitsOutside() bool {
+	if !m.rt.Blocking() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.tasks, func(k modelTask) bool {
+		return k.more != nil && k.more.kind != joinTask && k.more.op.Kind != driver.OpHostFunc && k.more.waits()
+	})
 }
 
 // execute puts an execution on a stream, if that can be done.
@@ -85,9 +99,12 @@ func (m *Model) executable(api string) *core.Error {
 		}
 		m.runs.Add(1) // from here on nobody changes it
 		return nil
-	case modelOpen, modelInvalid, modelLost:
+	case modelOpen, modelInvalid:
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "model %d is being captured; end the capture first",
 			m.id)
+	case modelLost:
+		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
+			"the capture of model %d ended in an error; it can only be destroyed", m.id)
 	}
 	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
 }
