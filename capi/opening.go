@@ -22,11 +22,12 @@ import (
 	"ropeway/internal/setup"
 	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK
 	_ "ropeway/internal/setup/cudadriver" // ROPEWAY_DRIVER=cuda
-	_ "ropeway/internal/setup/podservers" // ROPEWAY_POD
+	"ropeway/internal/setup/podservers"   // ROPEWAY_POD
 	"ropeway/internal/symbol"
 )
 
 func init() {
+	podservers.CloseInChild(closeInChild)
 	setup.RegisterLocator(func() setup.Locator { return symbol.New().Locate }) // callers of C functions are addresses
 }
 

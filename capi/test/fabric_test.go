@@ -44,6 +44,21 @@ func TestFabric(t *testing.T) {
 	}
 }
 
+// TestFabricForked proves that a server that was killed is missed at once although a child that it forked has its
+// sockets: copies with its memory fail, and the memory that it had imported is freed by the owner.
+func TestFabricForked(t *testing.T) {
+	t.Parallel()
+	needUCX(t)
+	program := compile(t, []string{"forkedservers.c"})
+	for scene, want := range map[string]int{"owner": 137, "importer": 0} {
+		for _, apart := range []bool{false, true} {
+			if r := servers(t, apart, program, scene); r.code != want || strings.Contains(r.stdout+r.stderr, "[") {
+				t.Errorf("the %s is killed, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+}
+
 // TestFabricOnImitation proves the same of servers whose devices are GPUs, on a libcuda that is made up.
 func TestFabricOnImitation(t *testing.T) {
 	t.Parallel()

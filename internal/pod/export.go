@@ -246,6 +246,7 @@ func (n *Node) listen() error {
 			failed = err
 			continue
 		}
+		l = listenerNotInherited(l)
 		n.listener, n.port = l, portOf(l)
 		n.serving.Go(func() { n.accept(l) })
 		return nil

@@ -210,6 +210,7 @@ func (n *Node) dialOnce(to place, at netip.Addr) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	raw = notInherited(raw)
 	l := &link{n: n, to: to, failed: make(chan struct{}), responses: make(chan response, 1)}
 	c := tls.Client(raw, n.tls)
 	l.conn = c

@@ -12,12 +12,14 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// mapFile maps size bytes of a file, which others map too.
+// mapFile maps size bytes of a file, which others map too. Children of this process do not have the mapping: they would
+// keep the memory when both sides have given it up.
 func mapFile(f *os.File, offset, size uint64) ([]byte, error) {
 	b, err := unix.Mmap(int(f.Fd()), int64(offset), int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("pod: cannot map %d bytes: %w", size, err)
 	}
+	unix.Madvise(b, unix.MADV_DONTFORK) //nolint:errcheck // the memory is only freed later
 	return b, nil
 }
 

@@ -424,7 +424,9 @@ func (x *end) giveUp(share uint64) {
 
 // keepAlive has the kernel notice that the other machine is gone, without anybody waking up for it.
 func keepAlive(c net.Conn, limit time.Duration) {
-	if t, ok := c.(*net.TCPConn); ok {
+	if t, ok := c.(interface {
+		SetKeepAliveConfig(net.KeepAliveConfig) error
+	}); ok {
 		t.SetKeepAliveConfig(net.KeepAliveConfig{ //nolint:errcheck // it is only noticed later
 			Enable: true, Idle: max(limit/2, time.Second), Interval: max(limit/4, time.Second), Count: 3,
 		})

@@ -18,6 +18,9 @@ func init() {
 	})
 }
 
+// CloseInChild sets the function that notes which descriptors the child of a fork has to close: see [pod.CloseInChild].
+func CloseInChild(f func(fd int, closes bool)) { pod.CloseInChild(f) }
+
 type servers struct{ config *pod.Config }
 
 // Open implements setup.Pod.
