@@ -113,14 +113,18 @@ var Stand = []struct {
 	Format    Format
 }{{".so", Native}, {".fatbin", Fatbin}, {".cubin", Cubin}, {".ptx", PTX}}
 
-// Advice is what to do about a binary that the driver of that name cannot run. runs reports what it can.
-func Advice(f Format, name string, runs func(Format) bool) string {
+// Advice is what to do about a binary that the driver of that name cannot run. runs reports what it can. searched is
+// the folder in which nothing stands in for the binary, and why; "": there is no folder.
+func Advice(f Format, name string, runs func(Format) bool, searched string) string {
 	kind, files := "a shared object", ".so"
 	if runs(PTX) {
 		kind, files = "PTX, a cubin or a fatbin", ".ptx, .cubin or .fatbin"
 	}
 	folder := fmt.Sprintf("put %s with the same kernel names in a folder (%s) and set ROPEWAY_KERNELS to it "+
 		"(docs/kernels.md)", kind, files)
+	if searched != "" {
+		folder = fmt.Sprintf("put %s with the same kernel names (%s, docs/kernels.md) in %s", kind, files, searched)
+	}
 	cannot := fmt.Sprintf("this is %v, which the %s driver cannot run", f, name)
 	switch f {
 	case NPU:

@@ -270,7 +270,7 @@ func TestFormats(t *testing.T) {
 		if got := FormatOf(c.image); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
-		if c.want != Native && Advice(c.want, "soft", func(f Format) bool { return f == Native }) == "" {
+		if c.want != Native && Advice(c.want, "soft", func(f Format) bool { return f == Native }, "") == "" {
 			t.Errorf("%s has no advice", name)
 		}
 	}

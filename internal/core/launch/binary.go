@@ -26,6 +26,7 @@ type Addr = core.Addr
 type binary struct {
 	handle  core.Handle    // immutable once it is known
 	name    string         // immutable; for people
+	stand   string         // immutable; the file that stands in for the program's binary; "": none does
 	image   []byte         // immutable
 	table   *kernel.Table  // immutable
 	options kernel.Options // immutable; with which it was read
@@ -230,94 +231,6 @@ func (s *state) load(api, arg string, b *binary, magic uint32, path string, hand
 		return err
 	}
 	return s.add(api, b, handle)
-}
-
-// standIn replaces a binary that the driver cannot run by the file of the folder that stands in for it: one of the same
-// name but for its extension, or the first, by name, that has all of its kernels. Without one the binary stays what it
-// is. Standing in or not, it returns what the binary of the program has, or nil if that cannot be read.
-func (s *state) standIn(l driver.Launcher, b *binary, path string, o kernel.Options) *kernel.Table {
-	var folder string
-	core.Locked(&s.mu, func() { folder = s.folder })
-	if folder == "" {
-		return nil
-	}
-	wanted, err := kernel.Read(b.image, o)
-	if err != nil {
-		wanted = nil
-	}
-	for _, f := range kernel.Stand {
-		if path != "" && l.Runs(f.Format) {
-			name := filepath.Base(kernel.SideName(path, f.Extension))
-			if image, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
-				b.image, b.name = image, name
-				return wanted
-			}
-		}
-	}
-	if wanted == nil || wanted.Open {
-		return wanted
-	}
-	for _, f := range kernel.Stand {
-		if l.Runs(f.Format) && s.covering(b, wanted, filepath.Join(folder, "*"+f.Extension)) {
-			break
-		}
-	}
-	return wanted
-}
-
-// covering replaces a binary by the first file, by name, that has all of the wanted kernels.
-func (s *state) covering(b *binary, wanted *kernel.Table, pattern string) bool {
-	files, _ := filepath.Glob(pattern) //nolint:errcheck // a pattern that is right
-	for _, file := range files {
-		image, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		have, err := kernel.Read(image, kernel.Options{Pairs: s.pairs()})
-		if err == nil && covers(have, wanted) {
-			b.image, b.name = image, filepath.Base(file)
-			return true
-		}
-	}
-	return false
-}
-
-// covers reports whether a binary has all kernels of another.
-func covers(have, wanted *kernel.Table) bool {
-	for _, k := range wanted.Kernels() {
-		if have.Find(k.Name) == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// read reads the kernels of a binary that the driver can run, or of the one that stands in for it; magic is the number
-// that chooses the type of kernels that do not say theirs, path the file that it is from, if any.
-func (s *state) read(api, arg string, b *binary, magic uint32, path string) *core.Error {
-	l := s.launcher()
-	if l == nil {
-		return core.Unsupported(api, arg, "the %s driver runs no kernels", s.rt.Driver.Name())
-	}
-	o := kernel.Options{Default: kernel.DefaultType(magic, s.pairs()), Pairs: s.pairs()}
-	var wanted *kernel.Table
-	if !l.Runs(kernel.FormatOf(b.image)) {
-		wanted = s.standIn(l, b, path, o)
-	}
-	if f := kernel.FormatOf(b.image); !l.Runs(f) {
-		return core.Refused(api, arg, "%s", kernel.Advice(f, s.rt.Driver.Name(), l.Runs))
-	}
-	table, err := kernel.Read(b.image, o)
-	if err != nil {
-		return core.Refused(api, arg, "%v", err)
-	}
-	if wanted != nil {
-		table.Describe(wanted)
-	}
-	b.table, b.options = table, o
-	// The parameters of what is already compiled are known to the device alone, and asked for when it is looked up.
-	b.lazy = b.lazy && table.Format != kernel.Cubin && table.Format != kernel.Fatbin
-	return nil
 }
 
 // add gives a binary its handle.

@@ -12,6 +12,7 @@ import (
 type config struct {
 	batch   bool
 	dynamic uint32 // bytes of unified buffer
+	sized   string // the argument that says how many; "": none does
 	engine  abi.EngineType
 	offset  uint32 // first block
 	limit   time.Duration
@@ -68,7 +69,7 @@ func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCf
 		c.batch = *v.SchemMode() == 1 || f.b.table.Barrier
 	}
 	if v := last[2]; v != nil {
-		c.dynamic = *v.DynUBufSize()
+		c.dynamic, c.sized = *v.DynUBufSize(), "cfg"
 	}
 	if v := last[3]; v != nil && halves {
 		c.engine = *v.EngineType()
@@ -89,12 +90,12 @@ func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCf
 }
 
 // checkBuffer refuses more unified buffer than a 950 has.
-func checkBuffer(t *core.Thread, api string, f *function, dynamic uint32) *core.Error {
+func checkBuffer(t *core.Thread, api string, f *function, c *config) *core.Error {
 	if !t.Product("950") || f.k.Type == kernel.AICPU {
 		return nil
 	}
 	const simdUB, unit = 262144, 128
-	sum := uint64(f.k.UB) + uint64(dynamic)
+	sum := uint64(f.k.UB) + uint64(c.dynamic)
 	limit := uint64(0)
 	switch {
 	case f.simt():
@@ -103,8 +104,8 @@ func checkBuffer(t *core.Thread, api string, f *function, dynamic uint32) *core.
 		limit = simdUB
 	}
 	if sum > limit {
-		return core.Refused(api, "cfg", "%d bytes of unified buffer are more than the %d that %s can have", sum, limit,
-			f.k.Name)
+		return core.Refused(api, c.sized, "%d bytes of unified buffer are more than the %d that %s can have", sum,
+			limit, f.k.Name)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, fou
 	name := core.CString(kernelName)
 	k := b.find(p, name)
 	if k == nil {
-		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
+		return core.Refused(api, "kernelName", "%s has no kernel %q", b.subject(), name)
 	}
 	return b.give(t, api, p, k, found)
 }
@@ -146,7 +146,7 @@ func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint
 	case k == nil && b.table.Open:
 		return core.Refused(api, "funcEntry", "the kernels of %v are found by their names only", b.table.Format)
 	case k == nil || b.old:
-		return core.Refused(api, "funcEntry", "no kernel of the binary has the number %d", funcEntry)
+		return core.Refused(api, "funcEntry", "no kernel of %s has the number %d", b.subject(), funcEntry)
 	}
 	return b.give(t, api, p, k, found)
 }
@@ -172,7 +172,7 @@ func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelN
 		k = b.unlisted(name)
 	}
 	if k == nil {
-		return core.Refused(api, "kernelName", "the binary has no kernel %q", name)
+		return core.Refused(api, "kernelName", "%s has no kernel %q", b.subject(), name)
 	}
 	f := b.function(t.Runtime, nil, k)
 	if f == nil {

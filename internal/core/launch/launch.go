@@ -92,7 +92,7 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 func (r *request) complete(t *core.Thread, p *pending) *core.Error {
 	code, err := r.f.resolve(r.api, r.c)
 	if err == nil {
-		err = checkBuffer(t, r.api, r.f, r.config.dynamic)
+		err = checkBuffer(t, r.api, r.f, &r.config)
 	}
 	if err != nil {
 		return err
@@ -372,7 +372,7 @@ func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCf
 	if err := r.with(t, cfg, true, s); err != nil {
 		return err
 	}
-	r.config.dynamic = uint32(dynamic)
+	r.config.dynamic, r.config.sized = uint32(dynamic), "dynUbufSize"
 	if !t.Product("950") {
 		return core.Refused(r.api, "", "%s has no SIMT kernels", t.Runtime.Product.Name)
 	}

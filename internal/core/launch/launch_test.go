@@ -2,8 +2,6 @@ package launch_test
 
 import (
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +186,11 @@ func TestArgsArray(t *testing.T) {
 	if got := b.read(p, 1)[0]; got != 121 {
 		t.Errorf("%d, want 121", got)
 	}
+	one := abi.Dim3{X: 1, Y: 1, Z: 1}
+	err := launch.LaunchSIMTKernelWithArgsArray(b.Th, core.Addr(f), one, one, 1<<20, 0, nil, &args[0])
+	if b.Want(err, abi.ErrRTParamInvalid); err.Arg != "dynUbufSize" {
+		t.Errorf("a block with too much memory: %v, which does not name dynUbufSize", err)
+	}
 	b.OK(launch.LaunchSIMTKernelWithArgsArray(b.Th, core.Addr(f), abi.Dim3{X: 2, Y: 1, Z: 1},
 		abi.Dim3{X: 3, Y: 1, Z: 1}, 0, s, nil, &args[0]))
 	b.OK(b.Th.SynchronizeStream(s))
@@ -308,91 +311,6 @@ func TestLife(t *testing.T) {
 	b.OK(b.Th.SynchronizeStream(0))
 	if got := b.read(p, 1)[0]; got != 12 {
 		t.Errorf("%d, want 12", got)
-	}
-}
-
-// npu turns a shared object into what looks like an NPU binary of the same kernels.
-func npu(image []byte) []byte {
-	image = slices.Clone(image)
-	binary.LittleEndian.PutUint16(image[18:], 4137)
-	return image
-}
-
-// TestStandIn: an NPU binary is refused with advice, unless the folder has a shared object for it: of its name, or of
-// its kernels.
-func TestStandIn(t *testing.T) {
-	b := newBench(t, "A2")
-	image := kerneltest.Compile(t, source)
-	fake := npu(image)
-	var h core.Handle
-	err := launch.BinaryLoadFromData(b.Th, core.AddrOf(fake), uint64(len(fake)), nil, &h)
-	b.Want(err, abi.ErrRTParamInvalid)
-	if want := "ROPEWAY_KERNELS"; !strings.Contains(err.Text, want) {
-		t.Errorf("%q does not name %s", err.Text, want)
-	}
-	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "kernels.o")
-	for name, data := range map[string][]byte{filepath.Join(dir, "other.so"): kerneltest.Compile(t,
-		"void other(void) {}"), filepath.Join(dir, "some.so"): image, path: fake} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	launch.SetFolder(b.Runtime, dir)
-	b.OK(launch.BinaryLoadFromData(b.Th, core.AddrOf(fake), uint64(len(fake)), nil, &b.bin))
-	p := b.words(1, 4)
-	b.OK(b.host("times", 1, 0, uint64(p), 1))
-	b.OK(b.Th.SynchronizeStream(0))
-	if got := b.read(p, 1)[0]; got != 12 {
-		t.Errorf("%d, want 12", got)
-	}
-	var old, f core.Handle
-	b.OK(launch.BinaryLoad(b.Th, launch.CreateBinary(b.Th, core.AddrOf(fake), uint64(len(fake))), &old))
-	b.OK(launch.BinaryGetFunction(b.Th, old, text("times"), &f))
-	only := kerneltest.Compile(t, "void named(void) {}")
-	if err := os.WriteFile(filepath.Join(dir, "kernels.so"), only, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
-	b.function("named")
-
-	// what is for a GPU is replaced in the same way
-	ptx := []byte(".version 6.0\n.target sm_50\n.visible .entry times(.param .u64 p, .param .u64 n) { ret; }")
-	b.OK(launch.BinaryLoadFromData(b.Th, core.AddrOf(ptx), uint64(len(ptx)), nil, &b.bin))
-	b.OK(b.host("times", 1, 0, uint64(p), 1))
-	b.OK(b.Th.SynchronizeStream(0))
-	if got := b.read(p, 1)[0]; got != 36 {
-		t.Errorf("%d, want 36", got)
-	}
-	missing := []byte(".version 6.0\n.target sm_50\n.visible .entry no_such() { ret; }")
-	err = launch.BinaryLoadFromData(b.Th, core.AddrOf(missing), uint64(len(missing)), nil, &h)
-	b.Want(err, abi.ErrRTParamInvalid)
-	if want := "ROPEWAY_DRIVER=cuda"; !strings.Contains(err.Text, want) {
-		t.Errorf("%q does not name %s", err.Text, want)
-	}
-}
-
-// TestStandInTakesArrays: a program that launches with an array of arguments needs no meta data in the shared object
-// that stands in: those of its own binary count.
-func TestStandInTakesArrays(t *testing.T) {
-	b := newBench(t, "A2")
-	dir := t.TempDir()
-	path, stand := filepath.Join(t.TempDir(), "kernels.o"), kerneltest.Compile(t,
-		"#include <stdint.h>\nvoid set(uint32_t *p, uint32_t v) { *p += v; }")
-	for name, data := range map[string][]byte{filepath.Join(dir, "kernels.so"): stand,
-		path: npu(kerneltest.Compile(t, source))} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	launch.SetFolder(b.Runtime, dir)
-	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
-	p, v := b.words(1, 4), []byte{9, 0, 0, 0}
-	at := host(uint64(p))
-	args := []core.Addr{core.AddrOf(at), core.AddrOf(v)}
-	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(b.function("set")), 1, 0, nil, &args[0]))
-	b.OK(b.Th.SynchronizeStream(0))
-	if got := b.read(p, 1)[0]; got != 13 {
-		t.Errorf("%d, want 13", got)
 	}
 }
 

@@ -324,10 +324,32 @@ func TestObjects(t *testing.T) {
 	if _, err := cpu(t).Load("b.so", []byte("no object")); err == nil {
 		t.Error("text is loaded")
 	}
-	if _, err := cpu(t).Load("c.so",
-		kerneltest.Compile(t, `void missing(void); void f(void) { missing(); }`)); err == nil ||
-		!strings.Contains(err.Error(), "missing") {
-		t.Errorf("an object with a function that nothing has: %v", err)
+}
+
+// TestLoaderErrors: what the loader says names the file of the program, in the process and in one of their own.
+func TestLoaderErrors(t *testing.T) {
+	kerneltest.Support(t)
+	p, err := kernel.StartProcess(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for name, c := range map[string]kernel.CPU{"here": cpu(t), "process": p} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Load("c.so", kerneltest.Compile(t, `void missing(void); void f(void) { missing(); }`))
+			want := "the shared object cannot be loaded: c.so: undefined symbol: missing"
+			if err == nil || err.Error() != want {
+				t.Errorf("an object with a function that nothing has: %v, want %s", err, want)
+			}
+			o, err := c.Load("d.so", kerneltest.Compile(t, `void f(void) {}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer o.Close()
+			if _, err := o.Symbol("g"); err == nil || err.Error() != "d.so: undefined symbol: g" {
+				t.Errorf("a function that is not there: %v", err)
+			}
+		})
 	}
 }
 

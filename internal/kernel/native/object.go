@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +17,7 @@ import (
 
 // object implements kernel.SharedObject.
 type object struct {
+	name    string // immutable; for people
 	lib     *dl.Library
 	support *support
 	held
@@ -40,10 +43,10 @@ func (cpu) Load(name string, image []byte) (kernel.SharedObject, error) {
 	lib, err := dl.Open(path)
 	f.Close()
 	if err != nil {
-		return nil, fmt.Errorf("the shared object cannot be loaded: %w", err)
+		return nil, fmt.Errorf("the shared object cannot be loaded: %w", fromLoader(name, errors.Unwrap(err)))
 	}
 	keepNeeded(image)
-	return &object{lib: lib, support: s}, nil
+	return &object{name: name, lib: lib, support: s}, nil
 }
 
 // keepNeeded has the libraries stay that a shared object needs. They may have threads, as that of OpenMP has, which
@@ -72,6 +75,18 @@ func file(name string, image []byte) (f *os.File, path string, err error) {
 	return f, unique("/proc/self") + fmt.Sprintf("/fd/%d", fd), nil
 }
 
+// inMemory is the path of a file in memory; the program knows the file by its name.
+var inMemory = regexp.MustCompile(`/proc/self[/.]*/fd/\d+`)
+
+// fromLoader is an error of the loader, with the name of the shared object in the place of its path.
+func fromLoader(name string, err error) error {
+	text := inMemory.ReplaceAllString(err.Error(), name)
+	if !strings.HasPrefix(text, name+":") {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return errors.New(text)
+}
+
 var loads atomic.Uint64
 
 // unique is a folder under a name that was not used before: the loader takes an object whose name it knows for one
@@ -84,7 +99,13 @@ func unique(folder string) string {
 }
 
 // Symbol implements kernel.SharedObject.
-func (o *object) Symbol(name string) (uintptr, error) { return o.lib.Symbol(name) }
+func (o *object) Symbol(name string) (uintptr, error) {
+	at, err := o.lib.Symbol(name)
+	if err != nil {
+		return 0, fromLoader(o.name, errors.Unwrap(err))
+	}
+	return at, nil
+}
 
 // Release implements kernel.SharedObject.
 func (o *object) Release() {

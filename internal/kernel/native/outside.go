@@ -11,6 +11,7 @@ import (
 // elsewhere implements kernel.SharedObject: an object that the keeper has loaded.
 type elsewhere struct {
 	p      *process
+	name   string // immutable; for people
 	handle uint64
 	data   []variables // where it has variables
 	held
@@ -32,10 +33,10 @@ func (p *process) Load(name string, image []byte) (kernel.SharedObject, error) {
 	defer f.Close()
 	a, err := p.keeper.ask(request{What: askLoad}, unique("/proc/self"), int(f.Fd()))
 	if err != nil {
-		return nil, fmt.Errorf("the shared object cannot be loaded: %w", err)
+		return nil, fmt.Errorf("the shared object cannot be loaded: %w", fromLoader(name, err))
 	}
 	defer closeAll(a.files)
-	o := &elsewhere{p: p, handle: a.Result}
+	o := &elsewhere{p: p, name: name, handle: a.Result}
 	for i, fd := range a.files {
 		v, err := p.place(fd, a.Data[i][1])
 		if err != nil {
@@ -76,7 +77,10 @@ func (p *process) place(fd int, size uint64) ([]byte, error) {
 // Symbol implements kernel.SharedObject.
 func (o *elsewhere) Symbol(name string) (uintptr, error) {
 	a, err := o.p.keeper.ask(request{What: askSymbol, A: o.handle}, name)
-	return uintptr(a.Result), err
+	if err != nil {
+		return 0, fromLoader(o.name, err)
+	}
+	return uintptr(a.Result), nil
 }
 
 // Variable implements kernel.Process.
