@@ -3,23 +3,33 @@
 package main
 
 // #include <stdint.h>
+// #include <string.h>
 //
 // #include "include/ropeway/kernel.h"
 //
 // typedef int (*ropeway_call_kernel)(const ropeway_function *f, const ropeway_block *block, uint64_t *touches,
 // 	uint32_t most, uint32_t *touched);
 //
+// // Behind a block there is room for the reason why a function failed, as text; reserved says how much. It is for
+// // functions of the Python package.
+// typedef struct { ropeway_block block; char why[512]; } explained;
+//
 // static int call_block(uintptr_t call, uintptr_t function, uintptr_t data, uint32_t idx, uint32_t num, uint32_t sub,
-// 	uintptr_t args, size_t size, uint64_t *touches, uint32_t most, uint32_t *touched)
+// 	uintptr_t args, size_t size, uint64_t *touches, uint32_t most, uint32_t *touched, char *why)
 // {
 // 	const ropeway_function f = {NULL, (int (*)(const ropeway_block *, void *))function, (void *)data};
-// 	const ropeway_block block = {idx, num, sub, 0, (const void *)args, size};
-// 	return ((ropeway_call_kernel)call)(&f, &block, touches, most, touched);
+// 	explained e = {.block = {idx, num, sub, sizeof e.why, (const void *)args, size}};
+// 	const int r = ((ropeway_call_kernel)call)(&f, &e.block, touches, most, touched);
+// 	if (r)
+// 		memcpy(why, e.why, sizeof e.why);
+// 	return r;
 // }
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
@@ -50,15 +60,19 @@ func callBlock(f function, b *kernel.Block) error {
 		touches = make([]C.uint64_t, 3*kernel.MostTouches)
 		list, most = &touches[0], kernel.MostTouches
 	}
+	var why [C.sizeof_explained - C.sizeof_ropeway_block]C.char
 	r := C.call_block(callKernel, C.uintptr_t(f.call), C.uintptr_t(f.data), C.uint32_t(b.Index), C.uint32_t(b.Num),
-		C.uint32_t(b.Sub), C.uintptr_t(b.Args), C.size_t(b.Size), list, most, &touched)
+		C.uint32_t(b.Sub), C.uintptr_t(b.Args), C.size_t(b.Size), list, most, &touched, &why[0])
 	for i := range min(touched, most) {
 		b.Touch(uintptr(touches[3*i]), uint64(touches[3*i+1]), touches[3*i+2] != 0)
 	}
-	if r != 0 {
-		return fmt.Errorf("the function returned %d", r)
+	switch {
+	case r == 0:
+		return nil
+	case why[0] != 0:
+		return errors.New(C.GoStringN(&why[0], C.int(slices.Index(why[:], 0))))
 	}
-	return nil
+	return fmt.Errorf("the function returned %d", r)
 }
 
 // registerFuncSymbol is rtRegisterFuncSymbol.
@@ -86,6 +100,9 @@ func loadFunctions(t *thread, a *slots) *core.Error {
 			return core.Refused(api, "list", "has no name or no function").At(i)
 		}
 		name := core.CString(pointer[byte](uint64(f.name)))
+		if list[name] != nil {
+			return core.Refused(api, "list", "%q is the name of another function of the list, too", name).At(i)
+		}
 		list[name] = func(b *kernel.Block) error { return callBlock(f, b) }
 	}
 	image := kernel.Functions(list)

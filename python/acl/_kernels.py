@@ -6,10 +6,12 @@ dictionary with a member of the C union: {"isLazyLoad": 1}, {"schemMode": 1}.
 """
 
 import atexit
+import contextlib
 import ctypes
 import inspect
 import itertools
 import sys
+import traceback
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
 
 from . import _checking, _structs, util
@@ -259,11 +261,32 @@ def _run_block(c_block, number):
     try:
         function(Block(block.idx, block.num, args), *words[:count])
     except BaseException as error:
-        _tell("acl.util.load_kernels", function, error)
+        _explain(c_block, block.reserved, error)
+        _tell_of_kernel(function, error)
         return 1
     finally:
         util._thread.kernel = False
     return 0
+
+
+def _explain(c_block, room, error):
+    """Puts what a function raised where the runtime looks for it: into room bytes behind the block."""
+    with contextlib.suppress(Exception):  # of a class of the program, which may fail here, too
+        text = traceback.format_exception_only(type(error), error)[-1].strip().encode(errors="replace")
+        text = text[: max(room - 1, 0)]
+        ctypes.memmove(ctypes.addressof(c_block.contents) + ctypes.sizeof(_CBlock), text, len(text))  # zeros are behind it
+
+
+def _tell_of_kernel(function, error):
+    """Shows what a kernel raised, with its traceback: the error of its launch has the last line only."""
+    hook = sys.unraisablehook
+    if hook is not sys.__unraisablehook__:
+        _tell("acl.util.load_kernels", function, error)
+    elif sys.stderr is not None:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"Exception in a kernel, whose launch fails: {function!r}\n{text}")
+            sys.stderr.flush()
 
 
 def _count(function):

@@ -291,7 +291,7 @@ def load_kernels(functions: _Mapping[str, Callable[..., Any]], /) -> Tuple[int, 
     function is called once for each block, with a block (idx, num, args) and as many arguments of the launch as it takes: integers of 8 bytes.
     Device memory that they lead to can be read and written while it runs, also as ptr_to_numpy; block.reads(ptr, size) and
     block.writes(ptr, size) tell ropeway check of it. If it raises something, the
-    launch fails with 507016. pyACL has no such function.
+    launch fails with 507016, and the error has what it raised. pyACL has no such function.
     """
     from ._kernels import load_functions
 
@@ -299,7 +299,7 @@ def load_kernels(functions: _Mapping[str, Callable[..., Any]], /) -> Tuple[int, 
         raise TypeError(f"acl.util.load_kernels: argument 1 (functions) must be a dict of functions, not {functions!r}")
     made = {}
     for name, function in functions.items():
-        name = _checked("load_kernels", 1, "functions", _text, name)
+        name = _checked("load_kernels", 1, f"functions: the name {name!r}", _text, name)
         made[name] = _checked("load_kernels", 1, f"functions[{name.decode()!r}]", callable_, function)
     return load_functions(made)
 

@@ -451,6 +451,7 @@ class TestFunctions(DeviceCase):
         self.ok(self.launch(fails, 1, stream, 0))
         self.assertEqual(507016, rt.synchronize_stream(stream))
         self.assertEqual([IndexError], [raised.exc_type for raised in seen])
+        self.assertIn("kernel fails, failed: block 0 of the kernel failed: IndexError: list index out of range", acl.get_recent_err_msg())
         self.ok(self.launch(works, 1, stream, 0))
         self.ok(rt.synchronize_stream(stream))
 
@@ -460,6 +461,43 @@ class TestFunctions(DeviceCase):
                 util.load_kernels(functions)
         with self.assertRaisesRegex(TypeError, r"argument 1 \(functions\['f'\]\) must be callable, not int"):
             util.load_kernels({"f": 1})
+        with self.assertRaisesRegex(TypeError, r"argument 1 \(functions: the name 3\) must be str, not int"):
+            util.load_kernels({3: print})
+
+    def test_long_failure(self):
+        """The end of a text that is too long is left out, of an exception that cannot be printed all of it."""
+
+        def long(block):
+            raise ValueError("a" * 1000)
+
+        class Unprintable(Exception):
+            def __str__(self):
+                raise self
+
+        def unprintable(block):
+            raise Unprintable
+
+        for function, want in zip(self.load(long=long, unprintable=unprintable), ("ValueError: " + 400 * "a", "Unprintable")):
+            hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+            self.addCleanup(setattr, sys, "unraisablehook", hook)
+            stream = self.stream()
+            self.ok(self.launch(function, 1, stream, 0))
+            self.assertEqual(507016, rt.synchronize_stream(stream))
+            self.assertIn(want, acl.get_recent_err_msg())
+
+    def test_printed(self):
+        """Without a hook of the program the traceback is printed, and does not say that it is ignored."""
+        done = run_program(
+            "import acl\n"
+            "acl.rt.set_device(0)\n"
+            "def fails(block): raise ValueError('boom')\n"
+            "binary, ret = acl.util.load_kernels({'f': fails})\n"
+            "function, ret = acl.rt.binary_get_function(binary, 'f')\n"
+            "assert acl.rt.launch_kernel_with_host_args(function, 1, 0, [], acl.util.bytes_to_ptr(bytes(8)), 8, [], 0) == 0\n"
+            "print(acl.rt.synchronize_stream(0))\n"
+        )
+        self.assertEqual((0, "507016\n"), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, r"(?s)^Exception in a kernel, whose launch fails: <function fails .*ValueError: boom\n$")
 
     def test_exit(self):
         """A launch that is queued when the interpreter ends does not hang or crash it."""

@@ -61,7 +61,7 @@ int ropeway_print(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /*
  * For tests: functions of the program as kernels. ropeway_load_functions makes a binary of them, in which they are looked up, launched
- * and unloaded like others; it copies the list. A function is called once for each block, on several threads at the same time. It must
+ * and unloaded like others; it copies the list, in which no name is there twice. A function is called once for each block, on several threads at the same time. It must
  * not call ropeway_block_barrier. If it does not return 0, the launch fails as one of a kernel that traps. It is not interrupted, and what it
  * does wrong is not caught. Returns an error code of AscendCL; 0 is success.
  */

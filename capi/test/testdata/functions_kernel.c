@@ -394,6 +394,8 @@ static void own_functions(void)
 	CHECK(ropeway_load_functions(list, 0, &own) == ACL_ERROR_RT_PARAM_INVALID);
 	CHECK(ropeway_load_functions(list, 1, NULL) == ACL_ERROR_INVALID_PARAM);
 	CHECK(ropeway_load_functions(&(ropeway_function){NULL, add_all, NULL}, 1, &own) == ACL_ERROR_RT_PARAM_INVALID);
+	const ropeway_function twice[] = {{"adds", add_all, &by}, {"fails", add_all, NULL}, {"adds", add_all, NULL}};
+	CHECK(ropeway_load_functions(twice, 3, &own) == ACL_ERROR_RT_PARAM_INVALID);
 }
 
 void functions_kernels(void)
