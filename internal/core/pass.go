@@ -2,6 +2,7 @@ package core
 
 import (
 	"ropeway/internal/abi"
+	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
 )
 
@@ -10,9 +11,9 @@ import (
 // of a program are like the one before them; all that such a copy can fail on is looked at by RepeatCopy, and
 // everything else stays true by itself.
 type CopyCache struct {
-	stream Handle        // as the program gave it; 0 is the default stream
-	slot   *Slot[Stream] // whether it still lives; nil for the default stream, which goes with its context
-	s      *Stream       // nil: no copy has passed
+	stream Handle                // as the program gave it; 0 is the default stream
+	slot   *handles.Slot[Stream] // whether it still lives; nil for the default stream, which goes with its context
+	s      *Stream               // nil: no copy has passed
 }
 
 // RememberCopy notes that a copy between two places in context c went through.
@@ -26,7 +27,7 @@ func (t *Thread) RememberCopy(c *Context, s *Stream, stream Handle, from, to dri
 	}
 	t.CopyCache = CopyCache{stream: stream, s: s}
 	if stream != 0 {
-		t.CopyCache.slot = t.Runtime.Streams.slot(stream)
+		t.CopyCache.slot = t.Runtime.Streams.Slot(stream)
 	}
 }
 
@@ -41,7 +42,7 @@ func (t *Thread) RepeatCopy(dst Addr, destMax uint64, src Addr, count uint64, ki
 		uint32(kind-abi.MemcpyHostToDevice) > uint32(abi.MemcpyDefault-abi.MemcpyHostToDevice) {
 		return false
 	}
-	if slot := t.CopyCache.slot; slot != nil && slot.handle.Load() != uintptr(stream) {
+	if slot := t.CopyCache.slot; slot != nil && !slot.Holds(stream) {
 		return false
 	}
 	epoch := t.Runtime.Epoch.Load()

@@ -34,6 +34,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
 	"ropeway/internal/share"
@@ -112,7 +113,7 @@ func New(o Options) *Runtime {
 		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
 			o.Product.Aligned, Probe: o.Probe.attach(o.Driver)}
 	rt.Patience = cmp.Or(o.Patience, 10*time.Second)
-	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
+	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = handles.Context, handles.Stream, handles.Event
 	rt.makeParts()
 	n := min(o.Driver.Devices(), MaxDevices)
 	ids := make([]int, n)

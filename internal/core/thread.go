@@ -132,7 +132,7 @@ func (t *Thread) Stream(api, arg string, h Handle) (*Stream, *Error) {
 	if h == 0 {
 		return nil, nil
 	}
-	if p := &t.CopyCache; h == p.stream && p.slot.handle.Load() == uintptr(h) {
+	if p := &t.CopyCache; h == p.stream && p.slot.Holds(h) {
 		t.about(p.s)
 		return p.s, nil
 	}

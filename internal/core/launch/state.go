@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
 )
@@ -41,8 +42,8 @@ var part = core.NewPart(func(rt *core.Runtime) *state {
 		symbols: map[core.Addr]*function{},
 		loaded:  map[*binary]struct{}{},
 	}
-	s.binaries.Kind, s.functions.Kind, s.params.Kind = core.BinaryKind, core.FunctionKind, core.ParamKind
-	s.objects.Kind, s.builders.Kind = core.BinaryObjectKind, core.ArgsKind
+	s.binaries.Kind, s.functions.Kind, s.params.Kind = handles.Binary, handles.Function, handles.Param
+	s.objects.Kind, s.builders.Kind = handles.BinaryObject, handles.Args
 	s.memory.rt = rt
 	return s
 })

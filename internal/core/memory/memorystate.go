@@ -2,7 +2,10 @@
 // pools, and shared between processes and devices.
 package memory
 
-import "ropeway/internal/core"
+import (
+	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
+)
 
 // memoryState is what a runtime knows of memory.
 type memoryState struct {
@@ -17,7 +20,7 @@ type memoryState struct {
 
 var memoryPart = core.NewPart(func(rt *core.Runtime) *memoryState {
 	m := &memoryState{rt: rt}
-	m.pools.table.Kind, m.vmm.memories.Kind, m.allocatorDescs.Kind = core.PoolKind, core.MemoryKind, core.AllocatorKind
+	m.pools.table.Kind, m.vmm.memories.Kind, m.allocatorDescs.Kind = handles.Pool, handles.Memory, handles.Allocator
 	return m
 })
 

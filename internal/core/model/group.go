@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
 )
@@ -196,14 +197,14 @@ func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Han
 		return core.Fail(api, m.broke, "stream", "the capture is invalid since %s", m.why)
 	}
 	m.groups = append(m.groups, g)
-	g.handle = core.GroupKind.Within(m.id, uint32(len(m.groups)))
+	g.handle = handles.Group.Within(m.id, uint32(len(m.groups)))
 	*handle = g.handle
 	return nil
 }
 
 // groupOf finds the task group that a handle names.
 func groupOf(t *core.Thread, api string, h core.Handle) (*taskGroup, *core.Error) {
-	if m, n := stateOf(t.Runtime).inside(core.GroupKind.Inside(h)); m != nil {
+	if m, n := stateOf(t.Runtime).inside(handles.Group.Inside(h)); m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if n >= 1 && n <= uint32(len(m.groups)) {

@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/driver"
@@ -15,12 +16,12 @@ import (
 
 // taskHandle is the handle of task i.
 func (m *Model) taskHandle(i int32) core.Handle {
-	return core.TaskKind.Within(m.id, uint32(i))
+	return handles.Task.Within(m.id, uint32(i))
 }
 
 // taskOf finds the task that a handle names. The model may not go meanwhile: that is the program's to see to.
 func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
-	if m, i := stateOf(t.Runtime).inside(core.TaskKind.Inside(h)); m != nil && m.has32(i) {
+	if m, i := stateOf(t.Runtime).inside(handles.Task.Inside(h)); m != nil && m.has32(i) {
 		return m, int32(i), nil
 	}
 	return nil, 0, core.Fail(

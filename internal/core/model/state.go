@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
 )
 
@@ -43,7 +44,7 @@ var part = core.NewPart(func(rt *core.Runtime) *state {
 	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}, byID: map[uint32]*Model{},
 		alive: map[*label]struct{}{}, lists: map[core.Addr]*labelList{}}
 	_, s.launches = driver.As[driver.ProgramLauncher](rt.Driver)
-	s.table.Kind, s.conds.Kind, s.labels.Kind = core.ModelKind, core.CondKind, core.LabelKind
+	s.table.Kind, s.conds.Kind, s.labels.Kind = handles.Model, handles.Cond, handles.Label
 	return s
 })
 
@@ -96,7 +97,7 @@ func (s *state) inside(id, number uint32, ok bool) (*Model, uint32) {
 }
 
 // ContextEnding implements core.ContextEnder: the models of the context go, the oldest first.
-func (s *state) ContextEnding(c *core.Context) {
+func (s *state) ContextEnding(t *core.Thread, c *core.Context) {
 	var list []*Model
 	core.Locked(&s.mu, func() { list = slices.Collect(maps.Keys(s.models[c])) })
 	slices.SortFunc(list, func(a, b *Model) int { return cmp.Compare(a.id, b.id) })
@@ -105,7 +106,7 @@ func (s *state) ContextEnding(c *core.Context) {
 		if k := m.rt.Checker(); m.destroy() && ready && k != nil {
 			r := m.resource()
 			r.Swept = true
-			k.Released(nil, r)
+			k.Released(t, r)
 		}
 	}
 	s.endLabels(c)

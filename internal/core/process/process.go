@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 )
 
 // processState is what the process as a whole has set.
@@ -27,7 +28,7 @@ var processPart = core.NewPart(func(rt *core.Runtime) *processState {
 	for limit, bytes := range defaultLimits {
 		p.limits[limit].Store(bytes)
 	}
-	p.marks.stamps.Kind, p.groups.Kind = core.StampKind, core.GroupsKind
+	p.marks.stamps.Kind, p.groups.Kind = handles.Stamp, handles.Groups
 	return p
 })
 

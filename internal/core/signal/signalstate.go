@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
 )
 
 // signalState is what a runtime knows of notifies and of words that streams wait for.
@@ -19,7 +20,7 @@ type signalState struct {
 
 var signalPart = core.NewPart(func(rt *core.Runtime) *signalState {
 	s := &signalState{rt: rt}
-	s.notifies.Kind, s.cntNotifies.Kind = core.NotifyKind, core.CntNotifyKind
+	s.notifies.Kind, s.cntNotifies.Kind = handles.Notify, handles.CntNotify
 	return s
 })
 

@@ -2,7 +2,10 @@
 // and copies to symbols.
 package transfer
 
-import "ropeway/internal/core"
+import (
+	"ropeway/internal/core"
+	"ropeway/internal/core/handles"
+)
 
 // transferState is what a runtime knows of data buffers and symbols.
 type transferState struct {
@@ -12,7 +15,7 @@ type transferState struct {
 
 var transferPart = core.NewPart(func(*core.Runtime) *transferState {
 	s := &transferState{}
-	s.buffers.Kind = core.BufferKind
+	s.buffers.Kind = handles.Buffer
 	return s
 })
 
