@@ -151,6 +151,7 @@ type Checker struct {
 
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // how many have begun
+	served    []*serving          // kernels that run, oldest first
 
 	inject  []*inject.Injection
 	symbols *symbol.Table

@@ -123,7 +123,7 @@ func (c *Checker) gather(q *queue, o *order) {
 			if n == nil {
 				break
 			}
-			c.step(n)
+			c.step(n, bound{})
 		}
 	}
 	c.look(o)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"ropeway/internal/core"
@@ -15,6 +16,80 @@ import (
 // ROPEWAY_WRITES) is judged by that, when it has run. Of any other it is not known what it touches: what its arguments
 // lead to counts as written, so that nothing is reported that a kernel may have written. Memory that is freed must be
 // no argument of a kernel that has not run.
+
+// flying is a kernel that runs. Checker.mu guards it, but for touched, which belongs to the queue below until the kernel
+// is over.
+type flying struct {
+	t       *task
+	p       *past
+	order   *order
+	words   []uintptr // its arguments
+	serves  serving
+	touched account
+	endless bool // the end of the process has waited for it long enough
+}
+
+// uses reports whether the kernel is given an address in [lo, hi). Checker.mu is held.
+func (f *flying) uses(lo, hi uintptr) bool {
+	return slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
+}
+
+// launch starts a kernel, and waits for it within b and as long as patience lasts. One that takes longer is waited for
+// by a goroutine of its own. mu is held, and released meanwhile.
+func (c *Checker) launch(q *queue, t *task, b bound) {
+	f := &flying{t: t, order: c.hand(q, t), serves: serving{q: q, n: t.n, task: t.from.task}}
+	f.p = c.judgeRun(q, t)
+	c.judgeKernelOf(q, t, f.p)
+	f.words = c.judgeGiven(t)
+	op := t.op
+	op.Launch = op.Launch.Lend()
+	f.touched.asks(op.Launch)
+	op.Done, q.failure, q.flying = nil, nil, f
+	c.serveKernel(&f.serves)
+	c.mu.Unlock()
+	q.inner.Submit(op)
+	left := b.left(c.patience)
+	over := left > 0 && q.inner.Wait(left, b.cancel)
+	c.mu.Lock()
+	if over {
+		c.land(q, f)
+		return
+	}
+	go func() {
+		q.inner.Wait(0, nil)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.land(q, f)
+	}()
+}
+
+// land ends the task of a kernel that is over, and judges what it touched. mu is held, and released meanwhile.
+func (c *Checker) land(q *queue, f *flying) {
+	c.endKernel(&f.serves)
+	c.judgeKernel(q, f.t, f.p, f.words, &f.touched)
+	c.judgeFault(f.t, f.words, q.failure)
+	c.look(f.order)
+	q.flying = nil
+	q.finish(f.t, q.failure)
+}
+
+// serveKernel notes that a kernel runs: what it touches of closed host memory is judged in its turn. Kernels that are
+// watched run one at a time, in the order in which they were started. mu is held.
+func (c *Checker) serveKernel(s *serving) {
+	s.steps = map[uintptr]uint8{}
+	c.served = append(c.served, s)
+	c.serving[kernelThread] = c.served[0]
+}
+
+// endKernel is the end of what serveKernel began. mu is held.
+func (c *Checker) endKernel(s *serving) {
+	c.served = slices.DeleteFunc(c.served, func(o *serving) bool { return o == s })
+	delete(c.serving, kernelThread)
+	if len(c.served) > 0 {
+		c.serving[kernelThread] = c.served[0]
+	}
+	c.reclose(s)
+}
 
 // mostWords is how many words of arguments are looked at.
 const mostWords = 8192

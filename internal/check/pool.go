@@ -88,7 +88,7 @@ func (c *Checker) goes(q *queue, t *task) {
 			if n == nil {
 				break
 			}
-			c.step(n)
+			c.step(n, bound{})
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}

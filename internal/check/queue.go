@@ -37,11 +37,12 @@ type queue struct {
 	timer   *time.Timer // runs while the head is a wait with a limit
 	expired bool        // it has fired
 
-	work     uint64 // number of the last task that moves memory or calls the program; 0: none
-	workBy   origin // where that was submitted
-	reported uint64 // work that has been reported as never synchronised
-	current  *task  // what is running
-	began    int64  // when that began, if the queue has an observer
+	work     uint64  // number of the last task that moves memory or calls the program; 0: none
+	workBy   origin  // where that was submitted
+	reported uint64  // work that has been reported as never synchronised
+	current  *task   // what is running
+	flying   *flying // and that is a kernel; else nil
+	began    int64   // when that began, if the queue has an observer
 
 	early *earlyWait             // the last wait for an event, if that came before any record
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free

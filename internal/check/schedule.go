@@ -27,9 +27,9 @@ func (c *Checker) sleep(l hostqueue.Limit) bool {
 // until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on,
 // nil if on none. mu is held.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	l := hostqueue.LimitOf(timeout, cancel)
+	l, b := hostqueue.LimitOf(timeout, cancel), boundOf(timeout, cancel)
 	for !done() {
-		if q := from(); q != nil && c.advance(q) {
+		if q := from(); q != nil && c.advanceWithin(q, b) {
 			continue
 		}
 		if done() {
@@ -40,6 +40,29 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 		}
 	}
 	return true
+}
+
+// bound is how long a call waits for a task that may not end. The zero value is as long as patience lasts.
+type bound struct {
+	until  time.Time       // zero: no earlier
+	cancel <-chan struct{} // closed: not any longer; may be nil
+}
+
+// boundOf is the bound of a call with a limit; a timeout of 0 never ends.
+func boundOf(timeout time.Duration, cancel <-chan struct{}) bound {
+	b := bound{cancel: cancel}
+	if timeout > 0 {
+		b.until = time.Now().Add(timeout)
+	}
+	return b
+}
+
+// left is how long to wait from now on; it may not be positive.
+func (b bound) left(patience time.Duration) time.Duration {
+	if b.until.IsZero() {
+		return patience
+	}
+	return min(patience, time.Until(b.until))
 }
 
 // needed is the queue whose head has to run so that q goes on: q, or one that opens what q waits for. nil if nothing
@@ -113,7 +136,10 @@ func (q *queue) expire(n uint64) {
 
 // advance runs one task: the one that q needs or, in an order drawn from the seed, one that nothing orders with it.
 // False if there is none. mu is held, and released meanwhile.
-func (c *Checker) advance(q *queue) bool {
+func (c *Checker) advance(q *queue) bool { return c.advanceWithin(q, bound{}) }
+
+// advanceWithin is advance for a call that waits no longer than b says. mu is held, and released meanwhile.
+func (c *Checker) advanceWithin(q *queue, b bound) bool {
 	n := c.needed(q)
 	if n == nil {
 		return false
@@ -121,7 +147,7 @@ func (c *Checker) advance(q *queue) bool {
 	if c.seed != 0 && c.rng.IntN(2) == 0 {
 		n = c.any()
 	}
-	c.step(n)
+	c.step(n, b)
 	return true
 }
 
@@ -136,9 +162,10 @@ func (c *Checker) any() *queue {
 	return ready[c.rng.IntN(len(ready))]
 }
 
-// step runs the head of q, which can run. A function of the program is started only. mu is held, and released
-// meanwhile.
-func (c *Checker) step(q *queue) {
+// step runs the head of q, which can run. A function of the program and a kernel, which may not end, are started and
+// waited for within b and as long as patience lasts: so what they touch is judged in its turn, not beside what comes
+// next, and one that takes longer is left alone. mu is held, and released meanwhile.
+func (c *Checker) step(q *queue, b bound) {
 	t := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
@@ -163,10 +190,14 @@ func (c *Checker) step(q *queue) {
 		}
 		c.functions++
 		go q.call(t)
-		// What it touches is judged in its turn, not beside what comes next; one that waits for the program is left
-		// alone.
 		n := t.n
-		c.until(c.patience, nil, func() bool { return q.running != n }, func() *queue { return nil })
+		if left := b.left(c.patience); left > 0 {
+			c.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
+		}
+		return
+	}
+	if t.op.Launch != nil && t.fails == nil {
+		c.launch(q, t, b)
 		return
 	}
 	q.finish(t, c.exec(q, t, expired))
@@ -227,7 +258,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	return t.fails
 }
 
-// move carries out what touches memory, after it was judged. mu is held, and released while memory moves.
+// move carries out what touches memory, but for kernels, after it was judged. mu is held, and released while memory moves.
 func (c *Checker) move(q *queue, t *task) error {
 	if t.fails != nil {
 		if t.op.Segs != nil {
@@ -237,46 +268,19 @@ func (c *Checker) move(q *queue, t *task) error {
 		return t.fails
 	}
 	o := c.hand(q, t)
-	p := c.judgeRun(q, t)
-	if t.op.Launch != nil {
-		c.launch(q, t, p)
-	} else {
-		if s := t.op.Segs; s != nil && c.seed != 0 {
-			c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
-		}
-		c.carryOut(q, t.op)
-		t.op.Segs = nil // the queue below has released it
+	c.judgeRun(q, t)
+	if s := t.op.Segs; s != nil && c.seed != 0 {
+		c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
 	}
-	c.look(o)
-	return q.failure
-}
-
-// carryOut has the queue below carry out op. mu is held, and released meanwhile.
-func (c *Checker) carryOut(q *queue, op driver.Op) {
+	op := t.op
 	op.Done, q.failure = nil, nil
 	c.mu.Unlock()
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
 	c.mu.Lock()
-}
-
-// launch carries out a kernel, and judges what it touched. mu is held, and released meanwhile.
-func (c *Checker) launch(q *queue, t *task, p *past) {
-	c.judgeKernelOf(q, t, p)
-	words := c.judgeGiven(t)
-	var touched account
-	op := t.op
-	op.Launch = op.Launch.Lend()
-	touched.asks(op.Launch)
-	c.mu.Unlock()
-	end := c.serve(kernelThread, &serving{q: q, n: t.n, task: t.from.task}) // closed host memory: judged in its turn
-	c.mu.Lock()
-	c.carryOut(q, op)
-	c.mu.Unlock()
-	end()
-	c.mu.Lock()
-	c.judgeKernel(q, t, p, words, &touched)
-	c.judgeFault(t, words, q.failure)
+	t.op.Segs = nil // the queue below has released it
+	c.look(o)
+	return q.failure
 }
 
 // finish ends t: its failure is reported before anything after it runs. Checker.mu is held, and released meanwhile.

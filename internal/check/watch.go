@@ -262,6 +262,12 @@ func (c *Checker) settle(a *allocation) {
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
 		}
+		if f := q.flying; f != nil { // which may not end
+			if f.uses(a.start, a.end()) {
+				c.until(c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
+			}
+			continue
+		}
 		for q.current != nil && !q.calling && q.current.lo < a.end() && a.start < q.current.hi {
 			c.sleep(hostqueue.Limit{})
 		}
@@ -279,10 +285,13 @@ func (t *task) uses(a *allocation) bool {
 	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
 }
 
-// awaited finds a task that waits for a word in [lo, hi), or a kernel that has not run and is given an address there.
+// awaited finds a task that waits for a word in [lo, hi), or a kernel that is not over and is given an address there.
 // mu is held.
 func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 	for _, q := range c.queues {
+		if k := q.flying; k != nil && k.uses(lo, hi) {
+			return flight{k.t.from, "is given", lo, hi}, true
+		}
 		for _, t := range q.waiting {
 			switch {
 			case t.awaits(lo, hi):
@@ -324,10 +333,10 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 			h.release(from)
 		}
 	default:
+		h.freed, h.freedBy, h.swept = true, from, r.Swept
 		if r.Swept {
 			c.leak(h)
 		}
-		h.freed, h.freedBy = true, from
 		if hasSpan(r.Kind) {
 			c.setRegistered()
 		}
@@ -387,11 +396,18 @@ func (c *Checker) Quiesce() {
 	defer c.mu.Unlock()
 	c.runAll()
 	c.until(quietLimit, nil, func() bool {
-		return !slices.ContainsFunc(c.queues, func(q *queue) bool { return q.running != 0 && !q.calling })
+		return !slices.ContainsFunc(c.queues, func(q *queue) bool {
+			return q.running != 0 && !q.calling && (q.flying == nil || !q.flying.endless)
+		})
 	}, func() *queue { return nil })
+	for _, q := range c.queues {
+		if q.flying != nil {
+			q.flying.endless = true // a process comes here more than once when it ends
+		}
+	}
 }
 
-// quietLimit bounds how long a process that ends waits for a copy that another thread is making.
+// quietLimit bounds how long a process that ends waits for a copy that another thread is making, or for a kernel.
 const quietLimit = 10 * time.Second
 
 // leaks reports what is still there, oldest first. mu is held.
@@ -427,13 +443,10 @@ func (c *Checker) leakMemory(a *allocation) {
 		return
 	}
 	a.leaked = true
-	verb := "are"
-	if a.size == 1 {
-		verb = "is"
-	}
 	c.report(draft{
 		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(), verb),
+		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(),
+			are(uintptr(a.size), "is", "are")),
 	})
 }
 
@@ -446,6 +459,12 @@ func (c *Checker) leak(h *handle) {
 	d := draft{
 		rule: "leak", role: "made", offence: h.by, detail: h.kind(),
 		summary: fmt.Sprintf("%s is never %s", h, h.gone()),
+	}
+	if h.swept {
+		d.summary = fmt.Sprintf("%s is not %s before its context goes", h, h.gone())
+		if stackOf(h.freedBy) != nil { // else the process ends
+			d.others = []other{{"freed", h.freedBy}}
+		}
 	}
 	if h.took > 0 {
 		h.leakCounted(&d)

@@ -254,7 +254,7 @@ func (s *Stream) Wait(api string, w WaitLimit) *Error {
 	}
 	d := s.Context.Device
 	n := s.Frees.begun.Add(1)
-	if s.queue.Idle() && !d.aborting.Load() {
+	if w.Timeout == 0 && s.queue.Idle() && !d.aborting.Load() { // the checker's queries take time, too
 		return s.synchronized(api, n)
 	}
 	aborts, abortions := s.aborts.Load(), d.abortions.Load()

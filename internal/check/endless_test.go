@@ -1,0 +1,98 @@
+package check
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+)
+
+// endless is a kernel that does not end by itself.
+const endless = "void k(volatile int *p) { for (;;) p[0]++; }"
+
+// TestKernelWithinLimit: a wait with a limit ends in its time, whatever the kernel does, and the stream goes on when
+// the kernel has been aborted.
+func TestKernelWithinLimit(t *testing.T) {
+	p := begin(t)
+	f, s, e, dev := p.kernel(endless), p.stream(), p.event(latest), p.dev(4096)
+	waits := map[abi.Code][]func() *core.Error{
+		abi.ErrRTStreamSyncTimeout: {
+			func() *core.Error { return p.SynchronizeStreamWithTimeout(s, 20) },
+			func() *core.Error { return p.SynchronizeDeviceWithTimeout(20) },
+		},
+		abi.ErrRTEventSyncTimeout: {func() *core.Error { return p.SynchronizeEventWithTimeout(e, 20) }},
+	}
+	for code, list := range waits {
+		for _, wait := range list {
+			p.launch(f, s, dev)
+			p.ok(p.RecordEvent(e, s))
+			if err := wait(); err == nil || err.Code != code {
+				t.Fatalf("a wait for an endless kernel: %v, want %d", err, code)
+			}
+			if err := wait(); err == nil || err.Code != code {
+				t.Fatalf("a second wait: %v, want %d", err, code)
+			}
+			p.ok(p.StreamAbort(s))
+			p.ok(p.SynchronizeStream(s))
+		}
+	}
+	p.silent()
+}
+
+// TestKernelQueried: a query starts a kernel and does not wait for its end.
+func TestKernelQueried(t *testing.T) {
+	p := begin(t, soon)
+	f, s, e, dev := p.kernel(endless), p.stream(), p.event(latest), p.dev(4096)
+	p.launch(f, s, dev)
+	p.ok(p.RecordEvent(e, s))
+	for range 3 {
+		var status abi.StreamStatus
+		p.ok(p.StreamQuery(s, &status))
+		var recorded abi.EventRecordedStatus
+		p.ok(p.QueryEventStatus(e, &recorded))
+		if status != abi.StreamStatusNotReady || recorded != abi.EventRecordedStatusNotReady {
+			t.Fatalf("an endless kernel: stream %v, event %v", status, recorded)
+		}
+	}
+	p.ok(p.StreamAbort(s))
+}
+
+// TestKernelRunsBeside: an endless kernel of one stream holds up no other one, in whatever order things run, nor does
+// it hold up a free of memory that it does not use.
+func TestKernelRunsBeside(t *testing.T) {
+	for seed := range uint64(6) {
+		p := begin(t, soon, func(o *Options) { o.Seed = seed })
+		f, s, other := p.kernel(endless), p.stream(), p.stream()
+		dev, to, host := p.dev(4096), p.dev(4096), p.pinned(4096)
+		p.launch(f, s, dev)
+		for range 8 {
+			p.up(to, host, 4096, other)
+		}
+		p.ok(p.SynchronizeStream(other))
+		p.ok(memory.Free(p.Thread, p.gone(to)))
+		p.ok(p.StreamAbort(s))
+		p.silent()
+	}
+}
+
+// TestFreeUnderKernel: memory that a running kernel is given is in flight.
+func TestFreeUnderKernel(t *testing.T) {
+	p := begin(t, soon)
+	f, s, dev := p.kernel("void k(volatile int *p) { for (;;) ; }"), p.stream(), p.dev(4096)
+	p.launch(f, s, dev)
+	if err := p.SynchronizeStreamWithTimeout(s, 10); err == nil {
+		t.Fatal("the kernel has ended")
+	}
+	began := time.Now()
+	p.ok(memory.Free(p.Thread, p.gone(dev)))
+	if d := time.Since(began); d > hang/2 {
+		t.Errorf("the free took %v", d)
+	}
+	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that kernel k of ") {
+		t.Errorf("%s", d.Summary)
+	}
+	p.ok(p.StreamAbort(s))
+}
