@@ -292,6 +292,29 @@ var (
 		}
 		return err
 	}
+	// noHostMemory is a launch when the program has taken all pinned memory; with some it works.
+	noHostMemory = func(e *env, f launchForm) *core.Error {
+		o := e.on(machine{product: f.product}).launches()
+		a := goodLaunch(o)
+		var taken []core.Addr
+		for size := uint64(64 << 30); size >= 4096; {
+			var p core.Addr
+			if memory.MallocHost(o.th, &p, size) != nil {
+				size /= 2
+				continue
+			}
+			taken = append(taken, p)
+		}
+		err := f.call(o, a)
+		for _, p := range taken {
+			o.ok(memory.FreeHost(o.th, p))
+		}
+		o.ok(f.call(o, a))
+		if got := o.number(core.Addr(a.target)); got != 1 {
+			o.Errorf("the kernel ran %d times, want 1", got)
+		}
+		return err
+	}
 	bigBuffer = changeOn("950", func(e *env, a *launchArgs) { a.f = e.kernel("fat"); a.cfg = nil })
 	abortOn   = func(product string) launchRule {
 		return func(e *env, f launchForm) *core.Error {

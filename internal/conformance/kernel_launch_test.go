@@ -13,6 +13,7 @@ func proveLaunches() {
 	prove("aclrtLaunchKernel", 11, formPlain.by(abortOn("950")))
 	prove("aclrtLaunchKernel", 12, formPlain.by(stoppedOn("950")))
 	prove("aclrtLaunchKernel", 16, formPlain.by(bigBuffer))
+	prove("aclrtLaunchKernel", 17, formPlain.by(noHostMemory))
 	prove("aclrtLaunchKernel", 19, formPlain.by(abortOn("A2")))
 	prove("aclrtLaunchKernel", 20, formPlain.by(stoppedOn("A2")))
 	prove("aclrtLaunchKernel", 14, formPlain.by(notLoaded))
@@ -33,6 +34,7 @@ func proveLaunches() {
 	prove("aclrtLaunchKernelV2", 32, formV2.by(stoppedOn("A2")))
 	prove("aclrtLaunchKernelV2", 26, formV2.by(notLoaded))
 	prove("aclrtLaunchKernelV2", 28, formV2.by(bigBuffer))
+	prove("aclrtLaunchKernelV2", 29, formV2.by(noHostMemory))
 
 	prove("aclrtLaunchKernelWithConfig", 8, formConfig.by(unfinished))
 	prove("aclrtLaunchKernelWithConfig", 11, formConfig.by(mix310PBare))
@@ -51,6 +53,7 @@ func proveLaunches() {
 	prove("aclrtLaunchKernelWithConfig", 36, formConfig.by(stoppedOn("A2")))
 	prove("aclrtLaunchKernelWithConfig", 30, formConfig.by(notLoaded))
 	prove("aclrtLaunchKernelWithConfig", 32, formConfig.by(bigBuffer))
+	prove("aclrtLaunchKernelWithConfig", 33, formConfig.by(noHostMemory))
 
 	prove("aclrtLaunchKernelWithHostArgs", 9, formHost.by(mix310PBare))
 	prove("aclrtLaunchKernelWithHostArgs", 10, formHost.by(noAttributes))
@@ -69,6 +72,7 @@ func proveLaunches() {
 	prove("aclrtLaunchKernelWithHostArgs", 28, formHost.by(notLoaded))
 	prove("aclrtLaunchKernelWithHostArgs", 7, formHost.by(badPlace))
 	prove("aclrtLaunchKernelWithHostArgs", 30, formHost.by(bigBuffer))
+	prove("aclrtLaunchKernelWithHostArgs", 31, formHost.by(noHostMemory))
 }
 
 func proveArrays() {
@@ -94,6 +98,7 @@ func proveArrays() {
 	prove("aclrtLaunchKernelWithArgsArray", 33, formArray.by(stoppedOn("A2")))
 	prove("aclrtLaunchKernelWithArgsArray", 26, formArray.by(notLoaded))
 	prove("aclrtLaunchKernelWithArgsArray", 28, formArray.by(bigBuffer))
+	prove("aclrtLaunchKernelWithArgsArray", 29, formArray.by(noHostMemory))
 }
 
 func proveSIMT() {
@@ -115,6 +120,7 @@ func proveSIMT() {
 	prove("aclrtLaunchSIMTKernelWithArgsArray", 23, formSIMTArray.by(abortOn("950")))
 	prove("aclrtLaunchSIMTKernelWithArgsArray", 24, formSIMTArray.by(stoppedOn("950")))
 	prove("aclrtLaunchSIMTKernelWithArgsArray", 28, formSIMTArray.by(bigBuffer))
+	prove("aclrtLaunchSIMTKernelWithArgsArray", 29, formSIMTArray.by(noHostMemory))
 	prove("aclrtLaunchSIMTKernelWithArgsArray", 30, formSIMTArray.by(nullElement))
 	prove("aclrtLaunchSIMTKernelWithArgsArray", 26, formSIMTArray.by(notLoaded))
 
@@ -139,6 +145,7 @@ func proveSIMT() {
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 27, formSIMTHost.by(abortOn("950")))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 28, formSIMTHost.by(stoppedOn("950")))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 32, formSIMTHost.by(bigBuffer))
+	prove("aclrtLaunchSIMTKernelWithHostArgs", 33, formSIMTHost.by(noHostMemory))
 	prove("aclrtLaunchSIMTKernelWithHostArgs", 30, formSIMTHost.by(notLoaded))
 }
 

@@ -20,6 +20,7 @@ import (
 // meta is a section of meta data with parameters of 8, 8 and 4 bytes.
 const source = kerneltest.Source + `
 void endless(void) { for (;;) ; }
+void last(uint32_t *p) { size_t n; const unsigned char *a = ropeway_args(&n); p[0] = n; p[1] = a[n - 1]; p[2]++; }
 void patient(volatile uint32_t *p) { while (!*p) ; }
 void count(uint32_t *p, uint64_t n, uint64_t same) { p[n != p[0] || (uint32_t)same != n]++; }
 void mix_mix_aic(uint32_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST); ropeway_block_barrier(); }
@@ -168,6 +169,47 @@ func TestPlaceholders(t *testing.T) {
 	if got := b.read(p, 1)[0]; got != 3 {
 		t.Errorf("%d, want 3", got)
 	}
+}
+
+// TestLargeArguments: arguments may be of any size, copied or in device memory, with and without registered memory
+// that they lead to.
+func TestLargeArguments(t *testing.T) {
+	b := newBench(t, "A2")
+	const size = 17 << 20
+	own := make([]byte, 8<<10) // its address on the device is another one
+	own = own[-uintptr(core.AddrOf(own))%4096:][:4096]
+	var alias core.Addr
+	for _, registered := range []bool{false, true} {
+		if registered {
+			b.OK(memory.HostRegister(b.Th, core.AddrOf(own), 4096, abi.HostRegisterMapped, &alias))
+		}
+		for target, read := range map[core.Addr]func(p core.Addr) []uint32{
+			b.words(3, 0): func(p core.Addr) []uint32 { return b.read(p, 3) },
+			alias: func(core.Addr) []uint32 {
+				return []uint32{binary.LittleEndian.Uint32(own), binary.LittleEndian.Uint32(own[4:]),
+					binary.LittleEndian.Uint32(own[8:])}
+			},
+		} {
+			if target == 0 {
+				continue
+			}
+			args := make([]byte, size)
+			binary.LittleEndian.PutUint64(args, uint64(target))
+			args[size-1] = 9
+			b.OK(launch.LaunchKernelWithHostArgs(b.Th, b.function("last"), 1, 0, nil, core.AddrOf(args), size, nil, 0))
+			b.OK(b.Th.SynchronizeStream(0))
+			var dev core.Addr
+			b.OK(memory.Malloc(b.Th, &dev, size, abi.MemMallocHugeFirst))
+			b.OK(transfer.Memcpy(b.Th, dev, size, core.AddrOf(args), size, abi.MemcpyHostToDevice))
+			b.OK(launch.LaunchKernel(b.Th, b.function("last"), 1, dev, size, 0))
+			b.OK(b.Th.SynchronizeStream(0))
+			b.OK(memory.Free(b.Th, dev))
+			if got := read(target); !slices.Equal(got, []uint32{size, 9, 2}) {
+				t.Errorf("registered %v: the kernels saw %v, want %v", registered, got, []uint32{size, 9, 2})
+			}
+		}
+	}
+	b.OK(memory.HostUnregister(b.Th, core.AddrOf(own)))
 }
 
 // TestArgsArray: parameters are read as the meta data say, also by a symbol that compiled code registered; a SIMT

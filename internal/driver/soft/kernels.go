@@ -327,18 +327,12 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 	return &driver.KernelError{Failure: kind, Launch: l, Err: f}
 }
 
-// mostArgs is how many bytes of arguments there can be.
-const mostArgs = 16 << 20
-
 // reachArgs makes sure that a kernel reaches what its arguments name. Registered memory has a device address of its
 // own, at which there is nothing on this CPU: it becomes the program's address, in a copy of the arguments.
 func (d *Driver) reachArgs(l *launch, outside bool) error {
 	r := &l.call
 	if r.Size == 0 {
 		return nil
-	}
-	if r.Size > mostArgs {
-		return fmt.Errorf("%w: %d bytes of arguments", driver.ErrUnsupported, r.Size)
 	}
 	at, err := d.resolve(r.Args, r.Size, true)
 	if err != nil {
@@ -350,19 +344,30 @@ func (d *Driver) reachArgs(l *launch, outside bool) error {
 	return d.unalias(l, at)
 }
 
+// keptArgs is how many bytes of a copy of arguments are kept for the next one.
+const keptArgs = 1 << 20
+
 // unalias replaces device addresses of registered memory in the arguments, which are at an address that the program
-// gave.
+// gave. Arguments without such an address stay where they are.
 func (d *Driver) unalias(l *launch, at uintptr) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	args, changed := append(l.args[:0], bytesAt(at, l.call.Size)...), false
+	if cap(l.args) > keptArgs {
+		l.args = nil
+	}
+	args, changed := bytesAt(at, l.call.Size), false
 	for i := 0; i+8 <= len(args); i += 8 {
 		addr := uintptr(binary.LittleEndian.Uint64(args[i:]))
-		if s := d.hosts.byAlias.Find(addr); s != nil {
-			binary.LittleEndian.PutUint64(args[i:], uint64(s.Of.host(addr)))
-			changed = true
+		s := d.hosts.byAlias.Find(addr)
+		if s == nil {
+			continue
 		}
+		if !changed {
+			args, changed = append(l.args[:0], args...), true
+		}
+		binary.LittleEndian.PutUint64(args[i:], uint64(s.Of.host(addr)))
 	}
-	if l.args = args; changed {
+	if changed {
+		l.args = args
 		l.call.Args = addressOf(args)
 	}
 	return nil
