@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/discard"
 	"ropeway/internal/finding"
@@ -69,51 +70,18 @@ func (c *Checker) failedOn(a *allocation) *failure {
 func (c *Checker) notMade(thread uint32) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if f.from.thread == thread && containsAny(f.api, "Malloc", "Create", "Reserve", "Import", "Register") {
+		if f.from.thread == thread && codes.Makes(f.api) {
 			return f
 		}
 	}
 	return nil
 }
 
-// containsAny reports whether one of some words is in a name.
-func containsAny(name string, words ...string) bool {
-	for _, w := range words {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return false
-}
-
-// ordinary are codes that a program may well expect: it initialises again what others have initialised, or waits for
-// a time that it chose, or has aborted its tasks itself.
-func ordinary(code abi.Code) bool {
-	switch code {
-	case abi.ErrRepeatInitialize, abi.ErrRepeatFinalize, abi.ErrRTDeviceTaskAbort, abi.ErrRTStreamAbort,
-		abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout,
-		abi.ErrRTTimeout:
-		return true
-	}
-	return false
-}
-
-// mayDrop reports whether programs drop the code of a function for good reasons. A thread that serves reports calls
-// repeatedly, before streams are subscribed and after they no longer are. Names for a recording fail where nothing
-// records.
-func mayDrop(api string) bool {
-	return api == "aclrtProcessReport" || api == "aclrtProcessHostFunc" || strings.HasPrefix(api, "aclprof")
-}
-
-// asks reports whether a function is a query.
-func asks(api string) bool {
-	return containsAny(api, "Get", "Query", "Can", "Capabilit", "Peek")
-}
-
 // apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
 func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || mayDrop(err.API) || ordinary(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || codes.MayDrop(err.API) ||
+		codes.Ordinary(err.Code) {
 		return false // a Go program has an error in its hands
 	}
 	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
@@ -121,8 +89,8 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	}
 	dropped := c.drops(by, d.offence.site)
 	null := err.Text == "is NULL"
-	harmless := null && releases(err.API) // as free in C: nothing is left to do
-	if !dropped && (asks(err.API) || unsupported(err.Code) || err.Injected) {
+	harmless := null && codes.Releases(err.API) // as free in C: nothing is left to do
+	if !dropped && (codes.Asks(err.API) || codes.Unsupported(err.Code) || err.Injected) {
 		return false
 	}
 	how := "the program got the code"
@@ -135,7 +103,7 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 			"Nothing, if the program goes on in another way after this; else correct the cause."
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
-	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codeName(err.Code), how, why)
+	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codes.Name(err.Code), how, why)
 	for _, from := range c.failedTasks {
 		if err.Task != 0 && from.stream == err.Stream && from.task == err.Task {
 			d.others = []other{{"submitted", from}}
@@ -148,11 +116,6 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 		}
 	}
 	return true
-}
-
-// unsupported reports whether a code says that something does not exist here: a program may call to find out.
-func unsupported(code abi.Code) bool {
-	return code == abi.ErrRTFeatureNotSupport || code == abi.ErrFeatureUnsupported || code == abi.ErrApiNotSupport
 }
 
 // drops reports whether the program drops the code that the call of a thread returns: its interpreter knows, or its

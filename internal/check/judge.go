@@ -184,6 +184,14 @@ func count(n uintptr) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
+// are is the verb after count(n).
+func are(n uintptr, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // alignment is what the documents of aclrtMemcpyAsync ask of addresses.
 const alignment = 64
 
@@ -369,7 +377,8 @@ func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, used
 	if lo, hi := a.written.Missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
 			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, whole: whole,
-			summary: fmt.Sprintf("%s of device memory are %s that were never written", count(hi-lo), used),
+			summary: fmt.Sprintf("%s of device memory %s %s that %s never written", count(hi-lo),
+				are(hi-lo, "is", "are"), used, are(hi-lo, "was", "were")),
 		}
 		if f := c.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.from}}

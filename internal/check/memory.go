@@ -94,6 +94,7 @@ type handle struct {
 	born    uint64
 	freed   bool
 	freedBy origin
+	swept   bool // it went with its context
 	leaked  bool
 
 	refs  []other // physical memory that was retained: the references that are left, oldest first

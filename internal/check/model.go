@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/codes"
 	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -241,22 +242,10 @@ func (c *Checker) captureOf(stream int32) *model {
 	return nil
 }
 
-// ofCapture reports whether err says that a capture does not allow a call, or is invalid.
-func ofCapture(err *core.Error) bool {
-	switch err.Code {
-	case abi.ErrRTCaptureDependency, abi.ErrRTStreamUnjoined, abi.ErrRTStreamCaptured, abi.ErrRTEventCaptured,
-		abi.ErrRTCaptureModeNotSupport, abi.ErrRTStreamCaptureImplicit, abi.ErrStreamCaptureConflict,
-		abi.ErrStreamTaskGroupIntr, abi.ErrRTStreamCaptureUnmatched, abi.ErrRTStreamCaptureWrongThread,
-		abi.ErrRTCaptureModeBlockAsync, abi.ErrRTStreamCaptureInvalidated:
-		return true
-	}
-	return err.Code == abi.ErrRTTaskTypeNotSupport && err.Model != 0
-}
-
 // judgeCapture makes a finding of a call that a capture does not allow, or that has invalidated it; false if it
 // is none. mu is held.
 func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
-	if !ofCapture(err) {
+	if !codes.OfCapture(err.Code, err.Model != 0) {
 		return false
 	}
 	m := c.theCapture(err, d.offence)
@@ -267,59 +256,38 @@ func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 		return true // the call that broke it is a finding
 	}
 	d.rule, d.code, d.detail = "broken-capture", err.Code, fmt.Sprint(err.API, int(err.Code))
-	stream := m.streams[0].stream
 	d.others = []other{{"began", m.began}}
-	what := "is being captured"
-	switch err.Code {
-	case abi.ErrRTStreamUnjoined:
-		d.summary = fmt.Sprintf("%s returned %d%s: stream %d joined the capture of stream %d and was not joined back",
-			err.API, err.Code, codeName(err.Code), err.Stream, stream)
-		d.advice = "Record an event on the stream that joined, after its last task, and let the stream where the " +
-			"capture began wait for it."
-		for _, s := range m.streams[1:] {
-			if s.stream == err.Stream {
-				d.others = append(d.others, other{"joined", s.joined})
-			}
-		}
-		return true
-	case abi.ErrStreamCaptureConflict, abi.ErrStreamTaskGroupIntr, abi.ErrRTTaskTypeNotSupport:
-		what = "was being captured, and the capture is invalid now"
+	first, why := m.streams[0].stream, ""
+	joined := slices.IndexFunc(m.streams, func(s captured) bool { return s.stream == err.Stream })
+	if joined > 0 {
+		d.others = append(d.others, other{"joined", m.streams[joined].joined})
 	}
-	whose := "the same thread began that"
-	if m.began.thread != d.offence.thread {
-		whose = "another thread began that"
+	switch {
+	case err.Code == abi.ErrRTStreamUnjoined:
+		why = fmt.Sprintf("stream %d joined the capture of stream %d and was not joined back", err.Stream, first)
+	case codes.LosesCapture(err.Code):
+		why = err.Text
+	case err.Code == abi.ErrRTEventCaptured:
+		why = fmt.Sprintf("the event is part of the capture of stream %d%s", first, m.whose(d.offence))
+	case joined > 0:
+		why = fmt.Sprintf("stream %d has joined the capture of stream %d%s", err.Stream, first, m.whose(d.offence))
+	default:
+		why = fmt.Sprintf("stream %d is being captured%s", first, m.whose(d.offence))
 	}
-	if m.began.thread == 0 || d.offence.thread == 0 {
-		whose = ""
-	}
-	d.summary = fmt.Sprintf("%s returned %d%s: stream %d %s", err.API, err.Code, codeName(err.Code), stream, what)
-	if whose != "" {
-		d.summary += ", and " + whose
-	}
-	if a := captureAdvice[err.Code]; a != "" {
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codes.Name(err.Code), why)
+	if a := codes.CaptureAdvice(err.Code); a != "" {
 		d.advice = a
 	}
 	return true
 }
 
-// captureAdvice is what to do about a call that a capture does not allow, by its code, where the rule does not say it.
-var captureAdvice = map[abi.Code]string{
-	abi.ErrRTCaptureModeNotSupport: "Copy before the capture or after its end; or begin it with " +
-		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED; or call aclmdlRICaptureThreadExchangeMode around the copy.",
-	abi.ErrRTCaptureModeBlockAsync: "Copy pinned memory, which does not make the copy a synchronous one; or begin " +
-		"the capture with ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
-	abi.ErrRTCaptureDependency: "Record the event in the capture, or let the host wait for it before the capture " +
-		"begins.",
-	abi.ErrStreamCaptureConflict: "Give each capture events of its own.",
-	abi.ErrRTStreamCaptureWrongThread: "End the capture in the thread that began it, or begin it with " +
-		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
-	abi.ErrRTStreamCaptureUnmatched: "End the capture on the stream where it began.",
-}
-
-// codeName is the name of a code in parentheses, after a space; "" if it has none.
-func codeName(code abi.Code) string {
-	if name := code.Name(); name != "" {
-		return " (" + name + ")"
+// whose says, after a comma, whether the thread of a call began the capture; "" if that is not known.
+func (m *model) whose(call origin) string {
+	switch {
+	case m.began.thread == 0 || call.thread == 0:
+		return ""
+	case m.began.thread == call.thread:
+		return ", and the same thread began that"
 	}
-	return ""
+	return ", and another thread began that"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -65,7 +66,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 			c.failed(d.offence, err)
 			return
 		}
-		if !c.isGone(&d, err) && releases(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
+		if !c.isGone(&d, err) && codes.Releases(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}
 	}
@@ -78,15 +79,10 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	c.failed(d.offence, err)
 }
 
-// releases reports whether a function releases something.
-func releases(api string) bool {
-	return containsAny(api, "Free", "Destroy", "Unregister", "Unmap", "Release")
-}
-
 // strange reports whether a call frees memory that is in no allocation and drops the code. A program that has the code
 // may try several functions. mu is held.
 func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
-	if err.Value == 0 || !containsAny(err.API, "Free", "Unregister") || !c.drops(by, d.offence.site) {
+	if err.Value == 0 || !codes.Frees(err.API) || !c.drops(by, d.offence.site) {
 		return false
 	}
 	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be freed", err.API, err.Arg, err.Value)
@@ -105,7 +101,7 @@ func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 
 // isGone makes a finding of the use of something that was released; false if it never was there. mu is held.
 func (c *Checker) isGone(d *draft, err *core.Error) bool {
-	again := releases(err.API)
+	again := codes.Releases(err.API)
 	rule, how := "use-after-free", "is used"
 	if again {
 		rule, how = "double-free", "is freed again"
@@ -113,6 +109,15 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	if h := c.handles[err.Value]; h != nil && h.freed {
 		d.rule, d.summary = rule, fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
 		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
+		if h.swept {
+			d.advice = "Destroy the context, or reset its device, after the last use of what was made in it."
+			if again {
+				how = "is " + h.gone()
+				d.advice = "Destroy it before its context goes: aclrtDestroyContext, aclrtResetDevice and " +
+					"aclFinalize take what was made there."
+			}
+			d.summary = fmt.Sprintf("%s %s after it has gone with its context", h, how)
+		}
 		return true
 	}
 	a := c.findGone(err.Value)

@@ -56,6 +56,7 @@ type site struct {
 	inCall   bool // function and arguments say which
 	ignored  bool // the program asked not to be judged here
 	shared   bool // by many calls: arguments and past are not valid
+	cut      bool // the call had arguments, which were not kept
 	given    uint8
 	room     [10]uint64 // the first of them, given, are the arguments
 	past     past       // of the task that it submitted; here, because both live as long
@@ -160,13 +161,13 @@ func (c *Checker) here(t *core.Thread) *site {
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
 	if c.shadow.cells.Len() >= manyCells {
-		function, _, in := by.Calling()
+		function, arguments, in := by.Calling()
 		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {
 			return p
 		}
 		stack.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
-			shared: true}
+			shared: true, cut: len(arguments) > 0}
 		return stack.plain
 	}
 	s := &site{thread: t.ID(), stack: stack, ignored: ignored(by)}
@@ -251,6 +252,9 @@ func (c *Checker) call(s *site) string {
 		return ""
 	}
 	name, text := c.face.Describe(s.function, s.arguments())
+	if s.cut {
+		return c.languageOf(origin{site: s}).Name(name) + "(...)"
+	}
 	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
 		return l.Name(name) + "(" + c.face.PythonArguments(s.function, s.arguments()) + ")"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -51,7 +52,7 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 		return false
 	}
 	d.rule, d.code, d.detail = "streams-used-up", err.Code, fmt.Sprint(err.API, int(err.Code))
-	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), what)
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codes.Name(err.Code), what)
 	lines := c.byLine(taken)
 	if n := len(lines) - mostNamed; n > 0 {
 		d.summary += fmt.Sprintf("; %s more took some", finding.Plural(n, "line"))

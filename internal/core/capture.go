@@ -372,8 +372,8 @@ func (s *Stream) stopExecution() {
 	}
 }
 
-// ContextEnder is a part that has something of a context which t destroys; t is nil if the process ends. Its streams are
-// gone, its device is open, and no lock is held.
+// ContextEnder is a part that has something of a context which t destroys; t is nil if the process ends. Its streams
+// are gone, its device is open, and no lock is held.
 type ContextEnder interface {
 	ContextEnding(t *Thread, c *Context)
 }

@@ -798,7 +798,7 @@ func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedSt
 		return
 	}
 	if theEvent.IsCaptured() { // 5
-		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		err = EventCaptured(api, "event", theEvent)
 		return
 	}
 	return
@@ -838,7 +838,7 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 		return
 	}
 	if theEvent.IsCaptured() { // 4
-		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		err = EventCaptured(api, "event", theEvent)
 		return
 	}
 	if err = t.notInModel(api, theEvent); err != nil { // 5
@@ -869,7 +869,7 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 		return
 	}
 	if theEvent.IsCaptured() { // 6
-		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		err = EventCaptured(api, "event", theEvent)
 		return
 	}
 	if err = t.notInModel(api, theEvent); err != nil { // 7
@@ -931,7 +931,7 @@ func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEve
 		return
 	}
 	if theEvent.IsCaptured() { // 5
-		err = Fail(api, abi.ErrRTEventCaptured, "event", "is part of a capture")
+		err = EventCaptured(api, "event", theEvent)
 		return
 	}
 	return

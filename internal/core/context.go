@@ -74,7 +74,7 @@ func (c *Context) destroy(t *Thread) bool {
 	for _, s := range c.all() {
 		s.endWithContext(t)
 	}
-	eachPart(c.Runtime, func(p ContextEnder) { p.ContextEnding(c) })
+	eachPart(c.Runtime, func(p ContextEnder) { p.ContextEnding(t, c) })
 	d := c.Device
 	if a := c.overflow.Load(); a != 0 {
 		d.Opened.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work

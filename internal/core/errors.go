@@ -23,7 +23,7 @@ type Error struct {
 	Injected bool   // no mistake of the program: it is to see what happens
 	Minor    bool   // an ordinary end of a call: no message is kept, and the log has it at info
 
-	Stream int32  // of Task
+	Stream int32  // of Task, or a stream that a capture is about
 	Task   uint32 // the task that failed, by its number on the stream; 0: the call itself did
 
 	Cause  Cause   // what kind of mistake it shows, if that is clear

@@ -56,8 +56,9 @@ var Rules = []Rule{
 		"Set the descriptor (aclrtSetMemcpyDesc) before the copy runs, and keep its memory until it has run."},
 	{"uninitialised-read", Warning, "a copy out of device memory that was never written",
 		"Write the memory first, or fill it with aclrtMemset."},
-	{"wrong-context", Error, "a stream of another context, or a thread that has none",
-		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context the stream was made in."},
+	{"wrong-context", Error, "a stream, event or model of another context, or a thread that has none",
+		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context that the stream, event or " +
+			"model was made in."},
 	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
 		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said " +
 			"that it can."},

@@ -360,11 +360,12 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 }
 
 const (
-	noDeviceCode  = 107001 // ACL_ERROR_RT_INVALID_DEVICEID
-	noContextCode = 107002 // ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument
-	capturedCode  = 107027 // ACL_ERROR_RT_STREAM_CAPTURED
-	notSetCode    = 507033 // ACL_ERROR_RT_DEV_SETUP_ERROR
-	noFeatureCode = 207000 // ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+	noDeviceCode      = 107001 // ACL_ERROR_RT_INVALID_DEVICEID
+	noContextCode     = 107002 // ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument
+	capturedCode      = 107027 // ACL_ERROR_RT_STREAM_CAPTURED
+	eventCapturedCode = 107028 // ACL_ERROR_RT_EVENT_CAPTURED
+	notSetCode        = 507033 // ACL_ERROR_RT_DEV_SETUP_ERROR
+	noFeatureCode     = 207000 // ACL_ERROR_RT_FEATURE_NOT_SUPPORT
 )
 
 // mustBe refuses a rule whose code is another one than that of the function that looks things up.

@@ -29,6 +29,9 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	if r.Expr.Op == "captured" && *r.Code == capturedCode && c.holds[params[0]] == c.typed("*Stream") {
 		return fmt.Sprintf("%s(api, %s)%s", c.of("Captured"), c.bound[params[0]], quiet), nil
 	}
+	if r.Expr.Op == "captured" && *r.Code == eventCapturedCode && c.holds[params[0]] == c.typed("*Event") {
+		return fmt.Sprintf("%s(api, %q, %s)%s", c.of("EventCaptured"), params[0], c.bound[params[0]], quiet), nil
+	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "open" && *r.Code == notSetCode && c.bound[params[0]] != "" {
 		return fmt.Sprintf("%s.NotSet(api, %q)%s", c.bound[params[0]], params[0], quiet), nil
 	}

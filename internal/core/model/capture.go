@@ -96,6 +96,17 @@ func (l *lane) Text() string {
 	return fmt.Sprintf("stream %d is being captured into model %d%s", l.user.ID, l.model.id, l.model.begunBy())
 }
 
+// Capture implements core.Joiner.
+func (m *Model) Capture() (text string, model uint32) {
+	by := m.begunBy()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.lanes) == 0 {
+		return "a capture", m.id
+	}
+	return fmt.Sprintf("the capture of stream %d into model %d%s", m.lanes[0].user.ID, m.id, by), m.id
+}
+
 // begunBy says which thread began the capture.
 func (m *Model) begunBy() string {
 	m.mu.Lock()
@@ -220,7 +231,7 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 	if l.index != 0 {
 		first := m.lanes[0].user.ID
 		m.mu.Unlock()
-		return core.Fail(
+		e := core.Fail(
 			api,
 			abi.ErrRTStreamCaptureUnmatched,
 			"stream",
@@ -228,6 +239,8 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 			s.ID,
 			first,
 		).InCapture(m.id)
+		e.Stream = s.ID
+		return e
 	}
 	err = m.complete(api, t)
 	if err != nil {
@@ -237,7 +250,11 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 	m.forgetEvents()
 	m.mu.Unlock()
 	if err != nil {
-		if err.Code != abi.ErrRTStreamCaptureWrongThread && !m.IsSub() {
+		switch {
+		case m.IsSub():
+		case err.Code == abi.ErrRTStreamCaptureWrongThread: // the model stays, for the program to destroy
+			t.Acquired(m.resource())
+		default:
 			m.destroy()
 		}
 		return err.InCapture(m.id)
@@ -275,8 +292,8 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 			"model %d, which a condition task of model %d runs, was not captured to its end", sub.id, sub.parent.id)
 	}
 	if m.group != nil {
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d; end it first",
-			m.group.lane.user.ID)
+		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream",
+			"a task group is still open on stream %d; the capture is over, and there is no model", m.group.lane.user.ID)
 	}
 	for _, l := range m.lanes[1:] {
 		if err := m.joined(api, l); err != nil {
