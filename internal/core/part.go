@@ -1,7 +1,7 @@
 package core
 
-// A runtime has parts: the state of the packages below this one (launch, memory, process, signal, transfer). Each
-// declares its part in a variable,
+// A runtime has parts: the state of the packages below this one (launch, memory, model, process, signal,
+// transfer). Each declares its part in a variable,
 //
 //	var part = core.NewPart(func(rt *core.Runtime) *state { ... })
 //

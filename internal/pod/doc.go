@@ -15,6 +15,9 @@
 // user in the same network namespace is mapped instead: near.go.
 //
 // One goroutine, the engine, has the UCX worker of a link to itself. It sleeps when there is nothing to do, and ends
-// with the link. Locks: Node.mu → link.mu → engine.mu; Node.mu → Export.mu. None is held while a Done function runs or
-// while something is waited for.
+// with the link.
+//
+// Lock order: Remote.opening → Node.mu, link.mu → engine.mu. Nothing is locked with Remote.mu or Export.mu held. Three
+// locks are held over a wait: link.mu while the owner is asked and answers, Remote.opening while a link is made and
+// memory opened again, Export.mirroring while a Mirror copies. No lock is held while a done function runs.
 package pod
