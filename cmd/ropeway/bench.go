@@ -274,7 +274,7 @@ func parsePercent(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0 && v < 1) {
-		return 0, fmt.Errorf("%q is no part; write it like 5%%", text)
+		return 0, fmt.Errorf("%q is not a percentage below 100%%, such as 5%%", text)
 	}
 	return v, nil
 }

@@ -179,7 +179,7 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --from a --rounds 9", "--rounds means nothing with --from"},
 		{"bench --threshold 3%", "--threshold means nothing without --compare"},
 		{"bench --compare --from a b c", "--compare and --from exclude each other"},
-		{"bench --compare a b --threshold x", `--threshold: "x" is no part; write it like 5%`},
+		{"bench --compare a b --threshold x", `--threshold: "x" is not a percentage below 100%, such as 5%`},
 		{"bench --compare a b --by x", `--by: there is no "x"; there are memcpy, speed`},
 		{"bench --json --csv", "only one of --json, --csv and --html"},
 		{"bench --sizes 3x", `--sizes: "3x" is no size`},

@@ -51,8 +51,8 @@ libascendcl.so, whatever else is installed.
 
 The program replaces this process, so its exit code, signals, terminal and
 process id are its own. If it cannot be run, the exit code is 127 (not found) or
-126 (found, and something is in the way). Flags end at PROGRAM; what no flag
-sets stays as the environment has it: see ropeway info.
+126 (found but cannot be executed). Flags end at PROGRAM; what no flag sets
+stays as the environment has it: see ropeway info.
 
 With --pod N the program runs N times, as N servers of a pod on this machine:
 see docs/pod.md. Lines of its output begin with the number of the server. Each

@@ -151,7 +151,7 @@ func TestLogReportTimeout(t *testing.T) {
 				t.Fatalf("got %v", code)
 			}
 		}
-		if got := strings.Count(log.String(), "nothing came"); got != lines || strings.Contains(log.String(),
+		if got := strings.Count(log.String(), "no callback arrived"); got != lines || strings.Contains(log.String(),
 			"level=ERROR") {
 			t.Errorf("at %v: %d lines, want %d:\n%s", level, got, lines, log.String())
 		}

@@ -334,7 +334,7 @@ func (t *Thread) process(api string, to subscribing, timeout int32, cancel <-cha
 	case callback.Ended:
 		return notSubscribed(api, to)
 	case callback.Late: // threads that serve streams poll with short time limits
-		e := Fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
+		e := Fail(api, abi.ErrRTReportTimeout, "timeout", "no callback arrived within %d ms", timeout)
 		e.Minor = true
 		return e
 	}

@@ -298,7 +298,7 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	}
 	dev := d.Opened.Load()
 	if dev == nil {
-		return core.Refused(api, arg, "%#x went with device %d, which was reset", p, d.User)
+		return core.Refused(api, arg, "%#x was freed when device %d was reset", p, d.User)
 	}
 	return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: d.User}, func() *core.Error {
 		err := freeError(rt, api, arg, p, dev.Free(p))

@@ -87,8 +87,8 @@ func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64
 	})
 }
 
-// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No operators run here, so which caches they use
-// makes no difference.
+// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No kernel runs on an NPU here, so which of its
+// caches they use makes no difference.
 func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddressNoUCMemory"
@@ -103,8 +103,9 @@ func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignm
 		case size%gib != 0:
 			return core.Refused(api, "size", "%s are no multiple of 1 GiB", byteCount(size))
 		case expectPtr%reserveUnit != 0 || size > 1<<56 || uint64(expectPtr) > 1<<56:
-			return core.Refused(api, "expectPtr", "%#x: %s from there are no addresses, or it is no multiple of 2 MiB",
-				expectPtr, byteCount(size))
+			return core.Refused(api, "expectPtr",
+				"%#x: is not a multiple of 2 MiB, or %s from there are outside the address space", expectPtr,
+				byteCount(size))
 		}
 		return nil
 	})
