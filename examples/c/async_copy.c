@@ -48,7 +48,7 @@ int main(void)
 		sum += up[i];
 	printf("Meanwhile the host added up the bytes: %lu.\n", sum);
 
-	/* Now it is done, or here is the error of whatever failed since the last time. */
+	/* Waits for both copies, and returns the first error since the last time. */
 	ACL(aclrtSynchronizeStream(stream));
 	expect(memcmp(up, down, SIZE) == 0, "the bytes that came down are not those that went up");
 	printf("Every byte came back.\n");

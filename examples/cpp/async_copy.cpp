@@ -29,7 +29,7 @@ int main()
         double sum = std::accumulate(up.begin(), up.end(), 0.0);
         std::cout << "Meanwhile the host computed the mean: " << sum / count << ".\n";
 
-        stream.synchronize(); // done, or here is the error
+        stream.synchronize(); // waits; throws the first error
         acl::expect(std::equal(up.begin(), up.end(), down.begin()), "the numbers that came down are others");
         std::cout << "Every number came back.\n";
     });

@@ -49,7 +49,7 @@ print(f"Two copies are queued: {SIZE} bytes to the device, and back.")
 # From here on, up must not be written and down must not be touched. All else is fine.
 print(f"Meanwhile the host added up the bytes: {sum(data)}.")
 
-# Now it is done, or here is the error of whatever failed since the last time.
+# Waits for both copies, and returns the first error since the last time.
 ok(acl.rt.synchronize_stream(stream))
 expect(acl.util.ptr_to_bytes(down, SIZE) == data, "the bytes that came down are not those that went up")
 print("Every byte came back.")

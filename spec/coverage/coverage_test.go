@@ -156,7 +156,7 @@ func TestStrictIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## To the letter\n")
+	_, section, _ := strings.Cut(string(text), "\n## Strict mode\n")
 	section, _, found := strings.Cut(section, "\n## ")
 	if !found {
 		t.Fatal("the section is missing")

@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	if err := s.Copy(down.All(), mem.All()); err != nil {
 		return err
 	}
-	if err := s.Synchronize(ctx); err != nil { // done, or here is the error
+	if err := s.Synchronize(ctx); err != nil { // waits; returns the first error
 		return err
 	}
 	fmt.Println(string(down.Bytes()))
