@@ -36,7 +36,7 @@ func (c *Checker) onPage(addr uintptr) *allocation {
 
 func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
 
-// setPages passes to the face which pages have bytes of pinned memory. mu is held.
+// setPages passes to the front end which pages have bytes of pinned memory. mu is held.
 func (c *Checker) setPages(a *allocation, there bool) {
 	if c.face != nil && c.closing && a.what == core.PinnedMemory {
 		c.face.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)

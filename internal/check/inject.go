@@ -40,7 +40,7 @@ func (c *Checker) arm(t *task) {
 // Injecting reports whether faults are injected at all.
 func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
 
-// Before is called by a face before it carries a call out; if it returns an error, the call returns that instead.
+// Before is called by a front end before it carries a call out; if it returns an error, the call returns that instead.
 // stream is the handle that the call is given, 0 if it takes none.
 func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	if !c.Injecting() {

@@ -14,8 +14,8 @@ import (
 // the page collides, so that it does not matter which one was touched. Two kernels that were seen on the same page are
 // not judged: they may have touched different bytes.
 
-// kernelThread is the thread of accesses by kernels, as a face reports them: see ROPEWAY_KERNEL_THREAD. Kernels run one
-// at a time.
+// kernelThread is the thread of accesses by kernels, as the front end reports them: see ROPEWAY_KERNEL_THREAD. Kernels
+// run one at a time.
 const kernelThread = ^uint32(0)
 
 // judgeSeen judges the pages that a kernel was seen to touch. declares: it said what it touches, and the pages of that

@@ -241,7 +241,7 @@ func (c *Checker) Window() (low, high uintptr) {
 	return c.guard.Span()
 }
 
-// setSpans passes to the face where it catches faults: pinned memory, registered memory, and [lo, hi). mu is held.
+// setSpans passes to the front end where it catches faults: pinned memory, registered memory, and [lo, hi). mu is held.
 func (c *Checker) setSpans(lo, hi uintptr) {
 	if c.face == nil || !c.closing {
 		return
@@ -275,7 +275,7 @@ func (c *Checker) elsewhere(addr uintptr) bool {
 	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
 }
 
-// setRegistered passes to the face what is registered now, and where else device addresses are. mu is held.
+// setRegistered passes to the front end what is registered now, and where else device addresses are. mu is held.
 func (c *Checker) setRegistered() {
 	c.setSpans(0, 0)
 	if c.face == nil {

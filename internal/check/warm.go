@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// A page stays closed until the host touches it, and a fault is dear: it takes longer than closing and opening the
+// A page stays closed until the host touches it. The fault is expensive: it takes longer than closing and opening the
 // page together. So pages that the host was seen to touch are warm: they are opened as soon as the host knows the
 // task that closed them to be complete. That changes no finding, because such a page is opened only if nothing of it
 // is in flight, which is when a touch would have opened it.

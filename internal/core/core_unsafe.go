@@ -26,7 +26,7 @@ var (
 )
 
 // Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A
-// face makes an error of it, as of a fault.
+// front end makes an error of it, as of a fault.
 type Wild uintptr
 
 // Addr is the pointer.

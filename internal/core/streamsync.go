@@ -44,7 +44,7 @@ func (t *Thread) SynchronizeDevice() *Error {
 	return t.SynchronizeDeviceCancel(nil)
 }
 
-// SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
+// SynchronizeDeviceCancel is aclrtSynchronizeDevice, and stops waiting when cancel is closed.
 func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
 	c, err := t.checkSynchronizeDevice()
 	if err != nil {

@@ -76,14 +76,14 @@ type Launch struct {
 	Over LaunchOwner
 }
 
-// LaunchQueue is a queue that takes a launch with less ado than Submit does.
+// LaunchQueue is a queue that takes a launch at a lower cost than Submit does.
 type LaunchQueue interface {
 	// Launch is Submit of an operation that is this launch and has this tag.
 	Launch(l *Launch, tag Tag)
 }
 
-// CoreObserver is an Observer that also receives which core ran which blocks of a kernel. Observers need not be one;
-// drivers that do not know it do not say so.
+// CoreObserver is an Observer that also receives which core ran which blocks of a kernel. Observers need not be one,
+// and drivers that do not know the cores do not call it.
 type CoreObserver interface {
 	// Worked reports what one core did of the kernel of an operation, once for each core that ran blocks of it, before
 	// Ran. It is called by several goroutines at a time, and must not wait.

@@ -36,7 +36,7 @@ type Step struct {
 	Largest uint64   // bytes of the longest of them
 	Ordered bool     // they run one after the other; else in any order and together, as those of a batch
 	Op      *Op      // not nil: this instead of copies. OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpFunc, OpCompute
-	Task    uint32   // of whose failure the step's is, for people: the place in the model of its first task
+	Task    uint32   // place in the model of its first task, which messages name if the step fails
 }
 
 // Sole is a driver that knows which memory has one address only. Of memory for which it cannot, or of which it says no,

@@ -67,8 +67,8 @@ type form uint8
 const (
 	plain form = iota // a copy that can be part of a batch
 	other             // in ops
-	fence             // in ops; all before it comes before it, all after it after it
-	word              // in ops; all before it comes before it
+	fence             // in ops; it runs after all tasks before it, and before all tasks after it
+	word              // in ops; it runs after all tasks before it
 	off               // nothing is done
 )
 

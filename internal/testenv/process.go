@@ -62,7 +62,7 @@ func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Kill ends the process as nobody can be prepared for.
+// Kill kills the process, which cannot handle that, and waits for it.
 func (p *Process) Kill() {
 	p.Cmd.Process.Kill() //nolint:errcheck // it may have ended
 	p.End()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cut ends the TCP connections of the worker. Its endpoint is closed next, which over TCP says good-bye to the other
-// side and does not return before the kernel takes it: for ever, if the other side is alive, reads nothing and the
-// connection is full. With a connection that has ended, the good-bye fails at once.
+// cut ends the TCP connections of the worker. Its endpoint is closed next. Over TCP that sends a last message to the
+// other side, and does not return before the kernel has taken it: never, if the other side is alive, reads nothing and
+// the connection is full. On a connection that has ended, sending fails at once.
 //
 // UCX does not say which connections a worker has. They are in the epoll sets that its descriptor watches.
 func (w *Worker) cut() {

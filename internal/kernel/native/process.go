@@ -154,7 +154,8 @@ func (p *process) Show(list []kernel.View) error {
 	return nil
 }
 
-// take is the process for a launch, and the number of that.
+// take returns the server for a launch, and counts the launch in; put counts it out. If there is no server, it forks
+// one.
 func (p *process) take() (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +188,7 @@ func (p *process) fork() error {
 	return nil
 }
 
-// put ends a launch in a process.
+// put ends a launch in a server. One whose launch has failed takes no more.
 func (p *process) put(s *server, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
