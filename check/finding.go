@@ -11,7 +11,7 @@ type Severity string
 // The severities.
 const (
 	Error   Severity = "error"   // wrong on hardware
-	Warning Severity = "warning" // allowed, and hardly meant
+	Warning Severity = "warning" // allowed, and probably a mistake
 	Note    Severity = "note"    // what happened, and may well be meant, such as a call that was refused
 )
 

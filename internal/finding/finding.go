@@ -9,7 +9,7 @@ type Severity string
 
 const (
 	Error   Severity = "error"   // wrong on hardware
-	Warning Severity = "warning" // allowed, and hardly meant
+	Warning Severity = "warning" // allowed, and probably a mistake
 	Notice  Severity = "note"    // what happened, and may well be meant: no mistake that is counted
 )
 

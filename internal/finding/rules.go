@@ -62,11 +62,11 @@ var Rules = []Rule{
 	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
 		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said " +
 			"that it can."},
-	{"broken-capture", Error, "a call that an open capture does not allow, or that makes it of no use",
+	{"broken-capture", Error, "a call that an open capture does not allow, or that invalidates it",
 		"Make the call before the capture begins, or after it has ended."},
 	{"stale-model", Error, "a model is executed that refers to memory which was freed, or freed and allocated again",
-		"Keep the memory of a model until it is destroyed; or capture it again, or change its tasks, when the memory " +
-			"is another one."},
+		"Keep the memory of a model until the model is destroyed. To use other memory, capture the model again or " +
+			"change its tasks."},
 	{"streams-used-up", Warning, "there is no stream left, or a model has more than an execution takes",
 		"Destroy streams and models that are no longer needed, and share a few streams instead of making one for " +
 			"each piece of work."},
