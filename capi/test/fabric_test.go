@@ -33,7 +33,7 @@ func TestFabric(t *testing.T) {
 	needUCX(t)
 	program := compile(t, []string{"fabric.c"})
 	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
-		for _, scene := range []string{"forms", "names", "orders", "model"} {
+		for _, scene := range []string{"forms", "names", "orders", "model", "asked"} {
 			if r := servers(t, apart, program, scene); r.code != 0 {
 				t.Errorf("%s, apart %v: exit code %d\n%s%s", scene, apart, r.code, r.stdout, r.stderr)
 			}

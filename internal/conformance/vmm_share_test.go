@@ -104,6 +104,19 @@ func init() {
 			e.ok(memory.UnmapMem(e.th, q))
 			o.holds(p, noise(100, 6))
 		}
+		// An importer maps what the exporter asked for, or all of it, as the exporter does.
+		var n uint64
+		var in core.Handle
+		e.ok(memory.MemExportToShareableHandle(e.th, e.physical(3*mib, memProp()), 0, 1, &n))
+		o := e.neighbour(machine{})
+		o.ok(memory.MemImportFromShareableHandle(o.th, n, 0, &in))
+		for _, size := range []uint64{3 * mib, 4 * mib} {
+			p := o.reserved(4 * mib)
+			o.ok(memory.MapMem(o.th, p, size, 0, in, 0))
+			o.ok(memory.MemSetAccess(o.th, p, size, &abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite,
+				Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}, 1))
+		}
+		o.want(memory.MapMem(o.th, o.reserved(4*mib), 2*mib, 0, in, 0), abi.ErrRTParamInvalid)
 	})
 
 	prove("aclrtMemExportToShareableHandleV2", 3, func(e *env) *core.Error {

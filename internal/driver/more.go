@@ -110,6 +110,7 @@ type Shared struct {
 	Note   []byte   // what else the driver wants to know
 	Offset uint64   // where in the imported memory what was shared begins
 	Size   uint64   // of what was shared
+	Asked  uint64   // the core's: bytes that the program asked for, of memory without an address
 	Device int      // physical, or OnHost
 	Page   Page
 }
@@ -120,11 +121,12 @@ type Fabric interface {
 	// Server is the number of this server in its pod, and that of the pod.
 	Server() (server int, pod uint32)
 
-	// ExportFar offers memory to other servers: to all their processes if open, else to those that are named. It may
-	// wait as Sharer.Share does.
-	ExportFar(m Memory, open bool) (FarExport, error)
+	// ExportFar offers memory to other servers: to all their processes if open, else to those that are named. asked is
+	// what the program asked for, m.Size() at most, which importers find in [FarMemory]. It may wait as Sharer.Share
+	// does.
+	ExportFar(m Memory, asked uint64, open bool) (FarExport, error)
 
-	// ImportFar makes memory of a handle that another server's ExportFar gave, for an open device. ErrFault if the
+	// ImportFar makes memory, a [FarMemory], of a handle that another server's ExportFar gave, for an open device. ErrFault if the
 	// bytes are no such handle, ErrNotAllowed if the process is not named there, ErrLost if that server does not
 	// answer, ErrNotAllocated if it does not know the handle. It waits for the other server, for as long as the pod's
 	// file says.
@@ -132,6 +134,13 @@ type Fabric interface {
 
 	// OwnerFar is the number of the server that made a handle; false if the bytes are none.
 	OwnerFar(handle []byte) (server int, ok bool)
+}
+
+// FarMemory is memory of another server.
+type FarMemory interface {
+	Memory
+	Host() bool    // it is memory of the other server's host
+	Asked() uint64 // bytes that the exporting program asked for, Size() at most
 }
 
 // FarHandle is how many bytes a handle of Fabric has.

@@ -58,7 +58,8 @@ type response struct {
 // About is what an importer learns about memory.
 type About struct {
 	Size   uint64
-	Device int // number at its owner, or -1 for the host
+	Asked  uint64 `json:",omitempty"` // by the program that has it; 0: all of it
+	Device int    // number at its owner, or -1 for the host
 	Page   int
 }
 

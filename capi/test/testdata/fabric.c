@@ -1,6 +1,6 @@
 /*
  * Two servers of a pod, and memory of one mapped by the other: every form of copy in both directions (forms), white lists and codes (names), an
- * owner that is killed (killed), release in other orders (orders), captured models (model). Started once for each server with ROPEWAY_POD_SERVER; they meet by files in
+ * owner that is killed (killed), release in other orders (orders), captured models (model), a size that is rounded (asked). Started once for each server with ROPEWAY_POD_SERVER; they meet by files in
  * the directory argv[2].
  */
 #include "servers.h"
@@ -209,8 +209,42 @@ static void model(void *far, void *local)
 	OK(aclrtDestroyStream(other));
 }
 
+/* An importer maps as many bytes as the owner asked for and maps itself, although the memory has more. */
+static void asked(int owner)
+{
+	enum { ASKED = SIZE - MIB };
+	aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+	aclrtMemAccessDesc a = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+	aclrtDrvMemHandle h;
+	aclrtMemFabricHandle f;
+	void *p;
+	if (owner) {
+		OK(aclrtMallocPhysical(&h, ASKED, &prop, 0));
+		export(h, 1, &f);
+		put("handle", &f, sizeof(f));
+	} else {
+		get("handle", &f, sizeof(f));
+		OK(import(&f, &h));
+	}
+	OK(aclrtReserveMemAddress(&p, SIZE, 0, NULL, 0));
+	OK(aclrtMapMem(p, ASKED, 0, h, 0));
+	OK(aclrtMemSetAccess(p, ASKED, &a, 1));
+	OK(aclrtMemset(p, ASKED, 1, ASKED));
+	if (owner)
+		hear("done");
+	OK(aclrtUnmapMem(p));
+	OK(aclrtReleaseMemAddress(p));
+	OK(aclrtFreePhysical(h));
+	if (!owner)
+		say("done");
+}
+
 static void owner(const char *scene)
 {
+	if (strcmp(scene, "asked") == 0) {
+		asked(1);
+		return;
+	}
 	aclrtDrvMemHandle h = make();
 	void *p = map(h);
 	aclrtMemFabricHandle f;
@@ -296,6 +330,10 @@ static void user(const char *scene)
 	OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_SUPER_POD_SERVER_ID, &v));
 	if (v != 1)
 		FAIL("server 1 has number %lld", (long long)v);
+	if (strcmp(scene, "asked") == 0) {
+		asked(0);
+		return;
+	}
 	get("handle", &f, sizeof(f));
 	if (strcmp(scene, "names") == 0) {
 		int32_t pid = getpid();

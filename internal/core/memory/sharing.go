@@ -192,9 +192,9 @@ func writeKey(p *byte, n uint64, k share.Key) bool {
 	return true
 }
 
-// Memory that goes to another process is a file and a note: name of the driver, a 0, six fixed fields, the driver's
+// Memory that goes to another process is a file and a note: name of the driver, a 0, fixed fields, the driver's
 // own note.
-const sharedFields = 1 + 1 + 4 + 8 + 8
+const sharedFields = 1 + 1 + 4 + 8 + 8 + 8
 
 // itemOf is memory as an item; the file is the item's from here on.
 func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
@@ -208,6 +208,7 @@ func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
 	it.Note = binary.LittleEndian.AppendUint32(it.Note, uint32(int32(s.Device)))
 	it.Note = binary.LittleEndian.AppendUint64(it.Note, s.Offset)
 	it.Note = binary.LittleEndian.AppendUint64(it.Note, s.Size)
+	it.Note = binary.LittleEndian.AppendUint64(it.Note, s.Asked)
 	it.Note = append(it.Note, s.Note...)
 	return it
 }
@@ -231,6 +232,7 @@ func sharedOf(rt *core.Runtime, it share.Item) (*driver.Shared, error) {
 		Device: int(int32(binary.LittleEndian.Uint32(f[2:]))),
 		Offset: binary.LittleEndian.Uint64(f[6:]),
 		Size:   binary.LittleEndian.Uint64(f[14:]),
+		Asked:  binary.LittleEndian.Uint64(f[22:]),
 		Note:   f[sharedFields:],
 	}
 	switch {

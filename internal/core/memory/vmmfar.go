@@ -28,7 +28,7 @@ func exportFar(t *core.Thread, api string, handle core.Handle, data []byte) *cor
 	if err != nil {
 		return err
 	}
-	x, failed := f.ExportFar(p.memory, p.list.open)
+	x, failed := f.ExportFar(p.memory, p.asked, p.list.open)
 	if failed != nil {
 		p.withdraw()
 		e := core.FromDriver(api, "handle", failed)
@@ -84,7 +84,11 @@ func importFar(t *core.Thread, api string, f driver.Fabric, data []byte, d *core
 	}
 	p := &Physical{rt: t.Runtime, memory: m, asked: m.Size(), size: m.Size(), others: true}
 	p.kind.Type = abi.MemLocationTypeDevice
-	if h, ok := m.(interface{ Host() bool }); ok && h.Host() {
+	far, ok := m.(driver.FarMemory)
+	if ok {
+		p.asked = far.Asked()
+	}
+	if ok && far.Host() {
 		if m.Page() == driver.PageNormal {
 			m.Free() //nolint:errcheck // it is refused anyway
 			return core.Unsupported(api, "shareableHandle",

@@ -113,6 +113,7 @@ func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Opti
 		e.Text = "cannot be shared"
 		return k, e
 	}
+	s.Asked = p.asked
 	if k, failed = t.Runtime.Broker.Export(itemOf(t.Runtime, share.Physical, s), o); failed != nil {
 		return k, ShareError(api, "", failed)
 	}
@@ -316,7 +317,7 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	}
 	memoryOf(t.Runtime).vmm.shares.Store(true)
 	m, failed := sharer.Import(s)
-	if failed == nil && (s.Offset != 0 || s.Size > m.Size()) {
+	if failed == nil && (s.Offset != 0 || s.Size > m.Size() || s.Asked == 0 || s.Asked > s.Size) {
 		m.Free() //nolint:errcheck // it is refused anyway
 		failed = driver.ErrFault
 	}
@@ -325,7 +326,7 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 		e.Text = "what the exporting process sent is not what it says"
 		return e
 	}
-	p := &Physical{rt: t.Runtime, memory: m, asked: s.Size, size: m.Size(), others: true}
+	p := &Physical{rt: t.Runtime, memory: m, asked: s.Asked, size: m.Size(), others: true}
 	p.kind.Type = abi.MemLocationTypeHost
 	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal, abi.MemAttrMemHuge1G}[s.Page]
 	if s.Device != driver.OnHost {

@@ -400,9 +400,9 @@ func (d *Driver) Server() (server int, number uint32) {
 }
 
 // ExportFar implements driver.Fabric.
-func (d *Driver) ExportFar(m driver.Memory, open bool) (driver.FarExport, error) {
+func (d *Driver) ExportFar(m driver.Memory, asked uint64, open bool) (driver.FarExport, error) {
 	if d.viewer == nil {
-		return d.exportMirror(m, open)
+		return d.exportMirror(m, asked, open)
 	}
 	s, err := d.Share(m)
 	if err != nil {
@@ -412,7 +412,8 @@ func (d *Driver) ExportFar(m driver.Memory, open bool) (driver.FarExport, error)
 		return nil, fmt.Errorf("%w: memory that is in no file", driver.ErrUnsupported)
 	}
 	defer s.File.Close() //nolint:errcheck // it was only read
-	x, err := d.node.Export(s.File, s.Offset, pod.About{Size: s.Size, Device: s.Device, Page: int(s.Page)}, open)
+	about := pod.About{Size: s.Size, Asked: asked, Device: s.Device, Page: int(s.Page)}
+	x, err := d.node.Export(s.File, s.Offset, about, open)
 	if err != nil {
 		return nil, err
 	}
@@ -450,5 +451,15 @@ func (d *Driver) ImportFar(handle []byte, device int) (driver.Memory, error) {
 	return &memory{d: d, remote: r, device: device, page: driver.Page(r.Page)}, nil
 }
 
-// Host reports whether imported memory is memory of the other server's host.
+var _ driver.FarMemory = (*memory)(nil)
+
+// Asked implements driver.FarMemory.
+func (m *memory) Asked() uint64 {
+	if n := m.remote.About.Asked; n > 0 && n <= m.remote.Size {
+		return n
+	}
+	return m.remote.Size
+}
+
+// Host implements driver.FarMemory.
 func (m *memory) Host() bool { return m.remote.About.Device == driver.OnHost }

@@ -128,7 +128,7 @@ func setUp(t testing.TB) *bench {
 	b.mem = memory(b.a.Create(0, size, driver.PageHugeFirst))
 	b.own = address(b.a.Reserve(size, 0))
 	b.ok(b.a.Map(b.own, b.mem))
-	b.x = must[driver.FarExport](t)(b.a.ExportFar(b.mem, true))
+	b.x = must[driver.FarExport](t)(b.a.ExportFar(b.mem, b.mem.Size(), true))
 	b.dev = must[driver.Device](t)(b.b.Open(1))
 	h := b.x.Handle()
 	b.far = memory(b.b.ImportFar(h[:], 1))
@@ -451,7 +451,7 @@ func TestShareMeanwhile(t *testing.T) {
 func TestNames(t *testing.T) {
 	b := setUp(t)
 	m := must[driver.Memory](t)(b.a.Create(0, extent, driver.PageHugeFirst))
-	x := must[driver.FarExport](t)(b.a.ExportFar(m, false))
+	x := must[driver.FarExport](t)(b.a.ExportFar(m, m.Size(), false))
 	h := x.Handle()
 	if _, err := b.b.ImportFar(h[:], 1); !errors.Is(err, driver.ErrNotAllowed) {
 		t.Errorf("not named: %v", err)

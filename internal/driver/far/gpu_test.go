@@ -87,7 +87,7 @@ func gpuCopies(t *testing.T, gpus [2]bool) {
 	mem := memory(a.Create(0, size, driver.PageHugeFirst))
 	own := address(a.Reserve(size, 0))
 	a.ok(a.Map(own, mem))
-	x := must[driver.FarExport](t)(a.ExportFar(mem, true))
+	x := must[driver.FarExport](t)(a.ExportFar(mem, mem.Size(), true))
 	h := x.Handle()
 	far := memory(b.ImportFar(h[:], 0))
 	at := address(b.Reserve(size, 0))

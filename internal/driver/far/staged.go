@@ -113,7 +113,7 @@ func (m *mirror) Close() {
 }
 
 // exportMirror is ExportFar for memory that is reached by copies.
-func (d *Driver) exportMirror(m driver.Memory, open bool) (driver.FarExport, error) {
+func (d *Driver) exportMirror(m driver.Memory, asked uint64, open bool) (driver.FarExport, error) {
 	if _, far := m.(*memory); far {
 		return nil, fmt.Errorf("%w: memory of another server", driver.ErrUnsupported)
 	}
@@ -121,7 +121,8 @@ func (d *Driver) exportMirror(m driver.Memory, open bool) (driver.FarExport, err
 	if err != nil {
 		return nil, err
 	}
-	x, err := d.node.ExportMirror(mi, pod.About{Size: m.Size(), Device: m.Device(), Page: int(m.Page())}, open)
+	about := pod.About{Size: m.Size(), Asked: asked, Device: m.Device(), Page: int(m.Page())}
+	x, err := d.node.ExportMirror(mi, about, open)
 	if err != nil {
 		return nil, err
 	}
