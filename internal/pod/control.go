@@ -34,6 +34,7 @@ type request struct {
 	Token    []byte `json:",omitempty"` // hello: what messages to the importer begin with
 	Importer []byte `json:",omitempty"` // hello: the same in each link of a node to one process, and secret
 	Secret   []byte `json:",omitempty"` // open
+	Again    bool   `json:",omitempty"` // open: it was open when the link before this one failed
 	Near     string `json:",omitempty"` // open: where the importer wants the file, if the owner is near
 	Share    uint64 `json:",omitempty"` // close
 }

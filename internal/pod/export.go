@@ -18,6 +18,7 @@ type Export struct {
 	pages  []byte   // immutable until nobody uses it; the mapping that bytes is in
 	wrote  func()   // immutable; may be nil; see Offer
 	mirror Mirror   // immutable; may be nil; see ExportMirror
+	closes bool     // immutable; it cannot be opened any more once it is withdrawn; see Offer
 	file   *os.File // immutable until nobody uses it; nil if the memory is not to be mapped by others
 
 	mirroring sync.Mutex // held while bytes and what they mirror are made the same
@@ -41,10 +42,11 @@ func (n *Node) Export(f *os.File, offset uint64, about About, open bool) (*Expor
 	return n.export(f, offset, about, secret, &Export{open: open})
 }
 
-// Offer is Export under a secret that is the caller's, to processes that AllowAt names. wrote, if it is not nil, is
+// Offer is Export under a secret that is the caller's, to processes that AllowAt names. Once it is withdrawn nobody
+// opens it any more, while an Export can be opened as long as another process has it open. wrote, if it is not nil, is
 // called after every write of another server; it must not wait.
 func (n *Node) Offer(f *os.File, offset uint64, about About, secret [24]byte, wrote func()) (*Export, error) {
-	return n.export(f, offset, about, secret, &Export{wrote: wrote})
+	return n.export(f, offset, about, secret, &Export{wrote: wrote, closes: true})
 }
 
 // Mirror is memory that this process cannot use by its address: a GPU's. Its methods may wait for a copy.
@@ -157,7 +159,8 @@ func (n *Node) Port() (uint16, error) {
 	return n.port, nil
 }
 
-// Withdraw ends the export for those who have not opened it. The others keep it.
+// Withdraw ends the export for processes that have not opened it. The others keep it, and an Export can be opened as
+// long as one does.
 func (x *Export) Withdraw() {
 	x.mu.Lock()
 	twice := x.done
@@ -204,12 +207,12 @@ func (x *Export) release() {
 	}
 }
 
-// admit opens the export for a process; "" if it may.
-func (x *Export) admit(server int, pid int32) string {
+// admit opens the export for a process; "" if it may. again: its link has failed while it had the export open.
+func (x *Export) admit(server int, pid int32, again bool) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.users == 0:
+	case x.users == 0, x.closes && x.done && !again:
 		return wordUnknown
 	case !x.open && !x.allowed[pid] && !x.named[guest{server, int(pid)}]:
 		return wordNotAllowed

@@ -50,7 +50,7 @@ func (n *Node) Import(h Handle) (*Remote, error) {
 	if h.Pod != n.config.Pod {
 		return nil, fmt.Errorf("%w: it is a handle of pod %d, this is pod %d", ErrUnknown, h.Pod, n.config.Pod)
 	}
-	o, err := n.openAt(h)
+	o, err := n.openAt(h, false)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func (n *Node) dropOpened(o opened) {
 	n.drop(o.link)
 }
 
-// openAt opens memory on a link to its process, which it makes if there is none.
-func (n *Node) openAt(h Handle) (o opened, err error) {
+// openAt opens memory on a link to its process, which it makes if there is none. again: it was open before.
+func (n *Node) openAt(h Handle, again bool) (o opened, err error) {
 	if o.link, err = n.linkTo(place{h.Server, h.Port}); err != nil {
 		return o, err
 	}
-	ask := request{Do: doOpen, Secret: h.Secret[:]}
+	ask := request{Do: doOpen, Secret: h.Secret[:], Again: again}
 	var near *net.UnixListener
 	if n.isNear(int(h.Server)) {
 		if near, ask.Near = listenNear(); near != nil {
@@ -392,7 +392,7 @@ func (r *Remote) reopen() error {
 	case old.alive():
 		return nil
 	}
-	o, err := r.n.openAt(r.handle)
+	o, err := r.n.openAt(r.handle, true)
 	if err != nil {
 		return err
 	}

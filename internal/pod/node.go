@@ -349,7 +349,7 @@ func (n *Node) guest(raw net.Conn) {
 				return
 			}
 			if a.Refused = wordUnknown; export != nil {
-				a.Refused = export.admit(hello.Server, int32(hello.Pid))
+				a.Refused = export.admit(hello.Server, int32(hello.Pid), r.Again)
 			}
 			if a.Refused == "" {
 				last++

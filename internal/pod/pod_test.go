@@ -232,6 +232,46 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestOfferWithdrawn proves that what was offered cannot be opened any more once it is withdrawn, although a process
+// has it open and keeps it, also over a link that fails.
+func TestOfferWithdrawn(t *testing.T) {
+	file := podFile(t, 3, "")
+	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
+	x, err := a.Offer(memfd(t, 4096), 0, About{Size: 4096}, [24]byte{1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*Node{b, c} {
+		x.AllowAt(n.config.Me().ID, []int32{n.pid})
+	}
+	open := func(n *Node) *Remote {
+		r, err := n.Import(x.Handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first, second := open(b), open(c)
+	x.Withdraw()
+	if _, err := b.Import(x.Handle); !errors.Is(err, ErrUnknown) {
+		t.Errorf("after it was withdrawn: %v", err)
+	}
+	first.mu.Lock()
+	link := first.link
+	first.mu.Unlock()
+	link.fail(ErrGone)
+	<-link.failed
+	got := heap(t, 8)
+	for _, r := range []*Remote{first, second} {
+		if err := wait(t, r.Read, Segment{addressOf(got), 0, 8}); err != nil {
+			t.Errorf("a process that has it: %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestWhiteList proves that a process that is not named gets nothing.
 func TestWhiteList(t *testing.T) {
 	file := podFile(t, 2, "")
