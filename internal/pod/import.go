@@ -393,12 +393,14 @@ func (r *Remote) reopen() error {
 		return nil
 	}
 	o, err := r.n.openAt(r.handle, true)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotAllowed):
+		return fmt.Errorf("%w: another process is at its place, or it has freed the memory (%v)", ErrGone, err)
+	case err != nil:
 		return err
-	}
-	if o.about != r.About {
+	case o.about != r.About:
 		r.n.dropOpened(o)
-		return ErrUnknown
+		return fmt.Errorf("%w: another process is at its place", ErrGone)
 	}
 	r.mu.Lock()
 	was := opened{link: old, near: r.near}

@@ -232,6 +232,29 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestReplaced proves that copies with memory of a process that has ended fail because it is gone, also if another
+// process listens at its port by then: it does not know the memory.
+func TestReplaced(t *testing.T) {
+	file := podFile(t, 2, "")
+	a, b := node(t, file, 0), node(t, file, 1)
+	x, _ := export(t, a, 4096, true)
+	r, err := b.Import(x.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	other := node(t, file, 0)
+	other.config.Servers[0].Ports = [2]uint16{x.Handle.Port, x.Handle.Port}
+	export(t, other, 4096, true)
+	got := heap(t, 8)
+	for range 2 {
+		if err := wait(t, r.Read, Segment{addressOf(got), 0, 8}); !errors.Is(err, ErrGone) || errors.Is(err, ErrUnknown) {
+			t.Errorf("memory of the first process: %v", err)
+		}
+	}
+	r.Close()
+}
+
 // TestOfferWithdrawn proves that what was offered cannot be opened any more once it is withdrawn, although a process
 // has it open and keeps it, also over a link that fails.
 func TestOfferWithdrawn(t *testing.T) {
