@@ -1076,7 +1076,7 @@ var Cases = []Case{
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 2, If: "serverPids is NULL", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 3, If: "num == 0", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 4, If: "for each entry in turn: serverPids[i].pid is NULL", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},
-	{Func: "aclrtIpcMemImportPidInterServer", Rule: 5, If: "for each entry in turn: driver does not offer or support the call", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Quiet: true, Group: "ipc-memory"},
+	{Func: "aclrtIpcMemImportPidInterServer", Rule: 5, If: "for each entry in turn: driver does not offer or support the call", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Quiet: true, Mark: "decided", MarkText: "also for an entry of another server where devices have no links to other servers (all products but A3)", Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 6, If: "for each entry in turn: the other server does not take it", Code: abi.ErrRTInvalidHandle, HasCode: true, Mark: "decided", MarkText: "a server that the pod file does not have, and without a pod every device but those of this machine; the other server is not asked", Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 7, If: "for each entry in turn: it names no process, or more than 31", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportPidInterServer", Rule: 8, If: "key is empty or longer than 64 characters", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},

@@ -69,7 +69,12 @@ func init() {
 		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &abi.ServerPid{}, 1)
 	}))
 	prove("aclrtIpcMemImportPidInterServer", 5, func(e *env) *core.Error {
-		s := list(0, &pids[0], 2)
+		s, far := list(0, &pids[0], 2), list(1<<22, &pids[0], 1)
+		for _, name := range []string{"950", "A2"} { // without links between servers
+			o := e.on(machine{product: name})
+			key := o.exported(o.device(64), 64, 0)
+			o.want(memory.IpcMemImportPidInterServer(o.th, key, &far, 1), abi.ErrRTFeatureNotSupport)
+		}
 		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &s, 1)
 	})
 	prove("aclrtIpcMemImportPidInterServer", 6, func(e *env) *core.Error {

@@ -178,6 +178,10 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 				t.Runtime.Driver.Name()).NotRecorded()
 		}
 		phys, here := t.Runtime.OfSuperPodID(s.Sdid)
+		if (!here || phys>>22 != 0) && t.Runtime.Product.Name != "A3" {
+			return core.Unsupported(api, "serverPids", "%s has no links between servers; A3 has",
+				t.Runtime.Product.Name).At(int(i)).NotRecorded()
+		}
 		switch {
 		case !here:
 			if s.Num == 0 {
@@ -192,8 +196,8 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 			continue
 		case int64(phys) >= int64(t.Runtime.Driver.Devices()):
 			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
-				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).
-				At(int(i))
+				"device %#x, %d of server %d, is not of this machine, which has devices 0 to %d",
+				s.Sdid, s.Sdid&0xffff, s.Sdid>>22, t.Runtime.Driver.Devices()-1).At(int(i))
 		case s.Num == 0:
 			return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
 		case s.Num > mostInCall:
