@@ -51,10 +51,14 @@ func (f *fake) do(verb, value string) {
 		f.send(finding.Record{Unclosed: fakeFinding(value)})
 	case "note":
 		f.send(finding.Record{Note: value})
-	case "shot": // what,times
-		what, times, _ := strings.Cut(value, ",")
-		n, _ := strconv.Atoi(times)
-		f.end.Injected = append(f.end.Injected, finding.Shot{What: what, Times: n})
+	case "shot": // what,times[,calls,able,armed]
+		what, numbers, _ := strings.Cut(value, ",")
+		shot := finding.Shot{What: what}
+		for i, text := range strings.Split(numbers, ",") {
+			n, _ := strconv.Atoi(text)
+			*[]*int{&shot.Times, &shot.Calls, &shot.Able, &shot.Armed}[i] = n
+		}
+		f.end.Injected = append(f.end.Injected, shot)
 	case "fired": // what,times
 		what, times, _ := strings.Cut(value, ",")
 		n, _ := strconv.Atoi(times)

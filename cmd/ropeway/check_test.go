@@ -270,6 +270,22 @@ func TestCheckUnclosed(t *testing.T) {
 	}
 }
 
+// TestCheckInjectedNever proves that the summary says why a fault never fired, as far as that is known.
+func TestCheckInjectedNever(t *testing.T) {
+	const a = "aclrtMemcpyAsync:5=507013"
+	for numbers, want := range map[string]string{
+		"0":       ": the program did not make this call\n",
+		"0,2":     ": the program made this call 2 times, and submitted no task by it; /submit lets the call fail\n",
+		"0,2,2":   ": the program made this call 2 times\n",
+		"0,5,5,1": ": its task did not run\n",
+	} {
+		_, stderr, _ := checked(t, "--inject "+a, "start", "shot="+a+","+numbers, "end")
+		contains(t, stderr, "injected: "+a+" never fired"+want)
+	}
+	_, stderr, _ := checked(t, "--inject "+a, "start", "kill=6")
+	contains(t, stderr, "injected: "+a+" never fired\n")
+}
+
 // TestCheckInjectedFatal proves that a fault that fired is reported for a program that died of it, and of one that goes
 // on is counted once.
 func TestCheckInjectedFatal(t *testing.T) {

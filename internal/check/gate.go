@@ -92,7 +92,7 @@ func (c *Checker) goPast(q *queue, t *task) error {
 			return err
 		}
 	}
-	return t.fails
+	return c.failure(t)
 }
 
 // hand signals the order of t, which is about to run: what came before t comes before what waits for the order. The

@@ -1,40 +1,90 @@
 package check
 
 import (
+	"slices"
+
 	"ropeway/internal/abi"
 	"ropeway/internal/check/inject"
+	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 )
 
-// fires counts a call and reports whether it is the one to fail, which the sink gets at once. mu is held.
-func (c *Checker) fires(i *inject.Injection, function string, stream int32, run bool) bool {
-	if !i.Fires(function, stream, run) {
-		return false
-	}
+// fired notes that something fails because of an injection. The sink gets it at once: the process may die of it. mu is
+// held.
+func (c *Checker) fired(i *inject.Injection) {
+	i.Fired()
 	if !c.ended {
-		c.sink.Fired(finding.Shot{What: i.What, Times: i.Fired()})
+		s := i.Shot()
+		c.sink.Fired(finding.Shot{What: s.What, Times: s.Times})
 	}
-	return true
 }
 
-// injected is how an injected task fails.
-type injected struct{ code abi.Code }
+// injected is how a task fails that an injection is for.
+type injected struct{ by *inject.Injection }
 
-func (e injected) Error() string  { return "injected" }
-func (e injected) Code() abi.Code { return e.code }
+func (e *injected) Error() string  { return "injected" }
+func (e *injected) Code() abi.Code { return e.by.Code }
 
-// arm makes a task fail if it is one that is to fail when it runs. mu is held.
-func (c *Checker) arm(t *task) {
-	if len(c.inject) == 0 || t.from.site == nil {
-		return
+// Injected says that the program is to see the code, also if the task is one of a model: see core/model.
+func (e *injected) Injected() bool { return true }
+
+// arm counts a task that a call has submitted to a stream and returns how it is to fail when it runs, nil if it is not.
+// mu is held.
+func (c *Checker) arm(s *site, stream int32) (fails *injected) {
+	if len(c.inject) == 0 || s == nil {
+		return nil
 	}
-	name := c.function(t.from.site)
+	name := c.function(s)
 	for _, i := range c.inject {
-		if c.fires(i, name, t.q.stream, true) {
-			t.fails = injected{i.Code}
+		if i.Fires(name, stream, true) {
+			fails = &injected{i}
 		}
 	}
+	return fails
+}
+
+// fault is a task of a model that is to fail when it runs.
+type fault struct {
+	m    *model
+	task int // in m.tasks
+}
+
+// faultOf is how op, a part of an execution of m on q, is to fail, nil if it is not. A step of a program is known by the
+// bytes that it touches, what stands alone by its place. mu is held.
+func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
+	for _, f := range m.root().faults {
+		t := &f.m.tasks[f.task]
+		if t.name == (taskName{q.stream, op.Tag.Task}) || c.touchesAll(op, t.spans) {
+			return t.fails
+		}
+	}
+	return nil
+}
+
+// touchesAll reports whether op touches what a task of a model does, if that touches anything. mu is held.
+func (c *Checker) touchesAll(op *driver.Op, list []touched) bool {
+	if !ranges.Moves(op.Kind) {
+		return false
+	}
+	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
+		missing := true
+		c.touches(op, func(lo, hi uintptr, write bool) bool {
+			missing = lo != s.lo || hi != s.hi || write != s.write
+			return missing
+		})
+		return missing
+	})
+}
+
+// failure is how t, which has run, fails because of an injection. mu is held.
+func (c *Checker) failure(t *task) error {
+	if t.fails == nil || t.mute {
+		return nil
+	}
+	c.fired(t.fails.by)
+	return t.fails
 }
 
 // Injecting reports whether faults are injected at all.
@@ -53,7 +103,11 @@ func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 		number = h.r.Number
 	}
 	for _, i := range c.inject {
-		if c.fires(i, function, number, false) {
+		i.Called(function, number)
+	}
+	for _, i := range c.inject {
+		if i.Fires(function, number, false) {
+			c.fired(i)
 			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
 				Injected: true}
 		}

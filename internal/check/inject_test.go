@@ -9,6 +9,8 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/check/inject"
 	"ropeway/internal/core"
+	models "ropeway/internal/core/model"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/finding"
 )
 
@@ -44,8 +46,9 @@ func TestInjectAtTheCall(t *testing.T) {
 	}
 	p.finish()
 	p.silent()
-	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1},
-		{What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}, {What: "aclrtFree:9=1", Times: 0}}
+	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1, Calls: 3, Able: 3, Armed: 1},
+		{What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1, Calls: 1, Able: 1, Armed: 1},
+		{What: "aclrtFree:9=1", Times: 0}}
 	if got := p.kept.end.Injected; !slices.Equal(got, want) {
 		t.Errorf("counted %v", got)
 	}
@@ -100,5 +103,100 @@ func TestInjectFunctions(t *testing.T) {
 	p.finish()
 	if got := p.kept.end.Injected; len(got) != 1 || got[0].Times != 1 {
 		t.Errorf("counted %v", got)
+	}
+}
+
+// TestInjectModels proves that an execution of a model counts as the one call that it is, and that a captured task
+// fails each time it runs, whether the model is one program or has streams.
+func TestInjectModels(t *testing.T) {
+	const ok = abi.Code(0)
+	for _, tt := range []struct {
+		fault string
+		codes []abi.Code // of the synchronisations after the executions
+		shot  finding.Shot
+	}{
+		{"aclmdlRIExecuteAsync:2=507011", []abi.Code{ok, 507011, ok}, finding.Shot{Times: 1, Able: 3, Armed: 1}},
+		{"aclmdlRIExecuteAsync:4=507011", []abi.Code{ok, ok, ok}, finding.Shot{Able: 3}},
+		{"aclmdlRIExecuteAsync@stream1:*=507013", []abi.Code{507013, 507013, 507013},
+			finding.Shot{Times: 3, Able: 3, Armed: 3}},
+		{"aclrtMemcpyAsync:2=507013", []abi.Code{507013, 507013, 507013}, finding.Shot{Times: 3, Able: 2, Armed: 1}},
+		{"aclrtMemcpyAsync@stream2:1=507013", []abi.Code{ok, ok, ok}, finding.Shot{}},
+		{"aclrtMemcpyAsync:3=507013", []abi.Code{ok, ok, ok}, finding.Shot{Able: 2}},
+		{"aclrtMemcpyBatchAsync:1=507013", []abi.Code{507013, 507013, 507013},
+			finding.Shot{Times: 3, Able: 1, Armed: 1}},
+		{"aclmdlRICaptureTaskGrpBegin:1=507013", []abi.Code{ok, ok, ok}, finding.Shot{}},
+		{"aclmdlRICaptureEnd:1=507903", []abi.Code{ok, ok, ok}, finding.Shot{}},
+	} {
+		for name, streams := range map[string]bool{"one program": false, "with streams": true} {
+			t.Run(tt.fault+" "+name, func(t *testing.T) {
+				p := begin(t, func(o *Options) {
+					var err error
+					if o.Inject, err = inject.ParseInjections(tt.fault); err != nil {
+						t.Fatal(err)
+					}
+				})
+				by := p.withFace()
+				s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+				p.capture(s, relaxed)
+				by.in("aclrtMemcpyAsync", 1)
+				p.up(dev, host, 64, s)
+				by.in("aclrtMemcpyAsync", 2)
+				p.across(dev+64, dev, 64, s)
+				by.in("aclrtMemcpyBatchAsync", 3)
+				p.ok(p.batch(false, s, []core.Addr{dev + 1024, dev + 2048}, []core.Addr{host, host + 64},
+					[]uint64{64, 64}, deviceSide, hostSide))
+				by.in("aclmdlRICaptureTaskGrpBegin", 4)
+				p.ok(models.MdlRICaptureTaskGrpBegin(p.Thread, s))
+				by.in("aclmdlRICaptureTaskGrpEnd", 5)
+				var group core.Handle
+				p.ok(models.MdlRICaptureTaskGrpEnd(p.Thread, s, &group))
+				if streams {
+					by.in("aclrtLaunchHostFunc", 6)
+					p.ok(p.LaunchHostFunc(s, func(core.Addr) {}, 0))
+				}
+				by.in("aclrtMemsetAsync", 7)
+				p.ok(transfer.MemsetAsync(p.Thread, dev, 64, 1, 64, s))
+				by.in("aclmdlRICaptureEnd", 8)
+				m := p.model(s)
+				for i, want := range tt.codes {
+					by.in("aclmdlRIExecuteAsync", 9)
+					p.execute(m, s)
+					by.in("aclrtSynchronizeStream", 10)
+					if err := p.SynchronizeStream(s); (err == nil) != (want == 0) || err != nil && err.Code != want {
+						t.Errorf("execution %d gives %v, want %d", i, err, want)
+					}
+				}
+				by.in("aclrtFree", 11)
+				p.finish()
+				tt.shot.What = tt.fault
+				if got := p.kept.end.Injected; len(got) != 1 || got[0] != tt.shot {
+					t.Errorf("counted %+v, want %+v", got, tt.shot)
+				}
+			})
+		}
+	}
+}
+
+// TestInjectFunctionOfModel proves that a captured function fails without being called, and what comes after it does
+// not run.
+func TestInjectFunctionOfModel(t *testing.T) {
+	p := begin(t, func(o *Options) {
+		var err error
+		if o.Inject, err = inject.ParseInjections("aclrtLaunchHostFunc:1=507013"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	by := p.withFace()
+	s, ran := p.stream(), 0
+	p.capture(s, relaxed)
+	by.in("aclrtLaunchHostFunc", 1)
+	p.ok(p.LaunchHostFunc(s, func(core.Addr) { ran++ }, 0))
+	p.ok(p.LaunchHostFunc(s, func(core.Addr) { ran++ }, 0))
+	by.in("aclmdlRICaptureEnd", 2)
+	m := p.model(s)
+	by.in("aclmdlRIExecuteAsync", 3)
+	p.execute(m, s)
+	if err := p.SynchronizeStream(s); err == nil || err.Code != 507013 || ran != 0 {
+		t.Errorf("the synchronisation gives %v; %d functions ran", err, ran)
 	}
 }

@@ -33,6 +33,7 @@ type model struct {
 	last    *past               // the last execution that began in hidden streams; nil: none
 	beside  *past               // one before it that nothing orders with it, if that is not reported yet; else nil
 	parts   map[string]*part    // what its tasks share, by their kernels
+	faults  []fault             // tasks of it and its sub-models that are to fail, if it is no sub-model
 	slots   map[taskName]*slot  // kernels that have run or were updated, by hidden stream and number
 }
 
@@ -46,7 +47,9 @@ type captured struct {
 type capturedTask struct {
 	from  origin
 	spans []touched
-	batch bool // a segment of a batch, which may have any addresses
+	batch bool      // a segment of a batch, which may have any addresses
+	name  taskName  // its hidden stream, and its number there
+	fails *injected // nil: it does not
 }
 
 // touched is memory that a task of a model reads or writes.
@@ -77,28 +80,46 @@ func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32
 }
 
 // Captured implements core.CheckHooks.
-func (c *Checker) Captured(t *core.Thread, id uint32, task int, op *driver.Op) {
+func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, number uint32, op *driver.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.models[id]
 	if m == nil || task != len(m.tasks) {
 		return
 	}
-	from := c.originOf(t)
+	v := capturedTask{from: c.originOf(t), name: taskName{own, number}}
+	if op != nil {
+		v.fails = c.arm(v.from.site, m.captured(own))
+	}
 	if op == nil || op.Kind != driver.OpBatch {
-		c.addCaptured(m, capturedTask{from: from}, op)
+		c.addCaptured(m, v, op)
 		return
 	}
-	c.judgeBatch(from, "captured", op)
+	c.judgeBatch(v.from, "captured", op)
+	v.batch = true
 	for i := range op.Segs.List {
 		s := &op.Segs.List[i]
-		c.addCaptured(m, capturedTask{from: from, batch: true},
-			&driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
+		c.addCaptured(m, v, &driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
+		v.fails = nil // one segment is enough
+		v.name.task++
 	}
+}
+
+// captured is the stream whose tasks a hidden stream of the model has.
+func (m *model) captured(own int32) int32 {
+	i := slices.IndexFunc(m.streams, func(s captured) bool { return s.own == own })
+	if i < 0 {
+		return -1
+	}
+	return m.streams[i].stream
 }
 
 // addCaptured appends a task that does op to a model. op may be nil. mu is held.
 func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
+	if t.fails != nil {
+		root := m.root()
+		root.faults = append(root.faults, fault{m, len(m.tasks)})
+	}
 	m.tasks = append(m.tasks, t)
 	c.judgeCaptured(&m.tasks[len(m.tasks)-1], op)
 }

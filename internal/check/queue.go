@@ -65,10 +65,11 @@ type task struct {
 	sums  []sum   // what its host memory held then
 	lo    uintptr // everything it touches, as far as the operation says, is in [lo, hi)
 	hi    uintptr
-	led   []led  // where a descriptor will lead it, by what it holds now
-	calls uint64 // functions of the program that had begun when it was submitted
-	fails error  // injected: it fails with this when it runs
-	born  uint64 // what the program had got by then: see Checker.born
+	led   []led     // where a descriptor will lead it, by what it holds now
+	calls uint64    // functions of the program that had begun when it was submitted
+	fails *injected // it is not carried out, and fails with this
+	mute  bool      // an operation of the same task before it has failed with that
+	born  uint64    // what the program had got by then: see Checker.born
 
 	early *earlyWait // of its queue, when it was submitted
 
@@ -83,6 +84,8 @@ type submission struct {
 	site  *site
 	order *order // what it signals or waits for; may be nil
 	model *model // that it executes; may be nil
+	fails *injected
+	mute  bool // an operation has failed
 }
 
 // led is a range that a task reaches through device memory.
@@ -151,7 +154,6 @@ func (q *queue) submit(op *driver.Op) {
 	if ranges.Moves(op.Kind) || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.from
 	}
-	c.arm(t)
 	q.waiting = append(q.waiting, t)
 	c.changed()
 	c.mu.Unlock()
@@ -183,6 +185,13 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 		t.known = m.before // what the host has learned since the call that executes the model orders nothing
 	}
 	t.from.part = c.partOf(kernelOf(op), s.model)
+	t.fails, t.mute = s.fails, s.mute
+	if s.model != nil && t.fails == nil && len(c.inject) > 0 {
+		t.fails = c.faultOf(s.model, q, op)
+		if i := q.isComing(op.Tag.Task); i >= 0 && t.fails != nil { // the rest of the program does not run
+			q.coming[i].fails, q.coming[i].mute = t.fails, true
+		}
+	}
 	return t
 }
 
@@ -195,7 +204,7 @@ func (q *queue) arrived(tag driver.Tag) submission {
 	}
 	s := q.coming[i]
 	if tag.More {
-		q.coming[i].site = s.site.again()
+		q.coming[i].site, q.coming[i].mute = s.site.again(), s.fails != nil
 		return s
 	}
 	last := len(q.coming) - 1

@@ -182,7 +182,7 @@ func (c *Checker) end() {
 	c.ended = true
 	e := finding.End{Counts: c.counts, Tasks: c.tasks, Calls: c.calls.Load()}
 	for _, i := range c.inject {
-		e.Injected = append(e.Injected, finding.Shot{What: i.What, Times: i.Fired()})
+		e.Injected = append(e.Injected, i.Shot())
 	}
 	c.sink.End(e)
 }

@@ -208,7 +208,7 @@ func (q *queue) call(t *task) {
 	defer func() {
 		q.c.mu.Lock()
 		defer q.c.mu.Unlock()
-		q.finish(t, t.fails)
+		q.finish(t, q.c.failure(t))
 	}()
 	if t.fails != nil {
 		return
@@ -255,17 +255,18 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	default:
 		return c.move(q, t)
 	}
-	return t.fails
+	return c.failure(t)
 }
 
-// move carries out what touches memory, but for kernels, after it was judged. mu is held, and released while memory moves.
+// move carries out what touches memory and is no kernel, after it was judged. mu is held, and released while memory
+// moves.
 func (c *Checker) move(q *queue, t *task) error {
 	if t.fails != nil {
 		if t.op.Segs != nil {
 			t.op.Segs.Release()
 			t.op.Segs = nil
 		}
-		return t.fails
+		return c.failure(t)
 	}
 	o := c.hand(q, t)
 	c.judgeRun(q, t)

@@ -17,7 +17,9 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
-		q.coming = append(q.coming, submission{task: task, site: c.here(t), order: orderOf(o)})
+		s := submission{task: task, site: c.here(t), order: orderOf(o)}
+		s.fails = c.arm(s.site, stream)
+		q.coming = append(q.coming, s)
 	}
 }
 

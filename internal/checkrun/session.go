@@ -227,8 +227,8 @@ func (s *Session) record(from *sender, r *finding.Record) {
 	}
 }
 
-// fired takes how often a process has injected a fault so far.
-func (s *Session) fired(from *sender, shot finding.Shot) {
+// fired takes how often a process has injected a fault so far, and returns what is known of the fault.
+func (s *Session) fired(from *sender, shot finding.Shot) *finding.Shot {
 	i := slices.IndexFunc(s.report.Injected, func(known finding.Shot) bool { return known.What == shot.What })
 	if i < 0 {
 		i = len(s.report.Injected) // from the environment
@@ -239,6 +239,7 @@ func (s *Session) fired(from *sender, shot finding.Shot) {
 	}
 	s.report.Injected[i].Times += max(0, shot.Times-from.fired[shot.What])
 	from.fired[shot.What] = max(shot.Times, from.fired[shot.What])
+	return &s.report.Injected[i]
 }
 
 // forkAfterInit is the one rule whose findings come from processes that cannot be checked.
@@ -302,7 +303,8 @@ func (s *Session) end(from *sender, end *finding.End) {
 		}
 	}
 	for _, shot := range end.Injected {
-		s.fired(from, shot)
+		known := s.fired(from, shot)
+		known.Calls, known.Able, known.Armed = known.Calls+shot.Calls, known.Able+shot.Able, known.Armed+shot.Armed
 	}
 }
 

@@ -87,7 +87,7 @@ func (s *Session) summary() (lines []string) {
 	for _, shot := range s.report.Injected {
 		switch shot.Times {
 		case 0:
-			say("injected: %s never fired: the program did not make this call", shot.What)
+			say("injected: %s never fired%s", shot.What, s.whyNot(shot))
 		default:
 			say("injected: %s fired %s", shot.What, times(shot.Times))
 		}
@@ -101,6 +101,27 @@ func (s *Session) summary() (lines []string) {
 	}
 	s.programLines(say)
 	return lines
+}
+
+// whyNot says, after a colon, why a fault never fired; "" if that is not known.
+func (s *Session) whyNot(shot finding.Shot) string {
+	switch {
+	case shot.Armed > 0:
+		return ": its task did not run"
+	case shot.Able > 0:
+		return fmt.Sprintf(": the program made this call %s", times(shot.Able))
+	case shot.Calls > 0:
+		return fmt.Sprintf(": the program made this call %s, and submitted no task by it; /submit lets the call fail",
+			times(shot.Calls))
+	}
+	for _, run := range s.report.Runs {
+		for _, p := range run.Processes {
+			if !p.Ended {
+				return ""
+			}
+		}
+	}
+	return ": the program did not make this call"
 }
 
 // headline is how many findings there are. "no findings" is said only of a program that came to its own end.

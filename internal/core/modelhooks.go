@@ -11,9 +11,10 @@ type ModelHooks interface {
 	// built by hand, which is no capture.
 	Capturing(t *Thread, model, parent uint32, stream, own int32, bound bool)
 
-	// Captured reports that t submitted a task that became one of the model, by its number there. op is what it does,
-	// or nil if it touches no memory. Each segment of a batch becomes a task: they are numbered from task on.
-	Captured(t *Thread, model uint32, task int, op *driver.Op)
+	// Captured reports that t submitted a task that became one of the model, by its number there, and number of the
+	// hidden stream own. op is what it does, or nil if it touches no memory. Each segment of a batch becomes a task:
+	// they are numbered from task and number on.
+	Captured(t *Thread, model uint32, task int, own int32, number uint32, op *driver.Op)
 
 	// CaptureEnded reports that the capture is over.
 	CaptureEnded(model uint32)

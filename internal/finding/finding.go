@@ -122,6 +122,9 @@ type End struct {
 
 // Shot is a fault that was injected.
 type Shot struct {
-	What  string `json:"what"` // as it was asked for
-	Times int    `json:"times"`
+	What  string `json:"what"`            // as it was asked for
+	Times int    `json:"times"`           // how often something failed because of it
+	Calls int    `json:"calls,omitempty"` // calls of the function, on the stream if there is one
+	Able  int    `json:"able,omitempty"`  // those that could fail: where the task is to fail, those that submitted one
+	Armed int    `json:"armed,omitempty"` // those that were to fail
 }

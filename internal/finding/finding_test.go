@@ -76,8 +76,9 @@ func sample() *Report {
 			{Seed: 7, Findings: 2, Processes: []*Process{{ID: 4242, Command: []string{"./app"}, Tasks: 10,
 				Calls: 20, Ended: true}}},
 			{Seed: 8, ExitCode: 139, Signal: "SIGSEGV", Processes: []*Process{}}},
-		Notes: []Note{{"registered memory is compared with a snapshot", 2}}, Injected: []Shot{{"aclrtMalloc:3=207001",
-			1}}, Unused: []string{"[old] known:3"}, Hidden: 1, Replay: "ropeway check --seed 7 -- ./app --fast"}
+		Notes:    []Note{{"registered memory is compared with a snapshot", 2}},
+		Injected: []Shot{{What: "aclrtMalloc:3=207001", Times: 1, Calls: 3, Able: 3, Armed: 1}},
+		Unused:   []string{"[old] known:3"}, Hidden: 1, Replay: "ropeway check --seed 7 -- ./app --fast"}
 	var fold Fold
 	for _, f := range list {
 		fold.Add(f, 7)
@@ -202,8 +203,8 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%v: %+v", err, r)
 	}
 	for _, record := range []Record{{Start: &Start{1, []string{"a"}, 1 << 63, 3}},
-		{Finding: &sample().Findings[0].Finding}, {Note: "x"}, {Fired: &Shot{"a", 1}},
-		{Unclosed: &sample().Findings[0].Finding}, {End: &End{[]int{1}, 2, 3, []Shot{{"a", 1}}}}} {
+		{Finding: &sample().Findings[0].Finding}, {Note: "x"}, {Fired: &Shot{What: "a", Times: 1}},
+		{Unclosed: &sample().Findings[0].Finding}, {End: &End{[]int{1}, 2, 3, []Shot{{What: "a", Times: 1}}}}} {
 		line, err := json.Marshal(record)
 		var again Record
 		if err != nil || bytes.Contains(line, []byte("\n")) || json.Unmarshal(line, &again) != nil ||

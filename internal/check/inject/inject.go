@@ -19,7 +19,11 @@ type Injection struct {
 	Code     abi.Code // what the program gets
 	Run      bool     // when the task runs, not at the call
 
-	seen, fired int // the checker's lock guards them
+	// The checker's lock guards these.
+	called int // calls of Function on Stream
+	seen   int // those that could fail: for Run, those with a task
+	armed  int // those that are to fail
+	fired  int // failures
 }
 
 // DeviceCodes is where the codes of devices begin: what has one of them goes wrong when a task runs.
@@ -94,18 +98,35 @@ func ParseInjections(text string) (list []Injection, err error) {
 	return list, nil
 }
 
-// Fires counts a call and reports whether it is the one to fail.
+// isFor reports whether a call is one of those that are counted.
+func (i *Injection) isFor(function string, stream int32) bool {
+	return i.Function == function && (i.Stream < 0 || i.Stream == stream)
+}
+
+// Called counts a call, whether it can fail or not.
+func (i *Injection) Called(function string, stream int32) {
+	if i.isFor(function, stream) {
+		i.called++
+	}
+}
+
+// Fires counts a call that could fail, or for run the task of one, and reports whether it is the one to fail.
 func (i *Injection) Fires(function string, stream int32, run bool) bool {
-	if i.Function != function || i.Run != run || i.Stream >= 0 && i.Stream != stream {
+	if i.Run != run || !i.isFor(function, stream) {
 		return false
 	}
 	i.seen++
 	if i.Nth != 0 && i.seen != i.Nth {
 		return false
 	}
-	i.fired++
+	i.armed++
 	return true
 }
 
-// Fired is how often it failed a call.
-func (i *Injection) Fired() int { return i.fired }
+// Fired counts a failure: a task of a model may fail each time it runs.
+func (i *Injection) Fired() { i.fired++ }
+
+// Shot is what has become of it so far.
+func (i *Injection) Shot() finding.Shot {
+	return finding.Shot{What: i.What, Times: i.fired, Calls: i.called, Able: i.seen, Armed: i.armed}
+}

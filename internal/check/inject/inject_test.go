@@ -155,8 +155,8 @@ func TestFires(t *testing.T) {
 				got += fmt.Sprint(n)
 			}
 		}
-		if got != want || i.fired != len(want) {
-			t.Errorf("%s: calls %q fail, want %q; counted %d", text, got, want, i.fired)
+		if shot := i.Shot(); got != want || shot.Armed != len(want) || shot.Times != 0 {
+			t.Errorf("%s: calls %q fail, want %q; counted %+v", text, got, want, shot)
 		}
 	}
 }

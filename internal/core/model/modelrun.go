@@ -282,11 +282,15 @@ type modelFailure struct{ err error }
 func (f modelFailure) Error() string { return "a task of the model failed: " + f.err.Error() }
 func (f modelFailure) Unwrap() error { return f.err }
 
-// Code is that of a memory fault, or one for all other failures.
+// Code is that of a memory fault, or one for all other failures, unless a checker made the task fail.
 func (f modelFailure) Code() abi.Code {
 	switch code := core.TaskCode(f.err); code {
 	case core.TaskCode(driver.ErrFault), abi.ErrRTDeviceMemError:
 		return code
+	default:
+		if x, ok := f.err.(interface{ Injected() bool }); ok && x.Injected() {
+			return code
+		}
 	}
 	return abi.ErrRTModelExecute
 }

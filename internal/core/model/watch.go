@@ -24,16 +24,17 @@ func (m *Model) watchLane(t *core.Thread, l *lane) {
 
 // watchTask reports the last task, which t has submitted. mu is held.
 func (m *Model) watchTask(t *core.Thread) {
-	if c := m.rt.Checker(); c != nil {
+	if m.rt.Checker() != nil {
 		i := len(m.tasks) - 1
-		c.Captured(t, m.id, i, m.touches(i))
+		m.watchBatch(t, i, m.touches(i))
 	}
 }
 
 // watchBatch reports the tasks from first on, which are the segments of a batch that t has submitted. mu is held.
 func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
-	if c := m.rt.Checker(); c != nil {
-		c.Captured(t, m.id, first, op)
+	if c := m.rt.Checker(); c != nil && first < len(m.tasks) {
+		v := &m.tasks[first]
+		c.Captured(t, m.id, first, m.lanes[v.lane].own.ID, v.number, op)
 	}
 }
 
