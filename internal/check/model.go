@@ -290,6 +290,8 @@ func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 		why = err.Text
 	case err.Code == abi.ErrRTEventCaptured:
 		why = fmt.Sprintf("the event is part of the capture of stream %d%s", first, m.whose(d.offence))
+	case err.Code == abi.ErrRTStreamCaptureWrongThread:
+		why = fmt.Sprintf("another thread began the capture of stream %d", first)
 	case joined > 0:
 		why = fmt.Sprintf("stream %d has joined the capture of stream %d%s", err.Stream, first, m.whose(d.offence))
 	default:
