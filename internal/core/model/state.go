@@ -6,7 +6,9 @@
 // execution is one task of the stream it is launched on (modelrun.go).
 //
 // Lock order: Model.running → Model.mu → state.mu, Event.mu, the tables. Functions of the program and drivers are
-// called with none of them held, except that making a hidden stream takes Context.mu with Model.mu held.
+// called with none of them held. Model.mu is held all the same while a hidden stream is made, which takes Context.mu,
+// while the arguments of a kernel that are read back are copied to device memory (argsOf), and while the memory of a
+// condition is freed.
 package model
 
 import (

@@ -122,16 +122,17 @@ func (x *flight) fly() {
 		go func() { x.ended(x.indirect()) }()
 	default:
 		err := x.begin(&x.op)
-		x.release(func() { x.reads = false })
+		x.release(false)
 		x.ended(err)
 	}
 }
 
-// release releases the segments of op, if the queue does not need them any more and fly does not read them. It calls f
-// first, with mu held. One of the two calls of a flight releases them.
-func (x *flight) release(f func()) {
+// release notes that the queue (byQueue), or else fly, does not need the segments of op any more. The last of the two
+// releases them.
+func (x *flight) release(byQueue bool) {
 	x.mu.Lock()
-	f()
+	x.spent = x.spent || byQueue
+	x.reads = x.reads && byQueue
 	free := x.spent && !x.reads
 	x.mu.Unlock()
 	if free && x.op.Segs != nil {

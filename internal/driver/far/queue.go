@@ -72,7 +72,7 @@ func (q *queue) gate(op driver.Op, x *flight, g driver.Gate, tag driver.Tag, don
 	end := done
 	if op.Segs != nil { // the queue does not know them
 		end = func() {
-			x.release(func() { x.spent = true })
+			x.release(true)
 			if done != nil {
 				done()
 			}
