@@ -81,7 +81,7 @@ func TestKernelRunsBeside(t *testing.T) {
 // TestFreeUnderKernel: memory that a running kernel is given is in flight.
 func TestFreeUnderKernel(t *testing.T) {
 	p := begin(t, soon)
-	f, s, dev := p.kernel("void k(volatile int *p) { for (;;) ; }"), p.stream(), p.dev(4096)
+	f, s, dev := p.kernel("void k(volatile int *p) { p[0] = 1; for (;;) ; }"), p.stream(), p.dev(4096)
 	p.launch(f, s, dev)
 	if err := p.SynchronizeStreamWithTimeout(s, 10); err == nil {
 		t.Fatal("the kernel has ended")
@@ -95,4 +95,5 @@ func TestFreeUnderKernel(t *testing.T) {
 		t.Errorf("%s", d.Summary)
 	}
 	p.ok(p.StreamAbort(s))
+	p.only("free-in-flight") // and not also of the kernel that uses it
 }

@@ -362,8 +362,11 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 
 // usedBy is what op does with bytes that it reads, for people.
 func usedBy(op *driver.Op) string {
-	if ranges.Combines(op) {
+	switch {
+	case ranges.Combines(op):
 		return "combined"
+	case op.Kind == driver.OpLaunch:
+		return "read as arguments of kernel " + kernelOf(op)
 	}
 	return "copied"
 }

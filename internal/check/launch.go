@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/finding"
 	"ropeway/internal/kernel"
 )
 
@@ -17,8 +18,7 @@ import (
 // lead to counts as written, so that nothing is reported that a kernel may have written. Memory that is freed must be
 // no argument of a kernel that has not run.
 
-// flying is a kernel that runs. Checker.mu guards it, but for touched, which belongs to the queue below until the kernel
-// is over.
+// flying is a kernel that runs. Checker.mu guards it; touched belongs to the queue below until the kernel is over.
 type flying struct {
 	t       *task
 	p       *past
@@ -26,12 +26,14 @@ type flying struct {
 	words   []uintptr // its arguments
 	serves  serving
 	touched account
-	endless bool // the end of the process has waited for it long enough
+	lost    []*allocation // freed while it runs, which was reported
+	endless bool          // the end of the process has waited for it long enough
 }
 
-// uses reports whether the kernel is given an address in [lo, hi). Checker.mu is held.
+// uses reports whether the kernel is given an address in [lo, hi), or arguments there. Checker.mu is held.
 func (f *flying) uses(lo, hi uintptr) bool {
-	return slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
+	return f.t.lo < hi && lo < f.t.hi ||
+		slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
 }
 
 // launch starts a kernel, and waits for it within b and as long as patience lasts. One that takes longer is waited for
@@ -136,28 +138,61 @@ func (t *task) isGiven(lo, hi uintptr) bool {
 	return false
 }
 
-// judgeGiven looks whether a kernel that is about to run is given memory that was freed, and returns its arguments.
-// mu is held.
+// judgeGiven looks whether a kernel that is about to run is given memory that was freed, or memory that a device does
+// not reach, and returns its arguments. mu is held, and released meanwhile.
 func (c *Checker) judgeGiven(t *task) (words []uintptr) {
-	words = c.given(t.op.Launch)
+	l := t.op.Launch
+	if at := c.canonical(l.Args); !l.Copied && l.Size > 0 && c.find(at) == nil {
+		if t.from.is().model == nil { // else that was found when the model was executed
+			c.judgeFreed(t, at, "given arguments in")
+		}
+		c.judgePageable(t, at, "arguments in ", finding.Error,
+			"Copy the arguments to device memory first, or launch with aclrtLaunchKernelWithHostArgs, which takes "+
+				"them from the host.")
+	}
+	words = c.given(l)
 	for _, at := range words {
-		if c.find(at) == nil {
-			c.judgeFreed(t.from, at, "given")
+		if c.find(at) == nil && !c.judgeFreed(t, at, "given") {
+			c.judgePageable(t, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
+				"address, or register the host memory (aclrtHostRegister) and give it the device address.")
 		}
 	}
 	return words
 }
 
+// lowest is the first address that is taken for one of host memory: lower ones are numbers more often.
+const lowest = 1 << 32
+
+// judgePageable reports that a kernel is given something at an address of the program's memory that is neither pinned
+// nor registered; at is in no allocation. mu is held, and released meanwhile.
+func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
+	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+		return
+	}
+	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
+		return // the device uses the host's memory, or what is mapped there is no memory
+	}
+	c.report(draft{
+		rule: "wrong-direction", least: least, role: "submitted", offence: t.from, lo: at, hi: at + 1, detail: what,
+		summary: fmt.Sprintf("kernel %s is given %shost memory that is neither pinned nor registered, which a device "+
+			"does not reach", t.from.is().kernel, what),
+		advice: advice,
+	})
+}
+
 // judgeFreed reports that a kernel is given or touches memory at an address that was freed, if it was; at is in no
 // allocation. mu is held.
-func (c *Checker) judgeFreed(from origin, at uintptr, how string) bool {
+func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
 	a := c.findGone(at)
 	if a == nil || a.pooled {
 		return false
 	}
+	if f := t.q.flying; f != nil && slices.Contains(f.lost, a) {
+		return true // that was found when it was freed
+	}
 	c.report(draft{
-		rule: "use-after-free", role: "submitted", offence: from, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", from.is().kernel, how, a.kind()),
+		rule: "use-after-free", role: "submitted", offence: t.from, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", t.from.is().kernel, how, a.kind()),
 	})
 	return true
 }
@@ -182,7 +217,7 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 				return // reported when it was about to run
 			}
 		}
-		c.judgeFreed(t.from, at, "using")
+		c.judgeFreed(t, at, "using")
 		return
 	}
 	var a *allocation
@@ -235,7 +270,7 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *ac
 			}
 			a := c.used(t, lo)
 			if a == nil {
-				c.judgeFreed(t.from, lo, "using")
+				c.judgeFreed(t, lo, "using")
 				continue
 			}
 			c.judgeBounds(&t.from, c.find(lo), lo, hi, write)

@@ -38,7 +38,7 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 			for at, end := m.Addr, m.Addr+uintptr(m.N); at < end; {
 				a := c.used(t, at)
 				if a == nil {
-					if !c.judgeFreed(t.from, at, "using") {
+					if !c.judgeFreed(t, at, "using") {
 						c.judgeBounds(&t.from, nil, at, at+pageBytes, write)
 					}
 					at += pageBytes

@@ -267,6 +267,7 @@ func (c *Checker) settle(a *allocation) {
 		if f := q.flying; f != nil { // which may not end
 			if f.uses(a.start, a.end()) {
 				c.until(c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
+				f.lost = append(f.lost, a)
 			}
 			continue
 		}

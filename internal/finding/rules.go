@@ -41,7 +41,7 @@ var Rules = []Rule{
 		"Correct the size, or allocate as much as is copied."},
 	{"batch-overlap", Error, "segments of one unordered batch overlap where one is written",
 		"Segments of a batch run in any order: make them disjoint, or use two batches on one stream."},
-	{"wrong-direction", Error, "kind, or a batch attribute, disagrees with where the memory is",
+	{"wrong-direction", Error, "kind, a batch attribute or an argument of a kernel disagrees with where the memory is",
 		"Give the direction the memory has. On some products the call fails, on others it copies the other way."},
 	{"pageable-async", Warning, "an asynchronous copy blocked because its host memory is not pinned",
 		"Allocate the host buffer with aclrtMallocHost, or register it with aclrtHostRegister."},

@@ -7,7 +7,7 @@ import "ropeway/internal/driver"
 const manyRows = 1 << 16
 
 // Of calls f with every range that op reads and writes, as far as op itself says: what a descriptor will lead to
-// is not among them. f returns false to end it.
+// is not among them, and of a kernel there are only arguments in memory of the program. f returns false to end it.
 func Of(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	switch op.Kind {
 	case driver.OpCopy:
@@ -35,6 +35,10 @@ func Of(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 		}
 		if op.Dst != 0 {
 			f(op.Dst, op.Dst+n, true)
+		}
+	case driver.OpLaunch:
+		if l := op.Launch; !l.Copied && l.Size > 0 {
+			f(l.Args, l.Args+uintptr(l.Size), false)
 		}
 	}
 }

@@ -44,6 +44,8 @@ func TestOf(t *testing.T) {
 			[]reach{{132, 152, false}}},
 		{"cells", driver.Op{Kind: driver.OpOffset, Dst: 100, Src: 200, N: 10},
 			[]reach{{200, 208, false}, {100, 108, false}}},
+		{"kernel with arguments in device memory", driver.Op{Kind: driver.OpLaunch, Launch: &driver.Launch{Args: 100,
+			Size: 24}}, []reach{{100, 124, false}}},
 		{"set", driver.Op{Kind: driver.OpSet}, nil},
 		{"clear", driver.Op{Kind: driver.OpClear}, nil},
 		{"await", driver.Op{Kind: driver.OpAwait}, nil},
