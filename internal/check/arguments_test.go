@@ -93,3 +93,33 @@ func TestKernelGivenHost(t *testing.T) {
 		t.Errorf("%s: %q", d.Severity, d.Summary)
 	}
 }
+
+// TestKernelBlocks: the number of blocks has 16 bits on the way to a device.
+func TestKernelBlocks(t *testing.T) {
+	p := begin(t)
+	f, s := p.kernel("void k(void) {}"), p.stream()
+	for _, blocks := range []uint32{65535, 65536} {
+		p.silent()
+		p.ok(launch.LaunchKernelWithHostArgs(p.Thread, f, blocks, s, nil, core.AddrOf(make([]byte, 8)), 8, nil, 0))
+		p.ok(p.SynchronizeStream(s))
+	}
+	d := p.only("out-of-bounds")
+	if d.Severity != finding.Warning || !strings.Contains(d.Summary, "kernel k runs with 0 blocks") {
+		t.Errorf("%s: %s", d.Severity, d.Summary)
+	}
+}
+
+// TestArgumentsWithoutContext: arguments are finalized by a thread that has a context.
+func TestArgumentsWithoutContext(t *testing.T) {
+	p := begin(t)
+	f := p.kernel("void k(void) {}")
+	bare := p.rt.NewThread(9)
+	var args core.Handle
+	p.ok(launch.KernelArgsInit(bare, f, &args))
+	err := launch.KernelArgsFinalize(bare, args)
+	if err == nil {
+		t.Fatal("they are finalized without a context")
+	}
+	bare.Done(err)
+	p.only("wrong-context")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 
 	"ropeway/internal/core"
@@ -158,6 +159,32 @@ func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 		}
 	}
 	return words
+}
+
+// judgeBlocks looks whether a kernel that is submitted has other blocks than it was launched with: the number has 16
+// bits on the way to a device. mu is held.
+func (c *Checker) judgeBlocks(t *task) {
+	runs, s := t.op.Launch.Blocks, t.from.site
+	if t.from.is().model != nil || s == nil {
+		return
+	}
+	asked := runs
+	if given := s.arguments(); len(given) > 1 && uint32(given[1]) > 0xFFFF && uint32(given[1])&0xFFFF == runs &&
+		strings.HasPrefix(c.function(s), "aclrtLaunchKernel") {
+		asked = uint32(given[1])
+	}
+	if runs != 0 && asked == runs {
+		return
+	}
+	how := fmt.Sprintf("runs with %s", finding.Plural(int(runs), "block"))
+	if asked != runs {
+		how = fmt.Sprintf("is launched with %d blocks and runs with %d", asked, runs)
+	}
+	c.report(draft{
+		rule: "out-of-bounds", least: finding.Warning, role: "submitted", offence: t.from, detail: "blocks",
+		summary: fmt.Sprintf("kernel %s %s: a device takes the low 16 bits of their number", t.from.is().kernel, how),
+		advice:  "Launch at most 65535 blocks, and let each do more.",
+	})
 }
 
 // lowest is the first address that is taken for one of host memory: lower ones are numbers more often.

@@ -148,6 +148,9 @@ func (q *queue) submit(op *driver.Op) {
 	if ranges.Moves(op.Kind) {
 		c.tasks++
 		c.judgeSubmit(t)
+		if op.Launch != nil {
+			c.judgeBlocks(t)
+		}
 	} else if t.launches() {
 		c.leads(t, t.from.is().model)
 	}
