@@ -339,6 +339,8 @@ static void user(const char *scene)
 		int32_t pid = getpid();
 		WANT(import(&zero, &h), ACL_ERROR_RT_PARAM_INVALID);
 		WANT(import(&f, &h), ACL_ERROR_RT_INVALID_HANDLE); /* not named */
+		SAYS(aclrtMemSetPidToShareableHandleV2(&f, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &pid, 1), ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+		     "a process of another server exports it");
 		put("pid", &pid, sizeof(pid));
 		hear("named");
 		OK(import(&f, &h));

@@ -22,6 +22,15 @@ enum { MIB = 1024 * 1024, SIZE = 4 * MIB };
 	} while (0)
 #define OK(call) WANT(call, ACL_SUCCESS)
 
+/* The same, and the message says why. */
+#define SAYS(call, want, text) \
+	do { \
+		WANT(call, want); \
+		const char *says_ = aclGetRecentErrMsg(); \
+		if (says_ == NULL || strstr(says_, text) == NULL) \
+			FAIL("%s does not say \"%s\": %s", #call, text, says_ ? says_ : ""); \
+	} while (0)
+
 __attribute__((unused)) static const char *dir;
 __attribute__((unused)) static aclrtStream stream;
 __attribute__((unused)) static unsigned char *host;

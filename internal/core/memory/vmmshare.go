@@ -172,8 +172,13 @@ func MemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, sha
 		return err
 	}
 	return allowPhysical(t, api, func() (share.Key, *core.Error) {
-		return shareableKey(api, shareableHandle,
-			shareType)
+		if shareType == abi.MemShareHandleTypeFabric {
+			if _, far := farther(t, core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:]); far {
+				return share.Key{}, core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
+					"a process of another server exports it; that one names the processes that may import")
+			}
+		}
+		return shareableKey(api, shareableHandle, shareType)
 	}, pid, pidNum)
 }
 
