@@ -51,8 +51,8 @@ type fault struct {
 	task int // in m.tasks
 }
 
-// faultOf is how op, a part of an execution of m on q, is to fail, nil if it is not. A step of a program is known by the
-// bytes that it touches, what stands alone by its place. mu is held.
+// faultOf is how op, a part of an execution of m on q, is to fail, nil if it is not. A step of a program is known by
+// the bytes that it touches, what stands alone by its place. mu is held.
 func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	for _, f := range m.root().faults {
 		t := &f.m.tasks[f.task]
