@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"ropeway/internal/abi"
 	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
@@ -38,11 +37,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		c.failed(d.offence, err)
 		return
 	}
-	cause := err.Cause
-	if lacksContext(t, err) {
-		cause = core.NoContext
-	}
-	switch cause {
+	switch err.Cause {
 	case core.OutOfBounds:
 		d.rule = "out-of-bounds"
 	case core.PastEnd:
@@ -82,11 +77,6 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		c.report(d)
 	}
 	c.failed(d.offence, err)
-}
-
-// lacksContext reports whether a call fails because its thread has no context, and does not say so itself.
-func lacksContext(t *core.Thread, err *core.Error) bool {
-	return err.Code == abi.ErrRTContextNull && err.Arg == "" && !err.Quiet && t.Current() == nil
 }
 
 // strange reports whether a call frees memory that is in no allocation and drops the code. A program that has the code
