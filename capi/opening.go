@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/check"
 	"ropeway/internal/core"
+	"ropeway/internal/kernel/native"
 	"ropeway/internal/observe"
 	"ropeway/internal/setup"
 	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK
@@ -31,8 +33,13 @@ func init() {
 	setup.RegisterLocator(func() setup.Locator { return symbol.New().Locate }) // callers of C functions are addresses
 }
 
-// quietLimit bounds how long a process that ends waits for its copies.
-const quietLimit = 10 * time.Second
+// A process that ends waits for its copies for quietLimit, and for a kernel, which may be endless, for kernelLimit.
+// What took too long then is not waited for again: there is againLimit for what has come since.
+const (
+	quietLimit  = 10 * time.Second
+	kernelLimit = 2 * time.Second
+	againLimit  = time.Second
+)
 
 // opening is the runtime of the process, opened by the first thread that calls.
 var opening process
@@ -45,6 +52,8 @@ type process struct {
 
 	check  *check.Checker // nil unless the program is checked
 	tracer observe.Tracer // nil unless the program is recorded
+
+	ending atomic.Pointer[bool] // whether quiet gave up; nil: it was not called yet
 }
 
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
@@ -85,10 +94,19 @@ func (p *process) refuse(function uint32) uint64 {
 	return 0
 }
 
-// quiet returns when nothing copies any more: the process ends.
+// quiet returns when nothing copies any more: the process ends. That is asked for more than once: when main's thread
+// ends, and when exit has run the handlers of the program. The first may be no end of the process, if there are other
+// threads; they keep what main's thread has queued.
 func (p *process) quiet() {
 	if rt := p.runtime(); rt != nil {
-		rt.Quiet(quietLimit)
+		limit, kernels, again := quietLimit, kernelLimit, p.ending.Load() != nil
+		if before := p.ending.Load(); again && *before {
+			limit, kernels = againLimit, 0
+		}
+		overdue, end := native.Overdue(kernels)
+		gaveUp := rt.Quiet(limit, overdue, again || onlyThread())
+		end()
+		p.ending.Store(&gaveUp)
 		if p.tracer != nil {
 			p.tracer.Ended()
 		}
@@ -102,4 +120,11 @@ func environment(name string) (string, bool) {
 	defer C.free(unsafe.Pointer(n))
 	v := C.secure_getenv(n)
 	return C.GoString(v), v != nil
+}
+
+// onlyThread reports whether no other thread than one has called and lives.
+func onlyThread() bool {
+	threads.mu.Lock()
+	defer threads.mu.Unlock()
+	return len(threads.live) <= 1
 }

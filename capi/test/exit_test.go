@@ -2,6 +2,7 @@ package capitest
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,5 +83,32 @@ func TestExitOfStuckStream(t *testing.T) {
 	}
 	if best > 8*time.Second {
 		t.Errorf("the fastest of three exits took %v", best)
+	}
+}
+
+// TestExitWithKernel proves that a kernel which does not end holds a process back for a moment and no more, that one
+// which does end in that time is not cut short, and that a main thread which leaves the others cuts nothing short.
+func TestExitWithKernel(t *testing.T) {
+	t.Parallel()
+	if testDriver == "cuda" {
+		t.Skip("kernels for a CPU")
+	}
+	program := compile(t, []string{"exit_kernel.c"}, "-Itestdata")
+	kernels := compile(t, []string{"kernels/lasting.c"}, "-shared", "-fPIC")
+	for _, where := range []string{"0", "1"} {
+		env := []string{"ROPEWAY_KERNEL_PROCESS=" + where, "ROPEWAY_DEVICE_MEMORY=256M"}
+		for mode, want := range map[string]int{"endless": 0, "threads": 0, "ends": 2, "main_leaves": 2} {
+			t.Run(mode+"/process="+where, func(t *testing.T) {
+				t.Parallel()
+				start := time.Now()
+				out := passes(t, env, program, mode, kernels)
+				if n := strings.Count(out, "the kernel has ended\n"); n != want {
+					t.Errorf("%d blocks of the kernel ended, want %d", n, want)
+				}
+				if took := time.Since(start); took > 8*time.Second { // less than the wait for copies
+					t.Errorf("it took %v", took)
+				}
+			})
+		}
 	}
 }

@@ -182,7 +182,9 @@ func TestQuiet(t *testing.T) {
 	must(t, transfer.MemcpyAsync(th, dev, n, host, n, abi.MemcpyHostToDevice, busy))
 	must(t, th.RecordEvent(later, busy))
 
-	rt.Quiet(time.Hour)
+	if rt.Quiet(time.Hour, nil, true) {
+		t.Error("it gave up")
+	}
 	for s, want := range map[core.Handle]abi.StreamStatus{
 		stuck: abi.StreamStatusNotReady, busy: abi.StreamStatusComplete, behind: abi.StreamStatusComplete,
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/kernel/native"
 )
 
 // load compiles and loads C source.
@@ -408,5 +409,24 @@ func BenchmarkEmpty(b *testing.B) {
 		r.Begin(o, &c)
 		r.Work(nil)
 		r.End()
+	}
+}
+
+// TestOverdue: a launch that goes on is overdue after the time, and not before.
+func TestOverdue(t *testing.T) {
+	o := load(t, "void nothing(void) {}")
+	r := cpu(t).NewRun()
+	never, end := native.Overdue(time.Hour)
+	defer end()
+	overdue, stop := native.Overdue(time.Millisecond)
+	defer stop()
+	r.Begin(o, &kernel.Call{Blocks: 1, Per: [2]uint32{1}})
+	<-overdue
+	r.End()
+	runtime.KeepAlive(r)
+	select {
+	case <-never:
+		t.Error("a launch is overdue within an hour")
+	default:
 	}
 }

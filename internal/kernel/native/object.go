@@ -28,7 +28,7 @@ func init() { kernel.RegisterCPU(cpu{}) }
 // cpu implements kernel.CPU.
 type cpu struct{}
 
-func (cpu) NewRun() kernel.Run { return new(run) }
+func (cpu) NewRun() kernel.Run { return listed(new(run)) }
 
 // Load implements kernel.CPU.
 func (cpu) Load(name string, image []byte) (kernel.SharedObject, error) {

@@ -257,7 +257,7 @@ type outside struct {
 }
 
 // NewRun implements kernel.CPU.
-func (p *process) NewRun() kernel.Run { return &outside{p: p} }
+func (p *process) NewRun() kernel.Run { return listed(&outside{p: p}) }
 
 // Begin implements kernel.Run.
 func (r *outside) Begin(_ kernel.SharedObject, c *kernel.Call) (turn uint64) {
