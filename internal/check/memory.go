@@ -141,7 +141,8 @@ func (h *handle) leakCounted(d *draft) {
 	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle retained it %s, so it takes %d calls of "+
 		"aclrtFreePhysical, and there %s",
 		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
-	d.advice = "Call aclrtFreePhysical once for aclrtMallocPhysical and once for each aclrtMemRetainAllocationHandle."
+	d.advice = "Call aclrtFreePhysical once for the call that made the handle and once for each " +
+		"aclrtMemRetainAllocationHandle."
 	left := h.refs[0]
 	d.role, d.offence = left.role, left.from
 	if left.role != "made" {

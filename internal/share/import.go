@@ -34,6 +34,10 @@ func (b *Broker) Import(k Key, kind Kind) (Item, error) {
 
 func (b *Broker) importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	c, err := connect(b.socketName(k.tag), until)
+	if b.Realm != 0 && errors.Is(err, ErrGone) {
+		err = fmt.Errorf("%w. If it is of another server of the pod: FABRIC handles of memory reach others, and keys "+
+			"with a white list", err)
+	}
 	if err != nil {
 		return Item{}, err
 	}

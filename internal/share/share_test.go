@@ -382,7 +382,8 @@ func TestRealm(t *testing.T) {
 		t.Errorf("in the same realm: %v", err)
 	}
 	for _, b := range []*Broker{&other, &here} {
-		if _, err := b.Import(k, Notify); !errors.Is(err, ErrGone) {
+		_, err := b.Import(k, Notify)
+		if !errors.Is(err, ErrGone) || strings.Contains(err.Error(), "of another server") != (b.Realm != 0) {
 			t.Errorf("from realm %d: %v", b.Realm, err)
 		}
 	}

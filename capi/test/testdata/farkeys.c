@@ -148,7 +148,7 @@ static void user(void)
 	get("key", key, sizeof(key));
 	get("open", open, sizeof(open));
 	WANT(aclrtIpcMemImportByKey(&far, key, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
-	WANT(aclrtIpcMemImportByKey(&far, open, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR); /* good on its server only */
+	SAYS(aclrtIpcMemImportByKey(&far, open, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR, "If it is of another server of the pod");
 	say("unnamed");
 	hear("wrong named");
 	WANT(aclrtIpcMemImportByKey(&far, key, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
@@ -178,7 +178,7 @@ static void user(void)
 	say("notify refused");
 	hear("notify named");
 	OK(aclrtNotifyImportByKey(&n, nkey, 0));
-	WANT(aclrtWaitAndResetNotify(n, stream, 0), ACL_ERROR_RT_PARAM_INVALID); /* only its device waits */
+	SAYS(aclrtWaitAndResetNotify(n, stream, 0), ACL_ERROR_RT_PARAM_INVALID, "belongs to another server");
 	aclmdlRI m;
 	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	OK(aclrtMemcpyAsync(again, SMALL, local, SMALL, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
@@ -199,6 +199,8 @@ static void user(void)
 		hear(name);
 	}
 	OK(aclmdlRIDestroy(m));
+	OK(aclrtReduceAsync(again, local, 1024, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, stream, NULL));
+	SAYS(aclrtSynchronizeStream(stream), ACL_ERROR_RT_SYS_DMA, "is memory of another server");
 	OK(aclrtRecordNotify(n, stream));
 	OK(aclrtSynchronizeStream(stream));
 	OK(aclrtNotifyBatchReset(&n, 1));
@@ -216,10 +218,10 @@ static void user(void)
 	aclrtIpcEventHandle eh;
 	aclrtEvent e;
 	get("event", &eh, sizeof(eh));
-	WANT(aclrtIpcOpenEventHandle(eh, &e), ACL_ERROR_RT_PARAM_INVALID);
+	SAYS(aclrtIpcOpenEventHandle(eh, &e), ACL_ERROR_RT_PARAM_INVALID, "If it is of another server of the pod");
 	say("done");
 	hear("closed"); /* the owner closes the keys; what is imported stays until it is closed */
-	WANT(aclrtIpcMemImportByKey(&far, key, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+	SAYS(aclrtIpcMemImportByKey(&far, key, 0), ACL_ERROR_RT_DRV_INTERNAL_ERROR, "it was closed there");
 	pattern(host, 3);
 	up(local);
 	OK(aclrtMemcpyAsync(again, SMALL, local, SMALL, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));

@@ -135,8 +135,12 @@ func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *
 	if failed != nil {
 		e := core.FromDriver(api, "key", failed)
 		e.Code = abi.ErrRTDrvInternalError
-		if errors.Is(failed, driver.ErrNotAllowed) || errors.Is(failed, driver.ErrNotAllocated) {
+		switch {
+		case errors.Is(failed, driver.ErrNotAllowed):
 			e.Text = "name this process there with aclrtIpcMemImportPidInterServer"
+		case errors.Is(failed, driver.ErrNotAllocated):
+			e.Text = "it was closed there, or its memory freed; or no process of this server was named with " +
+				"aclrtIpcMemImportPidInterServer"
 		}
 		return e
 	}

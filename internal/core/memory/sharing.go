@@ -26,7 +26,7 @@ func shareCodesOf(api string) shareCodes {
 	switch namesPids(api) {
 	case namesForKeys:
 		return shareCodes{abi.ErrRTDrvInternalError, abi.ErrRTDrvInternalError}
-	case namesForHandles:
+	case namesForHandles, namesForHandles + "V2":
 		return shareCodes{abi.ErrRTInvalidHandle, abi.ErrRTDrvInternalError}
 	}
 	return shareCodes{abi.ErrRTParamInvalid, abi.ErrRTNoPermission}
@@ -78,6 +78,8 @@ func namesPids(api string) string {
 	switch {
 	case strings.HasPrefix(api, "aclrtIpcMem"):
 		return namesForKeys
+	case strings.HasPrefix(api, "aclrtMem") && strings.HasSuffix(api, "V2"):
+		return namesForHandles + "V2" // it takes handles of either size
 	case strings.HasPrefix(api, "aclrtMem"):
 		return namesForHandles
 	}

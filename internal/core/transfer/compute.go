@@ -26,11 +26,13 @@ type sight struct {
 	viewer driver.HostViewer // nil: there is none
 	// the one that has the memory, not those that stand in front of it: the task is what they see
 	drv driver.Driver
+	far driver.FarWords // nil: all memory is of this server
 }
 
 func sightOf(rt *core.Runtime) sight {
 	s := sight{drv: driver.Base(rt.Driver)}
 	s.viewer, _ = driver.As[driver.HostViewer](rt.Driver)
+	s.far, _ = driver.As[driver.FarWords](rt.Driver)
 	return s
 }
 
@@ -42,6 +44,10 @@ type hand struct {
 
 // see is the n bytes at addr, pieceBytes at most. Of two that are used at a time, each has its number.
 func (h *hand) see(number int, addr core.Addr, n uint64) ([]byte, error) {
+	if h.far != nil && h.far.IsFar(addr) {
+		return nil, fmt.Errorf("%w: %#x is memory of another server, which reductions and random numbers do not use",
+			driver.ErrFault, addr)
+	}
 	if h.viewer != nil {
 		return h.viewer.View(addr, n)
 	}

@@ -40,8 +40,12 @@ func (d *Driver) StoreWord(addr uintptr, value uint64) driver.FailingGate {
 // word is the memory that a word is in.
 func (d *Driver) word(addr uintptr) (m *memory, off uint64, err error) {
 	m, off, room := d.at(addr)
-	if m == nil || room < 8 || addr%8 != 0 {
-		return nil, 0, fmt.Errorf("%w: %#x is no word of another server", driver.ErrFault, addr)
+	switch {
+	case addr%8 != 0:
+		return nil, 0, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+	case m == nil || room < 8:
+		return nil, 0, fmt.Errorf("%w: a word at %#x, where no memory of another server is mapped", driver.ErrFault,
+			addr)
 	}
 	return m, off, nil
 }

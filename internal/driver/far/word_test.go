@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"strings"
 	"testing"
 
 	"ropeway/internal/driver"
@@ -25,10 +26,15 @@ func TestWords(t *testing.T) {
 	if err := b.wait(); err != nil || word(16) != 1<<40|7 {
 		t.Errorf("a store, a wait and a copy: %v, %#x", err, word(16))
 	}
-	for _, g := range []driver.Gate{b.b.StoreWord(b.at+3, 1), b.b.AwaitWord(b.at+4, nil), b.b.StoreWord(b.local, 1)} {
-		gate(g)
-		if err := b.wait(); !errors.Is(err, driver.ErrFault) {
-			t.Errorf("an address that is no word: %v", err)
+	for why, list := range map[string][]driver.Gate{
+		"no multiple of 8":               {b.b.StoreWord(b.at+3, 1), b.b.AwaitWord(b.at+4, nil)},
+		"no memory of another server is": {b.b.StoreWord(b.local, 1)},
+	} {
+		for _, g := range list {
+			gate(g)
+			if err := b.wait(); !errors.Is(err, driver.ErrFault) || !strings.Contains(err.Error(), why) {
+				t.Errorf("an address that is no word: %v, want %q", err, why)
+			}
 		}
 	}
 	never := func(uint64) bool { return false }
