@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"ropeway/internal/check/kinds"
 	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
@@ -43,44 +44,13 @@ type allocation struct {
 
 func (a *allocation) end() uintptr { return a.start + uintptr(a.size) }
 
-func (a *allocation) kind() string {
-	switch a.what {
-	case core.DeviceMemory:
-		return "device"
-	case core.PinnedMemory:
-		return "pinned"
-	case core.MappedMemory:
-		return "mapped"
-	case core.ImportedMemory:
-		return "imported"
-	case core.ManagedMemory:
-		return "managed"
-	}
-	return "registered"
-}
+func (a *allocation) kind() string { return kinds.Name(a.what) }
 
 // gone is what happens to an allocation when it is freed.
-func (a *allocation) gone() string {
-	switch a.what {
-	case core.RegisteredMemory:
-		return "unregistered"
-	case core.MappedMemory:
-		return "unmapped"
-	case core.ImportedMemory:
-		return "closed"
-	}
-	return "freed"
-}
+func (a *allocation) gone() string { return kinds.Gone(a.what) }
 
 // isMemory reports whether a resource has addresses that tasks use.
-func isMemory(kind core.ResourceKind) bool {
-	switch kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
-		core.ManagedMemory:
-		return true
-	}
-	return false
-}
+func isMemory(kind core.ResourceKind) bool { return kinds.IsMemory(kind) }
 
 // ofHost reports whether an allocation is memory of the host that can be closed to it.
 func (a *allocation) ofHost() bool {
@@ -151,38 +121,10 @@ func (h *handle) leakCounted(d *draft) {
 	d.others = slices.Concat(d.others, h.refs[1:min(len(h.refs), mostNamed)], h.past)
 }
 
-func (h *handle) kind() string {
-	switch h.r.Kind {
-	case core.StreamHandle:
-		return "stream"
-	case core.ContextHandle:
-		return "context"
-	case core.NotifyHandle:
-		return "notify"
-	case core.CountNotifyHandle:
-		return "count notify"
-	case core.PoolHandle:
-		return "memory pool"
-	case core.PhysicalMemory:
-		return "physical memory"
-	case core.AddressRange:
-		return "address range"
-	case core.ModelHandle:
-		return "model"
-	}
-	return "event"
-}
+func (h *handle) kind() string { return kinds.Name(h.r.Kind) }
 
 // gone is what happens to it when it is released.
-func (h *handle) gone() string {
-	switch h.r.Kind {
-	case core.PhysicalMemory:
-		return "freed"
-	case core.AddressRange:
-		return "released"
-	}
-	return "destroyed"
-}
+func (h *handle) gone() string { return kinds.Gone(h.r.Kind) }
 
 // String names it for people.
 func (h *handle) String() string {
