@@ -126,6 +126,7 @@ type Checker struct {
 	paged   shadow // pages that kernels were seen to touch
 	stacks  stackTable
 	kernels map[string]*part // by their names
+	modules map[driver.Module]*loaded
 	scratch scratch
 
 	memory         btree.Map[uintptr, *allocation] // live allocations by address
@@ -182,7 +183,7 @@ func New(o Options) *Checker {
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
 		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
-		models: map[uint32]*model{}, kernels: map[string]*part{},
+		models: map[uint32]*model{}, kernels: map[string]*part{}, modules: map[driver.Module]*loaded{},
 		serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{},
 		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},

@@ -150,6 +150,7 @@ func (q *queue) submit(op *driver.Op) {
 		c.judgeSubmit(t)
 		if op.Launch != nil {
 			c.judgeBlocks(t)
+			c.usesModule(t)
 		}
 	} else if t.launches() {
 		c.leads(t, t.from.is().model)

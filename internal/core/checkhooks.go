@@ -24,6 +24,9 @@ type CheckHooks interface {
 	Releasing(t *Thread, r Resource)
 	Released(t *Thread, r Resource)
 
+	// Unloading reports that a binary is about to be unloaded, which devices have as these modules.
+	Unloading(t *Thread, modules []driver.Module)
+
 	// Shared reports that other processes may have n bytes at addr from now on, and write them.
 	Shared(t *Thread, addr Addr, n uint64)
 

@@ -229,6 +229,13 @@ func (t *Thread) ReportRefused(err *Error) {
 	}
 }
 
+// Unloading reports that a binary is about to be unloaded, which devices have as these modules.
+func (t *Thread) Unloading(modules []driver.Module) {
+	if c := t.Runtime.Checker(); c != nil {
+		c.Unloading(t, modules)
+	}
+}
+
 // Ending reports that the program calls aclFinalize, or, if t is nil, that the process ends, or the runtime does:
 // nothing of the program runs any more.
 func (rt *Runtime) Ending(t *Thread) {
