@@ -108,7 +108,7 @@ func were(n int) string {
 
 // leakCounted says of physical memory that was retained which reference is left.
 func (h *handle) leakCounted(d *draft) {
-	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle retained it %s, so it takes %d calls of "+
+	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle or an import retained it %s, so it takes %d calls of "+
 		"aclrtFreePhysical, and there %s",
 		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
 	d.advice = "Call aclrtFreePhysical once for the call that made the handle and once for each " +

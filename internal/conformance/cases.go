@@ -1058,6 +1058,7 @@ var Cases = []Case{
 	{Func: "aclrtIpcMemImportByKey", Rule: 8, If: "key is empty or longer than 64 characters; with flags 0 also other text that is no key", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportByKey", Rule: 9, If: "no process exports the key; with flags 1 also text that is no key", Code: abi.ErrRTDrvInternalError, HasCode: true, Mark: "decided", MarkText: "also a key of a process that has ended, and memory of a device that is not here; an exporter that does not answer in 5 s is 507022", Group: "ipc-memory"},
 	{Func: "aclrtIpcMemImportByKey", Rule: 10, If: "this process is not on the white list, or was before it started", Code: abi.ErrRTDrvInternalError, HasCode: true, Mark: "decided", MarkText: "and without a white list, a process of another user", Group: "ipc-memory"},
+	{Func: "aclrtIpcMemImportByKey", Rule: 11, If: "this process has imported the key for another device", Code: abi.ErrRTDrvInternalError, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemClose", Rule: 1, If: "key is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemClose", Rule: 2, If: "product without IPC memory (310B, IPV350)", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Group: "ipc-memory"},
 	{Func: "aclrtIpcMemClose", Rule: 3, If: "the calling thread has no current context", Code: abi.ErrRTContextNull, HasCode: true, Group: "ipc-memory"},

@@ -316,8 +316,14 @@ func init() {
 				o.Errorf("peer access %v is not enabled", pair)
 			}
 		}
+		// for the same device it is the same handle, which is freed as often
+		var third core.Handle
+		o.ok(memory.MemImportFromShareableHandle(o.th, n, 1, &third))
+		is(o, "a handle for the same device", third, in)
 		o.ok(memory.UnmapMem(o.th, p))
 		o.ok(memory.FreePhysical(o.th, in))
+		o.opens(third)
+		o.ok(memory.FreePhysical(o.th, third))
 		o.want(memory.FreePhysical(o.th, in), abi.ErrRTParamInvalid)
 	})
 

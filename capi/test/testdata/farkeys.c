@@ -162,6 +162,8 @@ static void user(void)
 	WANT(aclrtMemcpyAsync(local, SMALL, (char *)far + 1, SMALL, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), ACL_ERROR_RT_PARAM_INVALID);
 	WANT(aclrtIpcMemGetExportKey(far, SMALL, wkey, sizeof(wkey), 0), ACL_ERROR_RT_PARAM_INVALID);
 	OK(aclrtIpcMemImportByKey(&again, key, 0));
+	if (again != far)
+		FAIL("a second import has another address");
 	pattern(host, 2);
 	up(local);
 	OK(aclrtMemcpyAsync(again, SMALL, local, SMALL, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));

@@ -144,6 +144,10 @@ func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *
 		}
 		return e
 	}
+	if had, err := memoryOf(t.Runtime).ipc.again(api, c, k); had != nil || err != nil {
+		m.Free() //nolint:errcheck // the process has the memory once more
+		return had.give(devPtr, err)
+	}
 	n := (m.Size() + mapUnit - 1) &^ (mapUnit - 1)
 	at, failed := mapper.Reserve(n, 0)
 	if failed == nil {
@@ -158,11 +162,5 @@ func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *
 	im := &ipcImport{addr: at, mapper: mapper, memory: m, dev: c.Device}
 	im.span = &ranges.Span[*ipcImport]{Start: at, Size: m.Size(), Of: im}
 	im.resource = core.Resource{Kind: core.ImportedMemory, Name: at, Size: m.Size(), Device: c.Device.User}
-	if !memoryOf(t.Runtime).ipc.add(c, k, im) { // the device was reset meanwhile
-		im.end() //nolint:errcheck // nobody has its address
-		return core.NoCurrentContext(api)
-	}
-	*devPtr = at
-	t.Acquired(im.resource)
-	return nil
+	return keepImport(t, api, c, k, im, devPtr)
 }

@@ -253,6 +253,13 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 		return core.Fail(api, abi.ErrRTDrvInternalError, "key",
 			"the exporting process sends host memory; keys are of device memory")
 	}
+	peer := flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.Device.Phys
+	if had, err := memoryOf(t.Runtime).ipc.again(api, c, k); had != nil || err != nil {
+		if peer && err == nil {
+			c.Device.Peers.Or(1 << s.Device)
+		}
+		return had.give(devPtr, err)
+	}
 	im, failed := importShared(sharer, mapper, s)
 	if failed != nil {
 		return badShare(api, "key", failed)
@@ -262,16 +269,31 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 	if d := t.Runtime.ByPhys(int32(s.Device)); d != nil {
 		im.resource.Device = d.User
 	}
-	if flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.Device.Phys {
+	if peer {
 		c.Device.Peers.Or(1 << s.Device)
 	}
-	if !memoryOf(t.Runtime).ipc.add(c, k, im) { // the device was reset meanwhile
+	return keepImport(t, api, c, k, im, devPtr)
+}
+
+// keepImport remembers a new import and gives the program its address.
+func keepImport(t *core.Thread, api string, c *core.Context, k share.Key, im *ipcImport,
+	devPtr *core.Addr) *core.Error {
+	kept, err := memoryOf(t.Runtime).ipc.add(api, c, k, im)
+	if kept != im {
 		im.end() //nolint:errcheck // nothing has its address
-		return core.NoCurrentContext(api)
+		return kept.give(devPtr, err)
 	}
 	*devPtr = im.addr
 	t.Acquired(im.resource)
 	return nil
+}
+
+// give gives the program the address of an import that it has already, unless there is an error.
+func (im *ipcImport) give(devPtr *core.Addr, err *core.Error) *core.Error {
+	if err == nil {
+		*devPtr = im.addr
+	}
+	return err
 }
 
 // importShared maps what another process shared to an address of its own.
@@ -328,11 +350,11 @@ func IpcMemClose(t *core.Thread, key *byte) *core.Error {
 	if err != nil {
 		return err
 	}
-	im, forgotten := memoryOf(t.Runtime).ipc.close(k)
+	im, done := memoryOf(t.Runtime).ipc.close(k)
 	switch {
 	case im != nil:
 		return unmapImport(t, api, "key", im)
-	case forgotten:
+	case done:
 		return nil
 	case memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k):
 		return nil

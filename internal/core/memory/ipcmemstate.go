@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/ranges"
@@ -17,11 +18,11 @@ type ipcState struct {
 	mapped ranges.Set[*ipcImport] // where imports are; written with mu held
 
 	mu      sync.Mutex
-	exports map[share.Key]*ipcExport   // guarded by mu
-	keys    map[core.Addr][]share.Key  // guarded by mu; of the exports, by the start of the allocation
-	imports map[share.Key][]*ipcImport // guarded by mu; the oldest first
-	links   map[share.Key]uint64       // guarded by mu; a 950's attributes of keys
-	spent   []*ipcImport               // guarded by mu; unmapped, with addresses that are still taken
+	exports map[share.Key]*ipcExport  // guarded by mu
+	keys    map[core.Addr][]share.Key // guarded by mu; of the exports, by the start of the allocation
+	imports map[share.Key]*ipcImport  // guarded by mu
+	links   map[share.Key]uint64      // guarded by mu; a 950's attributes of keys
+	spent   []*ipcImport              // guarded by mu; unmapped, with addresses that are still taken
 }
 
 // ipcSource is memory that can be exported. Its address may be other memory's once it was freed.
@@ -59,6 +60,7 @@ type ipcImport struct {
 	mapper   driver.Mapper
 	memory   driver.Memory
 	resource core.Resource
+	count    int // guarded by ipcState.mu; how often it was imported, and is to be closed
 }
 
 // offer remembers an export.
@@ -73,43 +75,73 @@ func (ipc *ipcState) offer(k share.Key, x *ipcExport) {
 	ipc.some.Store(true)
 }
 
-// add remembers an import; false if the context it is for has gone.
-func (ipc *ipcState) add(c *core.Context, k share.Key, im *ipcImport) bool {
+// again counts one more import of a key that is imported for the device of c; nil if it is not imported. A process has
+// it for one device.
+func (ipc *ipcState) again(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	if c.Device.Opened.Load() == nil {
-		return false
+	return ipc.againLocked(api, c, k)
+}
+
+// againLocked is again. ipc.mu is held.
+func (ipc *ipcState) againLocked(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
+	im := ipc.imports[k]
+	switch {
+	case im == nil:
+		return nil, nil
+	case im.dev != c.Device:
+		return nil, core.Fail(api, abi.ErrRTDrvInternalError, "key",
+			"is imported in this process for device %d; close it before it is imported for device %d", im.dev.User,
+			c.Device.User)
+	}
+	im.count++
+	return im, nil
+}
+
+// add remembers an import. It returns another one if a thread was faster to import the key.
+func (ipc *ipcState) add(api string, c *core.Context, k share.Key, im *ipcImport) (*ipcImport, *core.Error) {
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if c.Device.Opened.Load() == nil { // it was reset meanwhile
+		return nil, core.NoCurrentContext(api)
+	}
+	if old, err := ipc.againLocked(api, c, k); old != nil || err != nil {
+		return old, err
 	}
 	if ipc.imports == nil {
-		ipc.imports = map[share.Key][]*ipcImport{}
+		ipc.imports = map[share.Key]*ipcImport{}
 	}
-	ipc.imports[k] = append(ipc.imports[k], im)
+	im.count = 1
+	ipc.imports[k] = im
 	ipc.mapped.Insert(im.span)
 	ipc.some.Store(true)
-	return true
+	return im, nil
 }
 
-// close takes the oldest import of a key out, or else an attribute, if the key is not exported here; the attribute
-// goes with the last of them.
-func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
+// close counts an import of a key less, and takes it out if it was the last; else it takes an attribute out, if the key
+// is not exported here. done reports whether there is nothing left to do.
+func (ipc *ipcState) close(k share.Key) (im *ipcImport, done bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	if len(ipc.imports[k]) == 0 {
-		_, forgotten = ipc.links[k]
+	if ipc.imports[k] == nil {
+		_, done = ipc.links[k]
 		delete(ipc.links, k)
-		return nil, forgotten && ipc.exports[k] == nil
+		return nil, done && ipc.exports[k] == nil
 	}
-	return ipc.takeImport(k, 0), false
+	im = ipc.takeImport(k)
+	return im, im == nil
 }
 
-// takeImport takes an import of a key out, and an attribute of the key with the last. ipc.mu is held.
-func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
-	im := ipc.imports[k][i]
-	ipc.mapped.Remove(im.span)
-	if ipc.imports[k] = slices.Delete(ipc.imports[k], i, i+1); len(ipc.imports[k]) == 0 {
-		delete(ipc.imports, k)
-		delete(ipc.links, k)
+// takeImport counts an import of a key less. The last one takes it out, with an attribute of the key; nil if it was not
+// the last. ipc.mu is held.
+func (ipc *ipcState) takeImport(k share.Key) *ipcImport {
+	im := ipc.imports[k]
+	if im.count--; im.count > 0 {
+		return nil
 	}
+	ipc.mapped.Remove(im.span)
+	delete(ipc.imports, k)
+	delete(ipc.links, k)
 	return im
 }
 
@@ -124,7 +156,7 @@ func (ipc *ipcState) choose(k share.Key, attr uint64) {
 	}
 	if _, ok := ipc.links[k]; !ok && len(ipc.links) >= mostLinks {
 		for o := range ipc.links {
-			if len(ipc.imports[o]) == 0 && ipc.exports[o] == nil {
+			if ipc.imports[o] == nil && ipc.exports[o] == nil {
 				delete(ipc.links, o)
 				break
 			}
@@ -151,7 +183,7 @@ func (ipc *ipcState) withdrawKey(rt *core.Runtime, k share.Key) bool {
 // end takes an export out. ipc.mu is held.
 func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 	delete(ipc.exports, k)
-	if len(ipc.imports[k]) == 0 {
+	if ipc.imports[k] == nil {
 		delete(ipc.links, k)
 	}
 	keys := ipc.keys[x.start]
@@ -194,17 +226,10 @@ func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 				ipc.end(rt, k, x)
 			}
 		}
-		for k, list := range ipc.imports {
-			kept := list[:0:0]
-			for _, im := range list {
-				if d == nil || im.dev == d {
-					gone = append(gone, im)
-					ipc.mapped.Remove(im.span)
-				} else {
-					kept = append(kept, im)
-				}
-			}
-			if ipc.imports[k] = kept; len(kept) == 0 {
+		for k, im := range ipc.imports {
+			if d == nil || im.dev == d {
+				gone = append(gone, im)
+				ipc.mapped.Remove(im.span)
 				delete(ipc.imports, k)
 				delete(ipc.links, k)
 			}

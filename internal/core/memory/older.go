@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"slices"
-
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 )
@@ -21,24 +19,27 @@ func CloseImport(t *core.Thread, ptr core.Addr) *core.Error {
 	if t.Current() == nil {
 		return core.NoCurrentContext(api)
 	}
-	im := memoryOf(t.Runtime).ipc.closeAt(ptr)
-	if im == nil {
+	im, some := memoryOf(t.Runtime).ipc.closeAt(ptr)
+	switch {
+	case !some:
 		return core.Refused(api, "ptr", "%#x is no address that this process got by an import, or it is closed already",
 			ptr)
+	case im == nil: // it was imported more often
+		return nil
 	}
 	return unmapImport(t, api, "ptr", im)
 }
 
-// closeAt takes the import at an address out; nil if there is none.
-func (ipc *ipcState) closeAt(ptr core.Addr) *ipcImport {
+// closeAt counts the import at an address less, and returns it if it was the last; false if there is none.
+func (ipc *ipcState) closeAt(ptr core.Addr) (*ipcImport, bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	for k, list := range ipc.imports {
-		if i := slices.IndexFunc(list, func(im *ipcImport) bool { return im.addr == ptr }); i >= 0 {
-			return ipc.takeImport(k, i)
+	for k, im := range ipc.imports {
+		if im.addr == ptr {
+			return ipc.takeImport(k), true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // EnablePeer is rtEnableP2P: it lets a device reach the memory of another, which is named by its physical number.

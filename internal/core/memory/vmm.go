@@ -28,6 +28,13 @@ type vmm struct {
 	reservations ranges.Set[struct{}]    // written with mu held
 	mappings     ranges.Set[*mapping]    // written with mu held
 	exports      map[share.Key]*Physical // guarded by mu
+	imports      map[imported]*Physical  // guarded by mu; memory of other processes of this machine that has a handle
+}
+
+// imported is what a process of this machine exports, for the device that it was imported for.
+type imported struct {
+	key    share.Key
+	device int32 // physical
 }
 
 // mapping is memory behind a range of addresses.

@@ -20,6 +20,7 @@ type Physical struct {
 	asked  uint64          // immutable; bytes, by the program
 	size   uint64          // immutable; bytes there are
 	others bool            // immutable; another process's, imported
+	from   imported        // immutable; if it is of this machine
 
 	handle   core.Handle      // guarded by vmm.mu; 0: there is none, only mappings
 	refs     int              // guarded by vmm.mu; how often the handle is to be freed
@@ -202,12 +203,25 @@ func notCreated(t *core.Thread, api string, d *core.Device, n uint64, err error)
 	return e
 }
 
-// handOut gives the program a first handle of p.
+// handOut gives the program a first handle of p; if another thread was faster to import the same, the handle of that.
 func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core.Error {
 	var h core.Handle
-	core.Locked(&memoryOf(t.Runtime).vmm.mu, func() {
+	again := false
+	v := &memoryOf(t.Runtime).vmm
+	core.Locked(&v.mu, func() {
+		if old := v.imports[p.from]; old != nil && old.refs > 0 {
+			p.settle() //nolint:errcheck // nothing has it
+			p, again = old, true
+		}
 		if h = p.retain(); h == 0 {
 			p.settle() //nolint:errcheck // its device may have been closed
+			return
+		}
+		if p.from != (imported{}) {
+			if v.imports == nil {
+				v.imports = map[imported]*Physical{}
+			}
+			v.imports[p.from] = p
 		}
 	})
 	if h == 0 {
@@ -215,8 +229,25 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 			"the process has as many memories as there are handles; free some")
 	}
 	*handle = h
-	t.Acquired(p.counted(h, false))
+	t.Acquired(p.counted(h, again))
 	return nil
+}
+
+// handOutAgain gives the program the handle of what it has imported once more; false if it has none.
+func (v *vmm) handOutAgain(t *core.Thread, handle *core.Handle, from imported) bool {
+	var h core.Handle
+	var p *Physical
+	core.Locked(&v.mu, func() {
+		if p = v.imports[from]; p != nil && p.refs > 0 {
+			h = p.retain()
+		}
+	})
+	if h == 0 {
+		return false
+	}
+	*handle = h
+	t.Acquired(p.counted(h, true))
+	return true
 }
 
 // counted describes a reference to p to the checker; more if there are others.
@@ -305,6 +336,9 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 		if p.refs == 0 && p.handle == handle { // else it was retained meanwhile
 			v.memories.Remove(handle)
 			p.handle = 0
+			if v.imports[p.from] == p {
+				delete(v.imports, p.from)
+			}
 			lost = farLost(api, p.settle()) // it is freed here all the same
 		}
 		return nil

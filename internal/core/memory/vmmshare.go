@@ -140,13 +140,19 @@ func (p *Physical) withdraw() {
 	p.rt.Broker.Withdraw(p.key)
 }
 
-// closed ends the exports of memory of d, which goes with it; all of them if d is nil.
+// closed ends the exports of memory of d, which goes with it, and forgets what was imported for it; all of them if d is
+// nil.
 func (v *vmm) closed(d *core.Device) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range v.exports {
 		if d == nil || p.memory.Device() == int(d.Phys) {
 			p.withdraw()
+		}
+	}
+	for from := range v.imports { // their handles stay, and later imports get others
+		if d == nil || from.device == d.Phys {
+			delete(v.imports, from)
 		}
 	}
 }
@@ -320,7 +326,11 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 		return core.Unsupported(api, "shareableHandle",
 			"is host memory in normal pages, which a device cannot have; allocate it with huge pages")
 	}
-	memoryOf(t.Runtime).vmm.shares.Store(true)
+	v, from := &memoryOf(t.Runtime).vmm, imported{k, d.Phys}
+	if v.handOutAgain(t, handle, from) {
+		return nil
+	}
+	v.shares.Store(true)
 	m, failed := sharer.Import(s)
 	if failed == nil && (s.Offset != 0 || s.Size > m.Size() || s.Asked == 0 || s.Asked > s.Size) {
 		m.Free() //nolint:errcheck // it is refused anyway
@@ -331,7 +341,7 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 		e.Text = "what the exporting process sent is not what it says"
 		return e
 	}
-	p := &Physical{rt: t.Runtime, memory: m, asked: s.Asked, size: m.Size(), others: true}
+	p := &Physical{rt: t.Runtime, memory: m, asked: s.Asked, size: m.Size(), others: true, from: from}
 	p.kind.Type = abi.MemLocationTypeHost
 	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal, abi.MemAttrMemHuge1G}[s.Page]
 	if s.Device != driver.OnHost {

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"sync/atomic"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"ropeway/internal/driver"
