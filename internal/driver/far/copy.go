@@ -47,10 +47,10 @@ func (d *Driver) touches(op *driver.Op) bool {
 	case driver.OpDesc, driver.OpOffset:
 		return true
 	case driver.OpFill:
-		return d.spans.Find(op.Dst) != nil
+		return d.meets(op.Dst, op.N*uint64(op.Width))
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch:
-		return hostqueue.EachCopy(op, func(dst, src uintptr, _ uint64) error {
-			if d.spans.Find(dst) != nil || d.spans.Find(src) != nil {
+		return hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
+			if d.meets(dst, n) || d.meets(src, n) {
 				return errFar
 			}
 			return nil
@@ -195,6 +195,7 @@ type plan struct {
 	local  *driver.Segments // between addresses of the driver below
 	across []crossing       // between other servers
 	staged []staging        // through memory of this one
+	fills  []driver.Op      // of memory of the driver below
 }
 
 // crossing is a part of a copy between two memories of other servers.
@@ -239,6 +240,16 @@ func (x *flight) begin(op *driver.Op) error {
 		go func() {
 			err := x.d.Driver.Run(driver.Op{Kind: driver.OpBatch, Segs: p.local})
 			p.local.Release()
+			x.ended(err)
+		}()
+	}
+	if len(p.fills) > 0 {
+		x.more()
+		go func() {
+			var err error
+			for _, op := range p.fills {
+				err = errors.Join(err, x.d.Driver.Run(op))
+			}
 			x.ended(err)
 		}()
 	}
@@ -349,7 +360,11 @@ func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
 	for total > 0 {
 		m, off, room := d.at(dst)
 		if m == nil {
-			return fmt.Errorf("%w: a fill of %#x goes past what is mapped there", driver.ErrFault, op.Dst)
+			k := min(total, room)
+			p.fills = append(p.fills, driver.Op{Kind: driver.OpFill, Dst: dst, N: k / uint64(op.Width),
+				Width: op.Width, Value: op.Value})
+			dst, total = dst+uintptr(k), total-k
+			continue
 		}
 		// Pieces begin where the pattern does: mappings begin and end at multiples of 2 MiB.
 		k := min(total, room, uint64(len(pattern)))

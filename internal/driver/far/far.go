@@ -51,7 +51,10 @@ var (
 )
 
 // mount is one mapping of memory of another server.
-type mount struct{ of *memory }
+type mount struct {
+	of     *memory
+	lo, hi uintptr // the reservation that it is in
+}
 
 // memory is memory of another server.
 type memory struct {
@@ -108,23 +111,49 @@ func (d *Driver) End() {
 // Locate implements driver.Driver.
 func (d *Driver) Locate(addr uintptr) driver.Location {
 	l := d.Driver.Locate(addr)
-	if l.Place != driver.Nowhere || d.mounts.Load() == 0 {
+	if d.mounts.Load() == 0 || l.Place != driver.Nowhere && l.Place != driver.OnDevice {
 		return l
 	}
-	s := d.spans.Find(addr)
-	if s == nil {
+	from := addr
+	if l.Place == driver.OnDevice {
+		from += uintptr(l.Room)
+	}
+	s := d.spans.Find(from)
+	if s == nil || l.Place == driver.OnDevice && !s.Of.continues(addr, l) {
 		return l
 	}
-	end := s.Start + uintptr(s.Size)
-	for { // neighbours on the same device are one range
+	return driver.Location{Place: driver.OnDevice, Device: int32(s.Of.of.device), Room: uint64(d.end(s) - addr)}
+}
+
+// continues reports whether the mapping belongs to the range of memory of the driver below that begins at addr: it is
+// on the same device and in the same reservation.
+func (m *mount) continues(addr uintptr, l driver.Location) bool {
+	return l.Place == driver.OnDevice && int(l.Device) == m.of.device && addr >= m.lo && addr < m.hi
+}
+
+// end is where the range ends that s is in: neighbours on the same device are one, whichever server has them.
+func (d *Driver) end(s *ranges.Span[*mount]) uintptr {
+	for {
+		end := s.Start + uintptr(s.Size)
+		if next := d.spans.Find(end); next != nil && next.Of.of.device == s.Of.of.device {
+			s = next
+			continue
+		}
+		l := d.Driver.Locate(end)
+		if !s.Of.continues(end, l) {
+			return end
+		}
+		end = min(end+uintptr(l.Room), s.Of.hi)
 		next := d.spans.Find(end)
 		if next == nil || next.Of.of.device != s.Of.of.device {
-			break
+			return end
 		}
-		end = next.Start + uintptr(next.Size)
+		s = next
 	}
-	return driver.Location{Place: driver.OnDevice, Device: int32(s.Of.of.device), Room: uint64(end - addr)}
 }
+
+// meets reports whether some of the n bytes at addr are of another server.
+func (d *Driver) meets(addr uintptr, n uint64) bool { return d.spans.Overlap(addr, n) != nil }
 
 // Describe implements driver.Driver.
 func (d *Driver) Describe(addr uintptr) driver.Allocation {
@@ -215,7 +244,8 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 		return fmt.Errorf("%w: memory of a device that was closed", driver.ErrClosed)
 	}
 	step := d.Granularity(m.device, m.page)
-	if addr%uintptr(step) != 0 || !d.inReservation(addr, m.Size()) {
+	lo, hi := d.reservation(addr, m.Size())
+	if addr%uintptr(step) != 0 || lo == 0 {
 		return fmt.Errorf("%w: %d bytes at %#x are not inside one reservation", driver.ErrFault, m.Size(), addr)
 	}
 	for off := uint64(0); off < m.Size(); off += step {
@@ -226,18 +256,18 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 	delete(d.lost, addr)
 	m.mapped++
 	d.mounts.Add(1)
-	d.spans.Insert(&ranges.Span[*mount]{Start: addr, Size: m.Size(), Of: &mount{of: m}})
+	d.spans.Insert(&ranges.Span[*mount]{Start: addr, Size: m.Size(), Of: &mount{m, lo, hi}})
 	return nil
 }
 
-// inReservation reports whether n bytes at addr are in one reservation. mu is held.
-func (d *Driver) inReservation(addr uintptr, n uint64) bool {
+// reservation is where the reservation begins and ends that has n bytes at addr; 0 if none has. mu is held.
+func (d *Driver) reservation(addr uintptr, n uint64) (lo, hi uintptr) {
 	for start, size := range d.reserved {
 		if addr >= start && uint64(addr-start) < size && n <= size-uint64(addr-start) {
-			return true
+			return start, start + uintptr(size)
 		}
 	}
-	return false
+	return 0, 0
 }
 
 // Unmap implements driver.Mapper.

@@ -44,7 +44,7 @@ type queue struct {
 
 // Copy implements driver.Queue.
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
-	if q.d.mounts.Load() == 0 || q.d.spans.Find(dst) == nil && q.d.spans.Find(src) == nil {
+	if q.d.mounts.Load() == 0 || !q.d.meets(dst, n) && !q.d.meets(src, n) {
 		q.Queue.Copy(dst, src, n, tag)
 		return
 	}
@@ -91,7 +91,7 @@ type promptQueue struct {
 
 // CopyNow implements driver.InlineCopier.
 func (q *promptQueue) CopyNow(dst, src uintptr, n uint64) bool {
-	if q.d.mounts.Load() != 0 && (q.d.spans.Find(dst) != nil || q.d.spans.Find(src) != nil) {
+	if q.d.mounts.Load() != 0 && (q.d.meets(dst, n) || q.d.meets(src, n)) {
 		return false
 	}
 	return q.p.CopyNow(dst, src, n)
