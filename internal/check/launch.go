@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ropeway/internal/check/system"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
@@ -193,7 +194,7 @@ const lowest = 1 << 32
 // judgePageable reports that a kernel is given something at an address of the program's memory that is neither pinned
 // nor registered; at is in no allocation. mu is held, and released meanwhile.
 func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
-	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !system.IsMapped(at) {
 		return
 	}
 	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {

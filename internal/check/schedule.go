@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ropeway/internal/check/system"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
@@ -27,7 +28,10 @@ func (c *Checker) sleep(l hostqueue.Limit) bool {
 // until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on,
 // nil if on none. mu is held.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	l, b := hostqueue.LimitOf(timeout, cancel), boundOf(timeout, cancel)
+	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
+	if timeout > 0 {
+		b.until = time.Now().Add(timeout)
+	}
 	for !done() {
 		if q := from(); q != nil && c.advanceWithin(q, b) {
 			continue
@@ -46,15 +50,6 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 type bound struct {
 	until  time.Time       // zero: no earlier
 	cancel <-chan struct{} // closed: not any longer; may be nil
-}
-
-// boundOf is the bound of a call with a limit; a timeout of 0 never ends.
-func boundOf(timeout time.Duration, cancel <-chan struct{}) bound {
-	b := bound{cancel: cancel}
-	if timeout > 0 {
-		b.until = time.Now().Add(timeout)
-	}
-	return b
 }
 
 // left is how long to wait from now on; it may not be positive.
@@ -216,7 +211,7 @@ func (q *queue) call(t *task) {
 	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(threadNumber(), &serving{q: q, n: t.n, task: t.from.task})()
+	defer q.c.serve(system.Thread(), &serving{q: q, n: t.n, task: t.from.task})()
 	t.op.Fn()
 }
 

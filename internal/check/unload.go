@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"ropeway/internal/core"
@@ -25,14 +26,18 @@ type launched struct {
 	from origin
 }
 
+// module is what is known of a binary. mu is held.
+func (c *Checker) module(of driver.Module) *loaded {
+	if c.modules[of] == nil {
+		c.modules[of] = new(loaded)
+	}
+	return c.modules[of]
+}
+
 // usesModule notes the binary of a kernel that is submitted, and reports a model that runs it after the binary was
 // unloaded: the core refuses other launches. mu is held.
 func (c *Checker) usesModule(t *task) {
-	m := c.modules[t.op.Launch.Module]
-	if m == nil {
-		m = new(loaded)
-		c.modules[t.op.Launch.Module] = m
-	}
+	m := c.module(t.op.Launch.Module)
 	if m.gone {
 		c.report(draft{
 			rule: "use-after-free", role: "submitted", offence: t.from, others: []other{{"unloaded", m.by}},
@@ -57,11 +62,7 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module) {
 	known := c.knownTo(from)
 	found := false
 	for _, of := range modules {
-		m := c.modules[of]
-		if m == nil {
-			m = new(loaded)
-			c.modules[of] = m
-		}
+		m := c.module(of)
 		for _, l := range m.last {
 			if found || known.has(l.line, l.n) {
 				continue
@@ -76,10 +77,6 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module) {
 		m.gone, m.by, m.last = true, from, nil
 	}
 	if len(c.modules) >= mostGone {
-		for of, m := range c.modules {
-			if m.gone {
-				delete(c.modules, of)
-			}
-		}
+		maps.DeleteFunc(c.modules, func(_ driver.Module, m *loaded) bool { return m.gone })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ropeway/internal/check/system"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -27,7 +28,7 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 func (c *Checker) originOf(t *core.Thread) origin {
 	s := c.here(t)
 	if s.thread == 0 && len(c.serving) > 0 { // a Go program: its functions are known by the thread they are locked to
-		if n := threadNumber(); c.serving[n] != nil {
+		if n := system.Thread(); c.serving[n] != nil {
 			s.thread = n
 		}
 	}
