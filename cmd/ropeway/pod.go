@@ -61,10 +61,15 @@ is on a server of its own.`,
 
 func (a *app) podInit(dir string, addresses []string) error {
 	file, err := writePod(dir, addresses)
-	if err == nil {
-		fmt.Fprintf(a.stdout, "On every server: export %s=%s %s=A3\n", setup.EnvPod, file, setup.EnvProduct)
+	if err != nil {
+		return err
 	}
-	return err
+	if !filepath.IsAbs(file) { // it is found after a cd, too; where the copy is on another server, its shell knows
+		file = "$PWD/" + file
+	}
+	fmt.Fprintf(a.stdout, "On every server, where %s was copied to: export %s=%s %s=A3\n", dir, setup.EnvPod, file,
+		setup.EnvProduct)
+	return nil
 }
 
 func (a *app) podDemo(dir string) error {

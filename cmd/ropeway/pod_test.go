@@ -71,6 +71,11 @@ func TestPodInit(t *testing.T) {
 	if err != nil || len(c.Servers) != 2 || c.Me().Address.String() != "10.1.2.4" {
 		t.Errorf("read %+v, %v", c, err)
 	}
+	t.Chdir(t.TempDir())
+	out = good(t, "pod", "init", "mypod", "10.1.2.3")
+	if !strings.Contains(out, "export ROPEWAY_POD=$PWD/mypod/pod.yaml ") {
+		t.Errorf("a relative directory would be lost with cd: %s", out)
+	}
 	if _, _, code := call(t, "pod", "init", dir, "10.1.2.3"); code == 0 {
 		t.Error("a key was overwritten")
 	}
