@@ -62,12 +62,18 @@ func (d *Driver) remote(h pod.Handle) (*pod.Remote, error) {
 	case errors.Is(err, pod.ErrNotAllowed):
 		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllowed, err)
 	case errors.Is(err, pod.ErrUnknown):
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotAllocated, err)
+		return nil, unknown{err}
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", driver.ErrLost, err)
 	}
 	return r, nil
 }
+
+// unknown is what another server does not know, in its words.
+type unknown struct{ error }
+
+// Unwrap implements errors.Is.
+func (u unknown) Unwrap() []error { return []error{driver.ErrNotAllocated, u.error} }
 
 // StoreFar implements driver.FarKeys.
 func (d *Driver) StoreFar(m driver.Memory, value uint32) driver.FailingGate {
