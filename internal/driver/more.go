@@ -126,10 +126,10 @@ type Fabric interface {
 	// does.
 	ExportFar(m Memory, asked uint64, open bool) (FarExport, error)
 
-	// ImportFar makes memory, a [FarMemory], of a handle that another server's ExportFar gave, for an open device. ErrFault if the
-	// bytes are no such handle, ErrNotAllowed if the process is not named there, ErrLost if that server does not
-	// answer, ErrNotAllocated if it does not know the handle. It waits for the other server, for as long as the pod's
-	// file says.
+	// ImportFar makes memory, a [FarMemory], of a handle that another server's ExportFar gave, for an open device.
+	// ErrFault if the bytes are no such handle, ErrNotAllowed if the process is not named there, ErrLost if that server
+	// does not answer, ErrNotAllocated if it does not know the handle. It waits for the other server, for as long as
+	// the pod's file says.
 	ImportFar(handle []byte, device int) (Memory, error)
 
 	// OwnerFar is the number of the server that made a handle; false if the bytes are none.

@@ -248,7 +248,8 @@ func TestReplaced(t *testing.T) {
 	export(t, other, 4096, true)
 	got := heap(t, 8)
 	for range 2 {
-		if err := wait(t, r.Read, Segment{addressOf(got), 0, 8}); !errors.Is(err, ErrGone) || errors.Is(err, ErrUnknown) {
+		err := wait(t, r.Read, Segment{addressOf(got), 0, 8})
+		if !errors.Is(err, ErrGone) || errors.Is(err, ErrUnknown) {
 			t.Errorf("memory of the first process: %v", err)
 		}
 	}

@@ -140,7 +140,8 @@ func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
 // sharedElsewhere refuses to wait for a notify that other processes have too and that belongs to another device.
 func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *core.Error {
 	if n.far != nil {
-		return core.Refused(api, "notify", "belongs to another server: only streams of its device there may wait for it")
+		return core.Refused(api, "notify",
+			"belongs to another server: only streams of its device there may wait for it")
 	}
 	if n.dev != c.Device && n.shared() {
 		return core.Refused(api, "notify",
