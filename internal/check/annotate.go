@@ -24,13 +24,13 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.canonical(addr)
-	k := c.known.clone()
-	c.shadow.each(addr, addr+uintptr(n), func(s *cell) {
-		if s.write != nil {
-			k.raise(s.write.line, s.write.n)
+	k := c.known.Clone()
+	c.shadow.Each(addr, addr+uintptr(n), func(s *cell) {
+		if s.Write != nil {
+			k.Raise(s.Write.Line, s.Write.N)
 		}
-		for _, r := range s.reads {
-			k.raise(r.line, r.n)
+		for _, r := range s.Reads {
+			k.Raise(r.Line, r.N)
 		}
 	})
 	c.know(k)

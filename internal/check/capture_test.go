@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	models "ropeway/internal/core/model"
@@ -305,8 +306,8 @@ func TestCapturedCallInQuestion(t *testing.T) {
 
 // TestCutArguments proves that a call whose arguments were not kept does not read like one without arguments.
 func TestCutArguments(t *testing.T) {
-	defer func(n int) { manyCells = n }(manyCells)
-	manyCells = 1
+	defer func(n int) { shadow.ManyCells = n }(shadow.ManyCells)
+	shadow.ManyCells = 1
 	p := begin(t)
 	by := p.withFace()
 	s, host, raw := p.stream(), p.pinned(64), p.raw(64)

@@ -28,6 +28,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"ropeway/internal/check/inject"
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -122,8 +123,8 @@ type Checker struct {
 	pool     []*task
 
 	known   *clock // what the host knows to be complete; replaced, never changed
-	shadow  shadow
-	paged   shadow // pages that kernels were seen to touch
+	shadow  shadow.Shadow[maker]
+	paged   shadow.Shadow[maker] // pages that kernels were seen to touch
 	stacks  stackTable
 	kernels map[string]*part // by their names
 	modules map[driver.Module]*loaded

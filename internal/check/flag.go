@@ -27,7 +27,7 @@ func (f *flag) raise(by clock) {
 		return // a wait for it need not have waited for this
 	}
 	f.set, f.err = true, nil
-	f.clock = by.clone()
+	f.clock = by.Clone()
 }
 
 // forget drops q from the queues that will set f. mu is held.

@@ -48,14 +48,14 @@ func (c *Checker) wake() {
 // its last writer counts too, and so does the host. mu is held.
 func (c *Checker) before(t *task) (k clock) {
 	if o := t.order; o != nil {
-		k = o.clock.clone()
+		k = o.clock.Clone()
 	}
 	if t.op.N > 0 {
-		k.join(*c.known)
+		k.Join(*c.known)
 		lo, hi := t.word()
-		c.shadow.each(lo, hi, func(s *cell) {
-			if p := s.write; p != nil && !p.word {
-				c.joinRun(&k, func(q *queue) bool { return q.line == p.line })
+		c.shadow.Each(lo, hi, func(s *cell) {
+			if p := s.Write; p != nil && !p.Word {
+				c.joinRun(&k, func(q *queue) bool { return q.line == p.Line })
 			}
 		})
 	}
@@ -71,8 +71,8 @@ func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
 		if !some(q) {
 			continue
 		}
-		k.join(q.clock)
-		k.raise(q.line, q.over())
+		k.Join(q.clock)
+		k.Raise(q.line, q.over())
 		c.marks[q.line]++ // so that what has run differs from what has not
 		for _, t := range q.waiting {
 			t.mark++
@@ -86,7 +86,7 @@ func (c *Checker) goPast(q *queue, t *task) error {
 		t.op.Gate.Leave()
 		return driver.ErrTimeout
 	}
-	q.clock.join(t.after)
+	q.clock.Join(t.after)
 	if g, ok := t.op.Gate.(driver.FailingGate); ok {
 		if err := g.Err(); err != nil {
 			return err
@@ -103,9 +103,9 @@ func (c *Checker) hand(q *queue, t *task) *order {
 		return nil
 	}
 	c.gather(q, o)
-	k := o.clock.clone()
-	k.join(q.clock)
-	k.raise(q.line, t.n)
+	k := o.clock.Clone()
+	k.Join(q.clock)
+	k.Raise(q.line, t.n)
 	o.clock = k
 	return o
 }

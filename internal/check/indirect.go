@@ -19,7 +19,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 		}
 		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
 			c.report(draft{
-				rule: "unset-descriptor", role: "submitted", offence: p.from, lo: op.Src, hi: op.Src + uintptr(op.N),
+				rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: op.Src, hi: op.Src + uintptr(op.N),
 				memory:  a,
 				summary: "a copy uses a descriptor that was never set",
 			})
@@ -51,14 +51,14 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
 		}
 		c.report(draft{
-			rule: "unset-descriptor", role: "submitted", offence: p.from, lo: lo, hi: hi, memory: memory,
+			rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: lo, hi: hi, memory: memory,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})
 		return false
 	}
-	c.judgeBounds(&p.from, a, at, at+uintptr(n), write)
+	c.judgeBounds(&p.Of.from, a, at, at+uintptr(n), write)
 	if !write {
-		c.judgeWritten(&p.from, a, at, at+uintptr(n), "copied")
+		c.judgeWritten(&p.Of.from, a, at, at+uintptr(n), "copied")
 	}
 	c.enter(q, p, c.used(q.current, at), at, at+uintptr(n), write)
 	return true

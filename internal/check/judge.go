@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/check/overlap"
 	"ropeway/internal/check/ranges"
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
@@ -28,8 +29,8 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 			}
 		}
 	}
-	if p, wrote, at, end := c.shadow.pending(known, write, lo, hi); p != nil {
-		return flight{p.from, p.does(wrote), at, end}, true
+	if p, wrote, at, end := c.shadow.Pending(known, write, lo, hi); p != nil {
+		return flight{p.Of.from, did(p, wrote), at, end}, true
 	}
 	return c.pagedInFlight(known, lo, hi, write)
 }
@@ -41,9 +42,9 @@ func (c *Checker) knownTo(from origin) clock {
 	if s == nil || from.thread == 0 {
 		return *c.known
 	}
-	k := c.known.clone()
-	k.join(s.q.clock)
-	k.raise(s.q.line, s.n)
+	k := c.known.Clone()
+	k.Join(s.q.clock)
+	k.Raise(s.q.line, s.n)
 	return k
 }
 
@@ -77,9 +78,9 @@ func does(write bool) string {
 	return "reads"
 }
 
-// does is what an access did to memory, for people.
-func (p *past) does(wrote bool) string {
-	switch p.way {
+// did is what an access did to memory, for people.
+func did(p *past, wrote bool) string {
+	switch p.Way {
 	case frees:
 		return "frees"
 	case gives:
@@ -270,11 +271,11 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	} else {
 		p = new(past)
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, from: t.from, early: t.early, word: t.isWord(),
-		small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
-	if c.shadow.cells.Len()+c.paged.cells.Len() > mostCells {
+	*p = past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{t.from, t.early}, Word: t.isWord(),
+		Small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
+	if c.shadow.Len()+c.paged.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
-		c.shadow, c.paged = shadow{}, shadow{}
+		c.shadow, c.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
 	}
 	c.compare(t)
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
@@ -306,25 +307,25 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 		return
 	}
 	if a.left {
-		c.usedAfter(p.from, a, lo, min(hi, a.end()))
+		c.usedAfter(p.Of.from, a, lo, min(hi, a.end()))
 		return
 	}
 	whole := access{lo, hi}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
-		if before.way == gives && q.current.born < before.from.part.born {
+		if before.Way == gives && q.current.born < before.Of.from.part.born {
 			return // it was submitted before the memory was given out again
 		}
 		c.raceIn(whole, p, write, before, wrote, lo, hi, a)
 	}
 	c.judgePaged(q, p, a, lo, hi, write, report)
 	if !write {
-		c.shadow.read(p, q.clock, lo, hi, report)
+		c.shadow.Read(p, q.clock, lo, hi, report)
 		return
 	}
 	if a.what == core.DeviceMemory {
 		a.written.Add(lo, hi)
 	}
-	c.shadow.wrote(p, q.clock, lo, hi, report)
+	c.shadow.Wrote(p, q.clock, lo, hi, report)
 }
 
 // race reports two accesses that nothing orders. mu is held.
@@ -334,23 +335,23 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 
 // raceIn is race where it is known what the access of p touches besides. mu is held.
 func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
-	from := p.from
-	if before.way == byHost {
-		c.collision(before.from, wrote, flight{from, does(write), lo, hi})
+	from := p.Of.from
+	if before.Way == byHost {
+		c.collision(before.Of.from, wrote, flight{from, does(write), lo, hi})
 		return
 	}
 	d := draft{
-		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.from}}, lo: lo,
+		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.Of.from}}, lo: lo,
 		hi: hi, memory: a, does: does(write), did: does(wrote), whole: whole,
 		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
-			amount(p, before, lo, hi), c.task(before.from), before.does(wrote)),
+			amount(p, before, lo, hi), c.task(before.Of.from), did(before, wrote)),
 	}
-	if m, b := from.is().model, before.from; m != nil && m == b.is().model &&
+	if m, b := from.is().model, before.Of.from; m != nil && m == b.is().model &&
 		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions
 		d.advice = "Execute a model again on the same stream, or after an event that was recorded after its former " +
 			"run; or capture one for each stream, with memory of its own."
 	}
-	if w := cmp.Or(p.early, before.early); w != nil {
+	if w := cmp.Or(p.Of.early, before.Of.early); w != nil {
 		d.others = append(d.others, other{"waited", w.from})
 		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
 		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the " +
@@ -400,22 +401,22 @@ func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake 
 		return c.judgeHost(from, lo, hi, write)
 	}
 	from.stream, from.task = s.q.stream, s.task
-	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, from: from, way: byHost}
+	p := &past{Line: s.q.line, N: s.n, Mark: 1<<63 | s.n, Of: maker{from: from}, Way: byHost}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
-		c.collision(from, write, flight{before.from, before.does(wrote), lo, hi})
+		c.collision(from, write, flight{before.Of.from, did(before, wrote), lo, hi})
 	}
 	if from.thread == kernelThread && s.q.current != nil {
-		p.from, p.way = s.q.current.from, byTask
+		p.Of.from, p.Way = s.q.current.from, byTask
 		report = func(before *past, wrote bool, lo, hi uintptr) {
 			mistake = true
 			c.race(p, write, before, wrote, lo, hi, c.find(lo))
 		}
 	}
 	if write {
-		c.shadow.wrote(p, s.q.clock, lo, hi, report)
+		c.shadow.Wrote(p, s.q.clock, lo, hi, report)
 	} else {
-		c.shadow.read(p, s.q.clock, lo, hi, report)
+		c.shadow.Read(p, s.q.clock, lo, hi, report)
 	}
 	return mistake
 }

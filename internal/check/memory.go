@@ -248,8 +248,8 @@ func (c *Checker) forget(a *allocation, by origin) {
 		return // its addresses are the program's own, and good for anything
 	}
 	if !a.pooled || a.freedAt == 0 {
-		c.shadow.forget(a.start, a.end())
-		c.paged.forget(a.start, a.end())
+		c.shadow.Forget(a.start, a.end())
+		c.paged.Forget(a.start, a.end())
 	}
 	c.wasFreed(a)
 }

@@ -9,6 +9,14 @@ import (
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
+const room = 48 // bytes that random tests use
+
+func drawRange(t *rapid.T) (lo, hi uintptr) {
+	lo = uintptr(rapid.IntRange(0, room-1).Draw(t, "lo"))
+	hi = uintptr(rapid.IntRange(int(lo)+1, room).Draw(t, "hi"))
+	return lo, hi
+}
+
 // place is memory for a checker that has no driver.
 func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allocation {
 	c.born++

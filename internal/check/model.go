@@ -220,7 +220,7 @@ func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 	defer c.mu.Unlock()
 	if m, q := c.models[id], c.byStream[stream]; m != nil && q != nil {
 		name := taskName{stream, task}
-		before := q.clock.clone()
+		before := q.clock.Clone()
 		m.run, m.before = m.runs[name], &before
 		delete(m.runs, name)
 		c.judgeRunAgain(q, m)

@@ -105,8 +105,8 @@ func (c *Checker) joinModel(k *clock, m *model) {
 	}
 	for _, s := range m.streams {
 		if q := c.byStream[s.own]; q != nil {
-			k.join(q.clock)
-			k.raise(q.line, q.over())
+			k.Join(q.clock)
+			k.Raise(q.line, q.over())
 		}
 	}
 }
@@ -115,8 +115,8 @@ func (c *Checker) joinModel(k *clock, m *model) {
 // on another stream: hidden streams are the same for both. mu is held.
 func (c *Checker) judgeRunAgain(q *queue, m *model) {
 	before := m.last
-	m.last, m.beside = &past{line: q.line, n: q.running, from: m.run}, nil
-	if before == nil || before.line == q.line || q.clock.has(before.line, before.n) {
+	m.last, m.beside = &past{Line: q.line, N: q.running, Of: maker{from: m.run}}, nil
+	if before == nil || before.Line == q.line || q.clock.Has(before.Line, before.N) {
 		return
 	}
 	if t := m.touching(0, ^uintptr(0), does(true)); t != nil {
@@ -142,7 +142,7 @@ func (c *Checker) judgeKernelAgain(q *queue, k *account) {
 				continue
 			}
 			p := *m.last
-			p.paged = i > 0
+			p.Paged = i > 0
 			c.race(&p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
 			m.beside = nil
 			return

@@ -198,7 +198,7 @@ func (c *Checker) compare(t *task) {
 
 // others reports whether a task besides t wrote bytes of s since t was submitted.
 func (c *Checker) others(t *task, s sum) bool {
-	p, _, _, _ := c.shadow.pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
+	p, _, _, _ := c.shadow.Pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
 	return p != nil
 }
 

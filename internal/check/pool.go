@@ -28,12 +28,12 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	if old != nil {
 		end = max(end, old.end())
 	}
-	c.shadow.forget(a.start, end)
+	c.shadow.Forget(a.start, end)
 	if q != nil {
-		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], from: a.by, way: gives}
-		p.from.stream, p.from.part = r.Number, &part{born: a.born}
+		p := &past{Line: q.line, N: c.number(q), Mark: c.marks[q.line], Of: maker{from: a.by}, Way: gives}
+		p.Of.from.stream, p.Of.from.part = r.Number, &part{born: a.born}
 		c.marks[q.line]++ // so that what is used in its order differs from what came before
-		c.shadow.add(&cell{lo: a.start, hi: a.end(), write: p})
+		c.shadow.Add(&cell{Lo: a.start, Hi: a.end(), Write: p})
 	}
 }
 
@@ -92,10 +92,10 @@ func (c *Checker) goes(q *queue, t *task) {
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}
-	p := &past{line: q.line, n: t.n, mark: t.mark, from: t.from, way: frees}
-	c.shadow.wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
-		if before.way != gives {
-			late(before.from, before.does(wrote), lo, hi)
+	p := &past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{from: t.from}, Way: frees}
+	c.shadow.Wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
+		if before.Way != gives {
+			late(before.Of.from, did(before, wrote), lo, hi)
 		}
 	})
 	a.left = true

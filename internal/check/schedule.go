@@ -166,9 +166,9 @@ func (c *Checker) step(q *queue, b bound) {
 	q.waiting = q.waiting[1:]
 	c.pending--
 	q.running, q.current = t.n, t
-	q.clock.join(*t.known)
+	q.clock.Join(*t.known)
 	if m := q.model.root(); m != nil && m.before != nil {
-		q.clock.join(*m.before)
+		q.clock.Join(*m.before)
 	}
 	expired := q.expired
 	q.stopTimer()
@@ -219,7 +219,7 @@ func (q *queue) call(t *task) {
 func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
-		q.clock.raise(q.line, t.n)
+		q.clock.Raise(q.line, t.n)
 		t.op.Flag.(*flag).raise(q.clock)
 	case driver.OpClear:
 		f := t.op.Flag.(*flag)
@@ -228,7 +228,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 		f := t.op.Flag.(*flag)
 		switch {
 		case f.set:
-			q.clock.join(f.clock)
+			q.clock.Join(f.clock)
 		case f.err != nil:
 			return f.err
 		case expired:
@@ -294,7 +294,7 @@ func (q *queue) finish(t *task, err error) {
 	if t.launches() {
 		c.joinModel(&q.clock, t.from.is().model)
 	}
-	q.clock.raise(q.line, t.n)
+	q.clock.Raise(q.line, t.n)
 	q.running, q.current, q.calling = 0, nil, false
 	c.recycle(t)
 	c.changed()
@@ -343,18 +343,18 @@ func (c *Checker) runAll() {
 
 // learn makes known to the host what has happened according to by. mu is held.
 func (c *Checker) learn(by clock) {
-	if c.known.covers(by) {
+	if c.known.Covers(by) {
 		return
 	}
-	k := c.known.clone()
-	k.join(by)
+	k := c.known.Clone()
+	k.Join(by)
 	c.know(k)
 }
 
 // know replaces what the host knows. It counts a mark for each line whose progress is new. mu is held.
 func (c *Checker) know(k clock) {
 	for i, n := range k {
-		if n > 0 && !c.known.has(uint32(i), n) {
+		if n > 0 && !c.known.Has(uint32(i), n) {
 			c.marks[i]++
 		}
 	}
@@ -369,16 +369,16 @@ func (c *Checker) know(k clock) {
 
 // learnOf makes known that the first n tasks of q's line are complete, and what came before them. mu is held.
 func (c *Checker) learnOf(q *queue, n uint64) {
-	if c.known.has(q.line, n) {
+	if c.known.Has(q.line, n) {
 		return
 	}
-	k := c.known.clone()
+	k := c.known.Clone()
 	own := q.clock
 	for i, m := range own {
 		if uint32(i) != q.line {
-			k.raise(uint32(i), m)
+			k.Raise(uint32(i), m)
 		}
 	}
-	k.raise(q.line, n)
+	k.Raise(q.line, n)
 	c.know(k)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ropeway/internal/check/paged"
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 	"ropeway/internal/kernel"
@@ -29,7 +30,7 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 		list = paged.Outside(list, k.said)
 	}
 	pages := *p
-	pages.paged = true
+	pages.Paged = true
 	for _, write := range []bool{false, true} {
 		for _, m := range list {
 			if m.Write != write {
@@ -70,7 +71,7 @@ func (c *Checker) judgeDeclared(t *task, a *allocation, lo, hi uintptr, write bo
 // enterPages judges pages [lo, hi) of an allocation that a kernel touched, and enters them. mu is held.
 func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a.left {
-		c.usedAfter(p.from, a, lo, hi)
+		c.usedAfter(p.Of.from, a, lo, hi)
 		return
 	}
 	none := func(*past, bool, uintptr, uintptr) {}
@@ -79,17 +80,17 @@ func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, w
 		if a.what == core.DeviceMemory {
 			a.written.Add(lo, hi)
 		}
-		c.paged.wrote(p, q.clock, lo, hi, none)
+		c.paged.Wrote(p, q.clock, lo, hi, none)
 		return
 	}
 	for at := lo; at < hi && q.current.born >= a.born; {
 		l, h := a.written.Missing(at, hi)
 		at = h
 		if l, h = paged.Inner(l, h, a.start, a.end()); l < h {
-			c.judgeWritten(&p.from, a, l, h, "on pages read by kernel "+p.from.is().kernel)
+			c.judgeWritten(&p.Of.from, a, l, h, "on pages read by kernel "+p.Of.from.is().kernel)
 		}
 	}
-	c.paged.read(p, q.clock, lo, hi, none)
+	c.paged.Read(p, q.clock, lo, hi, none)
 }
 
 // collide reports accesses that are not ordered with that of a kernel to pages [lo, hi) of an allocation, as far as
@@ -103,10 +104,10 @@ func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, writ
 			c.race(p, write, first, wrote, l, h, a)
 		}
 	}
-	c.shadow.each(lo, hi, func(x *cell) {
+	c.shadow.Each(lo, hi, func(x *cell) {
 		found := false
-		x.judge(p, q.clock, write, max(lo, x.lo), min(hi, x.hi), func(before *past, w bool, l, h uintptr) {
-			if found || before.way == gives && q.current.born < before.from.part.born {
+		x.Judge(p, q.clock, write, max(lo, x.Lo), min(hi, x.Hi), func(before *past, w bool, l, h uintptr) {
+			if found || before.Way == gives && q.current.born < before.Of.from.part.born {
 				return
 			}
 			found = true
@@ -122,24 +123,24 @@ func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, writ
 }
 
 // judgePaged judges an access to [lo, hi) of an allocation against pages that kernels touched. mu is held.
-func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, write bool, f clash) {
-	if c.paged.cells.Len() == 0 {
+func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, write bool, f shadow.Clash[maker]) {
+	if c.paged.Len() == 0 {
 		return
 	}
 	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
-		c.paged.each(lo, hi, func(x *cell) { x.judge(p, q.clock, write, max(lo, x.lo), min(hi, x.hi), f) })
+		c.paged.Each(lo, hi, func(x *cell) { x.Judge(p, q.clock, write, max(lo, x.Lo), min(hi, x.Hi), f) })
 	}
 }
 
 // pagedInFlight is inFlight for pages that kernels touched. mu is held.
 func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
 	a := c.find(lo)
-	if a == nil || c.paged.cells.Len() == 0 {
+	if a == nil || c.paged.Len() == 0 {
 		return
 	}
 	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
-		if p, wrote, at, end := c.paged.pending(known, write, lo, hi); p != nil {
-			return flight{p.from, p.does(wrote), at, end}, true
+		if p, wrote, at, end := c.paged.Pending(known, write, lo, hi); p != nil {
+			return flight{p.Of.from, did(p, wrote), at, end}, true
 		}
 	}
 	return
@@ -147,7 +148,7 @@ func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flig
 
 // amount says how many bytes two accesses share, or how many pages if it is not known which bytes.
 func amount(a, b *past, lo, hi uintptr) string {
-	if a.paged || b.paged {
+	if a.Paged || b.Paged {
 		return "memory on " + finding.Plural(paged.Count(lo, hi), "page")
 	}
 	return count(hi - lo)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 	"ropeway/internal/observe"
@@ -141,10 +142,8 @@ type scratch struct {
 	named [deepest][2]uint32
 }
 
-// There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and
-// ranges are joined; beyond mostCells the past is dropped.
-var manyCells = 50_000 // changed by tests alone
-
+// There may be a million tasks in flight. From shadow.ManyCells ranges on, the arguments of calls are no longer kept;
+// beyond mostCells the past is dropped.
 const mostCells = 1_500_000
 
 // here is the call that t is in. t may be nil. mu is held.
@@ -160,7 +159,7 @@ func (c *Checker) here(t *core.Thread) *site {
 	}
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
-	if c.shadow.cells.Len() >= manyCells {
+	if c.shadow.Len() >= shadow.ManyCells {
 		function, arguments, in := by.Calling()
 		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {

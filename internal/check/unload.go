@@ -64,7 +64,7 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module) {
 	for _, of := range modules {
 		m := c.module(of)
 		for _, l := range m.last {
-			if found || known.has(l.line, l.n) {
+			if found || known.Has(l.line, l.n) {
 				continue
 			}
 			found = true

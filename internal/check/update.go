@@ -29,15 +29,15 @@ func (c *Checker) Updated(id uint32, task int, own int32, number uint32, by int3
 	if m == nil || q == nil || q.model == nil && q.current == nil {
 		return
 	}
-	s, p := m.slotOf(own, number), &past{line: q.line}
+	s, p := m.slotOf(own, number), &past{Line: q.line}
 	s.task = task
 	if q.model == nil {
-		p.n, p.from, s.update = q.current.n, q.current.from, origin{}
+		p.N, p.Of.from, s.update = q.current.n, q.current.from, origin{}
 	} else {
-		p.n, p.from, s.update = q.over(), q.model.root().run, q.model.tasks[byTask].from
+		p.N, p.Of.from, s.update = q.over(), q.model.root().run, q.model.tasks[byTask].from
 	}
 	c.judgeSlot(m, s, p, q.clock, true)
-	s.write, s.reads = p, s.reads[:0]
+	s.Write, s.Reads = p, s.Reads[:0]
 }
 
 // judgeKernelOf looks whether a kernel that is about to run on q is ordered with its updates. mu is held.
@@ -45,14 +45,14 @@ func (c *Checker) judgeKernelOf(q *queue, t *task, p *past) {
 	if m := q.model; m != nil {
 		s := m.slotOf(q.stream, t.op.Tag.Task)
 		c.judgeSlot(m, s, p, q.clock, false)
-		s.addRead(p, q.clock)
+		s.AddRead(p, q.clock)
 	}
 }
 
 // judgeSlot reports an update of a kernel and an execution of it, or two updates, that nothing orders. mu is held.
 func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
-	s.judge(p, k, write, 0, 0, func(before *past, wrote bool, _, _ uintptr) {
-		run, update, how := p.from, before.from, "is updated by"
+	s.Judge(p, k, write, 0, 0, func(before *past, wrote bool, _, _ uintptr) {
+		run, update, how := p.Of.from, before.Of.from, "is updated by"
 		if write && wrote {
 			how = fmt.Sprintf("updates the same kernel of model %d as", m.id)
 		} else if write {

@@ -155,5 +155,5 @@ func (c *Checker) vanish(a *allocation) {
 		}
 	}
 	c.dropPages(a)
-	c.shadow.forget(a.start, a.end())
+	c.shadow.Forget(a.start, a.end())
 }

@@ -82,7 +82,7 @@ func (c *Checker) stayed(r *pageRun, i int) {
 // touch. mu is held.
 func (c *Checker) openEarly() {
 	c.early = slices.DeleteFunc(c.early, func(e early) bool {
-		if !c.known.has(e.line, e.n) {
+		if !c.known.Has(e.line, e.n) {
 			return false
 		}
 		i, j := e.i, e.j

@@ -159,7 +159,7 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 		if r.Pooled {
 			c.comes(a, r)
 		} else if r.Kind != core.RegisteredMemory {
-			c.shadow.forget(a.start, a.end()) // a pool may have had it
+			c.shadow.Forget(a.start, a.end()) // a pool may have had it
 		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
@@ -310,7 +310,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 }
 
 // unknown reports whether q has work that the host does not know to be complete.
-func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.has(q.line, q.work) }
+func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.Has(q.line, q.work) }
 
 // Released implements core.CheckHooks.
 func (c *Checker) Released(t *core.Thread, r core.Resource) {
@@ -353,9 +353,9 @@ func (c *Checker) endQueue(stream int32) {
 	if q == nil {
 		return
 	}
-	k := c.known.clone()
-	k.join(q.clock)
-	k.raise(q.line, q.submitted)
+	k := c.known.Clone()
+	k.Join(q.clock)
+	k.Raise(q.line, q.submitted)
 	c.know(k)
 	delete(c.byStream, stream)
 	c.queues = slices.DeleteFunc(c.queues, func(o *queue) bool { return o == q })

@@ -1,4 +1,4 @@
-package check
+package shadow
 
 import (
 	"cmp"
@@ -21,29 +21,40 @@ type deed struct {
 }
 
 // after reports whether d happened after o.
-func (d *deed) after(o *past) bool { return d.p.line == o.line || d.before.has(o.line, o.n) }
+func (d *deed) after(o *past) bool { return d.p.Line == o.Line || d.before.Has(o.Line, o.N) }
+
+type (
+	past  = Access[place]
+	cell  = Cell[place]
+	clock = Clock
+)
+
+// place is where in the program an access is made.
+type place int
+
+// Like implements Owner.
+func (p place) Like(o place) bool { return p == o }
 
 // world is lines that do tasks and learn from each other how far they are, as streams and events do.
 type world struct {
 	clocks []clock // what each line knows, itself included
 	marks  []uint64
-	stacks [2]*stack
 	known  clock // the host's
 }
 
 func newWorld(lines int) *world {
-	return &world{clocks: make([]clock, lines), marks: make([]uint64, lines), stacks: [2]*stack{{}, {}}}
+	return &world{clocks: make([]clock, lines), marks: make([]uint64, lines)}
 }
 
 // do is the next task of a line, and what happened before it.
-func (w *world) do(line, place int) (*past, clock) {
-	before := w.clocks[line].clone()
+func (w *world) do(line, at int) (*past, clock) {
+	before := w.clocks[line].Clone()
 	n := uint64(1)
 	if line < len(before) {
 		n = before[line] + 1
 	}
-	w.clocks[line].raise(uint32(line), n)
-	return &past{line: uint32(line), n: n, mark: w.marks[line], from: origin{site: &site{stack: w.stacks[place]}}},
+	w.clocks[line].Raise(uint32(line), n)
+	return &past{Line: uint32(line), N: n, Mark: w.marks[line], Of: place(at)},
 		before
 }
 
@@ -53,17 +64,17 @@ func (w *world) follow(from, to int) {
 		return
 	}
 	w.marks[from]++
-	w.clocks[to].join(w.clocks[from])
+	w.clocks[to].Join(w.clocks[from])
 }
 
 // learn makes the host know what a line knows.
 func (w *world) learn(line int) {
 	w.marks[line]++
-	w.known.join(w.clocks[line])
+	w.known.Join(w.clocks[line])
 }
 
 // submit makes a line know what the host knows.
-func (w *world) submit(line int) { w.clocks[line].join(w.known) }
+func (w *world) submit(line int) { w.clocks[line].Join(w.known) }
 
 // bytewise is a shadow that keeps a history for every byte.
 type bytewise struct {
@@ -85,14 +96,14 @@ func (b *bytewise) access(d deed, lo, hi uintptr) map[meeting]bool {
 	found := map[meeting]bool{}
 	for i := lo; i < hi; i++ {
 		if w := b.write[i]; w != nil && !d.after(w) {
-			found[meeting{i, w.line, w.n, true}] = true
+			found[meeting{i, w.Line, w.N, true}] = true
 		}
 		var kept []*past
 		for _, r := range b.reads[i] {
 			if !d.after(r) {
 				kept = append(kept, r)
 				if d.write {
-					found[meeting{i, r.line, r.n, false}] = true
+					found[meeting{i, r.Line, r.N, false}] = true
 				}
 			}
 		}
@@ -120,45 +131,45 @@ func (b *bytewise) forget(lo, hi uintptr) {
 
 // pending reports whether something that touched byte i is not known.
 func (b *bytewise) pending(known clock, write bool, i uintptr) bool {
-	if w := b.write[i]; w != nil && !known.has(w.line, w.n) {
+	if w := b.write[i]; w != nil && !known.Has(w.Line, w.N) {
 		return true
 	}
-	return write && slices.ContainsFunc(b.reads[i], func(r *past) bool { return !known.has(r.line, r.n) })
+	return write && slices.ContainsFunc(b.reads[i], func(r *past) bool { return !known.Has(r.Line, r.N) })
 }
 
 // enter makes an access to a shadow and returns the bytes of its clashes.
-func enter(s *shadow, d deed, lo, hi uintptr) map[meeting]bool {
+func enter(s *Shadow[place], d deed, lo, hi uintptr) map[meeting]bool {
 	found := map[meeting]bool{}
 	note := func(before *past, wrote bool, lo, hi uintptr) {
 		for i := lo; i < hi; i++ {
-			found[meeting{i, before.line, before.n, wrote}] = true
+			found[meeting{i, before.Line, before.N, wrote}] = true
 		}
 	}
 	if d.write {
-		s.wrote(d.p, d.before, lo, hi, note)
+		s.Wrote(d.p, d.before, lo, hi, note)
 	} else {
-		s.read(d.p, d.before, lo, hi, note)
+		s.Read(d.p, d.before, lo, hi, note)
 	}
 	return found
 }
 
 // sound returns what is wrong with the cells of a shadow: they must be sorted, disjoint, never empty and never without
 // an access.
-func sound(s *shadow) error {
+func sound(s *Shadow[place]) error {
 	end := uintptr(0)
 	var err error
 	s.cells.Scan(func(at uintptr, c *cell) bool {
 		switch {
-		case at != c.lo:
-			err = fmt.Errorf("the cell [%d, %d) is filed under %d", c.lo, c.hi, at)
-		case c.lo >= c.hi:
-			err = fmt.Errorf("the cell [%d, %d) is empty", c.lo, c.hi)
-		case c.lo < end:
-			err = fmt.Errorf("the cell [%d, %d) overlaps one that ends at %d", c.lo, c.hi, end)
-		case c.write == nil && len(c.reads) == 0:
-			err = fmt.Errorf("nobody has touched the cell [%d, %d)", c.lo, c.hi)
+		case at != c.Lo:
+			err = fmt.Errorf("the cell [%d, %d) is filed under %d", c.Lo, c.Hi, at)
+		case c.Lo >= c.Hi:
+			err = fmt.Errorf("the cell [%d, %d) is empty", c.Lo, c.Hi)
+		case c.Lo < end:
+			err = fmt.Errorf("the cell [%d, %d) overlaps one that ends at %d", c.Lo, c.Hi, end)
+		case c.Write == nil && len(c.Reads) == 0:
+			err = fmt.Errorf("nobody has touched the cell [%d, %d)", c.Lo, c.Hi)
 		}
-		end = c.hi
+		end = c.Hi
 		return err == nil
 	})
 	return err
@@ -182,7 +193,7 @@ func sorted(set map[meeting]bool) []meeting {
 func TestShadow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lines = 4
-		w, s, model := newWorld(lines), new(shadow), new(bytewise)
+		w, s, model := newWorld(lines), new(Shadow[place]), new(bytewise)
 		var spoilt [room]bool // there was a race already
 		line := rapid.IntRange(0, lines-1)
 		t.Repeat(map[string]func(*rapid.T){
@@ -208,12 +219,12 @@ func TestShadow(t *testing.T) {
 			"submit": func(t *rapid.T) { w.submit(line.Draw(t, "line")) },
 			"forget": func(t *rapid.T) {
 				lo, hi := drawRange(t)
-				s.forget(lo, hi)
+				s.Forget(lo, hi)
 				model.forget(lo, hi)
 				for i := lo; i < hi; i++ {
 					spoilt[i] = false
 				}
-				s.each(lo, hi, func(c *cell) { t.Fatalf("[%d, %d) is still there", c.lo, c.hi) })
+				s.Each(lo, hi, func(c *cell) { t.Fatalf("[%d, %d) is still there", c.Lo, c.Hi) })
 			},
 			"": func(t *rapid.T) {
 				if err := sound(s); err != nil {
@@ -221,7 +232,7 @@ func TestShadow(t *testing.T) {
 				}
 				for _, write := range []bool{false, true} {
 					lo, hi := drawRange(t)
-					p, wrote, at, end := s.pending(w.known, write, lo, hi)
+					p, wrote, at, end := s.Pending(w.known, write, lo, hi)
 					for i := lo; i < hi; i++ {
 						inside := p != nil && at <= i && i < end
 						if pending := model.pending(w.known, write, i); pending != inside && (p == nil || i < end) {
@@ -230,9 +241,9 @@ func TestShadow(t *testing.T) {
 						}
 					}
 					if p != nil && (at < lo || end > hi || at >= end || wrote && model.write[at] != p ||
-						w.known.has(p.line, p.n)) {
-						t.Fatalf("[%d, %d): found [%d, %d), written %v by %d of line %d", lo, hi, at, end, wrote, p.n,
-							p.line)
+						w.known.Has(p.Line, p.N)) {
+						t.Fatalf("[%d, %d): found [%d, %d), written %v by %d of line %d", lo, hi, at, end, wrote, p.N,
+							p.Line)
 					}
 				}
 			},
@@ -243,7 +254,7 @@ func TestShadow(t *testing.T) {
 // TestShadowSplit proves that a border that is asked for is there afterwards, and nothing else has changed.
 func TestShadowSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, w := new(shadow), newWorld(2)
+		s, w := new(Shadow[place]), newWorld(2)
 		for range rapid.IntRange(0, 6).Draw(t, "accesses") {
 			p, before := w.do(rapid.IntRange(0, 1).Draw(t, "line"), 0)
 			lo, hi := drawRange(t)
@@ -254,24 +265,24 @@ func TestShadowSplit(t *testing.T) {
 			reads string
 		}
 		look := func() (all [room]history) {
-			s.each(0, room, func(c *cell) {
-				for i := c.lo; i < c.hi; i++ {
-					all[i] = history{c.write, fmt.Sprint(c.reads)}
+			s.Each(0, room, func(c *cell) {
+				for i := c.Lo; i < c.Hi; i++ {
+					all[i] = history{c.Write, fmt.Sprint(c.Reads)}
 				}
 			})
 			return all
 		}
 		before, at := look(), uintptr(rapid.IntRange(0, room).Draw(t, "at"))
-		s.split(at)
+		s.Split(at)
 		if err := sound(s); err != nil {
 			t.Fatal(err)
 		}
 		if look() != before {
 			t.Fatal("a split changes what is known")
 		}
-		s.each(0, room, func(c *cell) {
-			if c.lo < at && at < c.hi {
-				t.Fatalf("[%d, %d) goes over the border at %d", c.lo, c.hi, at)
+		s.Each(0, room, func(c *cell) {
+			if c.Lo < at && at < c.Hi {
+				t.Fatalf("[%d, %d) goes over the border at %d", c.Lo, c.Hi, at)
 			}
 		})
 	})
@@ -280,20 +291,20 @@ func TestShadowSplit(t *testing.T) {
 // TestShadowJoins proves that a shadow that joins cells finds a race, or work that is pending, where one finds it that
 // joins none: only which of several tasks of one place it names may differ.
 func TestShadowJoins(t *testing.T) {
-	defer func(n int) { manyCells = n }(manyCells)
+	defer func(n int) { ManyCells = n }(ManyCells)
 	// Neighbours that one place wrote one after the other are joined: else the rest would prove nothing.
-	manyCells = 1
-	one, w := new(shadow), newWorld(1)
+	ManyCells = 1
+	one, w := new(Shadow[place]), newWorld(1)
 	for lo := uintptr(0); lo < 12; lo += 4 {
 		p, before := w.do(0, 0)
 		enter(one, deed{p, before, true}, lo, lo+4)
 	}
-	if n := one.cells.Len(); n != 1 {
+	if n := one.Len(); n != 1 {
 		t.Fatalf("%d cells", n)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		const lines = 3
-		w, plain, joining := newWorld(lines), new(shadow), new(shadow)
+		w, plain, joining := newWorld(lines), new(Shadow[place]), new(Shadow[place])
 		line := rapid.IntRange(0, lines-1)
 		// where is bytes, lines and whether it was a write: all that must not change.
 		where := func(set map[meeting]bool) map[meeting]bool {
@@ -314,9 +325,9 @@ func TestShadowJoins(t *testing.T) {
 					lo, hi = next, min(next+uintptr(rapid.IntRange(1, 4).Draw(t, "n")), room)
 				}
 				next = hi
-				manyCells = 1 << 30
+				ManyCells = 1 << 30
 				a := enter(plain, d, lo, hi)
-				manyCells = 1
+				ManyCells = 1
 				b := enter(joining, d, lo, hi)
 				if !maps.Equal(where(a), where(b)) {
 					t.Fatalf("clashes %v, joined %v", sorted(a), sorted(b))
@@ -331,8 +342,8 @@ func TestShadowJoins(t *testing.T) {
 			"": func(t *rapid.T) {
 				for i := uintptr(0); i < room; i++ {
 					for _, write := range []bool{false, true} {
-						p, _, _, _ := plain.pending(w.known, write, i, i+1)
-						q, _, _, _ := joining.pending(w.known, write, i, i+1)
+						p, _, _, _ := plain.Pending(w.known, write, i, i+1)
+						q, _, _, _ := joining.Pending(w.known, write, i, i+1)
 						if (p != nil) != (q != nil) {
 							t.Fatalf("byte %d, host writes %v: pending %v, joined %v", i, write, p, q)
 						}
