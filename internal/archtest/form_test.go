@@ -20,7 +20,7 @@ const (
 	maxColumns = 120 // of a line; a tab counts as 4
 	maxLines   = 500 // of a file
 
-	maxPackage = 6500 // lines of a package without tests and generated files
+	maxPackage = 6200 // lines of a package without tests and generated files
 )
 
 // notYet are packages whose files do not have this form yet. It only gets shorter: a package that has the form fails

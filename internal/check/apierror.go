@@ -128,11 +128,11 @@ func (c *Checker) drops(by core.Caller, s *site) bool {
 			return dropped
 		}
 	}
-	if s == nil || s.stack == nil || s.stack.goPCs {
+	if s == nil || s.stack == nil || s.stack.InGo {
 		return false
 	}
-	if !s.stack.asked {
-		s.stack.asked, s.stack.drops = true, discard.By(s.stack.pcs, discard.Self)
+	if !s.stack.Of.asked {
+		s.stack.Of.asked, s.stack.Of.drops = true, discard.By(s.stack.PCs, discard.Self)
 	}
-	return s.stack.drops
+	return s.stack.Of.drops
 }

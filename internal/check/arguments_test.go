@@ -108,3 +108,18 @@ func TestKernelBlocks(t *testing.T) {
 		t.Errorf("%s: %s", d.Severity, d.Summary)
 	}
 }
+
+// TestArgumentsWithoutContext: arguments are finalized by a thread that has a context.
+func TestArgumentsWithoutContext(t *testing.T) {
+	p := begin(t)
+	f := p.kernel("void k(void) {}")
+	bare := p.rt.NewThread(9)
+	var args core.Handle
+	p.ok(launch.KernelArgsInit(bare, f, &args))
+	err := launch.KernelArgsFinalize(bare, args)
+	if err == nil {
+		t.Fatal("they are finalized without a context")
+	}
+	bare.Done(err)
+	p.only("wrong-context")
+}

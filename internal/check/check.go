@@ -29,6 +29,7 @@ import (
 
 	"ropeway/internal/check/inject"
 	"ropeway/internal/check/shadow"
+	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -125,10 +126,9 @@ type Checker struct {
 	known   *clock // what the host knows to be complete; replaced, never changed
 	shadow  shadow.Shadow[maker]
 	paged   shadow.Shadow[maker] // pages that kernels were seen to touch
-	stacks  stackTable
+	stacks  stacks.Table[fromHere]
 	kernels map[string]*part // by their names
 	modules map[driver.Module]*loaded
-	scratch scratch
 
 	memory         btree.Map[uintptr, *allocation] // live allocations by address
 	near           [4]*allocation                  // where addresses were found last
@@ -239,7 +239,7 @@ func (c *Checker) SpeakGo() {
 		return
 	}
 	s := &site{api: "ropeway.Open"}
-	c.hereInGo(s)
+	s.stack, s.api = c.stacks.Here()
 	s.api = "ropeway.Open"
 	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
 		summary: "the runtime is never closed"}))

@@ -2,13 +2,11 @@ package check
 
 import (
 	"cmp"
-	"runtime"
-	"strings"
 
 	"ropeway/internal/check/shadow"
+	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
-	"ropeway/internal/observe"
 )
 
 // origin is what did something: a task of a stream, or a call of a thread.
@@ -85,61 +83,13 @@ func (s *site) again() *site {
 	return &other
 }
 
-// stack is where a call comes from.
-type stack struct {
-	pcs   []uintptr
-	named [][2]uint32 // frames of an interpreter
-	goPCs bool
+// stack is where a call comes from, with what is known of it.
+type stack = stacks.Stack[fromHere]
+
+type fromHere struct {
 	plain *site // a call from here, without its arguments
 	asked bool  // drops is known
 	drops bool  // the code that calls from here return is dropped
-}
-
-// deepest is how many functions of a stack are kept.
-const deepest = 32
-
-// stackTable holds every stack once.
-type stackTable struct {
-	known map[uint64]*stack
-}
-
-// find is the stack with these frames.
-func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
-	if t.known == nil {
-		t.known = map[uint64]*stack{}
-	}
-	if len(named) > 0 {
-		pcs = nil // what the interpreter does below is of no interest
-	}
-	h := hashOf(pcs, named)
-	if s, ok := t.known[h]; ok {
-		return s
-	}
-	s := &stack{pcs: append([]uintptr(nil), pcs...), named: append([][2]uint32(nil), named...), goPCs: goPCs}
-	t.known[h] = s
-	return s
-}
-
-// hashOf mixes the frames of a stack; 64 bits are enough never to meet two with the same.
-func hashOf(pcs []uintptr, named [][2]uint32) uint64 {
-	h := uint64(14695981039346656037)
-	mix := func(v uint64) {
-		h = (h ^ v) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	for _, pc := range pcs {
-		mix(uint64(pc))
-	}
-	for _, f := range named {
-		mix(uint64(f[0])<<32 | uint64(f[1]) | 1<<63)
-	}
-	return h
-}
-
-// scratch is room for one stack, so that the heap is not asked for it at every call.
-type scratch struct {
-	pcs   [deepest]uintptr
-	named [deepest][2]uint32
 }
 
 // There may be a million tasks in flight. From shadow.ManyCells ranges on, the arguments of calls are no longer kept;
@@ -154,20 +104,19 @@ func (c *Checker) here(t *core.Thread) *site {
 	by := t.Caller()
 	if by == nil {
 		s := &site{thread: t.ID()}
-		c.hereInGo(s)
+		s.stack, s.api = c.stacks.Here()
 		return s
 	}
-	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
-	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	stack := c.stacks.By(by)
 	if c.shadow.Len() >= shadow.ManyCells {
 		function, arguments, in := by.Calling()
-		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
+		if p := stack.Of.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {
 			return p
 		}
-		stack.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
+		stack.Of.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
 			shared: true, cut: len(arguments) > 0}
-		return stack.plain
+		return stack.Of.plain
 	}
 	s := &site{thread: t.ID(), stack: stack, ignored: ignored(by)}
 	s.calls(by)
@@ -180,61 +129,17 @@ func ignored(by core.Caller) bool {
 	return ok && i.Ignored()
 }
 
-// hereInGo is the call that a Go program is in.
-func (c *Checker) hereInGo(s *site) {
-	var pcs [deepest + 8]uintptr
-	n := runtime.Callers(3, pcs[:])
-	frames := runtime.CallersFrames(pcs[:n])
-	first := 0
-	for more := true; more; first++ {
-		var f runtime.Frame
-		f, more = frames.Next()
-		if f.Function == "" || !observe.Own(f.Function) {
-			break
-		}
-		if name, ok := strings.CutPrefix(f.Function, observe.GoPackage+".(*"); ok {
-			s.api = strings.Replace(name, ")", "", 1)
-		} else if name, ok := strings.CutPrefix(f.Function, observe.GoPackage+"/ascend."); ok {
-			s.api = "ascend." + strings.NewReplacer("(*", "", ")", "").Replace(name)
-		}
-	}
-	s.stack = c.stacks.find(pcs[min(first, n):n], nil, true)
-}
-
-// frames gives a stack its names. Interpreted frames stand for what the interpreter does below them.
+// frames gives a stack its names.
 func (c *Checker) frames(s *stack) []finding.Frame {
-	if s == nil {
-		return nil
+	if c.face == nil {
+		return s.Frames(nil, c.symbols.Frames)
 	}
-	var list []finding.Frame
-	switch {
-	case len(s.named) > 0 && c.face != nil:
-		for _, n := range s.named {
-			file, function := c.face.FrameName(n[0])
-			list = append(list, finding.Frame{Function: function, File: file, Line: int(n[1])})
-		}
-	case s.goPCs:
-		frames := runtime.CallersFrames(s.pcs)
-		for more := len(s.pcs) > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if strings.HasPrefix(f.Function, "runtime.") {
-				continue // how Go starts
-			}
-			list = append(list, finding.Frame{Function: f.Function, File: f.File, Line: f.Line, Address: uint64(f.PC)})
-		}
-	default:
-		for _, pc := range s.pcs {
-			list = append(list, c.symbols.Frames(pc)...)
-		}
-		list = finding.Trim(list)
-	}
-	return list
+	return s.Frames(c.face.FrameName, c.symbols.Frames)
 }
 
 // languageOf is the language in which functions are called at an origin.
 func (c *Checker) languageOf(from origin) finding.Language {
-	if s := from.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
+	if s := from.site; s != nil && s.stack != nil && len(s.stack.Named) > 0 {
 		return finding.Python
 	}
 	return c.language

@@ -62,8 +62,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 
 // accessBy is the origin of an access to memory, mostly outside of any call. mu is held.
 func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
-	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
-	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	stack := c.stacks.By(by)
 	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
 	s.calls(by)
 	return origin{thread: thread, site: s}

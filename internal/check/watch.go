@@ -373,7 +373,7 @@ func (c *Checker) Ending(t *core.Thread) {
 		where, from = "aclFinalize is called", c.originOf(t)
 	case c.language == finding.Go:
 		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
-		c.hereInGo(from.site)
+		from.site.stack, from.site.api = c.stacks.Here()
 	}
 	c.verifyAll(from)
 	for _, q := range c.queues {

@@ -28,7 +28,7 @@ static void launch(aclrtBinHandle binary, const char *name, uint64_t millisecond
 	OK(aclrtLaunchKernelWithHostArgs(f, 2, stream, NULL, &args, sizeof args, NULL, 0));
 }
 
-/* A copy that is queued behind the kernel must not run any more. */
+/* A copy that is queued after the kernel must not run any more. */
 static void take_buffer(void)
 {
 	CHECK(munmap(buffer, size) == 0);

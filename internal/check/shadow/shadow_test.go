@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "ropeway/internal/testenv/seeded"
 )
 
 // room is how many bytes the models below have.

@@ -262,6 +262,7 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTInvalidHandle, "binHandle", "%#x was unloaded by another thread meanwhile",
 			uintptr(handle)).Because(core.Gone, uintptr(handle))
 	}
+	t.Unloading(b.modules())
 	core.Locked(&s.mu, func() { delete(s.loaded, b) })
 	kernel.Forget(b.image)
 	b.mu.Lock()
@@ -272,6 +273,21 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 	}
 	b.takeAway()
 	return nil
+}
+
+// modules are what devices have of the binary.
+func (b *binary) modules() (list []driver.Module) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.on {
+		if p.module != nil {
+			list = append(list, p.module)
+		}
+	}
+	for _, part := range b.parts {
+		list = append(list, part.modules()...)
+	}
+	return list
 }
 
 // takeAway takes the code away from all devices. mu is held.

@@ -11,6 +11,7 @@ package launch
 import (
 	"sync"
 
+	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/handles"
 	"ropeway/internal/driver"
@@ -83,6 +84,9 @@ func (s *state) pairs() bool { return s.rt.Product.Modern }
 func refused(api string, r *kernel.Refusal) *core.Error {
 	if r == nil {
 		return nil
+	}
+	if r.Code == abi.ErrRTContextNull {
+		return core.NoCurrentContext(api) // with its cause
 	}
 	return core.Fail(api, r.Code, r.Param, "%s", r.Text)
 }
