@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"testing"
+
 	"ropeway/internal/driver"
 	"ropeway/internal/pod"
-	"testing"
 )
 
 // TestDeviceClose proves that imports go with the device that has them.

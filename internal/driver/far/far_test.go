@@ -413,4 +413,3 @@ func TestOwnerGone(t *testing.T) {
 		t.Errorf("imported: %v", err)
 	}
 }
-
