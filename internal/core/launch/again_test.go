@@ -125,3 +125,39 @@ func TestLaunchesMany(t *testing.T) {
 		}
 	}
 }
+
+// TestLaunchAgainChanges proves that launches that use the memory of earlier ones have their own arguments: what stays
+// the same from one to the next is not written again.
+func TestLaunchAgainChanges(t *testing.T) {
+	b := newBench(t, "A2")
+	s := b.Stream(b.Th)
+	const words = 8
+	p := b.words(words, 1)
+	want := [words]uint32{1, 1, 1, 1, 1, 1, 1, 1}
+	times, count := b.function("times"), b.function("count")
+	for i := range 3000 {
+		at, n := i*7%words, 1+i/3%2
+		n = min(n, words-at)
+		if i%5 == 4 { // adds 1 to the second word after at, if the first is not n
+			if at = min(at, words-2); want[at] == 0 {
+				continue
+			}
+			args := host(uint64(p)+uint64(4*at), 0, 0)
+			b.OK(launch.LaunchKernelWithHostArgs(b.Th, count, 1, s, nil, core.AddrOf(args), 24, nil, 0))
+			want[at+1]++
+			continue
+		}
+		args := host(uint64(p)+uint64(4*at), uint64(n))
+		b.OK(launch.LaunchKernelWithHostArgs(b.Th, times, 1, s, nil, core.AddrOf(args), 16, nil, 0))
+		for k := at; k < at+n; k++ {
+			want[k] *= 3
+		}
+		if i%97 == 0 {
+			b.OK(b.Th.SynchronizeStream(s))
+		}
+	}
+	b.OK(b.Th.SynchronizeStream(s))
+	if got := [words]uint32(b.read(p, words)); got != want {
+		t.Errorf("the words are %v, want %v", got, want)
+	}
+}

@@ -48,6 +48,8 @@ type pending struct {
 	class kernel.Type
 	dumps bool     // its launch asked for a dump of its data
 	args  *pending // whose memory its arguments are in, if that is another one; returned with it
+
+	as *driver.Launch // what Launch is a copy of, but for what put sets; nil: none
 	driver.Launch
 }
 
@@ -55,7 +57,7 @@ type pending struct {
 func (m *argMemory) take(n uint64) (*pending, error) {
 	p, err := m.room(n)
 	if err == nil {
-		p.f, p.class, p.dumps, p.args, p.Launch = nil, 0, false, nil, driver.Launch{}
+		p.f, p.class, p.dumps, p.args, p.as, p.Launch = nil, 0, false, nil, nil, driver.Launch{}
 	}
 	return p, err
 }
