@@ -174,6 +174,10 @@ test-arm64: ## run the tests of the core and the software device for arm64, in q
 
 GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda gpu:internal/driver/cuda/gpu memory:internal/driver/cuda/memory libcuda:internal/driver/cuda/libcuda kernels:internal/driver/cuda/kernels conformance:internal/conformance models:internal/core/model programs:internal/modeltest capi:capi/test
 
+test-python: dist ## run the tests of the Python module, with all Pythons that there are
+	$(call need,$(PYTHON),Python 3.9 or later,python3)
+	$(PYTHON) python/tests/run.py --toolkit "$(DIST)"
+
 test-gpu: ## build into bin/gpu all that bin/gpu/run.sh runs on a machine with a GPU and no Go
 	$(needgo)
 	$(needgcc)
