@@ -105,7 +105,8 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 	return d, nil
 }
 
-func openSoft(s *Settings, say func(string)) (driver.Driver, error) {
+// OpenSoft opens the software device.
+func OpenSoft(s *Settings, say func(string)) (driver.Driver, error) {
 	o := soft.Options{
 		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say,
 		Guard: s.Check != nil, Shade: s.Shade, KernelProcess: s.KernelProcess,

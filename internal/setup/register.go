@@ -46,7 +46,7 @@ type Locator func(pc uintptr) (file string, offset uint64, build string)
 
 // drivers, readCheck, readPod and newLocator are written when packages are initialised, and read afterwards.
 var (
-	drivers   = map[string]OpenDriver{softDriver: openSoft}
+	drivers   = map[string]OpenDriver{softDriver: OpenSoft}
 	readCheck ReadCheck
 	readPod   ReadPod
 

@@ -112,7 +112,10 @@ func returnsOf(f *table.Function) string {
 }
 
 func products(f *table.Function) string {
-	if len(f.Products) == 0 {
+	switch {
+	case f.Products == nil:
+		return "the documents do not say"
+	case len(f.Products) == 0:
 		return "the documents name none"
 	}
 	return strings.Join(f.Products, ", ")

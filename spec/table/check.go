@@ -336,7 +336,10 @@ func (c *checker) checkRule(f *Function, i int) {
 	c.checkRet(where, r)
 	c.checkWhen(f, where, r)
 	c.checkBy(f, where, r)
-	if r.If == "" || r.Ret == "" {
+	switch {
+	case r.If == "" && r.When != "":
+		c.errorf("%s: there are no words for this expression; write them as if", where)
+	case r.If == "" || r.Ret == "":
 		c.errorf("%s: no condition or no result", where)
 	}
 	if quietRE.MatchString(r.Note) != r.Quiet {
