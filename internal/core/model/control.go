@@ -80,12 +80,20 @@ var errNoEnd = errors.New("all streams of the model have stopped, and none has r
 // errElsewhere is why an execution failed that started what is not in the model.
 var errElsewhere = errors.New("a stream or a label that is to be started is not in the model")
 
+// hasLeft reports whether the stream of l is not the model's any more: it was unbound, or the model is being destroyed.
+func (l *lane) hasLeft() bool {
+	l.model.mu.Lock()
+	defer l.model.mu.Unlock()
+	return l.left
+}
+
 // start starts a lane.
 func (p *pass) start(l *lane, at entry) {
+	elsewhere := l.model != p.m || l.bound && l.hasLeft()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case l.model != p.m || l.left && l.bound: // lockcheck: nobody unbinds streams of a model that runs
+	case elsewhere:
 		p.run.Stop(modelFailure{errElsewhere})
 	case p.busy[l.index]:
 		p.next[l.index] = append(p.next[l.index], at)
@@ -198,7 +206,7 @@ func (p *pass) control(l *lane, k *taskMore, at int) int {
 		}
 		to, task, ok := k.list.at(p.m, min(index, uint64(k.most)))
 		switch {
-		case !ok || to.left: // lockcheck: nobody unbinds streams of a model that runs
+		case !ok || to.hasLeft():
 			p.run.Stop(modelFailure{errElsewhere})
 		case to == l:
 			return p.plan.labels[task]
