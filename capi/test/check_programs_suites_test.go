@@ -55,7 +55,7 @@ var meant = map[string]struct{ why, rules string }{
 		"unsynchronised-exit wrong-context"},
 	"python test_util":   {"a process that it starts releases little", "leak"},
 	"python test_memory": {"a process that it starts releases little", "leak"},
-	"python test_models": {"it leaves models to their contexts, uses one that is gone, and ends while models are queued",
+	"python test_models": {"it leaves models to their contexts, uses one that is gone, and ends while some are queued",
 		"double-free leak unsynchronised-exit"},
 	"python test_rules": {"it breaks every rule of the copies",
 		"broken-capture free-in-flight host-to-host-async leak misaligned mixed-directions out-of-bounds " +
