@@ -274,7 +274,7 @@ def _explain(c_block, room, error):
     with contextlib.suppress(Exception):  # of a class of the program, which may fail here, too
         text = traceback.format_exception_only(type(error), error)[-1].strip().encode(errors="replace")
         text = text[: max(room - 1, 0)]
-        ctypes.memmove(ctypes.addressof(c_block.contents) + ctypes.sizeof(_CBlock), text, len(text))  # zeros are behind it
+        ctypes.memmove(ctypes.addressof(c_block.contents) + ctypes.sizeof(_CBlock), text, len(text))  # zeros follow it
 
 
 def _tell_of_kernel(function, error):
