@@ -140,9 +140,11 @@ func (q *queue) Submit(op driver.Op) {
 		}
 		return
 	}
-	// As the runner would find out. A gate sees what comes after it was submitted.
-	if (op.Kind == driver.OpAwait || op.Kind == driver.OpWaitCond) && q.Tasks() == 1 && !q.Dropping() && !q.turn() {
-		return
+	// As the runner would find out. A gate sees what comes after it was submitted. A false result has two causes: the
+	// wait has parked the queue, or a copy before it is under way. Only the second leaves the queue ready, and needs a
+	// runner.
+	if (op.Kind == driver.OpAwait || op.Kind == driver.OpWaitCond) && q.Tasks() == 1 && !q.Dropping() {
+		q.turn()
 	}
 	q.runIfReady()
 }
