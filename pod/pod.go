@@ -7,7 +7,7 @@
 // or says it with [With]. Only the product A3 has links between servers. One server shares memory with
 // [ropeway.Physical.ShareFabric], another opens it with [ropeway.Device.ImportFabric], maps it and copies. Buffers and
 // notifies have keys for processes that are named: [ropeway.Buffer.ShareWith], [ropeway.Notify.ShareWith]. Nothing
-// listens before something is shared. There is no cgo: UCX, libucp.so, is loaded then. docs/pod.md has the rest.
+// listens before something is shared. There is no cgo. docs/pod.md has the rest.
 package pod
 
 import (
@@ -23,8 +23,8 @@ import (
 	_ "ropeway/internal/setup/podservers" // reads the file
 )
 
-// With makes the runtime a server of the pod in a file, instead of ROPEWAY_POD; "" is no pod. Which server it is,
-// ROPEWAY_POD_SERVER says; else it is the one whose address this machine has.
+// With makes the runtime a server of the pod in a file, instead of ROPEWAY_POD; "" is no pod. ROPEWAY_POD_SERVER is the
+// number of this server; without it, it is the server whose address this machine has.
 func With(file string) ropeway.Option {
 	return option(func() string { return os.Getenv(setup.EnvPodServer) }, file, setup.EnvPod)
 }

@@ -91,7 +91,6 @@ func content(t testing.TB, d *ropeway.Device, mem *ropeway.Reservation) []byte {
 // that wait, and a captured graph reach it, and its owner sees what they wrote. Sharing again gives the same handle;
 // memory that is closed, or that a server does not know, is refused.
 func TestShareFabric(t *testing.T) {
-	testenv.Need(t, "ucx_info")
 	f := file(t)
 	owner, user := device(t, f, 3), device(t, f, 4)
 	for d, want := range map[*ropeway.Device]int{owner: 3, user: 4} {
@@ -205,7 +204,6 @@ func serve(in *os.File, out *os.File) {
 // its memory; a context that has ended ends an import; and when the process is killed, copies fail with the documented
 // code.
 func TestOtherProcess(t *testing.T) {
-	testenv.Need(t, "ucx_info")
 	f := file(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{role + "=1", "ROPEWAY_POD=" + f, "ROPEWAY_POD_SERVER=3"}
@@ -250,7 +248,6 @@ func TestOtherProcess(t *testing.T) {
 // captured graph reach the memory, a record of the notify comes after the copies of its stream, and its owner waits for
 // it. Processes that are not named, servers that the pod does not have and lists without a process are refused.
 func TestKeys(t *testing.T) {
-	testenv.Need(t, "ucx_info")
 	f := file(t)
 	owner, user := device(t, f, 3), device(t, f, 4)
 	var self ropeway.Process

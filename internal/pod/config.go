@@ -5,53 +5,75 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Limits of a pod.
+// Limits of a pod file.
 const (
-	MaxServer      = 1022 // the largest number of a server; 1023 means none
+	MaxServer      = 1022 // the largest server number; 1023 means none
 	DefaultTimeout = 10 * time.Second
 	leastTimeout   = 50 * time.Millisecond
-	leastKey       = 32 // bytes of a key
+	leastKey       = 32 // least bytes of a key
 	mostKey        = 4096
 	mostFile       = 1 << 20
 )
 
-// Config says what a pod is, and which of its servers this process is on.
+// Config describes a pod, and the server that this process is on.
 type Config struct {
 	Pod     uint32        // number of the pod
 	Self    int           // index of Servers
 	Servers []Server      // in the order of the file
-	Timeout time.Duration // how long a copy may make no progress, and how long connecting may take
-	Devices string        // network devices for UCX; "" for the one that has the address
+	Timeout time.Duration // longest time without progress of a copy, and longest time of connecting
+	Devices string        // RDMA devices, as in mlx5_0:1; "": the one that has the address
+	// Transport is the way to other servers.
+	Transport Transport
+	Plain     bool // copies between machines are not encrypted
+	// Connections is the most connections for the copies of one link.
+	Connections int
 
 	key []byte
 }
 
-// Server is one of a pod.
+// Transport is a way between servers.
+type Transport string
+
+const (
+	// TransportAuto is RDMA if there is an adapter, Unix sockets on one machine, else TCP.
+	TransportAuto Transport = "auto"
+	TransportTCP  Transport = "tcp" // also on one machine
+	// TransportUCX is TCP by UCX. It lets any host that can connect to the ports of UCX write to any memory of the
+	// process.
+	TransportUCX Transport = "ucx-tcp"
+)
+
+const mostConnections = mostLanes
+
+// Server is a server of a pod.
 type Server struct {
 	ID      int
 	Address netip.Addr
 	Ports   [2]uint16 // first and last port of its processes; 0 for any
 }
 
-// Me is the server that this process is on.
+// Me returns the server that this process is on.
 func (c *Config) Me() Server { return c.Servers[c.Self] }
 
-// Has reports whether there is a server with a number.
+// Has reports whether there is a server with number id.
 func (c *Config) Has(id int) bool {
 	_, ok := c.server(id)
 	return ok
 }
 
-// server finds one by its number.
+// server returns the server with number id.
 func (c *Config) server(id int) (Server, bool) {
 	for _, s := range c.Servers {
 		if s.ID == id {
@@ -61,8 +83,8 @@ func (c *Config) server(id int) (Server, bool) {
 	return Server{}, false
 }
 
-// Read reads a pod file. Which server this is, self says by its number; if it is "", the one whose address this
-// machine has.
+// Read reads a pod file. self is the number of this server; if it is "", this is the server whose address this machine
+// has.
 func Read(file, self string) (*Config, error) {
 	text, err := readBounded(file, mostFile)
 	if err != nil {
@@ -84,18 +106,25 @@ func Read(file, self string) (*Config, error) {
 	return c, nil
 }
 
+// readBounded reads a file of at most the given number of bytes, whatever its reported size.
 func readBounded(file string, most int64) ([]byte, error) {
-	i, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	if i.Size() > most {
-		return nil, fmt.Errorf("%s: %d bytes are too many", file, i.Size())
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s: more than %d bytes", file, most)
 	}
-	return os.ReadFile(file)
+	return text, err
 }
 
-// readKey reads a key, which only its owner and group may be able to read.
+// publishedKey is a former placeholder in the manifest for Kubernetes. It is long enough to be a key, and so has to be
+// refused.
+const publishedKey = "replace-this-by-what-ropeway-pod-init-writes-to-pod.key"
+
+// readKey reads a key. Only its owner and group may have permission to read it.
 func readKey(file string) ([]byte, error) {
 	i, err := os.Stat(file)
 	if err != nil {
@@ -108,19 +137,23 @@ func readKey(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key = bytes.TrimSpace(key); len(key) < leastKey {
+	key = bytes.TrimSpace(key)
+	switch {
+	case string(key) == publishedKey:
+		return nil, fmt.Errorf("%s: everybody knows this key, it was in docs/pod.md; ropeway pod init makes one", file)
+	case len(key) < leastKey:
 		return nil, fmt.Errorf("%s: a key has %d bytes or more, this one has %d; ropeway pod init makes one", file,
 			leastKey, len(key))
 	}
 	return key, nil
 }
 
-// find is the index of the server that this process is on.
+// find returns the index of the server that this process is on.
 func (c *Config) find(self string) (int, error) {
 	if self != "" {
 		id, err := strconv.Atoi(self)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no number of a server", self)
+			return 0, fmt.Errorf("%q is not the number of a server", self)
 		}
 		for i, s := range c.Servers {
 			if s.ID == id {
@@ -148,7 +181,7 @@ func (c *Config) find(self string) (int, error) {
 	return found, nil
 }
 
-// deviceOf is the network device that has an address.
+// deviceOf returns the network device that has an address.
 func deviceOf(a netip.Addr) (string, bool) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -173,16 +206,17 @@ func deviceOf(a netip.Addr) (string, bool) {
 	return "", false
 }
 
-// parse reads the text of a pod file: the part of YAML that it needs, and nothing else.
+// parse parses a pod file, and returns the name of the key file. It accepts only the part of YAML that such a file
+// needs.
 //
-//	pod: 7                  # optional, and so are timeout and devices
+//	pod: 7                  # optional, and so are timeout, transport, encryption, connections and devices
 //	key: pod.key
 //	timeout: 10s
 //	servers:
 //	  - {id: 0, address: 10.0.0.1}
 //	  - {id: 1, address: 10.0.0.2, ports: 7700-7799}
 func parse(text []byte) (*Config, string, error) {
-	c := &Config{Timeout: DefaultTimeout}
+	c := &Config{Timeout: DefaultTimeout, Transport: TransportAuto, Connections: min(max(runtime.NumCPU()/2, 1), 4)}
 	keyFile, inServers := "", false
 	seen := map[string]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -233,12 +267,27 @@ func parse(text []byte) (*Config, string, error) {
 			}
 		case "devices":
 			c.Devices = value
+		case "transport":
+			c.Transport = Transport(value)
+			if !slices.Contains([]Transport{TransportAuto, TransportTCP, TransportUCX}, c.Transport) {
+				err = fmt.Errorf("transport %q is not one of auto, tcp, ucx-tcp", value)
+			}
+		case "encryption":
+			if c.Plain = value == "none"; !c.Plain && value != "tls" {
+				err = fmt.Errorf("encryption %q is not one of tls, none", value)
+			}
+		case "connections":
+			if c.Connections, err = strconv.Atoi(value); err == nil &&
+				(c.Connections < 1 || c.Connections > mostConnections) {
+				err = fmt.Errorf("connections %d is not 1 to %d", c.Connections, mostConnections)
+			}
 		case "servers":
 			if inServers = true; value != "" {
 				err = errors.New("servers: is followed by lines that begin with a dash")
 			}
 		default:
-			err = fmt.Errorf("%q is not one of pod, key, timeout, devices, servers", name)
+			err = fmt.Errorf("%q is not one of pod, key, timeout, transport, encryption, connections, devices, "+
+				"servers", name)
 		}
 		if err != nil {
 			return bad(err)
@@ -292,10 +341,10 @@ func parseServer(text string) (s Server, err error) {
 func ParseAddress(text string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		return a, fmt.Errorf("%q is no IP address", text)
+		return a, fmt.Errorf("%q is not an IP address", text)
 	}
 	if a = a.Unmap(); a.IsUnspecified() {
-		return a, fmt.Errorf("address %s is none that others can reach", text)
+		return a, fmt.Errorf("address %s cannot be reached by other servers", text)
 	}
 	return a, nil
 }

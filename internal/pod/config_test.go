@@ -10,19 +10,23 @@ import (
 	"time"
 )
 
-// TestParse: what a pod file may say.
+// TestParse: valid pod files.
 func TestParse(t *testing.T) {
 	c, key, err := parse([]byte(`--- # a pod
 pod: 7
 key: "keys/pod.key"
 timeout: 250ms
 devices: mlx5_0:1,eth1
+transport: tcp
+encryption: none
+connections: 3
 servers:
   - {id: 0, address: 10.0.0.1}
 - {id: 1022, address: "::1", ports: 7700-7799} # the last
 `))
 	want := &Config{
 		Pod: 7, Timeout: 250 * time.Millisecond, Devices: "mlx5_0:1,eth1",
+		Transport: TransportTCP, Plain: true, Connections: 3,
 		Servers: []Server{{ID: 0, Address: netip.MustParseAddr("10.0.0.1")},
 			{ID: 1022, Address: netip.MustParseAddr("::1"), Ports: [2]uint16{7700, 7799}}},
 	}
@@ -31,7 +35,7 @@ servers:
 	}
 }
 
-// TestParseBad: what is wrong with a pod file is said, with its line.
+// TestParseBad: the error of an invalid pod file has the reason and the line.
 func TestParseBad(t *testing.T) {
 	const good = "key: k\nservers:\n- {id: 0, address: 10.0.0.1}\n"
 	for text, want := range map[string]string{
@@ -62,14 +66,14 @@ func TestParseBad(t *testing.T) {
 	}
 }
 
-// TestRead: the key is found beside the file, and nobody else may read it; the server is named, or found by its
-// address.
+// TestRead: the key is found beside the file, and must not be readable by others; the server is given by its number, or
+// found by its address.
 func TestRead(t *testing.T) {
 	file := podFile(t, 2, "")
 	if c, err := Read(file, "1"); err != nil || c.Me().ID != 1 || len(c.key) != 32 {
 		t.Errorf("read %+v, %v", c, err)
 	}
-	for self, want := range map[string]string{"2": "no server 2", "x": "no number", "": "ROPEWAY_POD_SERVER"} {
+	for self, want := range map[string]string{"2": "no server 2", "x": "not the number", "": "ROPEWAY_POD_SERVER"} {
 		if _, err := Read(file, self); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("server %q: %v", self, err)
 		}
@@ -96,7 +100,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestHandle: a handle is read as it was written, and only then.
+// TestHandle: only a complete, unchanged handle is decoded.
 func TestHandle(t *testing.T) {
 	h := Handle{Pod: 3, Server: 9, Port: 65535, Secret: [24]byte{1, 2, 3}}
 	var b [HandleSize]byte

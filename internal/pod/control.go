@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// What goes over the TLS connection of a link: the importer asks, the owner answers, one after the other. A frame is
-// its length in 4 bytes and JSON.
+// The messages on the control connection of a link: the importer sends a request, the owner a response, one at a time.
+// A frame is its length in 4 bytes, followed by JSON.
 
 const (
-	protocol  = 2        // version of everything that two processes say to each other
-	mostFrame = 16 << 10 // bytes; a worker's address has a few hundred
+	protocol  = 3        // version of all messages between processes
+	mostFrame = 16 << 10 // most bytes; a worker's address has a few hundred
 )
 
-// What an importer asks for.
+// Kinds of requests.
 const (
-	doHello = "hello" // the asking process; the first request, and only that
-	doOpen  = "open"  // memory, by its secret
-	doClose = "close" // what was opened
+	doHello = "hello" // describes the importer; the first request, and only that
+	doOpen  = "open"  // opens memory by its secret
+	doClose = "close" // closes memory
+	doBulk  = "bulk"  // asks for a ticket for a connection for copies
 )
 
 type request struct {
 	Do       string
 	Protocol int    `json:",omitempty"` // hello
 	Server   int    `json:",omitempty"` // hello
-	Pid      int    `json:",omitempty"` // hello: the number that a white list has
-	Worker   []byte `json:",omitempty"` // hello: address of the UCX worker
-	Token    []byte `json:",omitempty"` // hello: what messages to the importer begin with
-	Importer []byte `json:",omitempty"` // hello: the same in each link of a node to one process, and secret
+	Pid      int    `json:",omitempty"` // hello: the process number in white lists
+	Worker   []byte `json:",omitempty"` // hello: address of the UCX worker, if there is one
+	Token    []byte `json:",omitempty"` // hello, with a worker: token of messages to the importer
+	Importer []byte `json:",omitempty"` // hello: secret; the same for all links of a node to one process
 	Secret   []byte `json:",omitempty"` // open
-	Again    bool   `json:",omitempty"` // open: it was open when the link before this one failed
-	Near     string `json:",omitempty"` // open: where the importer wants the file, if the owner is near
+	Again    bool   `json:",omitempty"` // open: it was open when the previous link failed
 	Share    uint64 `json:",omitempty"` // close
 }
 
-// How requests end.
+// Values of Refused.
 const (
 	wordUnknown    = "unknown"
 	wordNotAllowed = "not allowed"
@@ -47,20 +47,22 @@ const (
 )
 
 type response struct {
-	Refused string `json:",omitempty"` // why; "" if it was done
+	Refused string `json:",omitempty"` // why the request was refused; "" if it was not
 	Pid     int    `json:",omitempty"` // hello
-	Worker  []byte `json:",omitempty"` // hello
-	Token   []byte `json:",omitempty"` // hello: what messages to the owner begin with
+	Worker  []byte `json:",omitempty"` // hello: copies go over UCX
+	Token   []byte `json:",omitempty"` // hello: token of messages to the owner
 	Share   uint64 `json:",omitempty"` // open
 	About   About  `json:",omitzero"`  // open
-	Near    bool   `json:",omitempty"` // open: the file was sent
+	Ticket  []byte `json:",omitempty"` // bulk; open: for the file of the memory
+	Proof   []byte `json:",omitempty"` // with a ticket: the owner's answer to it
+	Plain   bool   `json:",omitempty"` // bulk: the ticket is also valid without TLS
 }
 
-// About is what an importer learns about memory.
+// About describes memory to importers.
 type About struct {
 	Size   uint64
-	Asked  uint64 `json:",omitempty"` // by the program that has it; 0: all of it
-	Device int    // number at its owner, or -1 for the host
+	Asked  uint64 `json:",omitempty"` // size that the owner's program asked for; 0: Size
+	Device int    // number on its owner's server, or -1 for the host
 	Page   int
 }
 
@@ -79,7 +81,7 @@ func writeFrame(c net.Conn, limit time.Duration, v any) error {
 	return err
 }
 
-// readFrame reads one message. Waiting for its first byte takes as long as it takes if patient, the rest limit.
+// readFrame reads one frame. The limit applies to each part; if patient, the wait for the first byte has none.
 func readFrame(c net.Conn, limit time.Duration, patient bool, v any) error {
 	var head [4]byte
 	c.SetReadDeadline(deadline(limit, patient)) //nolint:errcheck // a connection that is closed fails below
@@ -90,6 +92,11 @@ func readFrame(c net.Conn, limit time.Duration, patient bool, v any) error {
 	if _, err := io.ReadFull(c, head[1:]); err != nil {
 		return err
 	}
+	return readBody(c, head, v)
+}
+
+// readBody reads the rest of a frame after its length.
+func readBody(c io.Reader, head [4]byte, v any) error {
 	n := binary.LittleEndian.Uint32(head[:])
 	if n > mostFrame {
 		return errFrame

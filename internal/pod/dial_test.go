@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestCrowd proves that strangers at one address push each other out, and not the connection of a server at another
-// address, although it came first.
+// TestCrowd proves that strangers at one address displace each other, not the older connection of a server at another
+// address.
 func TestCrowd(t *testing.T) {
 	a := node(t, podFile(t, 2, ""), 0)
 	export(t, a, 4096, true)
@@ -47,14 +47,53 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestDropped proves that an import tries again when its connection is ended before the other side has said anything,
-// as by an owner that strangers keep busy, and that it does not try for ever.
+// remote is a connection from a given address.
+type remote struct {
+	net.Conn
+	from   net.TCPAddr
+	closed bool
+}
+
+func (r *remote) RemoteAddr() net.Addr { return &r.from }
+func (r *remote) Close() error         { r.closed = true; return nil }
+
+// TestCrowdOfMembers proves that a server with the key that makes more connections than an owner accepts displaces its
+// own, not those of another server.
+func TestCrowdOfMembers(t *testing.T) {
+	a := node(t, podFile(t, 2, ""), 0)
+	var all []*remote
+	for i := range mostGuests + 2 {
+		r := &remote{from: net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)}}
+		if i < 2 {
+			r.from.IP = net.IPv4(10, 0, 0, 1)
+		}
+		all = append(all, r)
+		if !a.enter(r) {
+			t.Fatal("a connection is refused")
+		}
+		a.proven(r)
+	}
+	for i, r := range all {
+		if want := i == 2 || i == 3; r.closed != want {
+			t.Errorf("connection %d: closed %v", i, r.closed)
+		}
+	}
+	for _, r := range all {
+		a.leave(r)
+	}
+	if len(a.guests)+len(a.unproven) > 0 {
+		t.Errorf("%d connections are kept", len(a.guests)+len(a.unproven))
+	}
+}
+
+// TestDropped proves that an import and a copy retry a connection that the other side closes without a word, as an
+// owner does that strangers keep busy, and that an import does not retry for ever.
 func TestDropped(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	l := listener(t)
-	drop := make(chan bool, 2*dialTries) // what happens to connections, one after the other; later ones are passed on
+	drop := make(chan bool, 2*dialTries) // whether to drop each successive connection; later ones are passed on
 	seen := make(chan bool, 4*dialTries)
 	go func() {
 		for {
@@ -64,20 +103,26 @@ func TestDropped(t *testing.T) {
 			}
 			seen <- true
 			select {
-			case <-drop:
-				c.Close()
+			case ends := <-drop:
+				if ends {
+					c.Close()
+					continue
+				}
 			default:
-				go pass(c, listenerOf(a), io.Discard)
 			}
+			go pass(c, listenerOf(a), io.Discard)
 		}
 	}()
 	h := x.Handle
 	h.Port = portOf(l)
 	drop <- true
 	drop <- true
+	drop <- false // control
+	drop <- true
 	well(t, b, h)
-	if len(seen) != 3 {
-		t.Errorf("%d connections, 2 of which were ended", len(seen))
+	const made = 5 // three dropped ones, one for control, one for the copy
+	if len(seen) != made {
+		t.Errorf("%d connections, 3 of which were ended", len(seen))
 	}
 	for range 2 * dialTries {
 		drop <- true
@@ -85,17 +130,17 @@ func TestDropped(t *testing.T) {
 	if _, err := b.Import(h); !errors.Is(err, ErrGone) {
 		t.Errorf("of an owner that ends all connections: %v", err)
 	}
-	if len(seen) != 3+dialTries {
-		t.Errorf("%d connections to an owner that ends all", len(seen)-3)
+	if len(seen) != made+dialTries {
+		t.Errorf("%d connections to an owner that ends all", len(seen)-made)
 	}
 }
 
-// TestNotHere proves that a process that cannot use UCX says so, and does not take the other server for dead.
+// TestNotHere proves that a process that cannot use UCX reports that, and not that the other server is gone.
 func TestNotHere(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
-	c.config.Devices = "nosuch0"
+	c.config.Transport, c.config.Devices = TransportUCX, "nosuch0"
 	_, err := c.Import(x.Handle)
 	if !errors.Is(err, ErrHere) || errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "ucp_init") {
 		t.Errorf("import: %v", err)

@@ -8,40 +8,69 @@ import (
 	"ropeway/internal/ucx"
 )
 
-// end is this process's end of a link. It is the engine's.
+// end is this process's end of a link. The engine owns it.
 type end struct {
 	e            *engine
 	mine, theirs token
 	failed       func(error)
 
-	waiting  []*transfer // of which not all requests are sent
-	turn     int         // which of them is next
-	requests int         // pieces that requests in flight are about
-	unsent   int         // messages that UCX has taken and not copied
-	answers  int         // in flight, to what the other side asked for
-	owed     []uint64    // requests of the other side that were carried out and are not answered yet
+	waiting  []*transfer // copies with requests to send
+	turn     int         // index of the next of them
+	requests int         // pieces of requests in flight
+	unsent   int         // messages that UCX has accepted but not copied
+	answers  int         // answers in flight to requests of the other side
 	isBusy   bool
-	progress time.Time // when something came or went, or work began
+	progress time.Time // time of the last message or of the start of work
 
-	shares map[uint64]*Export // what the other side has opened here
+	shares map[uint64]*Export // exports that the other side has open
 }
 
 // transfer is a copy between memory of this process and memory of another.
 type transfer struct {
-	end   *end
+	end   *end // set by an engine
 	share uint64
 	write bool
-	stays bool        // of a write: memory of the segments is there until done is called; see WriteStaying
+	stays bool        // of a write: local memory stays accessible until done is called; see WriteStaying
 	segs  []Segment   // none is empty
 	done  func(error) // called by the engine, once
 
-	next     int    // the segment that is to be sent
-	at       uint64 // and how much of it was
+	next     int    // index of the segment to send
+	at       uint64 // bytes of it that were sent
 	inFlight int
+	large    bool // worth several connections
 	err      error
 }
 
-// Segment is a part of a copy: bytes of this process, and where they are in the memory of the other.
+// span is the part of a copy in one request.
+type span struct {
+	segs  []Segment // all of them belong to the request
+	from  uint64    // start in the first of them
+	upto  uint64    // end in the last of them
+	total uint64    // bytes
+}
+
+// cut returns the span of the next request of t: at most the given bytes and places.
+func (t *transfer) cut(most uint64, places int) (s span) {
+	first := t.next
+	s.from = t.at
+	for t.next < len(t.segs) && t.next-first < places && s.total < most {
+		n := min(t.segs[t.next].N-t.at, most-s.total)
+		s.total += n
+		t.at += n
+		s.upto = t.at
+		if t.at == t.segs[t.next].N {
+			t.next, t.at = t.next+1, 0
+		}
+	}
+	last := t.next
+	if t.at > 0 {
+		last++
+	}
+	s.segs = t.segs[first:last]
+	return s
+}
+
+// Segment is a part of a copy: N bytes at Local in this process and at Offset in the other's memory.
 type Segment struct {
 	Local  uintptr
 	Offset uint64
@@ -56,24 +85,22 @@ const (
 
 const slotMask = 1<<32 - 1
 
-// slot is a message in flight: a request of ours, or an answer to one of the other side.
+// slot is a message in flight: a request to the other side, or an answer to one of its requests.
 type slot struct {
 	e      *engine
 	index  uint64
-	turn   uint32 // how often it was used: answers to an earlier request are not taken
+	turn   uint32 // counts the uses, so that answers to an earlier request are ignored
 	header [headerSize]byte
-	data   []byte // one of the engine's rooms, until it is sent; nil if the message has no data of its own
+	data   []byte // one of the engine's rooms, until the message is sent; nil if the data is sent in place
 
 	end    *end
 	of     *transfer // of a request
 	waits  uint8
 	err    error
-	segs   []Segment // of a request: what it is about
-	from   uint64    // where it begins in the first of them
-	upto   uint64    // and ends in the last
-	left   uint64    // bytes that it is about, and of a read: that have not come
-	pieces int       // of it
-	export *Export   // of an answer: memory that it uses
+	span           // of a request
+	left   uint64  // bytes of the request; of a read, those not received
+	pieces int     // pieces of the request
+	export *Export // of an answer: the export it uses
 }
 
 // newSlot takes a slot.
@@ -89,8 +116,8 @@ func (e *engine) newSlot(x *end) *slot {
 	return s
 }
 
-// room is memory for the slot's message, until it is sent. Mostly UCX has copied a message when Send returns, so that
-// one message after the other is put together in the same memory, which stays in the cache.
+// room returns memory for the slot's message, until it is sent. Mostly UCX has copied a message when Send returns, so
+// that successive messages are composed in the same memory, which stays in the cache.
 func (s *slot) room() []byte {
 	if n := len(s.e.rooms); n > 0 {
 		s.data = s.e.rooms[n-1]
@@ -101,7 +128,7 @@ func (s *slot) room() []byte {
 	return s.data
 }
 
-// leaveRoom gives it to the next one.
+// leaveRoom makes the room available for the next message.
 func (s *slot) leaveRoom() {
 	if s.data != nil && len(s.e.rooms) < mostRooms {
 		s.e.rooms = append(s.e.rooms, s.data)
@@ -109,7 +136,7 @@ func (s *slot) leaveRoom() {
 	s.data = nil
 }
 
-// send sends the slot's message. It ends the slot where that fails.
+// send sends the slot's message. It ends the slot if that fails.
 func (s *slot) send(h *header, data uintptr, n uint64) {
 	h.token = s.end.theirs
 	h.put(&s.header)
@@ -124,7 +151,7 @@ func (s *slot) send(h *header, data uintptr, n uint64) {
 	}
 }
 
-// ended reports that something the slot waited for is over.
+// ended records the end of something that the slot waited for.
 func (s *slot) ended(what uint8, err error) {
 	x := s.end
 	if s.waits&what == 0 {
@@ -140,7 +167,7 @@ func (s *slot) ended(what uint8, err error) {
 		if s.err == nil {
 			s.err = err
 		}
-		s.waits &^= waitAnswer // it will not come
+		s.waits &^= waitAnswer // there will be no answer
 	}
 	if s.waits != 0 {
 		return
@@ -155,7 +182,7 @@ func (s *slot) ended(what uint8, err error) {
 		x.answers--
 	}
 	s.turn++
-	s.end, s.of, s.err, s.segs, s.export = nil, nil, nil, nil, nil
+	s.end, s.of, s.err, s.span, s.export = nil, nil, nil, span{}, nil
 	s.e.free = append(s.e.free, s)
 	if t != nil {
 		t.inFlight--
@@ -165,7 +192,7 @@ func (s *slot) ended(what uint8, err error) {
 		if t.err != nil {
 			t.stop()
 		}
-		t.settle()
+		t.finish()
 	} else if failure != nil {
 		x.e.fail(failure) // an answer that cannot be sent
 	}
@@ -185,8 +212,8 @@ func (x *end) drop(t *transfer) {
 	}
 }
 
-// settle ends t if nothing of it is left to do.
-func (t *transfer) settle() {
+// finish ends t if none of its requests is left.
+func (t *transfer) finish() {
 	if t.inFlight > 0 || t.next < len(t.segs) {
 		return
 	}
@@ -201,13 +228,13 @@ func (t *transfer) settle() {
 	done(err)
 }
 
-// begin takes a copy.
+// begin begins a copy.
 func (x *end) begin(t *transfer) {
 	if why := x.e.why; why != nil {
 		t.err, t.next = why, len(t.segs)
 	}
 	if t.next == len(t.segs) {
-		t.settle()
+		t.finish()
 		return
 	}
 	x.work()
@@ -215,25 +242,25 @@ func (x *end) begin(t *transfer) {
 	x.pump()
 }
 
-// work notes that the end has something to do.
+// work records that the end has work.
 func (x *end) work() {
 	if !x.isBusy {
-		x.isBusy, x.progress = true, time.Now() // the engine may have slept for long
+		x.isBusy, x.progress = true, time.Now() // e.now may be old: the engine may have slept
 	}
 }
 
-// moved notes that something came or went.
+// moved records that a message was sent or received.
 func (x *end) moved() {
 	if x.e.now.After(x.progress) {
 		x.progress = x.e.now
 	}
 }
 
-// rest notes that it has nothing to do any more, if that is so.
-func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers+len(x.owed) > 0 }
+// rest updates isBusy after work has ended.
+func (x *end) rest() { x.isBusy = len(x.waiting)+x.requests+x.answers > 0 }
 
-// pump sends requests as far as there is room, of the copies in turn. What UCX cannot send yet is not put together yet:
-// it would leave the cache meanwhile.
+// pump sends requests of the copies in turn, as far as there is room. It does not compose messages that UCX cannot send
+// yet: they would leave the cache before they are sent.
 func (x *end) pump() {
 	for x.e.why == nil && len(x.waiting) > 0 && x.requests < window && x.unsent < mostUnsent {
 		x.turn++
@@ -245,35 +272,22 @@ func (x *end) pump() {
 	}
 }
 
-// request sends the next request of t: as many segments as fit, and a part of the last. A read of one segment may be
-// about several pieces, which come one by one.
+// request sends the next request of t: the segments that fit, and a part of the last. A read of one segment may have
+// several pieces, which are answered one by one.
 func (x *end) request(t *transfer) {
 	s := x.e.newSlot(x)
 	t.inFlight++
 	s.of, s.waits = t, waitAnswer
-	first, total, most, places := t.next, uint64(0), uint64(pieceMost), placesMost
+	most, places := uint64(pieceMost), placesMost
 	if t.write {
 		places = scatters
-	} else if t.segs[first].N-t.at > pieceMost {
+	} else if t.segs[t.next].N-t.at > pieceMost {
 		most, places = readMost, 1
 	}
-	s.from = t.at
-	for t.next < len(t.segs) && t.next-first < places && total < most {
-		n := min(t.segs[t.next].N-t.at, most-total)
-		total += n
-		t.at += n
-		s.upto = t.at
-		if t.at == t.segs[t.next].N {
-			t.next, t.at = t.next+1, 0
-		}
-	}
+	s.span = t.cut(most, places)
+	total := s.total
 	s.left, s.pieces = total, int((total+pieceMost-1)/pieceMost)
 	x.requests += s.pieces
-	last := t.next
-	if t.at > 0 {
-		last++
-	}
-	s.segs = t.segs[first:last]
 	h := header{kind: kRead, op: uint64(s.turn)<<32 | s.index, share: t.share, length: total}
 	if t.stays && len(s.segs) == 1 && total >= directLeast {
 		_, local, _ := s.place(0)
@@ -299,7 +313,7 @@ func (x *end) request(t *transfer) {
 		at := len(room)
 		room = room[:at+int(total)]
 		if err := s.gather(room[at:]); err != nil {
-			s.leaveRoom() // nothing is sent
+			s.leaveRoom() // the request is not sent
 			s.ended(waitAnswer, err)
 			return
 		}
@@ -307,9 +321,9 @@ func (x *end) request(t *transfer) {
 	s.send(&h, addressOf(s.data), uint64(len(room)))
 }
 
-// place is where segment i of the request is in the other's memory and in ours, and how many bytes of it the request
-// is about.
-func (s *slot) place(i int) (offset uint64, local uintptr, n uint64) {
+// place returns the offset of segment i in the other's memory, its address here, and the number of its bytes in the
+// request.
+func (s *span) place(i int) (offset uint64, local uintptr, n uint64) {
 	g := &s.segs[i]
 	from, upto := uint64(0), g.N
 	if i == 0 {
@@ -323,14 +337,11 @@ func (s *slot) place(i int) (offset uint64, local uintptr, n uint64) {
 
 var errAnswer = errors.New("pod: the other server's answer is not to what was asked")
 
-// answer takes an answer to a request of ours, or to several.
+// answer handles an answer to a request of this process.
 func (x *end) answer(h *header, m *ucx.Message) {
 	switch {
-	case h.kind == kAck && uint64(len(m.Data)) == uint64(h.count)*opSize:
+	case h.kind == kAck && len(m.Data) == 0:
 		x.acked(h.op, h.status)
-		for list := m.Data; len(list) > 0 && x.e.why == nil; list = list[opSize:] {
-			x.acked(getOp(list), h.status)
-		}
 	case h.kind == kAck:
 		x.e.fail(errAnswer)
 	default:
@@ -338,7 +349,7 @@ func (x *end) answer(h *header, m *ucx.Message) {
 	}
 }
 
-// asked is the request of ours that an answer is to; nil if it has ended.
+// asked returns the request with number op; nil if it has ended.
 func (x *end) asked(op uint64) *slot {
 	index := op & slotMask
 	if index >= uint64(len(x.e.slots)) {
@@ -351,7 +362,7 @@ func (x *end) asked(op uint64) *slot {
 	return s
 }
 
-// acked ends a request.
+// acked ends a request after its kAck.
 func (x *end) acked(op uint64, status uint8) {
 	if s := x.asked(op); s != nil {
 		err := statusError(status)
@@ -362,7 +373,7 @@ func (x *end) acked(op uint64, status uint8) {
 	}
 }
 
-// came takes a piece of what was asked for.
+// came handles a kData: a piece of a read.
 func (x *end) came(h *header, m *ucx.Message) {
 	s := x.asked(h.op)
 	if s == nil {
@@ -387,8 +398,8 @@ func (x *end) came(h *header, m *ucx.Message) {
 	}
 }
 
-// gather reads what the request is to write, which is as long as to.
-func (s *slot) gather(to []byte) error {
+// gather copies the local bytes of a write to to, which has their length.
+func (s *span) gather(to []byte) error {
 	return guard(func() {
 		for i := range s.segs {
 			_, local, n := s.place(i)
@@ -398,8 +409,8 @@ func (s *slot) gather(to []byte) error {
 	})
 }
 
-// scatter puts what came, which is all of it, to where the request says.
-func (s *slot) scatter(data []byte) error {
+// scatter copies the bytes of a read, which are complete, to their local addresses.
+func (s *span) scatter(data []byte) error {
 	return guard(func() {
 		for i := range s.segs {
 			_, local, n := s.place(i)
@@ -421,7 +432,7 @@ func statusError(status uint8) error {
 	return errAnswer
 }
 
-// fail ends what the link has to do. Messages that UCX has not sent keep their slots until it gives them up.
+// fail ends all work of the link. Messages that UCX has not sent keep their slots until UCX reports them.
 func (x *end) fail(err error) {
 	x.failed(err)
 	for _, e := range x.shares {
@@ -432,7 +443,7 @@ func (x *end) fail(err error) {
 		t := x.waiting[0]
 		t.err = err
 		t.stop()
-		t.settle()
+		t.finish()
 	}
 	for _, s := range x.e.slots {
 		s.ended(s.waits&waitAnswer, err)

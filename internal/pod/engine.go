@@ -28,19 +28,18 @@ var (
 )
 
 const (
-	window      = 16                     // pieces that requests in flight to one process are about
-	mostServe   = 4 * window             // answers in flight to one process; one with more asks for more than it may
-	directLeast = 4 << 10                // bytes of a write that is sent from where it is; UCX copies shorter ones
-	mostRooms   = 4                      // that are kept
-	mostUnsent  = 2                      // messages that wait for room in the network before no more requests are made
-	spin        = 100 * time.Microsecond // of looking for work before the engine sleeps
+	window      = 16                     // most pieces of requests in flight to one process
+	mostServe   = 4 * window             // most answers in flight to one process
+	directLeast = 4 << 10                // least bytes of a write that is sent in place; UCX copies shorter ones
+	mostRooms   = 4                      // most rooms kept for reuse
+	mostUnsent  = 2                      // messages waiting in UCX at which no more requests are sent
+	spin        = 100 * time.Microsecond // time of polling before the engine sleeps
 )
 
-// engine is the UCX side of one link: it sends and receives, until the link fails or is closed. One goroutine runs
-// it; everything but the fields that say otherwise is that goroutine's.
+// engine is the UCX side of one link: it sends and receives until the link fails or is closed. One goroutine runs it
+// and owns all fields without a remark.
 //
-// Each link has an engine, and with it a UCX worker, of its own, because a worker cannot go on without one of its
-// endpoints: RATIONALE.md.
+// Each link has its own engine, and so its own UCX worker: a link that fails does not affect others.
 type engine struct {
 	w       *ucx.Worker
 	file    *os.File        // immutable; readable when there is work
@@ -49,22 +48,22 @@ type engine struct {
 	over    chan struct{}   // immutable; closed when the engine has ended
 
 	mu      sync.Mutex
-	inbox   []func()    // guarded by mu; to be called by the engine
+	inbox   []func()    // guarded by mu; functions for the engine to call
 	arrived []*transfer // guarded by mu; copies to begin
 	asleep  bool        // guarded by mu; a post has to wake the engine
-	closed  error       // guarded by mu; nothing is taken any more, and why
+	closed  error       // guarded by mu; why nothing is accepted, or nil
 
-	doing []func()    // what was inbox
-	begun []*transfer // what was arrived
-	why   error       // the engine ends
+	doing []func()    // functions taken from inbox
+	begun []*transfer // copies taken from arrived
+	why   error       // why the engine ends, or nil
 	end   *end        // nil before connect
 	slots []*slot
 	free  []*slot
-	rooms [][]byte // of dataMost bytes, which no slot uses
+	rooms [][]byte // free buffers of dataMost bytes
 	now   time.Time
 }
 
-// newEngine makes an engine, which is to be run.
+// newEngine returns an engine; the caller must call run.
 func newEngine(c *ucx.Context, timeout time.Duration) (*engine, error) {
 	e := &engine{timeout: timeout, over: make(chan struct{}), now: time.Now()}
 	w, err := c.NewWorker(e)
@@ -79,7 +78,7 @@ func newEngine(c *ucx.Context, timeout time.Duration) (*engine, error) {
 	return e, nil
 }
 
-// openFile makes the worker's descriptor one that a goroutine can wait for without a thread.
+// openFile opens the worker's descriptor as a file that a goroutine can wait for without a thread.
 func (e *engine) openFile() error {
 	fd, err := e.w.FD()
 	if err != nil {
@@ -94,7 +93,7 @@ func (e *engine) openFile() error {
 	}
 	e.file = os.NewFile(uintptr(fd), "UCX")
 	if e.raw, err = e.file.SyscallConn(); err == nil {
-		err = e.file.SetReadDeadline(time.Time{}) // fails where nobody polls the descriptor
+		err = e.file.SetReadDeadline(time.Time{}) // fails if the runtime cannot poll the descriptor
 	}
 	if err != nil {
 		e.file.Close() //nolint:errcheck // nothing was written
@@ -102,7 +101,7 @@ func (e *engine) openFile() error {
 	return err
 }
 
-// post has f called by the engine; false if it has ended.
+// post makes the engine call f; false if it has ended.
 func (e *engine) post(f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +113,7 @@ func (e *engine) post(f func()) bool {
 	return true
 }
 
-// call is post, and waits until f was called.
+// call is post that waits until f has returned.
 func (e *engine) call(f func()) bool {
 	done := make(chan struct{})
 	if !e.post(func() { f(); close(done) }) {
@@ -124,9 +123,10 @@ func (e *engine) call(f func()) bool {
 	return true
 }
 
-// start begins a copy.
+// start implements carrier.
 func (e *engine) start(t *transfer) {
 	e.mu.Lock()
+	t.end = e.end
 	closed := e.closed
 	if closed == nil {
 		e.arrived = append(e.arrived, t)
@@ -138,7 +138,7 @@ func (e *engine) start(t *transfer) {
 	}
 }
 
-// wake is called with mu held, under which the worker is open as long as closed is nil.
+// wake wakes the engine. mu is held; under it the worker is open while closed is nil.
 func (e *engine) wake() {
 	if e.asleep {
 		e.asleep = false
@@ -146,27 +146,35 @@ func (e *engine) wake() {
 	}
 }
 
-// close ends the engine, and copies in flight with it. It waits.
+// stop implements carrier.
+func (e *engine) stop(why error) { e.post(func() { e.fail(why) }) }
+
+// open implements carrier.
+func (e *engine) open(share uint64, x *Export) bool {
+	return e.call(func() { e.end.share(share, x) })
+}
+
+// shut implements carrier.
+func (e *engine) shut(share uint64) { e.call(func() { e.end.giveUp(share) }) }
+
+// close ends the engine and its copies in flight, and waits.
 func (e *engine) close(why error) {
-	e.post(func() { e.fail(why) })
+	e.stop(why)
 	<-e.over
 }
 
-// run is the engine.
+// run runs the engine.
 func (e *engine) run() {
 	defer close(e.over)
 	last := time.Now()
 	for e.why == nil {
 		e.now = time.Now()
-		did := e.take()
+		did := e.runPosted()
 		for range 64 {
 			if e.why != nil || !e.w.Progress() {
 				break
 			}
 			did = true
-		}
-		if e.why == nil && e.end != nil {
-			e.end.settleUp()
 		}
 		if did {
 			last = time.Now()
@@ -184,15 +192,15 @@ func (e *engine) run() {
 	e.mu.Lock()
 	e.closed = e.why
 	e.mu.Unlock()
-	e.take()       // what was posted before
+	e.runPosted()  // runs functions posted before
 	e.file.Close() //nolint:errcheck // nothing was written
 	e.w.Close()
-	for _, s := range e.slots { // that UCX has said nothing about
+	for _, s := range e.slots { // slots that UCX has not reported
 		s.ended(s.waits, e.why)
 	}
 }
 
-// fail ends the engine, and requests in flight with it. UCX may be calling: the worker is closed afterwards.
+// fail ends the engine and its requests in flight. UCX may be the caller, so run closes the worker later.
 func (e *engine) fail(err error) {
 	if e.why != nil {
 		return
@@ -203,8 +211,8 @@ func (e *engine) fail(err error) {
 	}
 }
 
-// take does what others have posted, and reports whether there was something.
-func (e *engine) take() bool {
+// runPosted runs the posted functions and begins the posted copies, and reports whether there were any.
+func (e *engine) runPosted() bool {
 	e.mu.Lock()
 	e.doing, e.inbox = e.inbox, e.doing[:0]
 	e.begun, e.arrived = e.arrived, e.begun[:0]
@@ -220,8 +228,8 @@ func (e *engine) take() bool {
 	return len(e.doing)+len(e.begun) > 0
 }
 
-// expire fails a link that has made no progress for too long, and returns when to look again; 0 if nothing is in
-// flight.
+// expire fails a link that has made no progress for too long, and returns the time of the next check; 0 if nothing is
+// in flight.
 func (e *engine) expire() (next time.Time) {
 	x := e.end
 	if x == nil || !x.isBusy {
@@ -235,7 +243,7 @@ func (e *engine) expire() (next time.Time) {
 	return next
 }
 
-// sleep waits until there is something to do, or until a time, if it is not 0.
+// sleep waits until there is work, or until the given time, if it is not 0.
 func (e *engine) sleep(until time.Time) {
 	e.mu.Lock()
 	e.asleep = len(e.inbox)+len(e.arrived) == 0
@@ -245,14 +253,14 @@ func (e *engine) sleep(until time.Time) {
 		return
 	}
 	defer e.woken()
-	e.file.SetReadDeadline(until) //nolint:errcheck // it did when the engine was made
+	e.file.SetReadDeadline(until) //nolint:errcheck // it worked in openFile
 	asked := false
-	e.raw.Read(func(fd uintptr) bool { //nolint:errcheck // a time that is up is no error
+	e.raw.Read(func(fd uintptr) bool { //nolint:errcheck // a timeout is not an error
 		if asked {
 			return true
 		}
 		asked = true
-		// What came before this shows here; what comes after it wakes.
+		// Work that came before Arm is noticed here; later work makes the file readable.
 		return !e.w.Arm() || readable(int(fd))
 	})
 }
@@ -268,8 +276,8 @@ func readable(fd int) bool {
 	return err != nil || n > 0
 }
 
-// connect makes the engine's end of a link: messages to it begin with mine, those to the other side with theirs.
-// failed is called by the engine, once, when the link has failed or was closed, and must not wait.
+// connect creates the engine's end of a link: messages to it begin with mine, those to the other side with theirs. The
+// engine calls failed once, when the link has failed or was closed; it must not wait.
 func (e *engine) connect(worker []byte, mine, theirs token, failed func(error)) error {
 	var err error
 	if !e.call(func() {

@@ -8,56 +8,56 @@ import (
 	"sync"
 )
 
-// Export is memory that processes of other servers can open. It stays until it is withdrawn and nobody has it open.
+// Export is memory that processes of other servers can open. It stays until it is withdrawn and closed by all of them.
 type Export struct {
 	n      *Node    // immutable
 	Handle Handle   // immutable
 	about  About    // immutable
 	size   uint64   // immutable
-	bytes  []byte   // immutable until nobody uses it
-	pages  []byte   // immutable until nobody uses it; the mapping that bytes is in
+	bytes  []byte   // immutable while users is not 0
+	pages  []byte   // immutable while users is not 0; the mapping that contains bytes
 	wrote  func()   // immutable; may be nil; see Offer
 	mirror Mirror   // immutable; may be nil; see ExportMirror
-	closes bool     // immutable; it cannot be opened any more once it is withdrawn; see Offer
-	file   *os.File // immutable until nobody uses it; nil if the memory is not to be mapped by others
+	closes bool     // immutable; it cannot be opened once it is withdrawn; see Offer
+	file   *os.File // immutable while users is not 0; nil if others cannot map the memory
 
-	mirroring sync.Mutex // held while bytes and what they mirror are made the same
+	mirroring sync.Mutex // held while bytes and the mirror are synchronised
 
 	mu      sync.Mutex
-	users   int            // guarded by mu; the exporter, processes that have it open, messages in flight
+	users   int            // guarded by mu; the exporter, processes that have it open, and messages in flight
 	open    bool           // guarded by mu; every process of the pod may open it
-	allowed map[int32]bool // guarded by mu; processes that may
-	named   map[guest]bool // guarded by mu; processes of one server that may
+	allowed map[int32]bool // guarded by mu; processes that may, on any server
+	named   map[guest]bool // guarded by mu; processes that may, with their server
 	done    bool           // guarded by mu; withdrawn
 }
 
 // guest is a process of another server.
 type guest struct{ server, pid int }
 
-// Export offers memory, which is in a file at an offset, to processes of other servers: to all if open, else to those
-// that Allow names. The file stays the caller's. It starts to listen.
+// Export exports memory in a file at an offset to processes of other servers: to all if open, else to those of Allow.
+// The caller keeps the file. Export starts listening.
 func (n *Node) Export(f *os.File, offset uint64, about About, open bool) (*Export, error) {
 	var secret [24]byte
 	rand.Read(secret[:]) //nolint:errcheck // it never fails
 	return n.export(f, offset, about, secret, &Export{open: open})
 }
 
-// Offer is Export under a secret that is the caller's, to processes that AllowAt names. Once it is withdrawn nobody
-// opens it any more, while an Export can be opened as long as another process has it open. wrote, if it is not nil, is
-// called after every write of another server; it must not wait.
+// Offer is Export with a secret of the caller, to the processes of AllowAt. Once it is withdrawn it cannot be opened,
+// unlike an Export, which can be opened while any process has it open. wrote, if not nil, is called after every write
+// of another server; it must not wait.
 func (n *Node) Offer(f *os.File, offset uint64, about About, secret [24]byte, wrote func()) (*Export, error) {
 	return n.export(f, offset, about, secret, &Export{wrote: wrote, closes: true})
 }
 
-// Mirror is memory that this process cannot use by its address: a GPU's. Its methods may wait for a copy.
+// Mirror is memory that this process cannot access by its address, such as a GPU's. Its methods may wait for a copy.
 type Mirror interface {
 	Load(offset uint64, to []byte) error
 	Store(offset uint64, from []byte) error
-	Close() // it is not used any more
+	Close() // no method is called afterwards
 }
 
-// ExportMirror is Export for memory that is copied: before it is read by others, and after they have written. The
-// mirror is the export's from here on, also where that fails.
+// ExportMirror is Export for memory that has to be copied: before other servers read it, and after they have written.
+// The export owns the mirror, even if ExportMirror fails.
 func (n *Node) ExportMirror(m Mirror, about About, open bool) (*Export, error) {
 	f, err := memoryFile(about.Size)
 	if err != nil {
@@ -74,7 +74,7 @@ func (n *Node) ExportMirror(m Mirror, about About, open bool) (*Export, error) {
 	return x, err
 }
 
-// put writes data of another server to their place, which is inside.
+// put writes data of another server at offset, which was checked.
 func (x *Export) put(offset uint64, data []byte) uint8 {
 	if x.mirror != nil {
 		x.mirroring.Lock()
@@ -90,7 +90,7 @@ func (x *Export) put(offset uint64, data []byte) uint8 {
 	return statusDone
 }
 
-// fetch makes bytes what is to be read there; false if that is not possible.
+// fetch loads bytes from the mirror before a read; false if that fails.
 func (x *Export) fetch(offset, n uint64) bool {
 	if x.mirror == nil {
 		return true
@@ -100,7 +100,7 @@ func (x *Export) fetch(offset, n uint64) bool {
 	return x.mirror.Load(offset, x.bytes[offset:offset+n]) == nil
 }
 
-// export makes x the export of memory in a file.
+// export makes x an export of memory in a file.
 func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x *Export) (*Export, error) {
 	if err := n.listen(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x
 	if err != nil {
 		return nil, err
 	}
-	x.n, x.about, x.size, x.bytes, x.pages, x.users = n, about, about.Size, b[lead:], b, 1 // lockcheck: it is new
+	x.n, x.about, x.size, x.bytes, x.pages, x.users = n, about, about.Size, b[lead:], b, 1 // lockcheck: x is new
 	me := n.config.Me()
 	x.Handle = Handle{Pod: n.config.Pod, Server: uint16(me.ID), Secret: secret}
 	n.mu.Lock()
@@ -125,7 +125,7 @@ func (n *Node) export(f *os.File, offset uint64, about About, secret [24]byte, x
 	return x, nil
 }
 
-// Allow lets processes with these numbers open it, on any other server.
+// Allow lets processes with these numbers, on any server, open the export.
 func (x *Export) Allow(pids []int32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -137,7 +137,7 @@ func (x *Export) Allow(pids []int32) {
 	}
 }
 
-// AllowAt lets processes of one server open it.
+// AllowAt lets processes of one server open the export.
 func (x *Export) AllowAt(server int, pids []int32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -149,7 +149,7 @@ func (x *Export) AllowAt(server int, pids []int32) {
 	}
 }
 
-// Port is where this process listens, which it starts to do.
+// Port starts listening, if necessary, and returns the port of this process.
 func (n *Node) Port() (uint16, error) {
 	if err := n.listen(); err != nil {
 		return 0, err
@@ -159,8 +159,8 @@ func (n *Node) Port() (uint16, error) {
 	return n.port, nil
 }
 
-// Withdraw ends the export for processes that have not opened it. The others keep it, and an Export can be opened as
-// long as one does.
+// Withdraw ends the export for processes that have not opened it. Others keep it, and while one does, an Export can
+// still be opened.
 func (x *Export) Withdraw() {
 	x.mu.Lock()
 	twice := x.done
@@ -176,7 +176,7 @@ func (x *Export) Withdraw() {
 	x.release()
 }
 
-// forget makes the export unknown.
+// forget removes the export from the node.
 func (x *Export) forget() {
 	x.n.mu.Lock()
 	defer x.n.mu.Unlock()
@@ -189,7 +189,7 @@ func (x *Export) retain() {
 	x.mu.Unlock()
 }
 
-// release frees the memory when it was the last use. It is called with no lock held.
+// release ends a use; the last one frees the memory. No lock may be held.
 func (x *Export) release() {
 	x.mu.Lock()
 	x.users--
@@ -207,7 +207,8 @@ func (x *Export) release() {
 	}
 }
 
-// admit opens the export for a process; "" if it may. again: its link has failed while it had the export open.
+// admit adds a process as a user of the export and returns "", or returns why it may not open it. again means that its
+// link failed while it had the export open.
 func (x *Export) admit(server int, pid int32, again bool) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -221,43 +222,41 @@ func (x *Export) admit(server int, pid int32, again bool) string {
 	return ""
 }
 
-// listen starts to take links, once. Nothing listens before something is exported.
+// listen starts accepting links, once. A process does not listen before its first export.
 func (n *Node) listen() error {
-	if err := n.open(); err != nil {
-		return err
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return ErrClosed
 	}
-	if n.listener != nil {
+	if n.listening != nil {
 		return nil
 	}
-	me := n.config.Me()
-	ports := []uint16{0}
-	if me.Ports[0] != 0 {
-		ports = ports[:0]
-		for p := int(me.Ports[0]); p <= int(me.Ports[1]); p++ {
-			ports = append(ports, uint16(p))
+	if n.config.ucxDevices() != "" {
+		if err := n.openLocked(); err != nil {
+			return err
 		}
 	}
+	me := n.config.Me()
 	var failed error
-	for _, p := range ports {
-		l, err := listenAt(me.Address, p)
+	for p := int(me.Ports[0]); p <= int(me.Ports[1]); p++ {
+		all, port, err := n.listenOn(uint16(p))
 		if err != nil {
 			failed = err
 			continue
 		}
-		l = listenerNotInherited(l)
-		n.listener, n.port = l, portOf(l)
-		n.serving.Go(func() { n.accept(l) })
+		n.port = port
+		for _, l := range all {
+			l = listenerNotInherited(l)
+			n.listening = append(n.listening, l)
+			n.serving.Go(func() { n.accept(l) })
+		}
 		return nil
 	}
 	return fmt.Errorf("pod: server %d cannot listen at %s: %w", me.ID, me.Address, failed)
 }
 
-// find is an export by its secret.
+// find returns the export with a secret, or nil.
 func (n *Node) find(secret []byte) *Export {
 	var key [24]byte
 	if len(secret) != len(key) {
@@ -269,7 +268,7 @@ func (n *Node) find(secret []byte) *Export {
 	return n.exports[key]
 }
 
-// Exports is how many exports there are, of which some may be withdrawn and still in use; and Opened how often they
+// Exports returns the number of exports, including withdrawn ones that are still in use, and the number of times they
 // are open.
 func (n *Node) Exports() (exports, opened int) {
 	n.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"ropeway/internal/testenv"
 )
 
-const quick = "timeout: 1s\n" // of pods whose copies are to end soon
+const quick = "timeout: 1s\n" // of pods whose copies have to fail soon
 
-// ended checks that a loop of copies has ended within the limit of a pod with quick; a loaded machine gets more.
+// ended checks that a loop of copies has ended within the timeout of a pod with quick; a loaded machine gets more time.
 func ended(t *testing.T, s *server) {
 	t.Helper()
 	text, ok := strings.CutPrefix(s.Line(), "ok ")
@@ -26,7 +26,7 @@ func ended(t *testing.T, s *server) {
 	}
 }
 
-// TestProcesses proves that two processes share memory, and that the owner needs to do nothing for it.
+// TestProcesses proves that two processes share memory without any action of the owner's program.
 func TestProcesses(t *testing.T) {
 	file := podFile(t, 2, "")
 	owner, user := launch(t, file, 0), launch(t, file, 1)
@@ -42,8 +42,8 @@ func TestProcesses(t *testing.T) {
 	owner.soon("0 0", "exports")
 }
 
-// TestKilledOwner proves that copies end when the process at the other end is killed, and that another one on that
-// server can be imported from.
+// TestKilledOwner proves that copies end when the owner is killed, and that memory of another process on that server
+// can be imported.
 func TestKilledOwner(t *testing.T) {
 	file := podFile(t, 2, quick)
 	user := launch(t, file, 1)
@@ -71,7 +71,7 @@ func TestKilledOwner(t *testing.T) {
 	}
 }
 
-// TestKilledUser proves that what a killed process had open is released, while others go on.
+// TestKilledUser proves that memory that a killed process had open is released, and that other processes continue.
 func TestKilledUser(t *testing.T) {
 	file := podFile(t, 3, "timeout: 8s\n")
 	owner, other := launch(t, file, 0), launch(t, file, 2)
@@ -98,8 +98,7 @@ func TestKilledUser(t *testing.T) {
 	}
 }
 
-// TestStopped proves that copies with a process that is stopped end in time, and that it can be used again when it
-// goes on.
+// TestStopped proves that copies with a stopped process end in time, and that it can be used again when it continues.
 func TestStopped(t *testing.T) {
 	file := podFile(t, 2, quick)
 	owner, user := launch(t, file, 0), launch(t, file, 1)
@@ -127,12 +126,12 @@ func TestStopped(t *testing.T) {
 	owner.Does("has 9")
 }
 
-// network is two network namespaces that are joined, with addresses in them.
+// network is two joined network namespaces, with an address in each.
 type network struct {
 	names, devices, addresses [2]string
 }
 
-// joined is a network; the test is skipped where there cannot be one.
+// joined returns a network, or skips the test if there cannot be one.
 func joined(t testing.TB) *network {
 	t.Helper()
 	testenv.Need(t, "ip")
@@ -143,7 +142,7 @@ func joined(t testing.TB) *network {
 	return n
 }
 
-// tryJoin is joined with an error where the kernel lacks something, or refuses it to this user or this container.
+// tryJoin is joined, but returns an error if the kernel lacks a feature, or refuses it to this user or this container.
 func tryJoin(t testing.TB) (*network, error) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -158,7 +157,7 @@ func tryJoin(t testing.TB) (*network, error) {
 			return nil, err
 		}
 		t.Cleanup(func() { ip(t, "netns", "delete", n.names[i]) })
-		// It mounts, which a container may not be allowed to.
+		// It mounts, which may not be allowed in a container.
 		if _, err := runIP("netns", "exec", n.names[i], "true"); err != nil {
 			return nil, err
 		}
@@ -173,7 +172,7 @@ func tryJoin(t testing.TB) (*network, error) {
 		ip(t, "-n", n.names[i], "link", "set", "lo", "up")
 		ip(t, "-n", n.names[i], "link", "set", n.devices[i], "up")
 	}
-	for i := range 2 { // UCX uses no device that is not running
+	for i := range 2 { // until it runs
 		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 			out, err := runIP("-n", n.names[i], "-o", "link", "show", "dev", n.devices[i], "up")
 			if err == nil && strings.Contains(out, "state UP") {
@@ -187,7 +186,7 @@ func tryJoin(t testing.TB) (*network, error) {
 	return n, nil
 }
 
-// runIP runs the program ip, a minute at most.
+// runIP runs the program ip, for at most a minute.
 func runIP(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -205,7 +204,7 @@ func ip(t testing.TB, args ...string) {
 	}
 }
 
-// podOn is the file of a pod with a server in each namespace.
+// podOn writes the file of a pod with a server in each namespace.
 func podOn(t testing.TB, n *network, more string) string {
 	t.Helper()
 	file := podFile(t, 1, more)
@@ -226,11 +225,10 @@ func (n *network) in(t testing.TB, file string, i int) *server {
 	return launch(t, file, i, "ip", "netns", "exec", n.names[i])
 }
 
-// TestNamespaces proves that memory is shared between two network namespaces, and that copies end when the link
-// between them is cut, and go on when it is back.
+// TestNamespaces proves that memory is shared between two network namespaces, and that copies fail when the link
+// between them is cut, and work again when it is back.
 func TestNamespaces(t *testing.T) {
 	n := joined(t)
-	t.Setenv("UCX_TLS", "tcp")
 	file := podOn(t, n, quick)
 	owner, user := n.in(t, file, 0), n.in(t, file, 1)
 	h := owner.Does("export %d", 16<<20)

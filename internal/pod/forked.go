@@ -7,17 +7,16 @@ import (
 	"syscall"
 )
 
-// A child that a process forks, and that executes no other program, has the process's sockets too. A connection then
-// stays open until the child has ended as well, and a listener goes on to take connections: other servers would not
-// notice that the process was killed. Only C can fork in this way, and only C runs in the child, so the C library
-// closes there what is noted here: connections of links, and the listener. The connections of UCX may stay: a link ends
-// with its own. Nothing is noted, and nothing closed, while there is no link and no listener.
+// A forked child that does not execute another program inherits the process's sockets. A connection then stays open
+// until the child has ended as well, and a listener still accepts connections: other servers would not notice that the
+// process was killed. Only C can fork in this way, and only C runs in the child, so the C library closes the
+// descriptors recorded here: connections of links, and listeners. Connections of UCX may stay, because a link ends with
+// its control connection. Without a link or a listener nothing is recorded or closed.
 
-// inherited notes a descriptor that a forked child has to close, or that it is not one any more; nil: there are no such
-// children.
+// inherited records whether a forked child has to close a descriptor; nil: there are no such children.
 var inherited atomic.Pointer[func(fd int, closes bool)]
 
-// CloseInChild sets the function that notes which descriptors the child of a fork has to close. It is called with true
+// CloseInChild sets the function that records the descriptors which a forked child has to close. It is called with true
 // after a descriptor was opened, and with false before it is closed. It must not wait.
 func CloseInChild(f func(fd int, closes bool)) { inherited.Store(&f) }
 
@@ -28,7 +27,7 @@ type ownSocket struct {
 	once sync.Once
 }
 
-// newOwnSocket notes a socket; nil if there is nothing to do.
+// newOwnSocket records a socket; nil if there is nothing to record.
 func newOwnSocket(s syscall.Conn) *ownSocket {
 	note := inherited.Load()
 	if note == nil {
@@ -45,55 +44,60 @@ func newOwnSocket(s syscall.Conn) *ownSocket {
 	return o
 }
 
-// forget is called before the socket is closed: its number may be another file's afterwards.
+// forget must be called before the socket is closed: another file may get its number afterwards.
 func (o *ownSocket) forget() { o.once.Do(func() { o.note(o.fd, false) }) }
 
 type ownConn struct {
-	*net.TCPConn
+	net.Conn
 	own *ownSocket
 }
 
 // Close implements net.Conn.
 func (c *ownConn) Close() error {
 	c.own.forget()
-	return c.TCPConn.Close()
+	return c.Conn.Close()
 }
 
-// notInherited makes a connection one that children close.
+// notInherited returns c wrapped so that children close its socket.
 func notInherited(c net.Conn) net.Conn {
-	if t, ok := c.(*net.TCPConn); ok {
-		if o := newOwnSocket(t); o != nil {
-			return &ownConn{t, o}
+	if s, ok := c.(syscall.Conn); ok {
+		if o := newOwnSocket(s); o != nil {
+			return &ownConn{c, o}
 		}
 	}
 	return c
 }
 
-type ownListener struct {
-	*net.TCPListener
-	own *ownSocket
+// inner returns the connection that notInherited has wrapped.
+func inner(c net.Conn) net.Conn {
+	if o, ok := c.(*ownConn); ok {
+		return o.Conn
+	}
+	return c
 }
 
-// Accept implements net.Listener.
-func (l *ownListener) Accept() (net.Conn, error) {
-	c, err := l.TCPListener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return notInherited(c), nil
+// unixOf returns the Unix socket of a connection; nil if it has none.
+func unixOf(c net.Conn) *net.UnixConn {
+	u, _ := inner(c).(*net.UnixConn)
+	return u
+}
+
+type ownListener struct {
+	net.Listener
+	own *ownSocket
 }
 
 // Close implements net.Listener.
 func (l *ownListener) Close() error {
 	l.own.forget()
-	return l.TCPListener.Close()
+	return l.Listener.Close()
 }
 
-// listenerNotInherited makes a listener, and the connections that it accepts, ones that children close.
+// listenerNotInherited returns l wrapped so that children close its socket.
 func listenerNotInherited(l net.Listener) net.Listener {
-	if t, ok := l.(*net.TCPListener); ok {
-		if o := newOwnSocket(t); o != nil {
-			return &ownListener{t, o}
+	if s, ok := l.(syscall.Conn); ok {
+		if o := newOwnSocket(s); o != nil {
+			return &ownListener{l, o}
 		}
 	}
 	return l

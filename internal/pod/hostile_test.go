@@ -14,11 +14,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"ropeway/internal/ucx"
 )
 
-// well proves that an owner still serves those who may.
+// well proves that an owner still serves members of the pod.
 func well(t *testing.T, b *Node, h Handle) {
 	t.Helper()
 	r, err := b.Import(h)
@@ -33,11 +31,11 @@ func well(t *testing.T, b *Node, h Handle) {
 	}
 }
 
-// listenerOf is where a node listens.
+// listenerOf returns the address of a node's listener.
 func listenerOf(n *Node) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.listener.Addr().String()
+	return n.listening[0].Addr().String()
 }
 
 // TestQuiet proves that nothing listens, and UCX has no worker, before something is exported.
@@ -45,12 +43,12 @@ func TestQuiet(t *testing.T) {
 	n := node(t, podFile(t, 2, ""), 0)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.listener != nil || n.ucx != nil {
+	if n.listening != nil || n.ucx != nil {
 		t.Error("a node that exports and imports nothing listens")
 	}
 }
 
-// TestWrongKey proves that a server with another key gets nothing, and that one is not taken for an owner.
+// TestWrongKey proves that a server with another key can neither import nor pose as an owner.
 func TestWrongKey(t *testing.T) {
 	file, other := podFile(t, 2, quick), podFile(t, 2, quick)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(other), "pod.key"), bytes.Repeat([]byte("x"), 40),
@@ -68,14 +66,13 @@ func TestWrongKey(t *testing.T) {
 	well(t, b, x.Handle)
 }
 
-// TestScanner proves that strangers that connect and send something else, or nothing, leave the others alone, however
-// many they are.
+// TestScanner proves that any number of strangers that connect and send garbage, or nothing, do not disturb members.
 func TestScanner(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	var open []net.Conn
-	for i := range 3 * mostUnproven {
+	for i := range 500 {
 		c, err := net.Dial("tcp", listenerOf(a))
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +113,7 @@ func listener(t *testing.T) net.Listener {
 	return l
 }
 
-// pass passes on what comes from in to an address, and to said, and back, until one of them ends.
+// pass forwards the bytes of in to an address, and to said, and those of the answer back, until one side ends.
 func pass(in net.Conn, to string, said io.Writer) {
 	defer in.Close()
 	out, err := net.Dial("tcp", to)
@@ -134,13 +131,13 @@ func pass(in net.Conn, to string, said io.Writer) {
 	back.Wait()
 }
 
-// TestReplay proves that what somebody has recorded of an import is worth nothing.
+// TestReplay proves that a recorded import cannot be replayed.
 func TestReplay(t *testing.T) {
 	file := podFile(t, 2, quick)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	l := listener(t)
-	var said bytes.Buffer // by the importer
+	var said bytes.Buffer // bytes sent by the importer
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if in, err := l.Accept(); err == nil {
@@ -180,25 +177,13 @@ func TestReplay(t *testing.T) {
 	well(t, b, x.Handle)
 }
 
-// insider is somebody who has the key and does what no node does.
+// insider is an attacker with the key.
 type insider struct {
-	w    *ucx.Worker
-	conn *tls.Conn
-	to   token // what the owner's messages begin with
-	back []header
-	data []byte
+	conn *tls.Conn // control
+	bulk *tls.Conn // for copies
 }
 
-func (i *insider) Message(m *ucx.Message) {
-	if h, ok := getHeader(m.Header); ok {
-		i.back = append(i.back, h)
-		i.data = append(i.data, m.Data...)
-	}
-}
-func (i *insider) Sent(uint64, error) {}
-func (i *insider) Failed(error)       {}
-
-// proves is a TLS connection to an owner, of somebody who has the key.
+// proves returns a TLS connection to an owner that proves the key.
 func proves(t *testing.T, owner *Node) *tls.Conn {
 	t.Helper()
 	raw, err := net.Dial("tcp", listenerOf(owner))
@@ -216,95 +201,70 @@ func proves(t *testing.T, owner *Node) *tls.Conn {
 
 func sneak(t *testing.T, owner *Node) *insider {
 	t.Helper()
-	i := &insider{conn: proves(t, owner)}
-	options, _, err := owner.config.options()
-	if err != nil {
+	i := &insider{conn: proves(t, owner), bulk: proves(t, owner)}
+	me := newToken()
+	i.says(t, request{Do: doHello, Protocol: protocol, Server: 1, Pid: os.Getpid(), Importer: me[:]})
+	a := i.says(t, request{Do: doBulk})
+	if _, err := i.bulk.Write(append([]byte(bulkMagic), a.Ticket...)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := ucx.Open(options, 0) // it sends what it likes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	if i.w, err = c.NewWorker(i); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(i.w.Close)
-	mine := newToken()
-	hello := request{Do: doHello, Protocol: protocol, Server: 1, Pid: os.Getpid(), Worker: i.w.Address(),
-		Token: mine[:], Importer: mine[:]}
-	if err := writeFrame(i.conn, time.Minute, hello); err != nil {
-		t.Fatal(err)
-	}
-	var a response
-	if err := readFrame(i.conn, time.Minute, false, &a); err != nil {
-		t.Fatal(err)
-	}
-	i.to = token(a.Token)
-	if err = i.w.Connect(a.Worker); err != nil {
-		t.Fatal(err)
+	proof := make([]byte, len(ticket{}))
+	if _, err := io.ReadFull(i.bulk, proof); err != nil || !bytes.Equal(proof, a.Proof) {
+		t.Fatal("the owner proves nothing", err)
 	}
 	return i
 }
 
-// opens opens an export and returns its number.
-func (i *insider) opens(t *testing.T, h Handle) uint64 {
+// says sends a request over the control connection and returns the response.
+func (i *insider) says(t *testing.T, r request) (a response) {
 	t.Helper()
-	var a response
-	if err := writeFrame(i.conn, time.Minute, request{Do: doOpen, Secret: h.Secret[:]}); err != nil {
+	if err := writeFrame(i.conn, time.Minute, r); err != nil {
 		t.Fatal(err)
 	}
 	if err := readFrame(i.conn, time.Minute, false, &a); err != nil || a.Refused != "" {
 		t.Fatal(err, a.Refused)
 	}
-	return a.Share
+	return a
 }
 
-// asks sends a request and returns the answer; none if there is none while another one is answered.
-func (i *insider) asks(t *testing.T, h header, data []byte, share uint64) *header {
+// opens opens an export and returns its number.
+func (i *insider) opens(t *testing.T, h Handle) uint64 {
 	t.Helper()
-	i.back = nil
-	send := func(h header, data []byte) {
-		h.token = i.to
-		var b [headerSize]byte
-		h.put(&b)
-		own := append(bytes.Clone(data), 0)
-		sent = append(sent, b[:], own) // kept for UCX
-		if _, err := i.w.Send(b[:], addressOf(own), uint64(len(data)), 1); err != nil {
+	return i.says(t, request{Do: doOpen, Secret: h.Secret[:]}).Share
+}
+
+// asks sends a request for copies and returns the answer; false if the owner ends the connection instead.
+func (i *insider) asks(t *testing.T, h header, data []byte) (header, bool) {
+	t.Helper()
+	var b [headerSize]byte
+	h.op = 7
+	h.put(&b)
+	if _, err := i.bulk.Write(append(b[:], data...)); err != nil {
+		return h, false
+	}
+	if _, err := io.ReadFull(i.bulk, b[:]); err != nil {
+		return h, false
+	}
+	got, ok := getHeader(b[:])
+	if !ok || got.op != 7 {
+		t.Fatalf("answered by %+v", got)
+	}
+	if got.kind == kData {
+		if _, err := io.CopyN(io.Discard, i.bulk, int64(got.length)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.op = 7
-	send(h, data)
-	send(header{kind: kRead, op: 8, share: share, length: 1}, nil)
-	var got *header
-	for begin := time.Now(); ; i.w.Progress() {
-		for j := range i.back {
-			switch i.back[j].op {
-			case 7:
-				got = &i.back[j]
-			case 8:
-				return got
-			}
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("no answer")
-		}
-	}
+	return got, true
 }
 
-var sent [][]byte
-
-// TestInsider proves that an owner checks what those ask for who have the key: every range and every list. Messages
-// that make no sense get an answer that says so, or none, and change nothing.
+// TestInsider proves that an owner checks every range and every list in the requests of a member. Invalid requests are
+// refused, or end the connection, and change nothing.
 func TestInsider(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
 	const size = 8192
 	x, theirs := export(t, a, size, true)
 	y, others := export(t, a, size, true) // which the insider has not opened
-	i := sneak(t, a)
-	share := i.opens(t, x.Handle)
 	list := func(pairs ...uint64) (b []byte) {
 		for j := 0; j < len(pairs); j += 2 {
 			b = putPlace(b, pairs[j], pairs[j+1])
@@ -312,59 +272,57 @@ func TestInsider(t *testing.T) {
 		return b
 	}
 	const max = 1<<64 - 1
+	const share = 1 // the first export opened
 	for name, c := range map[string]struct {
 		h    header
 		data []byte
-		want int // status; -1 if there is no answer
+		want int // status; -1 if the connection ends
 	}{
-		"another number": {header{kind: kWrite, share: share + 1, length: 1}, []byte{1}, statusUnknown},
+		"another number": {header{kind: kWrite, share: 2, length: 1}, []byte{1}, statusUnknown},
 		"number 0":       {header{kind: kRead, share: 0, length: 1}, nil, statusUnknown},
 		"past the end":   {header{kind: kWrite, share: share, offset: size, length: 1}, []byte{1}, statusRange},
 		"over the end": {header{kind: kWrite, share: share, offset: size - 1, length: 2}, []byte{1, 1},
 			statusRange},
 		"around the end": {header{kind: kWrite, share: share, offset: max, length: 2}, []byte{1, 1},
 			statusRange},
-		"length that lies":      {header{kind: kWrite, share: share, length: 9}, []byte{1}, statusBad},
+		"writes nothing":        {header{kind: kWrite, share: share}, nil, statusBad},
+		"writes too much":       {header{kind: kWrite, share: share, length: readMost + 1}, nil, -1},
 		"reads past the end":    {header{kind: kRead, share: share, offset: size, length: 1}, nil, statusRange},
 		"reads around the end":  {header{kind: kRead, share: share, offset: max, length: 8}, nil, statusRange},
-		"reads too much":        {header{kind: kRead, share: share, length: max}, nil, statusBad},
+		"reads too much":        {header{kind: kRead, share: share, length: max}, nil, -1},
 		"reads nothing":         {header{kind: kRead, share: share}, nil, statusBad},
-		"list past the end":     {header{kind: kGather, share: share, count: 1}, list(size, 1), statusRange},
-		"list around the end":   {header{kind: kGather, share: share, count: 1}, list(max, 2), statusRange},
-		"list that is too long": {header{kind: kGather, share: share, count: max >> 32}, list(0, 1), statusBad},
+		"list past the end":     {header{kind: kGather, share: share, count: 1, length: 1}, list(size, 1), statusRange},
+		"list around the end":   {header{kind: kGather, share: share, count: 1, length: 2}, list(max, 2), statusRange},
+		"list that is too long": {header{kind: kGather, share: share, count: max >> 32}, list(0, 1), -1},
 		"list of nothing":       {header{kind: kGather, share: share, count: 0}, nil, statusBad},
-		"list that is cut":      {header{kind: kGather, share: share, count: 2}, list(0, 1), statusBad},
-		"list of too much": {header{kind: kGather, share: share, count: placesMost},
+		"list of too much": {header{kind: kGather, share: share, count: placesMost, length: readMost},
 			bytes.Repeat(list(0, size), placesMost), statusBad},
-		"scatter past the end": {header{kind: kScatter, share: share, count: 1}, append(list(size, 1), 1),
+		"list of more than it says": {header{kind: kGather, share: share, count: 1, length: 1}, list(0, 3), statusBad},
+		"scatter past the end": {header{kind: kScatter, share: share, count: 1, length: 1}, append(list(size, 1), 1),
 			statusRange},
-		"scatter with less": {header{kind: kScatter, share: share, count: 1}, append(list(0, 3), 1), statusRange},
-		"scatter with more": {header{kind: kScatter, share: share, count: 1}, append(list(0, 1), 1, 1),
-			statusRange},
-		"scatter with no list": {header{kind: kScatter, share: share, count: 9}, []byte{1}, statusBad},
+		"scatter with less": {header{kind: kScatter, share: share, count: 1, length: 1}, append(list(0, 3), 1),
+			statusBad},
+		"scatter with more": {header{kind: kScatter, share: share, count: 1, length: 2}, append(list(0, 1), 1, 1),
+			statusBad},
 		"an answer to nothing": {header{kind: kAck, share: share}, nil, -1},
 		"data for nothing":     {header{kind: kData, share: share}, []byte{1}, -1},
 		"no such kind":         {header{kind: 99, share: share}, nil, -1},
 	} {
+		i := sneak(t, a)
+		i.opens(t, x.Handle)
 		got := -1
-		if h := i.asks(t, c.h, c.data, share); h != nil {
-			got = int(h.status)
-			if h.kind != kAck {
+		if h, ok := i.asks(t, c.h, c.data); ok {
+			if got = int(h.status); h.kind != kAck {
 				t.Errorf("%s: data came", name)
+			}
+			if h, ok := i.asks(t, header{kind: kRead, share: share, length: 1}, nil); !ok || h.kind != kData {
+				t.Errorf("%s: a good request is not answered any more", name)
 			}
 		}
 		if got != c.want {
 			t.Errorf("%s: status %d, want %d", name, got, c.want)
 		}
-	}
-	for _, h := range [][]byte{nil, {1}, make([]byte, headerSize-1), make([]byte, headerSize),
-		make([]byte, headerSize+1)} {
-		if _, err := i.w.Send(append(h, 0)[:len(h)], 0, 0, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if h := i.asks(t, header{kind: kRead, share: share, length: 1}, nil, share); h == nil || h.kind != kData {
-		t.Error("a good request is not answered any more")
+		i.conn.Close()
 	}
 	if !bytes.Equal(theirs, make([]byte, size)) || !bytes.Equal(others, make([]byte, size)) {
 		t.Error("memory was changed")
@@ -372,25 +330,21 @@ func TestInsider(t *testing.T) {
 	well(t, b, y.Handle)
 }
 
-// TestGreedy proves that an importer that asks and takes no answers loses its link, and nobody else does.
+// TestGreedy proves that an importer that sends requests and reads no answers loses its link, and no other does.
 func TestGreedy(t *testing.T) {
-	file := podFile(t, 2, "")
+	file := podFile(t, 2, quick)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 8<<20, true)
 	i := sneak(t, a)
 	share := i.opens(t, x.Handle)
-	var b64 [headerSize]byte
-	for op := range 4 * mostServe { // the worker makes no progress of its own, so nothing of what comes is taken
-		h := header{token: i.to, kind: kRead, op: uint64(op), share: share, length: pieceMost}
-		h.put(&b64)
-		one := bytes.Clone(b64[:])
-		sent = append(sent, one)
-		if _, err := i.w.Send(one, 0, 0, 1); err != nil {
+	for range 100 {
+		var one [headerSize]byte
+		(&header{kind: kRead, share: share, length: readMost}).put(&one)
+		if _, err := i.bulk.Write(one[:]); err != nil {
 			break
 		}
 	}
-	for begin := time.Now(); ; {
-		i.w.Progress()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		if _, open := a.Exports(); open == 0 {
 			break
 		}
@@ -401,7 +355,7 @@ func TestGreedy(t *testing.T) {
 	well(t, b, x.Handle)
 }
 
-// TestFrames proves that what is sent over TLS by somebody who has the key may be anything.
+// TestFrames proves that a member may send arbitrary bytes over TLS without harm.
 func TestFrames(t *testing.T) {
 	file := podFile(t, 2, quick)
 	a, b := node(t, file, 0), node(t, file, 1)
@@ -413,7 +367,8 @@ func TestFrames(t *testing.T) {
 		"nothing": nil, "half a length": {1, 0}, "a huge length": {255, 255, 255, 255}, "less than it says": {100, 0, 0,
 			0, '{'},
 		"no JSON": frame("hello"), "other JSON": frame("[1,2]"), "another protocol": frame(`{"Do":"hello","Protocol":9}`),
-		"no worker": frame(`{"Do":"hello","Protocol":1,"Token":"AAAAAAAAAAAAAAAAAAAAAA=="}`), "no token": frame(`{"Do":"hello","Protocol":1,"Worker":"AAAA"}`),
+		"no importer": frame(`{"Do":"hello","Protocol":3}`), "no token": frame(`{"Do":"hello","Protocol":3,"Worker":"AAAA"}`),
+		"no ticket": []byte(bulkMagic), "a ticket of nobody": append([]byte(bulkMagic), make([]byte, 32)...),
 		"no hello": frame(`{"Do":"open"}`), "deep": frame(strings.Repeat("[", 10000)),
 	} {
 		c := proves(t, a)
@@ -430,3 +385,6 @@ func TestFrames(t *testing.T) {
 	}
 	well(t, b, x.Handle)
 }
+
+// portOf returns the port of a listener.
+func portOf(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }

@@ -1,25 +1,20 @@
 package pod
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// link is the way to one other process. It is there while something of it is imported.
+// link is the importer's link to a process. It exists while memory of that process is imported.
 type link struct {
 	n     *Node    // immutable
 	to    place    // immutable
 	conn  net.Conn // immutable
-	e     *engine  // immutable
+	c     starter  // immutable; carries copies
 	users int      // guarded by Node.mu
 
 	mu     sync.Mutex // held over a request and its response
@@ -27,7 +22,7 @@ type link struct {
 	once   sync.Once
 	why    error // written before failed is closed
 
-	responses chan response // of one
+	responses chan response // capacity 1
 }
 
 // Remote is memory of another server. Methods may be called concurrently.
@@ -36,7 +31,7 @@ type Remote struct {
 	handle Handle // immutable
 	About         // immutable
 
-	opening sync.Mutex // held over a change of link, which takes a while
+	opening sync.Mutex // held over a change of link, which may wait
 
 	mu     sync.Mutex
 	link   *link  // guarded by mu
@@ -45,7 +40,7 @@ type Remote struct {
 	closed bool   // guarded by mu
 }
 
-// Import opens memory of another server. It takes as long as the pod's timeout at most.
+// Import opens memory of another server. It takes at most the pod's timeout.
 func (n *Node) Import(h Handle) (*Remote, error) {
 	if h.Pod != n.config.Pod {
 		return nil, fmt.Errorf("%w: it is a handle of pod %d, this is pod %d", ErrUnknown, h.Pod, n.config.Pod)
@@ -57,39 +52,32 @@ func (n *Node) Import(h Handle) (*Remote, error) {
 	return &Remote{n: n, handle: h, About: o.about, link: o.link, share: o.share, near: o.near}, nil
 }
 
-// opened is memory that was opened.
+// opened is memory opened on a link.
 type opened struct {
-	link  *link // with one user more
+	link  *link // counts this as a user
 	share uint64
 	about About
 	near  *view
 }
 
-// dropOpened gives it up, without a word to its owner.
+// dropOpened drops it without telling the owner.
 func (n *Node) dropOpened(o opened) {
 	o.near.release()
 	n.drop(o.link)
 }
 
-// openAt opens memory on a link to its process, which it makes if there is none. again: it was open before.
+// openAt opens memory on a link to its process, and makes a link if there is none. again means that it was open before.
 func (n *Node) openAt(h Handle, again bool) (o opened, err error) {
 	if o.link, err = n.linkTo(place{h.Server, h.Port}); err != nil {
 		return o, err
 	}
-	ask := request{Do: doOpen, Secret: h.Secret[:], Again: again}
-	var near *net.UnixListener
-	if n.isNear(int(h.Server)) {
-		if near, ask.Near = listenNear(); near != nil {
-			defer near.Close() //nolint:errcheck // nothing was written
-		}
-	}
-	a, err := o.link.ask(ask)
+	a, err := o.link.ask(request{Do: doOpen, Secret: h.Secret[:], Again: again})
 	if err == nil {
 		switch a.Refused {
 		case "":
 			o.share, o.about = a.Share, a.About
-			if a.Near && near != nil {
-				o.near, _ = receiveView(near, a.About.Size, n.config.Timeout) // without it copies go over the link
+			if a.Ticket != nil {
+				o.near, _ = o.link.receiveView(&a) // without a view copies go over the link
 			}
 			return o, nil
 		case wordNotAllowed:
@@ -102,7 +90,7 @@ func (n *Node) openAt(h Handle, again bool) (o opened, err error) {
 	return o, err
 }
 
-// linkTo is the link to a process, with one user more.
+// linkTo returns the link to a process and counts the caller as a user.
 func (n *Node) linkTo(to place) (*link, error) {
 	for {
 		n.mu.Lock()
@@ -125,7 +113,7 @@ func (n *Node) linkTo(to place) (*link, error) {
 	}
 }
 
-// makeLink makes the link to a process, for all who wait for it.
+// makeLink makes the link to a process, for all callers that wait for it.
 func (n *Node) makeLink(to place, d *dialing) (*link, error) {
 	l, err := n.dial(to)
 	n.mu.Lock()
@@ -142,10 +130,11 @@ func (n *Node) makeLink(to place, d *dialing) (*link, error) {
 	}
 	l.users = 1
 	n.links[to] = l
+	n.serving.Go(l.watch)
 	return l, nil
 }
 
-// drop gives a use of a link up. The last one ends it.
+// drop ends a use of a link. The last one ends the link.
 func (n *Node) drop(l *link) {
 	n.mu.Lock()
 	l.users--
@@ -157,114 +146,6 @@ func (n *Node) drop(l *link) {
 	if last {
 		l.fail(ErrClosed)
 	}
-}
-
-// What is done about connections that the other side ends before it has said anything: it has many of strangers, and
-// no room.
-const (
-	dialTries = 6
-	dialPause = 10 * time.Millisecond // before the second; before each later one twice as long
-)
-
-// dial makes a link.
-func (n *Node) dial(to place) (l *link, err error) {
-	server, ok := n.config.server(int(to.server))
-	if !ok {
-		return nil, fmt.Errorf("%w: the pod has no server %d", ErrUnknown, to.server)
-	}
-	limit, begin := n.config.Timeout, time.Now()
-	for try := range dialTries {
-		if try > 0 {
-			select {
-			case <-n.ctx.Done():
-				return nil, ErrClosed
-			case <-time.After(dialPause << (try - 1)):
-			}
-		}
-		if l, err = n.dialOnce(to, server.Address); err == nil {
-			return l, nil
-		}
-		if !errors.Is(err, errDropped) || time.Since(begin) > limit {
-			break
-		}
-	}
-	switch {
-	case errors.Is(err, ErrHere), errors.Is(err, ErrClosed):
-		return nil, err
-	case errors.Is(err, errKey):
-		return nil, fmt.Errorf("%w: server %d has another key", ErrGone, to.server)
-	case isTimeout(err):
-		return nil, fmt.Errorf("%w for %v: server %d", ErrTimeout, limit, to.server)
-	}
-	return nil, fmt.Errorf("%w: server %d: %w", ErrGone, to.server, err)
-}
-
-// errDropped is how a connection ends that the other side has taken and ended without a word.
-var errDropped = errors.New("it ends the connection")
-
-// dialOnce makes a link by one connection.
-func (n *Node) dialOnce(to place, at netip.Addr) (*link, error) {
-	limit := n.config.Timeout
-	d := net.Dialer{Timeout: limit}
-	raw, err := d.DialContext(n.ctx, "tcp", net.JoinHostPort(at.String(), strconv.Itoa(int(to.port))))
-	if err != nil {
-		return nil, err
-	}
-	raw = notInherited(raw)
-	l := &link{n: n, to: to, failed: make(chan struct{}), responses: make(chan response, 1)}
-	c := tls.Client(raw, n.tls)
-	l.conn = c
-	err = l.greet(raw, c, limit)
-	if err == nil {
-		return l, nil
-	}
-	c.Close() //nolint:errcheck // it is of no use
-	if l.e != nil {
-		l.e.close(ErrClosed)
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return nil, fmt.Errorf("%w: %w", errDropped, err)
-	}
-	return nil, err
-}
-
-// greet proves the key and exchanges the addresses of the workers.
-func (l *link) greet(raw net.Conn, c *tls.Conn, limit time.Duration) (err error) {
-	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
-	if err := c.HandshakeContext(l.n.ctx); err != nil {
-		return err
-	}
-	if l.e, err = l.n.newEngine(); err != nil {
-		return err
-	}
-	mine, me := newToken(), l.n.importer(l.to)
-	hello := request{Do: doHello, Protocol: protocol, Server: l.n.config.Me().ID, Pid: int(l.n.pid),
-		Worker: l.e.w.Address(), Token: mine[:], Importer: me[:]}
-	if err := writeFrame(c, limit, hello); err != nil {
-		return err
-	}
-	var a response
-	if err := readFrame(c, limit, false, &a); err != nil {
-		return err
-	}
-	if a.Refused != "" || len(a.Token) != len(token{}) || len(a.Worker) == 0 {
-		return fmt.Errorf("pod: the other side refuses: %q", a.Refused)
-	}
-	raw.SetDeadline(time.Time{}) //nolint:errcheck // a connection that is closed fails below
-	keepAlive(raw, limit)
-	err = l.e.connect(a.Worker, mine, token(a.Token), func(err error) {
-		l.once.Do(func() { l.why = err; close(l.failed) })
-		go c.Close()
-	})
-	if err == nil {
-		l.n.serving.Go(l.watch)
-	}
-	return err
-}
-
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }
 
 // alive reports whether the link has not failed.
@@ -279,12 +160,14 @@ func (l *link) alive() bool {
 
 // fail ends the link.
 func (l *link) fail(err error) {
-	l.e.post(func() { l.e.fail(err) })
-	l.conn.Close() //nolint:errcheck // nothing more is wanted
+	l.c.stop(err)
+	l.conn.Close() //nolint:errcheck // no more data is wanted
 }
 
-// watch reads what the owner sends: responses. When the connection ends, so does the link.
+// watch reads the owner's responses until the connection ends, and the link with it. It returns when the link uses no
+// memory.
 func (l *link) watch() {
+	defer func() { l.c.close(ErrClosed) }()
 	for {
 		var a response
 		if err := readFrame(l.conn, l.n.config.Timeout, true, &a); err != nil {
@@ -294,13 +177,13 @@ func (l *link) watch() {
 		select {
 		case l.responses <- a:
 		default:
-			l.fail(errAnswer) // nobody has asked
+			l.fail(errAnswer) // without a request
 			return
 		}
 	}
 }
 
-// ask asks the owner. A link on which that fails has failed.
+// ask sends a request to the owner and returns the response. If that fails, it fails the link.
 func (l *link) ask(r request) (a response, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,13 +207,14 @@ func (l *link) ask(r request) (a response, err error) {
 }
 
 // Write copies from this process to the memory, and Read from it. Neither waits: done is called, once, from any
-// goroutine, when no byte of either side is used any more; it must not wait. The segments are the call's until then.
+// goroutine, when the copy no longer uses memory of either side; it must not wait. The call owns the segments until
+// then.
 func (r *Remote) Write(segs []Segment, done func(error)) {
 	r.copy(segs, &transfer{write: true, done: done})
 }
 
-// WriteStaying is Write from memory that is there until done is called, whatever the program does: the kernel and UCX
-// read it where it is. Write copies it first, and fails with ErrFault where it is gone.
+// WriteStaying is Write from memory that stays accessible until done is called, whatever the program does: the kernel
+// and UCX read it in place. Write copies it first, and fails with ErrFault if it is unmapped.
 func (r *Remote) WriteStaying(segs []Segment, done func(error)) {
 	r.copy(segs, &transfer{write: true, stays: true, done: done})
 }
@@ -349,7 +233,7 @@ func (r *Remote) copy(segs []Segment, t *transfer) {
 	}
 	t.segs = segs
 	if !r.begin(t) {
-		go func() { // the link has failed; the other side may be back
+		go func() { // the link has failed; a new one may work
 			if err := r.reopen(); err != nil {
 				done(err)
 			} else if !r.begin(t) {
@@ -359,7 +243,7 @@ func (r *Remote) copy(segs []Segment, t *transfer) {
 	}
 }
 
-// begin starts a copy, if the link lives.
+// begin starts a copy, and reports whether the link is alive.
 func (r *Remote) begin(t *transfer) bool {
 	r.mu.Lock()
 	l, share, near := r.link, r.share, r.near
@@ -373,13 +257,13 @@ func (r *Remote) begin(t *transfer) bool {
 	case near != nil:
 		near.copy(t)
 	default:
-		t.end, t.share = l.e.end, share
-		l.e.start(t)
+		t.share = share
+		l.c.start(t)
 	}
 	return ok
 }
 
-// reopen opens the memory again, on a new link, if its link has failed.
+// reopen opens the memory on a new link, if its link has failed.
 func (r *Remote) reopen() error {
 	r.opening.Lock()
 	defer r.opening.Unlock()
@@ -416,7 +300,7 @@ func (r *Remote) reopen() error {
 	return nil
 }
 
-// Err is why the other side cannot be reached, as far as that is known; nil if it can, or nothing was tried since.
+// Err returns why the link has failed, or nil if it has not, as far as is known.
 func (r *Remote) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -426,7 +310,7 @@ func (r *Remote) Err() error {
 	return r.link.why
 }
 
-// Close gives the memory up, and waits until its owner knows. Copies that are in flight may fail.
+// Close closes the memory, and waits until its owner knows. Copies in flight may fail.
 func (r *Remote) Close() error {
 	r.mu.Lock()
 	l, share, near, twice := r.link, r.share, r.near, r.closed

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNewLinkEndsOld proves that nothing of an importer's old link is carried out any more once it has a new one:
-// writes that were given up, and are still on their way to an owner that was stopped, do not overwrite newer ones.
+// TestNewLinkEndsOld proves that no request of an importer's old link is carried out once it has a new one: writes that
+// were given up, but are still on their way to a stopped owner, do not overwrite newer ones.
 func TestNewLinkEndsOld(t *testing.T) {
 	file := podFile(t, 3, "")
 	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
@@ -23,7 +23,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 	}
 	to := place{x.Handle.Server, x.Handle.Port}
 	a.mu.Lock()
-	old := a.served[b.importer(to)]
+	old, _ := a.served[b.importer(to)].(*responder)
 	a.mu.Unlock()
 	if old == nil {
 		t.Fatal("the owner does not know the link")
@@ -44,7 +44,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 	}
 	l.fail(ErrClosed)
 	one := heap(t, 1)
-	for _, r := range []*Remote{r, other} { // the first on a link that it makes, the second on one that went on
+	for _, r := range []*Remote{r, other} { // the first makes a new link, the second has kept its own
 		if err := wait(t, r.Write, Segment{addressOf(one), 0, 1}); err != nil {
 			t.Error(err)
 		}
@@ -54,13 +54,13 @@ func TestNewLinkEndsOld(t *testing.T) {
 	}
 }
 
-// TestOneLink proves that imports at the same time share one link, and that one that cannot be made fails for all.
+// TestOneLink proves that concurrent imports share one link, and that all fail if it cannot be made.
 func TestOneLink(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	gone := x.Handle
-	gone.Port = 1 // nobody listens
+	gone.Port = 1 // no process listens there
 	var wg sync.WaitGroup
 	var all [8]*Remote
 	for i := range all {

@@ -1,14 +1,13 @@
 package pod
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,57 +16,51 @@ import (
 
 var errNoFile = errors.New("pod: the owner sent no file of its memory")
 
-// Memory of a process of the same user in the same network namespace is mapped, not sent: when it is opened, its owner
-// passes the file that it is in over a Unix socket. Copies are then copies in this process. The link is there all the
-// same: it says whether the owner lives, and copies fail when it does not.
+// Processes on one machine are linked by Unix sockets if they have the same user, as reported by the kernel, and the
+// same network namespace. If all servers of a pod are on this machine, no process listens on TCP. Memory is mapped, not
+// sent: when it is opened, its owner gives a ticket for its file. Copies are then made in this process. The link still
+// exists: it shows whether the owner lives, and copies fail if it does not.
 //
-//	importer                                                        owner
-//	listens on a random name ── open, with that name, over TLS ──→  connects, compares users, sends the file
-//	compares users, maps it  ←── the file ─────────────────────────
-//
-// Names in the abstract space reach no further than the namespace, so that two namespaces of one machine are two
-// machines. Both sides ask the kernel for the other's user: one that may trace the owner could read its memory anyway.
+// Names of abstract sockets are only visible in their namespace, so two namespaces of one machine count as two
+// machines. Without the pod's key nobody can compute a name, or take it before its owner does.
 
 const (
-	nearPrefix = "ropeway-pod-"
-	nearName   = len(nearPrefix) + 2*len(token{})
-	nearInline = 2 << 20 // bytes that are copied by the caller of Write or Read; more by goroutines
-	nearParts  = 4       // goroutines of a copy at most
+	nearInline = 2 << 20 // the caller of Write or Read copies up to this many bytes; goroutines copy more
+	nearParts  = 4       // most goroutines of a copy
 )
 
-// nearAllowed reports whether memory may be mapped: an answer for UCX's shared memory is one for ours.
-func nearAllowed() bool { return wanted("all", "sm", "shm", "mm", "posix", "sysv") }
-
-// wanted reports whether UCX_TLS, which is the transports that the user wants if it is set, has one of these.
-func wanted(names ...string) bool {
-	list, set := os.LookupEnv("UCX_TLS")
-	if !set {
-		return true
-	}
-	list, without := strings.CutPrefix(list, "^")
-	named := false
-	for name := range strings.SplitSeq(list, ",") {
-		named = named || slices.Contains(names, name)
-	}
-	return named != without
-}
-
 // isNear reports whether a server is on this machine, in this network namespace.
-func (n *Node) isNear(id int) bool {
-	s, ok := n.config.server(id)
-	if !ok || !nearAllowed() {
+func (n *Node) isNear(s Server) bool {
+	if n.config.Transport != TransportAuto {
 		return false
 	}
-	_, ok = deviceOf(s.Address)
+	_, ok := deviceOf(s.Address)
 	return ok
 }
 
-// keepFile keeps the file of an export for processes that are near, if there is nothing else in it and nothing has to
-// be done here when they read or write.
+// allNear reports whether all servers are on this machine.
+func (n *Node) allNear() bool {
+	for _, s := range n.config.Servers {
+		if !n.isNear(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// socketName returns the name of the Unix socket of a process.
+func (n *Node) socketName(p place) string {
+	h := hmac.New(sha256.New, n.config.key)
+	fmt.Fprintf(h, "ropeway pod socket %d %d %d", n.config.Pod, p.server, p.port) //nolint:errcheck // a hash takes all
+	return "@ropeway-pod-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// keepFile keeps the file of an export for processes on this machine, if it contains nothing else and this process has
+// nothing to do when they read or write.
 func (x *Export) keepFile(f *os.File, offset uint64) {
 	info, err := f.Stat()
 	alone := err == nil && offset == 0 && uint64(info.Size()) == x.size
-	if !alone || x.mirror != nil || x.wrote != nil || !nearAllowed() {
+	if !alone || x.mirror != nil || x.wrote != nil || x.n.config.Transport != TransportAuto {
 		return
 	}
 	if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3); err == nil {
@@ -75,58 +68,28 @@ func (x *Export) keepFile(f *os.File, offset uint64) {
 	}
 }
 
-// sendFile sends the file of the export to the socket that an importer has named, and reports whether it did. The
-// importer has the export open.
-func (x *Export) sendFile(name string, limit time.Duration) bool {
-	random, ok := strings.CutPrefix(name, nearPrefix)
-	if _, err := hex.DecodeString(random); !ok || err != nil || len(name) != nearName || x.file == nil {
-		return false
-	}
-	c, err := net.DialTimeout("unix", "@"+name, limit)
-	if err != nil {
-		return false // in another namespace
-	}
-	defer c.Close() //nolint:errcheck // what counts was written
-	u := c.(*net.UnixConn)
-	if sameUser(u) != nil || u.SetDeadline(time.Now().Add(limit)) != nil {
-		return false
-	}
-	_, _, err = u.WriteMsgUnix([]byte{0}, unix.UnixRights(int(x.file.Fd())), nil)
-	return err == nil
-}
-
 var errUser = errors.New("pod: a process of another user")
 
-// listenNear makes a socket to receive a file at, and its name; nil where there cannot be one.
-func listenNear() (l *net.UnixListener, name string) {
-	random := newToken()
-	name = nearPrefix + hex.EncodeToString(random[:])
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
-	if err != nil {
-		return nil, ""
+// receiveView maps the file for which the owner has sent a ticket in a.
+func (l *link) receiveView(a *response) (*view, error) {
+	var proof ticket
+	if copy(proof[:], a.Proof) != len(proof) || len(a.Ticket) != len(proof) {
+		return nil, errNoFile
 	}
-	return l, name
-}
-
-// receiveView maps the file that the owner has sent, which has size bytes.
-func receiveView(l *net.UnixListener, size uint64, limit time.Duration) (*view, error) {
-	if err := l.SetDeadline(time.Now().Add(limit)); err != nil {
-		return nil, err
-	}
-	c, err := l.AcceptUnix()
+	deadline := time.Now().Add(l.n.config.Timeout)
+	c, err := l.n.dialUnix(l.to, deadline)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close() //nolint:errcheck // it was only read
-	if err := sameUser(c); err != nil {
+	defer c.Close() //nolint:errcheck // only the file was received
+	if err := c.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+	if _, err := c.Write(append([]byte(bulkMagic), a.Ticket...)); err != nil {
 		return nil, err
 	}
-	var one [1]byte
-	rights := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := c.ReadMsgUnix(one[:], rights)
+	answer, rights := make([]byte, len(proof)), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := c.ReadMsgUnix(answer, rights)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +104,10 @@ func receiveView(l *net.UnixListener, size uint64, limit time.Duration) (*view, 
 	unix.CloseOnExec(fds[0])
 	f := os.NewFile(uintptr(fds[0]), "pod memory")
 	defer f.Close() //nolint:errcheck // the mapping stays
+	if !proof.same(answer) {
+		return nil, errNoFile
+	}
+	size := a.About.Size
 	if info, err := f.Stat(); err != nil {
 		return nil, err
 	} else if uint64(info.Size()) != size {
@@ -155,10 +122,10 @@ func receiveView(l *net.UnixListener, size uint64, limit time.Duration) (*view, 
 	return v, nil
 }
 
-// view is memory of another process, mapped here.
+// view is mapped memory of another process.
 type view struct {
-	bytes []byte       // immutable until nobody uses it
-	users atomic.Int64 // its Remote, and copies
+	bytes []byte       // immutable while users is not 0
+	users atomic.Int64 // its Remote and running copies
 }
 
 func (v *view) release() {
@@ -201,7 +168,7 @@ func (v *view) copy(t *transfer) {
 	}
 }
 
-// part copies the bytes from begin to end of a copy, counted over its segments.
+// part copies bytes [begin, end) of a copy, counted over its segments.
 func (v *view) part(t *transfer, begin, end uint64) error {
 	return guard(func() {
 		at := uint64(0)

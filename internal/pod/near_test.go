@@ -2,35 +2,17 @@ package pod
 
 import (
 	"errors"
-	"fmt"
-	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// TestNearAllowed proves that UCX_TLS says whether memory may be mapped.
-func TestNearAllowed(t *testing.T) {
-	for text, want := range map[string]bool{
-		"tcp": false, "tcp,shm": true, "all": true, "^sm": false, "^tcp": true, "posix": true, "rc,ud": false,
-	} {
-		t.Setenv(transports, text)
-		if got := nearAllowed(); got != want {
-			t.Errorf("UCX_TLS=%s: %v", text, got)
-		}
-	}
-	near(t)
-	if !nearAllowed() {
-		t.Error("not allowed by itself")
-	}
-}
+const near = "transport: auto\n" // processes of a test map each other's memory
 
-// TestNear proves that memory of a process on the same machine is mapped, that copies of all sizes arrive in both
+// TestNear proves that memory of a process on the same machine is mapped, that copies of all sizes work in both
 // directions, in one and in several parts, and that ranges outside are refused.
 func TestNear(t *testing.T) {
-	near(t)
-	file := podFile(t, 2, "")
+	file := podFile(t, 2, near)
 	a, b := node(t, file, 0), node(t, file, 1)
 	const size = 3*nearInline + 8192
 	x, there := export(t, a, size, true)
@@ -88,10 +70,9 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestNearPartOfFile proves that a file with more in it than what is exported is not passed on.
+// TestNearPartOfFile proves that a file is not passed on if only a part of it is exported.
 func TestNearPartOfFile(t *testing.T) {
-	near(t)
-	file := podFile(t, 2, "")
+	file := podFile(t, 2, near)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, err := a.Export(memfd(t, 16384), 4096, About{Size: 4096}, true)
 	if err != nil {
@@ -114,37 +95,10 @@ func TestNearPartOfFile(t *testing.T) {
 	}
 }
 
-// TestNearNames proves that an owner connects to no socket but those of importers.
-func TestNearNames(t *testing.T) {
-	near(t)
-	a := node(t, podFile(t, 1, ""), 0)
-	x, _ := export(t, a, 4096, true)
-	name := fmt.Sprintf("ropeway-test-%d-%s", os.Getpid(), "0123456789abcdef0123456789abcdef")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was written
-	for _, name := range []string{name, "", nearPrefix, nearPrefix + "x123456789abcdef0123456789abcdef"} {
-		if x.sendFile(name, a.config.Timeout) {
-			t.Errorf("%q got the file", name)
-		}
-	}
-	good, name := listenNear()
-	if good == nil {
-		t.Fatal("no socket")
-	}
-	defer good.Close() //nolint:errcheck // nothing was written
-	if !x.sendFile(name, a.config.Timeout) {
-		t.Error("an importer did not get the file")
-	}
-}
-
-// TestNearKilled proves that copies with mapped memory of a process that was killed fail, that memory of one that is
-// stopped is still there, and that nothing is left of either.
+// TestNearKilled proves that copies with mapped memory of a killed process fail, that those with a stopped process
+// work, and that neither leaves anything behind.
 func TestNearKilled(t *testing.T) {
-	near(t)
-	file := podFile(t, 2, quick)
+	file := podFile(t, 2, near+quick)
 	owner, user := launch(t, file, 0), launch(t, file, 1)
 	before := user.Does("files")
 	h := owner.Does("export %d", 16<<20)
@@ -167,10 +121,9 @@ func TestNearKilled(t *testing.T) {
 	user.soon(before, "files")
 }
 
-// TestNearNotified proves that memory whose owner is called after writes is not mapped, and that it is called.
+// TestNearNotified proves that memory whose owner is notified of writes is not mapped, and that the owner is notified.
 func TestNearNotified(t *testing.T) {
-	near(t)
-	file := podFile(t, 2, "")
+	file := podFile(t, 2, near)
 	a, b := node(t, file, 0), node(t, file, 1)
 	wrote := make(chan struct{}, 8)
 	x, err := a.Offer(memfd(t, 4096), 0, About{Size: 4096}, [24]byte{1}, func() { wrote <- struct{}{} })

@@ -8,13 +8,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
+	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,40 +24,41 @@ import (
 	"ropeway/internal/ucx"
 )
 
-// Node is a process of a pod. Making one opens nothing: UCX is loaded by the first export or import, and the first
-// export listens.
+// Node is a process of a pod. New opens nothing: the first export or import loads UCX, and the first export starts
+// listening.
 type Node struct {
 	config  *Config        // immutable
 	tls     *tls.Config    // immutable
-	pid     int32          // immutable; what white lists of other servers have
-	secret  token          // immutable; no other process knows it
+	pid     int32          // immutable; the process number in white lists
+	secret  token          // immutable; known only to this process
 	serving sync.WaitGroup // goroutines of the node
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu       sync.Mutex
-	ucx      *ucx.Context         // guarded by mu; nil before the first use
-	listener net.Listener         // guarded by mu; nil before the first export
-	port     uint16               // guarded by mu; of the listener
-	exports  map[[24]byte]*Export // guarded by mu; by secret
-	guests   map[net.Conn]bool    // guarded by mu; connections of other processes
-	unproven []net.Conn           // guarded by mu; those of them that have not shown the key, the oldest first
-	served   map[token]*engine    // guarded by mu; the newest link of each node that imports from here
-	links    map[place]*link      // guarded by mu; to other processes
-	dialing  map[place]*dialing   // guarded by mu; links that are being made
-	closed   bool                 // guarded by mu
+	mu        sync.Mutex
+	ucx       *ucx.Context          // guarded by mu; nil before the first use
+	listening []net.Listener        // guarded by mu; none before the first export
+	port      uint16                // guarded by mu; of the listeners
+	exports   map[[24]byte]*Export  // guarded by mu; by secret
+	guests    []net.Conn            // guarded by mu; connections that have proved the key, oldest first
+	unproven  []net.Conn            // guarded by mu; those that have not, oldest first
+	served    map[token]carrier     // guarded by mu; newest link of each node that imports from this one
+	tickets   map[ticket]*admission // guarded by mu; unused tickets
+	links     map[place]*link       // guarded by mu; to other processes
+	dialing   map[place]*dialing    // guarded by mu; links being made
+	closed    bool                  // guarded by mu
 }
 
-// dialing is a link that is being made. There is one at a time to each process: a newer one ends an older one there.
+// dialing is a link being made. There is at most one to each process, because the owner ends the older of two links.
 type dialing struct {
-	done chan struct{} // closed when it has ended
-	err  error         // how; written before done is closed
+	done chan struct{} // closed when the link was made or has failed
+	err  error         // why it has failed; written before done is closed
 }
 
-// place is where a process of the pod listens.
+// place identifies a process of the pod by its server and port.
 type place struct{ server, port uint16 }
 
-// New makes a node.
+// New returns a node.
 func New(c *Config) (*Node, error) {
 	t, err := c.credentials()
 	if err != nil {
@@ -63,24 +66,17 @@ func New(c *Config) (*Node, error) {
 	}
 	n := &Node{
 		config: c, tls: t, pid: int32(os.Getpid()), exports: map[[24]byte]*Export{},
-		guests: map[net.Conn]bool{}, served: map[token]*engine{}, links: map[place]*link{},
+		served: map[token]carrier{}, tickets: map[ticket]*admission{}, links: map[place]*link{},
 		dialing: map[place]*dialing{}, secret: newToken(),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n, nil
 }
 
-// Config is what the pod is like.
+// Config returns the configuration of the pod.
 func (n *Node) Config() *Config { return n.config }
 
-// open opens UCX, once.
-func (n *Node) open() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.openLocked()
-}
-
-// openLocked is open; mu is held.
+// openLocked opens UCX, once. mu is held.
 func (n *Node) openLocked() error {
 	if n.closed {
 		return ErrClosed
@@ -88,13 +84,14 @@ func (n *Node) openLocked() error {
 	if n.ucx != nil {
 		return nil
 	}
-	options, whole, err := n.config.options()
-	if err == nil {
-		n.ucx, err = ucx.Open(options, whole)
+	if n.config.Transport == TransportUCX {
+		warnUCX()
 	}
+	c, err := ucx.Open(n.config.options())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrHere, err)
 	}
+	n.ucx = c
 	return nil
 }
 
@@ -106,7 +103,7 @@ func (n *Node) newEngine() (*engine, error) {
 		return nil, err
 	}
 	c := n.ucx
-	n.serving.Add(1) // c stays open
+	n.serving.Add(1) // keeps c open
 	n.mu.Unlock()
 	e, err := newEngine(c, n.config.Timeout)
 	if err != nil {
@@ -120,53 +117,60 @@ func (n *Node) newEngine() (*engine, error) {
 	return e, nil
 }
 
-// options are those of UCX, and how long the messages are that it gets only when there is room for them, or 0. It uses
-// the network device that has the server's address, and no other. Shared memory is left out: UCX 1.13 does not take it
-// for endpoints that report a failed peer, and it costs every link 4 MiB, four descriptors and most of the time that
-// making a worker takes; memory that is near is mapped instead (near.go). The cache of registered memory is off:
-// nothing is registered, and the context would keep 2 MiB of each worker that has gone.
-//
-// Over TCP a message fits into one of its segments, so that it is sent by one system call, and is in one piece when it
-// is received; UCX by itself has segments of 8 KiB, and puts messages of several together in a buffer. All processes
-// must have the same segments, whatever their environment says. Where there is TCP alone, UCX gets messages only when
-// there is room for them, and keeps none: those that it keeps end the process when the other side ends at a wrong time
-// (RATIONALE.md). Zero-copy sends that fail do that, too. Connecting does not wait for a server whose packets are lost.
-func (c *Config) options() (o []ucx.Option, whole uint64, err error) {
-	devices := c.Devices
-	if devices == "" {
-		d, ok := deviceOf(c.Me().Address)
-		if !ok {
-			return nil, 0, fmt.Errorf("this machine has no network device with the address %s of server %d",
-				c.Me().Address, c.Me().ID)
+// warnings receives the text of warnUCX.
+var warnings io.Writer = os.Stderr
+
+// warnUCX warns of the access that "transport: ucx-tcp" allows.
+func warnUCX() {
+	fmt.Fprintln(warnings, "ropeway: with transport: ucx-tcp every host that reaches this process over the network, "+
+		"and every user of this machine, can write to all of its memory and end it, without the pod's key. "+
+		"Use it for measuring, on a network of your own.")
+}
+
+// options returns the options of UCX. Whatever the environment says, UCX uses only RDMA, where the adapter checks
+// accesses to memory, and neither TCP nor shared memory, where nothing does. With "transport: ucx-tcp" it uses only
+// TCP. The cache of registered memory is off: nothing is registered, and the context would keep 2 MiB of each closed
+// worker.
+func (c *Config) options() []ucx.Option {
+	transports := "ib"
+	if c.Transport == TransportUCX {
+		transports = "tcp"
+	}
+	return []ucx.Option{{Name: "TLS", Value: transports, Must: true},
+		{Name: "NET_DEVICES", Value: c.ucxDevices()}, {Name: "RCACHE_ENABLE", Value: "n"}}
+}
+
+// ucxDevices returns the devices for UCX; "" if UCX is not used.
+func (c *Config) ucxDevices() string {
+	switch {
+	case c.Transport == TransportUCX && c.Devices == "":
+		d, _ := deviceOf(c.Me().Address)
+		return d
+	case c.Transport == TransportUCX, c.Transport == TransportAuto && strings.Contains(c.Devices, ":"):
+		return c.Devices
+	case c.Transport == TransportAuto && c.Devices == "":
+		return rdmaOf(c.Me().Address)
+	}
+	return ""
+}
+
+// rdmaOf returns the RDMA device and port that has an address, as in mlx5_0:1; "" if there is none.
+func rdmaOf(a netip.Addr) string {
+	name, ok := deviceOf(a)
+	if !ok {
+		return ""
+	}
+	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/*/gid_attrs/ndevs/*") //nolint:errcheck // valid
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == name {
+			part := strings.Split(file, "/")
+			return part[4] + ":" + part[6]
 		}
-		devices = d
 	}
-	segment := strconv.Itoa(segmentMost)
-	o = []ucx.Option{
-		{Name: "NET_DEVICES", Value: devices},
-		{Name: "RCACHE_ENABLE", Value: "n"},
-		{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment, Must: true},
-		{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment, Must: true},
-		{Transport: "TCP", Name: "TX_BUFS_GROW", Value: "2"},
-		{Transport: "TCP", Name: "RX_BUFS_GROW", Value: "2"},
-	}
-	if !tcpAlone(devices) {
-		return append(o, ucx.Option{Name: "TLS", Value: "^sm,self"}), 0, nil
-	}
-	return append(o, ucx.WholeTCP()...), messageMost, nil
+	return ""
 }
 
-// tcpAlone reports whether TCP is all that UCX can use: its user wants nothing else, or the devices are none of RDMA,
-// which have a port in their name.
-func tcpAlone(devices string) bool {
-	if text, set := os.LookupEnv("UCX_NET_DEVICES"); set {
-		devices = text
-	}
-	return wanted("all", "tcp") &&
-		(os.Getenv("UCX_TLS") == "tcp" || devices != "all" && !strings.Contains(devices, ":"))
-}
-
-// Close ends everything: exports, imports and copies in flight. It waits.
+// Close ends all exports, imports and copies in flight, and waits.
 func (n *Node) Close() {
 	n.mu.Lock()
 	if n.closed {
@@ -175,10 +179,10 @@ func (n *Node) Close() {
 	}
 	n.closed = true
 	n.cancel()
-	if n.listener != nil {
-		n.listener.Close() //nolint:errcheck // it ends accept
+	for _, l := range n.listening {
+		l.Close() //nolint:errcheck // it ends accept
 	}
-	for c := range n.guests {
+	for _, c := range slices.Concat(n.guests, n.unproven) {
 		c.Close() //nolint:errcheck // it ends their goroutines
 	}
 	for _, l := range n.links {
@@ -199,16 +203,43 @@ func (n *Node) Close() {
 
 func mapsValues[K comparable, V any](m map[K]V) iter.Seq[V] { return maps.Values(m) }
 
-func listenAt(a netip.Addr, port uint16) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort(a.String(), strconv.Itoa(int(port))))
+// listenOn listens at a port: on a Unix socket for processes on this machine, and on TCP if there are other machines.
+// Port 0 means any port; at is the one chosen.
+func (n *Node) listenOn(port uint16) (all []net.Listener, at uint16, err error) {
+	me := n.config.Me()
+	if !n.allNear() {
+		l, err := net.Listen("tcp", netip.AddrPortFrom(me.Address, port).String())
+		if err != nil {
+			return nil, 0, err
+		}
+		all, port = append(all, l), uint16(l.Addr().(*net.TCPAddr).Port)
+	}
+	if !n.isNear(me) {
+		return all, port, nil
+	}
+	for try := range 100 {
+		p := port
+		if p == 0 {
+			p = uint16(1024 + mathrand.IntN(1<<16-1024))
+		}
+		l, err := net.Listen("unix", n.socketName(place{uint16(me.ID), p}))
+		switch {
+		case err == nil:
+			return append(all, l), p, nil
+		case port != 0 || try == 99:
+			for _, l := range all {
+				l.Close() //nolint:errcheck // nothing was written
+			}
+			return nil, 0, err
+		}
+	}
+	panic("unreachable")
 }
 
-func portOf(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
-
 const (
-	mostGuests   = 1024                  // processes of other servers that are linked at a time
-	mostUnproven = 64                    // connections that have not shown the key yet
-	acceptPause  = 10 * time.Millisecond // when there are too many open files
+	mostGuests   = 4096                  // most connections that have proved the key
+	mostUnproven = 64                    // most connections that have not
+	acceptPause  = 10 * time.Millisecond // pause after an error such as too many open files
 )
 
 // accept takes connections until the listener is closed.
@@ -226,7 +257,10 @@ func (n *Node) accept(l net.Listener) {
 			}
 			continue
 		}
-		if !n.enter(c) {
+		u := unixOf(c)
+		keepAlive(c, n.config.Timeout)
+		c = notInherited(c)
+		if u != nil && sameUser(u) != nil || !n.enter(c) {
 			c.Close() //nolint:errcheck // nothing was written
 			continue
 		}
@@ -237,26 +271,29 @@ func (n *Node) accept(l net.Listener) {
 	}
 }
 
-// enter takes a connection in. Of too many that have not shown the key, one has to go; and with the most guests nobody
-// else comes in.
+// enter adds a connection to the unproven ones, and reports whether the node is open.
 func (n *Node) enter(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || len(n.guests)-len(n.unproven) >= mostGuests {
+	if n.closed {
 		return false
 	}
-	if len(n.unproven) >= mostUnproven {
-		i := crowd(n.unproven)
-		n.unproven[i].Close() //nolint:errcheck // it ends its goroutine
-		n.unproven = slices.Delete(n.unproven, i, i+1)
-	}
-	n.guests[c] = true
-	n.unproven = append(n.unproven, c)
+	n.unproven = withRoom(n.unproven, mostUnproven, c)
 	return true
 }
 
-// crowd is the first connection of the network that most of them come from: a stranger that makes many is in its own
-// way, and not in that of servers elsewhere.
+// withRoom adds a connection to a list. If the list is full, it closes one first.
+func withRoom(list []net.Conn, most int, c net.Conn) []net.Conn {
+	if len(list) >= most {
+		i := crowd(list)
+		list[i].Close() //nolint:errcheck // it ends its goroutine
+		list = slices.Delete(list, i, i+1)
+	}
+	return append(list, c)
+}
+
+// crowd returns the index of the first connection from the network with the most connections: a server that makes many
+// displaces its own, not those of other servers.
 func crowd(list []net.Conn) (first int) {
 	many := map[netip.Prefix]int{}
 	for _, c := range list {
@@ -271,7 +308,8 @@ func crowd(list []net.Conn) (first int) {
 	return first
 }
 
-// networkOf is where a connection comes from: an address, or 64 bits of one of IPv6, of which a machine has many.
+// networkOf returns the network that a connection comes from: an IPv4 address, or the first 64 bits of an IPv6 address,
+// as a machine has many of those.
 func networkOf(c net.Conn) netip.Prefix {
 	from, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -280,155 +318,33 @@ func networkOf(c net.Conn) netip.Prefix {
 	a := from.AddrPort().Addr().Unmap()
 	p, err := a.Prefix(min(a.BitLen(), 64))
 	if err != nil {
-		return netip.Prefix{} // it has no address
+		return netip.Prefix{} // the address is not valid
 	}
 	return p
 }
 
-// proven notes that a connection has shown the key.
+// proven records that a connection has proved the key, unless it was closed to make room.
 func (n *Node) proven(c net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.unproven = slices.DeleteFunc(n.unproven, func(x net.Conn) bool { return x == c })
+	if i := slices.Index(n.unproven, c); i >= 0 {
+		n.unproven = slices.Delete(n.unproven, i, i+1)
+		n.guests = withRoom(n.guests, mostGuests, c)
+	}
 }
 
 func (n *Node) leave(c net.Conn) {
 	c.Close() //nolint:errcheck // it has ended
-	n.proven(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.guests, c)
+	is := func(x net.Conn) bool { return x == c }
+	n.unproven, n.guests = slices.DeleteFunc(n.unproven, is), slices.DeleteFunc(n.guests, is)
 }
 
-// guest serves one process of another server.
-func (n *Node) guest(raw net.Conn) {
-	limit := n.config.Timeout
-	c := tls.Server(raw, n.tls)
-	raw.SetDeadline(time.Now().Add(limit)) //nolint:errcheck // a connection that is closed fails below
-	if c.HandshakeContext(n.ctx) != nil {
-		return
-	}
-	raw.SetDeadline(time.Time{}) //nolint:errcheck // likewise
-	var hello request
-	if readFrame(c, limit, false, &hello) != nil {
-		return
-	}
-	n.proven(raw)
-	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Token) != len(token{}) ||
-		len(hello.Importer) != len(token{}) || len(hello.Worker) == 0 {
-		writeFrame(c, limit, response{Refused: wordProtocol}) //nolint:errcheck // it is refused anyway
-		return
-	}
-	keepAlive(raw, limit)
-	e, err := n.newEngine()
-	if err != nil {
-		writeFrame(c, limit, response{Refused: err.Error()}) //nolint:errcheck // as above
-		return
-	}
-	defer n.unserve(token(hello.Importer), e)
-	n.serve(token(hello.Importer), e)
-	mine := newToken()
-	if e.connect(hello.Worker, mine, token(hello.Token), func(error) { go raw.Close() }) != nil {
-		return
-	}
-	x := e.end
-	if writeFrame(c, limit, response{Pid: int(n.pid), Worker: e.w.Address(), Token: mine[:]}) != nil {
-		return
-	}
-	opened := map[uint64]*Export{}
-	for last := uint64(0); ; {
-		var r request
-		if readFrame(c, limit, true, &r) != nil {
-			return
-		}
-		var a response
-		switch r.Do {
-		case doOpen:
-			export := n.find(r.Secret)
-			if len(opened) >= mostOpened {
-				return
-			}
-			if a.Refused = wordUnknown; export != nil {
-				a.Refused = export.admit(hello.Server, int32(hello.Pid), r.Again)
-			}
-			if a.Refused == "" {
-				last++
-				a.Share, a.About = last, export.about
-				opened[last] = export
-				if !e.call(func() { x.take(last, export) }) {
-					export.release() // the engine has ended, and does not
-					return
-				}
-				a.Near = r.Near != "" && export.sendFile(r.Near, limit)
-			}
-		case doClose:
-			delete(opened, r.Share)
-			e.call(func() { x.giveUp(r.Share) })
-		default:
-			return
-		}
-		if writeFrame(c, limit, a) != nil {
-			return
-		}
-	}
-}
-
-// serve notes the engine of a link. It ends the older one of the same importer and waits: writes that the importer has
-// given up and that are still on their way must not arrive after those of the new link.
-func (n *Node) serve(importer token, e *engine) {
-	n.mu.Lock()
-	old := n.served[importer]
-	n.served[importer] = e
-	n.mu.Unlock()
-	if old != nil {
-		old.close(fmt.Errorf("%w: it has made another link", ErrGone))
-	}
-}
-
-// unserve ends the engine of a link.
-func (n *Node) unserve(importer token, e *engine) {
-	e.close(fmt.Errorf("%w: its connection has ended", ErrGone))
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.served[importer] == e {
-		delete(n.served, importer)
-	}
-}
-
-// importer is what this node calls itself when it imports from a process. Another process does not learn it.
+// importer returns the secret name of this node as an importer from a process. It differs for each process.
 func (n *Node) importer(to place) (t token) {
 	h := hmac.New(sha256.New, n.secret[:])
 	binary.Write(h, binary.LittleEndian, to) //nolint:errcheck // a hash takes everything
 	copy(t[:], h.Sum(nil))
 	return t
-}
-
-const mostOpened = 1 << 20 // exports that one process has open
-
-// take lets the other side use an export, which was admitted.
-func (x *end) take(share uint64, export *Export) {
-	if x.e.why != nil {
-		export.release()
-		return
-	}
-	x.shares[share] = export
-}
-
-// giveUp ends that.
-func (x *end) giveUp(share uint64) {
-	if export := x.shares[share]; export != nil {
-		delete(x.shares, share)
-		export.release()
-	}
-}
-
-// keepAlive has the kernel notice that the other machine is gone, without anybody waking up for it.
-func keepAlive(c net.Conn, limit time.Duration) {
-	if t, ok := c.(interface {
-		SetKeepAliveConfig(net.KeepAliveConfig) error
-	}); ok {
-		t.SetKeepAliveConfig(net.KeepAliveConfig{ //nolint:errcheck // it is only noticed later
-			Enable: true, Idle: max(limit/2, time.Second), Interval: max(limit/4, time.Second), Count: 3,
-		})
-	}
 }

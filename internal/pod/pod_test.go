@@ -7,37 +7,32 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/testenv"
-	"ropeway/internal/ucx"
 )
 
-// need skips a test where there is no UCX, or one that is too old; in CI there is a good one.
-func need(t testing.TB) {
-	t.Helper()
-	if err := ucx.Load(); err != nil {
-		testenv.Missing(t, err.Error())
-	}
-}
-
-// heap is n bytes that stay where they are as long as the test runs: a copy has an address alone.
+// heap returns n bytes that do not move while the test runs: a copy has only their address.
 func heap(t testing.TB, n int) []byte {
 	b := make([]byte, n)
 	t.Cleanup(func() { runtime.KeepAlive(b) })
 	return b
 }
 
-// podFile writes a pod of n servers on loopback addresses, and its key.
+// podFile writes the file of a pod of n servers on loopback addresses, and its key.
 func podFile(t testing.TB, n int, more string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "pod.key"), []byte("0123456789abcdef0123456789abcdef"),
 		0o600); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(more, "transport:") {
+		more += onTCP
 	}
 	text := "key: pod.key\n" + more + "servers:\n"
 	for i := range n {
@@ -50,10 +45,9 @@ func podFile(t testing.TB, n int, more string) string {
 	return file
 }
 
-// node is server i of a pod.
+// node returns a node on server i of a pod.
 func node(t testing.TB, file string, i int) *Node {
 	t.Helper()
-	need(t)
 	c, err := Read(file, fmt.Sprint(i))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +60,7 @@ func node(t testing.TB, file string, i int) *Node {
 	return n
 }
 
-// memfd is a file with size bytes.
+// memfd returns a file with size bytes.
 func memfd(t testing.TB, size int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("pod-test", unix.MFD_CLOEXEC)
@@ -81,7 +75,7 @@ func memfd(t testing.TB, size int) *os.File {
 	return f
 }
 
-// export is memory of a node, and its bytes.
+// export exports memory of a node, and returns its bytes.
 func export(t testing.TB, n *Node, size int, open bool) (*Export, []byte) {
 	t.Helper()
 	x, err := n.Export(memfd(t, size), 0, About{Size: uint64(size), Device: 3}, open)
@@ -91,7 +85,7 @@ func export(t testing.TB, n *Node, size int, open bool) (*Export, []byte) {
 	return x, x.bytes
 }
 
-// wait runs a copy and returns how it ended.
+// wait runs a copy and returns its error.
 func wait(t testing.TB, f func([]Segment, func(error)), segs ...Segment) error {
 	t.Helper()
 	c := make(chan error, 1)
@@ -105,9 +99,18 @@ func wait(t testing.TB, f func([]Segment, func(error)), segs ...Segment) error {
 	}
 }
 
-// TestCopies proves that bytes arrive, in both directions, in pieces of all sizes.
+// TestCopies proves that bytes arrive, in both directions, in pieces of all sizes, on every transport.
 func TestCopies(t *testing.T) {
-	file := podFile(t, 2, "")
+	for _, more := range []string{onTCP, onTCP + "encryption: none\n", onTCP + "connections: 4\n", near, onUCX} {
+		t.Run(strings.ReplaceAll(strings.TrimSpace(more), "\n", ", "), func(t *testing.T) { copies(t, more) })
+	}
+}
+
+func copies(t *testing.T, more string) {
+	if more == onUCX {
+		needUCX(t)
+	}
+	file := podFile(t, 2, more)
 	a, b := node(t, file, 0), node(t, file, 1)
 	const size = 8 << 20
 	x, theirs := export(t, a, size, true)
@@ -187,7 +190,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestLife proves that memory stays until it is withdrawn and nobody has it open, in either order, and is then unknown.
+// TestLife proves that memory stays until it is withdrawn and closed by all processes, in either order, and is then
+// unknown.
 func TestLife(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
@@ -202,7 +206,7 @@ func TestLife(t *testing.T) {
 	if err := wait(t, r.Read, Segment{addressOf(got), 0, 8}); err != nil || got[7] != 42 {
 		t.Errorf("after the owner has withdrawn it: %v %v", got, err)
 	}
-	again, err := b.Import(x.Handle) // others hold it
+	again, err := b.Import(x.Handle) // another process has it open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +236,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestReplaced proves that copies with memory of a process that has ended fail because it is gone, also if another
-// process listens at its port by then: it does not know the memory.
+// TestReplaced proves that copies with memory of a process that has ended fail with ErrGone, even if another process,
+// which does not know the memory, listens at its port.
 func TestReplaced(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
@@ -256,8 +260,8 @@ func TestReplaced(t *testing.T) {
 	r.Close()
 }
 
-// TestOfferWithdrawn proves that what was offered cannot be opened any more once it is withdrawn, although a process
-// has it open and keeps it, also over a link that fails.
+// TestOfferWithdrawn proves that an offer cannot be opened once it is withdrawn, even though a process has it open and
+// keeps it, also over a link that fails.
 func TestOfferWithdrawn(t *testing.T) {
 	file := podFile(t, 3, "")
 	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
@@ -296,7 +300,7 @@ func TestOfferWithdrawn(t *testing.T) {
 	}
 }
 
-// TestWhiteList proves that a process that is not named gets nothing.
+// TestWhiteList proves that a process that is not allowed cannot import.
 func TestWhiteList(t *testing.T) {
 	file := podFile(t, 2, "")
 	a, b := node(t, file, 0), node(t, file, 1)
@@ -317,36 +321,15 @@ func TestWhiteList(t *testing.T) {
 	}
 }
 
-// TestAfterSleep proves that the time for a copy begins with the copy, however long the engine has slept before.
-func TestAfterSleep(t *testing.T) {
-	file := podFile(t, 2, "")
-	a, b := node(t, file, 0), node(t, file, 1)
-	x, _ := export(t, a, 4096, true)
-	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, one, end := r.link.e, heap(t, 1), make(chan error, 1)
-	c := &transfer{end: e.end, share: r.share, write: true, segs: []Segment{{addressOf(one), 0, 1}},
-		done: func(err error) { end <- err }}
-	e.mu.Lock()
-	e.inbox = append(e.inbox, func() { e.now = e.now.Add(-time.Hour) })
-	e.arrived = append(e.arrived, c)
-	e.wake()
-	e.mu.Unlock()
-	select {
-	case err := <-end:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the copy does not end")
+// TestFault proves that unmapped memory of this process only fails the copy.
+func TestFault(t *testing.T) {
+	for _, more := range []string{"encryption: tls\n", "encryption: none\n"} {
+		t.Run(more[12:16], func(t *testing.T) { faults(t, more) })
 	}
 }
 
-// TestFault proves that memory of this process that is not there ends a copy with an error, and nothing else.
-func TestFault(t *testing.T) {
-	file := podFile(t, 2, "")
+func faults(t *testing.T, more string) {
+	file := podFile(t, 2, more)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4<<20, true)
 	r, err := b.Import(x.Handle)
@@ -363,6 +346,14 @@ func TestFault(t *testing.T) {
 		}
 		if err := wait(t, f, Segment{addressOf(hole), 0, 4 << 20}); err == nil {
 			t.Error("a large copy with no memory has succeeded")
+		}
+	}
+	there := heap(t, 128<<10)
+	list := []Segment{{addressOf(there), 0, 60 << 10}, {addressOf(hole), 60 << 10, 8 << 10},
+		{addressOf(there) + 60<<10, 70 << 10, 60 << 10}}
+	for range 3 { // the link still works
+		if err := wait(t, r.Read, append([]Segment(nil), list...)...); !errors.Is(err, ErrFault) {
+			t.Errorf("a list with a place that is not there: %v", err)
 		}
 	}
 	one := heap(t, 1)

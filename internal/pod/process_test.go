@@ -21,18 +21,11 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// role says to a process of this binary that it is a server of a pod: its file, a blank and its number.
+// role makes a process of this binary a server of a pod: the pod's file, a blank and the server's number.
 const role = "ROPEWAY_POD_TEST"
 
-// transports is where UCX looks for those that the user wants. Tests have TCP alone, but those of memory that is near.
-const transports = "UCX_TLS"
-
-// near lets processes of a test map each other's memory.
-func near(t testing.TB) {
-	t.Helper()
-	t.Setenv(transports, "") // which restores it
-	os.Unsetenv(transports)
-}
+// onTCP is a line of a pod file: tests use TCP, as between machines, except those of mapped memory.
+const onTCP = "transport: tcp\n"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(role); text != "" {
@@ -43,8 +36,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if _, ok := os.LookupEnv(transports); !ok {
-		os.Setenv(transports, "tcp") // as between machines
+	if name := os.Getenv(stranger); name != "" {
+		attackNear(name)
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -56,7 +50,7 @@ func pattern(b []byte, seed int) {
 	}
 }
 
-// differ is where two slices of one length differ first, and in how many places.
+// differ returns where two slices of one length differ first, and in how many places.
 func differ(a, b []byte) (at, n int) {
 	for i := range a {
 		if a[i] == b[i] {
@@ -70,7 +64,7 @@ func differ(a, b []byte) (at, n int) {
 	return at, n
 }
 
-// work is a server: it does what lines say, and answers each with one.
+// work is a server: it carries out the command in each line, and answers with a line.
 func work(file, id string, in io.Reader, out io.Writer) error {
 	c, err := Read(file, id)
 	if err != nil {
@@ -91,11 +85,10 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		}
 		f([]Segment{{addressOf(b), 0, uint64(len(b))}}, func(err error) { end <- err })
 		err := <-end
-		runtime.KeepAlive(b) // the copy has its address alone
+		runtime.KeepAlive(b) // the copy has only its address
 		return err
 	}
-	var do func(words []string) (string, error)
-	do = func(words []string) (string, error) {
+	do := func(words []string) (string, error) {
 		number := 0
 		if len(words) > 1 {
 			number, _ = strconv.Atoi(words[1])
@@ -128,18 +121,6 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 			}
 			r, err = n.Import(h)
 			return "", err
-		case "imports": // one after the other, of which the last is what other commands use; says how long it took
-			began := time.Now()
-			for _, word := range words[1:] {
-				if _, err := do([]string{"import", word}); err != nil {
-					return "", err
-				}
-			}
-			return fmt.Sprint(time.Since(began).Seconds()), nil
-		case "cpu": // seconds of processor time that the process has taken
-			var u unix.Rusage
-			err := unix.Getrusage(unix.RUSAGE_SELF, &u)
-			return fmt.Sprint(time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()), err
 		case "write":
 			b := make([]byte, r.Size)
 			pattern(b, number)
@@ -163,7 +144,7 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 		case "fill":
 			pattern(x.bytes, number)
 			return "", nil
-		case "loop": // copies until one fails, and says how and when after the one before it
+		case "loop": // copies until one fails; answers with the error and the time since the previous one
 			b := make([]byte, r.Size)
 			fmt.Fprintln(out, "looping")
 			for i := 0; ; i++ {
@@ -172,6 +153,12 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 					return fmt.Sprintf("%d %v", time.Since(began).Milliseconds(), err), nil
 				}
 			}
+		case "sink":
+			return n.sink(words[1])
+		case "push":
+			size, _ := strconv.Atoi(words[3])
+			count, _ := strconv.Atoi(words[4])
+			return n.push(words[1], words[2], size, count)
 		case "bench":
 			return measure(r, words[1:])
 		case "close":
@@ -216,14 +203,13 @@ func work(file, id string, in io.Reader, out io.Writer) error {
 type server struct {
 	*testenv.Process
 
-	rounds int    // how often settles was called
-	held   [3]int // what it had in the first of them
+	rounds int    // number of calls of settles
+	held   [3]int // the resources it held in the first of them
 }
 
-// launch starts server id of the pod in a file; words go before the command, such as ip netns exec.
+// launch starts server id of the pod in a file; words are a prefix of the command, such as ip netns exec.
 func launch(t testing.TB, file string, id int, words ...string) *server {
 	t.Helper()
-	need(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -231,15 +217,13 @@ func launch(t testing.TB, file string, id int, words ...string) *server {
 	words = append(words, self)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{fmt.Sprintf("%s=%s %d", role, file, id)}
-	for _, name := range []string{"LD_LIBRARY_PATH", transports} {
-		if v, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+v)
-		}
+	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+v)
 	}
 	return &server{Process: testenv.StartProcess(t, cmd)}
 }
 
-// soon asks until the answer is what is wanted.
+// soon repeats a command until it gets the wanted answer.
 func (s *server) soon(want, command string) {
 	s.T.Helper()
 	got := ""

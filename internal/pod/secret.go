@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// credentials makes TLS prove the key of the pod: both sides have the same Ed25519 key, derived from it, and accept
-// no other. TLS 1.3 does the rest: it encrypts, refuses what was changed or replayed, and bounds what it reads.
+// credentials returns a TLS configuration that proves the pod's key: both sides have the same Ed25519 key, derived from
+// it, and accept no other. TLS 1.3 does the rest: it encrypts, rejects changed or replayed data, and bounds what it
+// reads.
 func (c *Config) credentials() (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, c.key, nil, "ropeway pod 1", ed25519.SeedSize)
 	if err != nil {
@@ -36,7 +37,7 @@ func (c *Config) credentials() (*tls.Config, error) {
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: private}},
 		ClientAuth:             tls.RequireAnyClientCert,
-		InsecureSkipVerify:     true, // names and dates mean nothing here: VerifyConnection compares the key
+		InsecureSkipVerify:     true, // names and dates have no meaning: VerifyConnection compares the key
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 1 && public.Equal(s.PeerCertificates[0].PublicKey) {
@@ -57,7 +58,7 @@ type Handle struct {
 	Secret [24]byte
 }
 
-// Where a handle is in a block.
+// Parts of an encoded handle.
 const (
 	handleMagic = "RWPOD1\x00\x00"
 	HandleSize  = len(handleMagic) + 4 + 2 + 2 + 24 + 4 // bytes
@@ -73,7 +74,7 @@ func (h *Handle) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[HandleSize-4:], crc32.ChecksumIEEE(b[:HandleSize-4]))
 }
 
-// ParseHandle reads what Put wrote; false if it did not.
+// ParseHandle decodes a handle that Put has written; false if b is not one.
 func ParseHandle(b []byte) (h Handle, ok bool) {
 	if len(b) < HandleSize || string(b[:len(handleMagic)]) != handleMagic ||
 		binary.LittleEndian.Uint32(b[HandleSize-4:]) != crc32.ChecksumIEEE(b[:HandleSize-4]) {

@@ -1,21 +1,10 @@
 package pod
 
-import (
-	"errors"
-
-	"ropeway/internal/ucx"
-)
-
-var errGreedy = errors.New("pod: the other side asks for more than it may")
-
-const (
-	ackLater = 32 << 10 // bytes of a write from which its answer may wait for that of the next one
-	ackMost  = 4        // writes that are answered together
-)
+import "ropeway/internal/ucx"
 
 // serve carries out a request of the other side.
 func (x *end) serve(h *header, m *ucx.Message) {
-	if x.answers+len(x.owed) >= mostServe {
+	if x.answers >= mostServe {
 		x.e.fail(errGreedy)
 		return
 	}
@@ -33,14 +22,7 @@ func (x *end) serve(h *header, m *ucx.Message) {
 			}
 		}
 	}
-	if status != statusDone || len(m.Data) < ackLater {
-		s := x.newAnswer()
-		s.send(&header{kind: kAck, op: h.op, status: status}, 0, 0)
-		return
-	}
-	if x.owed = append(x.owed, h.op); len(x.owed) >= ackMost {
-		x.settleUp()
-	}
+	x.newAnswer().send(&header{kind: kAck, op: h.op, status: status}, 0, 0)
 }
 
 func (x *end) newAnswer() *slot {
@@ -48,23 +30,7 @@ func (x *end) newAnswer() *slot {
 	return x.e.newSlot(x)
 }
 
-// settleUp answers writes that were carried out. The engine calls it when nothing more has come: an answer is a message
-// of its own, which costs as much as copying 30 KiB, and the other side has no use for it while it has others to send.
-func (x *end) settleUp() {
-	if len(x.owed) == 0 {
-		return
-	}
-	s := x.newAnswer()
-	room := s.room()[:0]
-	for _, op := range x.owed[1:] {
-		room = putOp(room, op)
-	}
-	h := header{kind: kAck, op: x.owed[0], count: uint32(len(x.owed) - 1)}
-	x.owed = x.owed[:0]
-	s.send(&h, addressOf(s.data), uint64(len(room)))
-}
-
-// write puts the data of a request to its place.
+// write writes the data of a request to the memory.
 func (e *Export) write(h *header, m *ucx.Message) uint8 {
 	switch {
 	case uint64(len(m.Data)) != h.length:
@@ -75,14 +41,14 @@ func (e *Export) write(h *header, m *ucx.Message) uint8 {
 	return e.put(h.offset, m.Data)
 }
 
-// scatter puts the data of a request to their places.
+// scatter writes the data of a request to the places in its list.
 func (e *Export) scatter(h *header, m *ucx.Message) uint8 {
 	end := uint64(h.count) * placeSize
 	if uint64(len(m.Data)) < end || h.count > placesMost {
 		return statusBad
 	}
 	list, data := m.Data[:end], m.Data[end:]
-	total, status := checkList(list, h.count, e.size)
+	total, status := checkList(list, h.count, e.size, pieceMost)
 	if status != statusDone || total != uint64(len(data)) {
 		return max(status, statusRange)
 	}
@@ -96,7 +62,7 @@ func (e *Export) scatter(h *header, m *ucx.Message) uint8 {
 	return statusDone
 }
 
-// reply sends what was asked for; if it returns anything but statusDone, nothing was sent.
+// reply sends the bytes of a read. If it does not return statusDone, it has sent nothing.
 func (x *end) reply(export *Export, h *header, m *ucx.Message) uint8 {
 	if h.kind == kRead {
 		switch {
@@ -111,7 +77,7 @@ func (x *end) reply(export *Export, h *header, m *ucx.Message) uint8 {
 		x.pieces(export, h)
 		return statusDone
 	}
-	total, status := checkList(m.Data, h.count, export.size)
+	total, status := checkList(m.Data, h.count, export.size, pieceMost)
 	if status != statusDone {
 		return status
 	}
@@ -132,7 +98,7 @@ func (x *end) reply(export *Export, h *header, m *ucx.Message) uint8 {
 
 // pieces answers a kRead.
 func (x *end) pieces(export *Export, h *header) {
-	export.retain() // the link may fail meanwhile
+	export.retain() // the link may fail in send
 	defer export.release()
 	for at := uint64(0); at < h.length && x.e.why == nil; at += pieceMost {
 		s := x.newAnswer()

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// stormRounds is how many rounds to go: POD_ROUNDS, or a few.
+// stormRounds returns the number of rounds: POD_ROUNDS, or a few.
 func stormRounds(t *testing.T) int {
 	text := os.Getenv("POD_ROUNDS")
 	if text == "" {
@@ -25,20 +25,26 @@ func stormRounds(t *testing.T) int {
 	return n
 }
 
-// TestStorm proves that whatever happens to servers at any moment, those that survive go on: copies end, what the
-// dead had open is released, servers that return are used again, and nothing piles up. Each round does one thing to
-// the owner or to one of two users while both copy: kills it, stops it for longer than the timeout, or cuts the link
-// where there are namespaces. The other user lives through all of it.
+// TestStorm proves that surviving servers continue whatever happens to others at any moment: copies end, memory that a
+// dead process had open is released, servers that return are used again, and nothing leaks. Each round does one thing
+// to the owner or to one of two users while both copy: it kills it, stops it for longer than the timeout, or, with
+// namespaces, cuts the link. The other user survives all rounds.
 func TestStorm(t *testing.T) {
-	rounds := stormRounds(t)
-	t.Setenv("UCX_TLS", "tcp")
-	file := podFile(t, 3, "timeout: 300ms\n")
+	for _, encryption := range []string{"tls", "none"} {
+		t.Run(encryption, func(t *testing.T) {
+			storm(t, "timeout: 300ms\nconnections: 3\nencryption: "+encryption+"\n", stormRounds(t)/2)
+		})
+	}
+}
+
+func storm(t *testing.T, more string, rounds int) {
+	file := podFile(t, 3, more)
 	start := func(i int) *server { return launch(t, file, i) }
 	net, err := tryJoin(t)
 	if err != nil {
 		t.Logf("no namespaces, so no link is cut: %v", err)
 	} else {
-		file = podOn(t, net, "timeout: 300ms\n")
+		file = podOn(t, net, more)
 		start = func(i int) *server { return net.in(t, file, min(i, 1)) } // users are on the same server
 	}
 	rnd := testenv.Rand(t)(0)
@@ -75,7 +81,7 @@ func TestStorm(t *testing.T) {
 			h = owner.Does("export %d", 8<<20)
 		case 1: // a user is killed
 			users[1].Kill()
-			owner.Signal(syscall.SIGSTOP) // ends the loop of the other one
+			owner.Signal(syscall.SIGSTOP) // ends the loop of the other user
 			ended(t, users[0])
 			owner.Signal(syscall.SIGCONT)
 			users[1] = start(2)
@@ -111,7 +117,7 @@ func TestStorm(t *testing.T) {
 		done[3])
 }
 
-// again gives a command until it works: a server may just have come back.
+// again repeats a command until it works: a server may just have returned.
 func (s *server) again(command string) {
 	s.T.Helper()
 	a := ""
@@ -123,8 +129,7 @@ func (s *server) again(command string) {
 	s.T.Fatalf("%s: %s", command, a)
 }
 
-// settles fails if a server has more of something than after its first rounds, and a few: descriptors, goroutines, or
-// memory that it does not free.
+// settles fails if a server holds clearly more descriptors, goroutines or memory than in its first rounds.
 func (s *server) settles(round int) {
 	s.T.Helper()
 	var now [3]int

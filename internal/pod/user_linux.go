@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameUser is nil if a process of this one's user is at the other end.
+// sameUser fails unless the process at the other end has the same user as this one.
 func sameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -2,60 +2,14 @@ package pod
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"testing"
 )
 
-// TestWholeMessages proves when UCX keeps no message: where it can use TCP alone.
-func TestWholeMessages(t *testing.T) {
-	for _, c := range []struct {
-		devices, env, list string // of the pod file; UCX_NET_DEVICES and UCX_TLS, if they are set
-		whole              bool
-	}{
-		{"", "", "", true},
-		{"eth0,eth1", "", "", true},
-		{"eth0", "", "all", true},
-		{"eth0", "", "^sm", true},
-		{"eth0", "", "sm,tcp", true},
-		{"eth0", "", "rc,sm", false},
-		{"eth0", "", "^tcp", false},
-		{"mlx5_0:1", "", "", false},
-		{"mlx5_0:1", "", "tcp", true},
-		{"mlx5_0:1", "eth0", "", true},
-		{"eth0", "mlx5_0:1", "", false},
-		{"eth0", "all", "", false},
-		{"eth0", "all", "tcp", true},
-	} {
-		for name, value := range map[string]string{"UCX_NET_DEVICES": c.env, transports: c.list} {
-			t.Setenv(name, value) // which restores it
-			if value == "" {
-				os.Unsetenv(name)
-			}
-		}
-		config, err := Read(podFile(t, 1, "devices: "+c.devices+"\n"), "0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, whole, err := config.options()
-		if err != nil || whole != 0 != c.whole {
-			t.Errorf("%+v: messages of %d bytes are whole, %v", c, whole, err)
-		}
-	}
-}
-
-// TestSegmentsOfUCX proves that the environment does not change the segments of TCP: processes with other ones end each
-// other.
-func TestSegmentsOfUCX(t *testing.T) {
-	t.Setenv("UCX_TCP_TX_SEG_SIZE", "4k")
-	t.Setenv("UCX_TCP_RX_SEG_SIZE", "4k")
-	copied(t, 1, 3*pieceMost)
-}
-
-// TestManyPlaces proves that copies of more places than one message has room for reach all of them.
+// TestManyPlaces proves that copies with more places than fit in one message reach all of them.
 func TestManyPlaces(t *testing.T) { copied(t, 5*scatters, 260) }
 
-// copied writes and reads segments of n bytes each, with room between them.
+// copied writes and reads segments of n bytes each, with gaps between them.
 func copied(t *testing.T, segments, n int) {
 	t.Helper()
 	file := podFile(t, 2, "")

@@ -5,49 +5,45 @@ import (
 	"encoding/binary"
 )
 
-// What goes over UCX. Every message has a header, and most have data. Requests name memory by a number that the
-// link's open gave, and places in it by their offset. The owner answers each request once, but for a kRead of several
-// pieces, which it answers by each of them.
+// The messages of copies. Every message has a header, and most have data. Requests identify memory by the number from
+// opening it on the link, and places in it by their offset. The owner answers each request once; over UCX it answers a
+// kRead of several pieces with one answer for each.
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind uint8
 
 const (
-	kWrite   kind = iota + 1 // data go to offset; answered by kAck
-	kScatter                 // data are a list, and what goes to the places in it; answered by kAck
-	kRead                    // length bytes at offset are wanted; answered by kData, or kAck if refused
-	// data are a list of places; answered by kData with what is there, one after the other, or kAck
+	kWrite   kind = iota + 1 // write data to offset; answered by kAck
+	kScatter                 // data is a list of places, followed by the bytes for them; answered by kAck
+	kRead                    // read length bytes at offset; answered by kData, or by kAck if refused
+	// data is a list of places; answered by kData with the bytes of all places in order, or by kAck if refused
 	kGather
-	// In this order: kScatter is to kWrite what kGather is to kRead.
+	// The order matters: kGather-kRead equals kScatter-kWrite.
 
-	kAck  // a request has ended, with a status; and so have those in the list that data are
-	kData // what was asked for, or a piece of it that begins at offset in what was asked for
+	kAck  // a request has ended, with a status
+	kData // the bytes of a read, or the piece of them at offset
 )
 
-// How a request ends.
+// Results of a request.
 const (
 	statusDone    = iota
 	statusUnknown // no such memory
 	statusRange   // not inside it
-	statusBad     // a message that makes no sense
+	statusBad     // an invalid message
 )
 
 const (
 	headerSize = 64
-	placeSize  = 16 // an entry of a list: offset and length
-	opSize     = 8  // an entry of a list of requests
+	placeSize  = 16 // bytes of an entry of a list: offset and length
 
-	pieceMost  = 256 << 10 // bytes that travel together
-	readMost   = 1 << 20   // bytes of a kRead, which come in such pieces
-	placesMost = 4096      // entries of a list
-	scatters   = 1000      // entries of the list of a kScatter, which has a piece after it
+	pieceMost  = 256 << 10 // most bytes of one message
+	readMost   = 1 << 20   // most bytes of a kRead
+	placesMost = 4096      // most entries of a list
+	scatters   = 1000      // most entries in a kScatter, which has a piece after the list
 	dataMost   = pieceMost + scatters*placeSize
-
-	messageMost = headerSize + dataMost
-	segmentMost = pieceMost + 16<<10 // bytes that UCX sends and receives at once over TCP: a message and UCX's headers
 )
 
-// token is what messages to one side of a link begin with. Nobody else knows it.
+// token begins every UCX message to one side of a link. Only the two sides know it.
 type token [16]byte
 
 func newToken() (t token) {
@@ -55,13 +51,13 @@ func newToken() (t token) {
 	return t
 }
 
-// header is what a message begins with.
+// header is the header of a message.
 type header struct {
 	token          token
 	kind           kind
 	status         uint8
 	count          uint32 // places of a list
-	op             uint64 // of the request; an answer has the same
+	op             uint64 // number of the request; its answer has the same
 	share          uint64
 	offset, length uint64
 }
@@ -99,15 +95,12 @@ func getPlace(b []byte) (offset, n uint64) {
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 }
 
-func putOp(b []byte, op uint64) []byte { return binary.LittleEndian.AppendUint64(b, op) }
-func getOp(b []byte) uint64            { return binary.LittleEndian.Uint64(b) }
-
-// inside reports whether n bytes at offset are among size.
+// inside reports whether n bytes at offset are inside size bytes.
 func inside(offset, n, size uint64) bool { return offset <= size && n <= size-offset }
 
-// checkList is how many bytes the places of a list have together; false if it is not count places inside size bytes,
-// or too much.
-func checkList(list []byte, count uint32, size uint64) (total uint64, status uint8) {
+// checkList returns the total bytes of the places in a list. The status is not statusDone if the list does not have
+// count places inside size bytes, or the total exceeds most.
+func checkList(list []byte, count uint32, size, most uint64) (total uint64, status uint8) {
 	if count == 0 || count > placesMost || uint64(len(list)) != uint64(count)*placeSize {
 		return 0, statusBad
 	}
@@ -116,7 +109,7 @@ func checkList(list []byte, count uint32, size uint64) (total uint64, status uin
 		if !inside(offset, n, size) {
 			return 0, statusRange
 		}
-		if total += n; n > pieceMost || total > pieceMost {
+		if total += n; n > most || total > most {
 			return 0, statusBad
 		}
 	}

@@ -21,20 +21,17 @@ const (
 	wakeupTX         = 1 << 10 // UCP_WAKEUP_TX
 	wakeupRX         = 1 << 11 // UCP_WAKEUP_RX
 
-	workerMaxHeader = 1 << 3 // UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER
-
 	epRemoteAddress = 1 << 0 // UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
 	epErrMode       = 1 << 1 // UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
 	epErrHandler    = 1 << 2 // UCP_EP_PARAM_FIELD_ERR_HANDLER
 	errModePeer     = 1      // UCP_ERR_HANDLING_MODE_PEER
 	closeForce      = 1 << 0 // UCP_EP_CLOSE_FLAG_FORCE
 
-	opCallback   = 1 << 1  // UCP_OP_ATTR_FIELD_CALLBACK
-	opUserData   = 1 << 2  // UCP_OP_ATTR_FIELD_USER_DATA
-	opFlags      = 1 << 4  // UCP_OP_ATTR_FIELD_FLAGS
-	opMemoryType = 1 << 6  // UCP_OP_ATTR_FIELD_MEMORY_TYPE
-	opForceImm   = 1 << 18 // UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
-	memoryHost   = 0       // UCS_MEMORY_TYPE_HOST
+	opCallback   = 1 << 1 // UCP_OP_ATTR_FIELD_CALLBACK
+	opUserData   = 1 << 2 // UCP_OP_ATTR_FIELD_USER_DATA
+	opFlags      = 1 << 4 // UCP_OP_ATTR_FIELD_FLAGS
+	opMemoryType = 1 << 6 // UCP_OP_ATTR_FIELD_MEMORY_TYPE
+	memoryHost   = 0      // UCS_MEMORY_TYPE_HOST
 
 	amEager = 1 << 1 // UCP_AM_SEND_FLAG_EAGER
 
@@ -48,7 +45,6 @@ const (
 
 	statusOK         = 0
 	statusInProgress = 1    // UCS_INPROGRESS
-	statusNoResource = -2   // UCS_ERR_NO_RESOURCE
 	statusBusy       = -15  // UCS_ERR_BUSY
 	statusCanceled   = -16  // UCS_ERR_CANCELED
 	statusLast       = -100 // UCS_ERR_LAST
@@ -79,14 +75,6 @@ type workerParams struct {
 	_          int32
 	_          [3]uint64
 	clientID   uint64
-}
-
-// workerAttr is ucp_worker_attr_t.
-type workerAttr struct {
-	mask      uint64
-	_         [3]uint64
-	maxHeader uint64
-	_         [40]byte
 }
 
 // epParams is ucp_ep_params_t.

@@ -21,13 +21,12 @@ var ErrMissing = errors.New("UCX is not installed (Debian: apt-get install libuc
 type functions struct {
 	ConfigRead, ConfigModify, ConfigRelease               uintptr
 	Init, Cleanup                                         uintptr
-	WorkerCreate, WorkerDestroy, WorkerQuery              uintptr
+	WorkerCreate, WorkerDestroy                           uintptr
 	WorkerGetAddress, WorkerReleaseAddress                uintptr
 	WorkerProgress, WorkerGetEFD, WorkerArm, WorkerSignal uintptr
 	SetHandler, Send                                      uintptr
 	EPCreate, EPClose                                     uintptr
 	RequestFree                                           uintptr
-	GetVersion                                            uintptr
 	StatusString                                          uintptr
 	sent, message, failed/* functions of ours that C calls */ uintptr
 }
@@ -68,7 +67,6 @@ func load() error {
 		{p, &lib.Cleanup, "ucp_cleanup"},
 		{p, &lib.WorkerCreate, "ucp_worker_create"},
 		{p, &lib.WorkerDestroy, "ucp_worker_destroy"},
-		{p, &lib.WorkerQuery, "ucp_worker_query"},
 		{p, &lib.WorkerGetAddress, "ucp_worker_get_address"},
 		{p, &lib.WorkerReleaseAddress, "ucp_worker_release_address"},
 		{p, &lib.WorkerProgress, "ucp_worker_progress"},
@@ -80,7 +78,6 @@ func load() error {
 		{p, &lib.EPCreate, "ucp_ep_create"},
 		{p, &lib.EPClose, "ucp_ep_close_nbx"},
 		{p, &lib.RequestFree, "ucp_request_free"},
-		{p, &lib.GetVersion, "ucp_get_version_string"},
 		{s, &lib.StatusString, "ucs_status_string"},
 	} {
 		if *f.to, err = f.in.Symbol(f.name); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -15,25 +14,15 @@ import (
 // Option is one of UCX, by its name without "UCX_". One that the environment has is left as it is there.
 type Option struct {
 	Name, Value string
-	Transport   string // that it is for, as its name in the environment begins; "": for UCX as a whole
-	Must        bool   // the environment does not count
+	Must        bool // the environment does not count, and UCX has to know it
 }
 
 func (o Option) asked() bool {
 	if o.Must {
 		return false
 	}
-	_, ok := os.LookupEnv("UCX_" + o.names()[0])
+	_, ok := os.LookupEnv("UCX_" + o.Name)
 	return ok
-}
-
-// names are what ucp_config_modify may know it by: 1.13 wants the name of a transport's option without the
-// transport, later versions with it. A name that no transport has is not an error, and has no effect.
-func (o Option) names() []string {
-	if o.Transport == "" {
-		return []string{o.Name}
-	}
-	return []string{o.Transport + "_" + o.Name, o.Name}
 }
 
 // messageID is the number of all our active messages.
@@ -60,36 +49,24 @@ type Message struct {
 // Context is what workers have in common. Any goroutine may use it.
 type Context struct {
 	context uintptr // immutable
-	whole   uint64  // immutable; see Open
 }
 
-// Worker sends and receives, on one connection. It has one endpoint in its life: with UCX over TCP a worker that goes
-// on after one of its endpoints was closed may crash (see RATIONALE.md), so the two are closed together.
+// Worker sends and receives, on one connection. It has one endpoint in its life, and the two are closed together: over
+// some transports a worker that goes on after one of its endpoints was closed may crash.
 type Worker struct {
-	worker    uintptr
-	ep        uintptr // 0 before Connect
-	handler   Handler
-	number    uint64
-	maxHeader uint64
-	c         *scratch
-	address   []byte
-	message   Message
-	whole     uint64     // see Open
-	waiting   []outgoing // messages that there was no room for, the oldest first; if whole
-}
-
-// outgoing is a message that is to be sent.
-type outgoing struct {
-	header []byte
-	data   uintptr
-	n, id  uint64
+	worker  uintptr
+	ep      uintptr // 0 before Connect
+	handler Handler
+	number  uint64
+	c       *scratch
+	address []byte
+	message Message
 }
 
 // scratch is what C reads and writes during a call. It is on the heap, where nothing moves.
 type scratch struct {
 	params  params
 	worker  workerParams
-	attr    workerAttr
 	ep      epParams
 	handler handlerParam
 	request requestParam
@@ -136,12 +113,8 @@ func (w *Worker) register() error {
 	return nil
 }
 
-// Open makes a context. If whole is not 0, no header with its data is longer, and UCX gets each message when there is
-// room for it in the connection, and never one that it would have to keep: those wait in the worker. So UCX has no need
-// to introduce endpoints to each other, which it does before it keeps a message, and does not survive if the other side
-// ends at that moment (see RATIONALE.md). The transport must send such messages by its call for short ones, as TCP does
-// with segments that are long enough.
-func Open(options []Option, whole uint64) (*Context, error) {
+// Open makes a context.
+func Open(options []Option) (*Context, error) {
 	if err := Load(); err != nil {
 		return nil, err
 	}
@@ -155,30 +128,16 @@ func Open(options []Option, whole uint64) (*Context, error) {
 		if o.asked() {
 			continue
 		}
-		for _, name := range o.names() {
-			if err := check("ucp_config_modify "+name, callText(lib.ConfigModify, name, o.Value, config)); err != nil {
-				return nil, err
-			}
+		r := callText(lib.ConfigModify, o.Name, o.Value, config)
+		if err := check("ucp_config_modify "+o.Name, r); err != nil && o.Must {
+			return nil, err
 		}
 	}
 	s.params = params{mask: paramFeatures | paramShared, features: featureAM | featureWakeup, mtWorkersShared: 1}
 	if err := check("ucp_init", call(lib.Init, apiMajor, apiMinor, addr(&s.params), config, addr(&s.out))); err != nil {
 		return nil, err
 	}
-	return &Context{s.out[0], whole}, nil
-}
-
-// WholeTCP are options of a context whose messages are whole, over TCP alone. A message of one segment is a short one
-// only for the protocols of 1.13, which later versions have, too. Connect does not wait for a server whose packets are
-// lost.
-func WholeTCP() []Option {
-	return []Option{
-		{Name: "TLS", Value: "tcp", Must: true},
-		{Name: "PROTO_ENABLE", Value: "n", Must: true},
-		{Name: "RESOLVE_REMOTE_EP_ID", Value: "n", Must: true},
-		{Name: "ZCOPY_THRESH", Value: "inf", Must: true},
-		{Transport: "TCP", Name: "CONN_NB", Value: "y", Must: true},
-	}
+	return &Context{s.out[0]}, nil
 }
 
 // Close ends the context. Its workers are closed before.
@@ -202,15 +161,6 @@ func (w *Worker) open(c *Context) error {
 		return err
 	}
 	w.worker = w.c.out[0]
-	w.c.attr = workerAttr{mask: workerMaxHeader}
-	if err := check("ucp_worker_query", call(lib.WorkerQuery, w.worker, addr(&w.c.attr))); err != nil {
-		return err
-	}
-	w.maxHeader, w.whole = w.c.attr.maxHeader, c.whole
-	if w.maxHeader < w.whole { // a header is as long as a message can be that is one segment, and a little less
-		return fmt.Errorf("ucx: messages have up to %d bytes, segments of its transports have room for %d",
-			w.whole, w.maxHeader)
-	}
 	if err := check("ucp_worker_get_address", call(lib.WorkerGetAddress, w.worker, addr(&w.c.out[0]),
 		addr(&w.c.out[1]))); err != nil {
 		return err
@@ -230,9 +180,6 @@ func (w *Worker) id(n uint64) uintptr { return uintptr(w.number<<idBits | n&idMa
 // Address is what another worker connects to.
 func (w *Worker) Address() []byte { return w.address }
 
-// MaxHeader is how long a header may be.
-func (w *Worker) MaxHeader() uint64 { return w.maxHeader }
-
 // FD is a file descriptor that becomes readable when there is something to do, once Arm has returned true. It is the
 // worker's.
 func (w *Worker) FD() (int, error) {
@@ -241,26 +188,7 @@ func (w *Worker) FD() (int, error) {
 }
 
 // Progress does what there is to do, and reports whether there was something.
-func (w *Worker) Progress() bool {
-	did := dl.CallInt(lib.WorkerProgress, w.worker) != 0
-	return w.flush() || did
-}
-
-// flush sends messages that wait, as far as there is room, and reports whether there was some.
-func (w *Worker) flush() (did bool) {
-	for len(w.waiting) > 0 {
-		m := &w.waiting[0]
-		done, err := w.try(m.header, m.data, m.n)
-		if !done && err == nil {
-			break
-		}
-		id := m.id
-		w.waiting = slices.Delete(w.waiting, 0, 1)
-		w.handler.Sent(id, err)
-		did = true
-	}
-	return did
-}
+func (w *Worker) Progress() bool { return dl.CallInt(lib.WorkerProgress, w.worker) != 0 }
 
 // Arm prepares to sleep; false if there is something to do.
 func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
@@ -268,10 +196,7 @@ func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
 // Signal makes FD readable. Any goroutine may call it while the worker is open.
 func (w *Worker) Signal() { dl.CallInt(lib.WorkerSignal, w.worker) }
 
-var (
-	errTwice = errors.New("ucx: a worker connects once")
-	errLong  = errors.New("ucx: the message is too long")
-)
+var errTwice = errors.New("ucx: a worker connects once")
 
 // Connect makes the worker's endpoint. It does not wait: whether the other side is there shows when something is sent.
 func (w *Worker) Connect(address []byte) error {
@@ -298,18 +223,6 @@ func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bo
 	if w.ep == 0 {
 		return false, Canceled
 	}
-	if w.whole > 0 {
-		if uint64(len(header)) > w.whole || n > w.whole-uint64(len(header)) {
-			return false, errLong
-		}
-		if len(w.waiting) == 0 {
-			done, err = w.try(header, data, n)
-		}
-		if !done && err == nil {
-			w.waiting = append(w.waiting, outgoing{header, data, n, id})
-		}
-		return done, err
-	}
 	p := &w.c.request
 	*p = requestParam{
 		mask: opCallback | opUserData | opFlags | opMemoryType, flags: amEager, cb: lib.sent,
@@ -318,20 +231,6 @@ func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bo
 	r := dl.Call(lib.Send, w.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
 		addr(p))
 	runtime.KeepAlive(header)
-	return ended("ucp_am_send", r)
-}
-
-// try sends a message if there is room for it, and leaves nothing with UCX if there is not: done is false then, without
-// an error.
-func (w *Worker) try(header []byte, data uintptr, n uint64) (done bool, err error) {
-	p := &w.c.request
-	*p = requestParam{mask: opFlags | opMemoryType | opForceImm, flags: amEager, memoryType: memoryHost}
-	r := dl.Call(lib.Send, w.ep, messageID, addr(unsafe.SliceData(header)), uintptr(len(header)), data, uintptr(n),
-		addr(p))
-	runtime.KeepAlive(header)
-	if int64(r) == statusNoResource {
-		return false, nil
-	}
 	return ended("ucp_am_send", r)
 }
 
@@ -349,12 +248,9 @@ func ended(function string, r uintptr) (done bool, err error) {
 // pending reports whether a function returned a request, and neither success nor an error.
 func pending(r uintptr) bool { return r != 0 && int64(r) >= 0 || int64(r) < statusLast }
 
-// Close ends the worker at once, whatever the other side does. What is in flight ends with an error, or without being
-// reported; no memory of it is used when Close has returned.
+// Close ends the worker. What is in flight ends with an error, or without being reported; no memory of it is used when
+// Close has returned. Over TCP it waits until the other side reads.
 func (w *Worker) Close() {
-	if w.worker != 0 {
-		w.cut()
-	}
 	if w.ep != 0 {
 		p := &w.c.request
 		*p = requestParam{mask: opFlags, flags: closeForce}
@@ -366,11 +262,6 @@ func (w *Worker) Close() {
 		dl.Call(lib.WorkerDestroy, w.worker)
 	}
 	w.worker, w.ep = 0, 0
-	waiting := w.waiting
-	w.waiting = nil
-	for _, m := range waiting {
-		w.handler.Sent(m.id, Canceled)
-	}
 	workersMu.Lock()
 	defer workersMu.Unlock()
 	if workers[w.number] == w {
@@ -403,9 +294,6 @@ func onFailed(arg, _, status uintptr) {
 		w.handler.Failed(check("endpoint", int32(int8(status))))
 	}
 }
-
-// Version is that of the library.
-func Version() string { return text(dl.Call(lib.GetVersion)) }
 
 func statusText(s Status) string {
 	if lib.StatusString == 0 {

@@ -3,7 +3,6 @@ package ucx
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"testing"
 	"time"
@@ -40,23 +39,9 @@ func need(t testing.TB) {
 
 func newEnd(t testing.TB, o []Option) *end {
 	t.Helper()
-	return newEndOf(t, o, 0)
-}
-
-// newWhole is an end over TCP that has no longer messages.
-func newWhole(t testing.TB, whole uint64) *end {
-	t.Helper()
-	segment := fmt.Sprint(whole + 1<<10)
-	return newEndOf(t, append(WholeTCP(), Option{Name: "NET_DEVICES", Value: "lo"},
-		Option{Transport: "TCP", Name: "TX_SEG_SIZE", Value: segment},
-		Option{Transport: "TCP", Name: "RX_SEG_SIZE", Value: segment}), whole)
-}
-
-func newEndOf(t testing.TB, o []Option, whole uint64) *end {
-	t.Helper()
 	need(t)
 	e := &end{sent: map[uint64]error{}}
-	c, err := Open(o, whole)
+	c, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +52,6 @@ func newEndOf(t testing.TB, o []Option, whole uint64) *end {
 	t.Cleanup(e.Close)
 	return e
 }
-
-// addressOf is the address of the first byte.
-func addressOf(b []byte) uintptr { return addr(&b[0]) }
 
 // until lets workers go on until something is true.
 func until(t testing.TB, what string, f func() bool, ends ...*end) {
@@ -138,7 +120,7 @@ func TestMessages(t *testing.T) {
 // TestNoDevice proves that a worker that cannot be made is an error.
 func TestNoDevice(t *testing.T) {
 	need(t)
-	c, err := Open([]Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}}, 0)
+	c, err := Open([]Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}})
 	if err != nil {
 		return
 	}
@@ -191,22 +173,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("sending on a closed endpoint: %v", err)
 		}
 	}
-}
-
-// TestCut proves that closing a worker does not wait for a connection that is full: its sockets are found and ended.
-func TestCut(t *testing.T) {
-	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	if err := a.Connect(b.Address()); err != nil {
-		t.Fatal(err)
-	}
-	a.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line shows
-	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
-	a.cut()
-	until(t, "both notice", func() bool {
-		b.Progress()
-		a.Send([]byte("h"), 0, 0, 2) //nolint:errcheck // it fails sooner or later
-		return a.failed != nil
-	}, a)
 }
 
 // TestNumbers proves that numbers of workers are used again, and never twice at a time.
@@ -297,15 +263,21 @@ func TestSignalsStayOurs(t *testing.T) {
 	}
 }
 
-// TestTransportOption proves that an option of a transport takes effect, under the name that this version of UCX knows
-// it by, unless the environment has it.
-func TestTransportOption(t *testing.T) {
-	small := append([]Option{{Transport: "TCP", Name: "TX_SEG_SIZE", Value: "2k"}}, loopback...)
-	if plain, set := newEnd(t, loopback).MaxHeader(), newEnd(t, small).MaxHeader(); set >= plain || set > 2048 {
-		t.Errorf("headers may have %d bytes in pieces of 2 KiB, %d by default", set, plain)
-	}
-	t.Setenv("UCX_TCP_TX_SEG_SIZE", "4k")
-	if n := newEnd(t, small).MaxHeader(); n <= 2048 {
-		t.Errorf("the environment is overruled: %d bytes", n)
+// TestOption proves that an option takes effect, unless the environment has it, and that one that this version does not
+// know does no harm: 1.21 refuses names that 1.20 ignores.
+func TestOption(t *testing.T) {
+	need(t)
+	newEnd(t, append([]Option{{Name: "NO_SUCH_OPTION", Value: "1"}, {Name: "RCACHE_ENABLE", Value: "no number"}},
+		loopback...))
+	none := []Option{{Name: "TLS", Value: "tcp"}, {Name: "NET_DEVICES", Value: "no-such-device"}}
+	t.Setenv("UCX_NET_DEVICES", "lo")
+	newEnd(t, none)
+	none[1].Must = true
+	if c, err := Open(none); err == nil {
+		defer c.Close()
+		if w, err := c.NewWorker(&end{}); err == nil {
+			w.Close()
+			t.Error("the environment overrules an option that must be")
+		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestBesideOwn proves that memory of this server and of another, mapped side by side, is one buffer to copies and
-// fills.
+// TestBesideOwn proves that copies and fills treat adjacent mappings of memory of this server and of another as one
+// buffer.
 func TestBesideOwn(t *testing.T) {
 	b := setUp(t)
 	at := must[uintptr](t)(b.b.Reserve(3*size, 0))

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/pod"
 )
 
-// TestDeviceClose proves that imports go with the device that has them.
+// TestDeviceClose proves that closing a device frees its imports.
 func TestDeviceClose(t *testing.T) {
 	b := setUp(t)
 	b.q.Close()
@@ -24,10 +24,10 @@ func TestDeviceClose(t *testing.T) {
 	b.ok(b.b.Unmap(b.at))
 	b.ok(b.b.Release(b.at))
 	b.dev = must[driver.Device](t)(b.b.Open(1))
-	b.q = b.dev.NewQueue(driver.QueueOptions{Sink: b.sink})
+	b.q = b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.sink.TaskFailed}})
 }
 
-// TestShareMeanwhile proves that memory can be shared, which moves it, while copies go to and from it.
+// TestShareMeanwhile proves that memory can be shared, which moves it, during copies to and from it.
 func TestShareMeanwhile(t *testing.T) {
 	b := setUp(t)
 	want := b.random()
@@ -43,7 +43,7 @@ func TestShareMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNames proves that a process that is not named cannot import, and that strange bytes are no handle.
+// TestNames proves that a process that is not allowed cannot import, and that arbitrary bytes are not a handle.
 func TestNames(t *testing.T) {
 	b := setUp(t)
 	m := must[driver.Memory](t)(b.a.Create(0, extent, driver.PageHugeFirst))

@@ -3,6 +3,7 @@ package far
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 
@@ -11,55 +12,48 @@ import (
 	"ropeway/internal/pod"
 )
 
-// flight is a copy, a fill, a descriptor copy, or what start begins, that may touch memory of other servers. It is a
+// flight is a copy, a fill, a descriptor copy or the work of start that may use memory of other servers. It is a
 // driver.Gate: the queue stops at it until all of it has ended.
 type flight struct {
 	d        *Driver   // immutable
 	op       driver.Op // immutable
 	pageable bool      // immutable; the local side may be ordinary host memory
-	pattern  []byte    // of a fill or a store, once it has begun: what is written is here
+	pattern  []byte    // bytes that a fill or a store writes, once it has begun
 
-	// immutable; not nil: what it does instead of op, without memory of the driver below
+	// immutable; if not nil, runs instead of op, without memory of the driver below
 	start func(*flight) error
 
 	mu    sync.Mutex
 	state state  // guarded by mu
-	wake  func() // guarded by mu; nil: nobody waits
-	left  bool   // guarded by mu; the queue has gone on
+	wake  func() // guarded by mu; nil: the queue does not wait
+	left  bool   // guarded by mu; the queue has called Leave
 	reads bool   // guarded by mu; fly reads the segments of op
-	spent bool   // guarded by mu; the queue does not need them any more
-	parts int    // guarded by mu; that have not ended
-	err   error  // guarded by mu; of the first that failed
+	spent bool   // guarded by mu; the queue no longer needs the segments
+	parts int    // guarded by mu; number of parts that have not ended
+	err   error  // guarded by mu; error of the first part that failed
 }
 
 type state uint8
 
 const (
 	atRest state = iota
-	waits        // for those that hold copies up
+	waits        // waits for the holders: see Driver.still
 	flying
 	over
 )
 
-// touches reports whether op may use memory of another server. What a descriptor says is not known before it runs.
+// touches reports whether op may use memory of another server. It is true for descriptor copies, whose addresses are
+// unknown before they run.
 func (d *Driver) touches(op *driver.Op) bool {
-	switch op.Kind {
-	case driver.OpDesc, driver.OpOffset:
-		return true
-	case driver.OpFill:
-		return d.meets(op.Dst, op.N*uint64(op.Width))
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch:
-		return hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
-			if d.meets(dst, n) || d.meets(src, n) {
-				return errFar
-			}
-			return nil
-		}) != nil
+	far := op.Kind.Class() == driver.Finds
+	if op.Kind.Class() == driver.Moves {
+		op.Ranges(math.MaxUint64, func(lo, hi uintptr, _ bool) bool {
+			far = d.meets(lo, uint64(hi-lo))
+			return !far
+		})
 	}
-	return false
+	return far
 }
-
-var errFar = errors.New("far")
 
 // Pass implements driver.Gate.
 func (x *flight) Pass(wake func()) bool {
@@ -74,32 +68,32 @@ func (x *flight) Pass(wake func()) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.wake = wake // not before: it must not be called in here
+	x.wake = wake // not earlier: wake must not be called inside Pass
 	return x.state == over
 }
 
-// Leave implements driver.Gate. What is in flight goes on: its memory is used until it ends.
+// Leave implements driver.Gate. A copy in flight continues, and uses its memory until it ends.
 func (x *flight) Leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.wake, x.left = nil, true
 }
 
-// dropped reports whether the queue has gone on without it.
+// dropped reports whether the queue has called Leave.
 func (x *flight) dropped() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.left
 }
 
-// Err is how the copy ended.
+// Err returns the error of the copy.
 func (x *flight) Err() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.err
 }
 
-// retry begins a copy that was held up.
+// retry begins a copy that was held.
 func (x *flight) retry() {
 	if x.d.depart(x) {
 		x.fly()
@@ -118,7 +112,7 @@ func (x *flight) fly() {
 		x.ended(nil)
 	case x.start != nil:
 		x.ended(x.start(x))
-	case k == driver.OpDesc || k == driver.OpOffset:
+	case k.Class() == driver.Finds:
 		go func() { x.ended(x.indirect()) }()
 	default:
 		err := x.begin(&x.op)
@@ -127,7 +121,7 @@ func (x *flight) fly() {
 	}
 }
 
-// release notes that the queue (byQueue), or else fly, does not need the segments of op any more. The last of the two
+// release records that the queue (byQueue), or else fly, no longer needs the segments of op. The last of the two calls
 // releases them.
 func (x *flight) release(byQueue bool) {
 	x.mu.Lock()
@@ -147,7 +141,7 @@ func (x *flight) more() {
 	x.mu.Unlock()
 }
 
-// ended notes that a part of the copy is over. The last one wakes the queue.
+// ended records that a part of the copy is over. The last part wakes the queue.
 func (x *flight) ended(err error) {
 	x.mu.Lock()
 	if err != nil && x.err == nil {
@@ -170,7 +164,7 @@ func (x *flight) ended(err error) {
 	}
 }
 
-// translate makes an error of a pod one of drivers.
+// translate converts an error of package pod to one of package driver.
 func translate(err error) error {
 	switch {
 	case err == nil:
@@ -181,21 +175,21 @@ func translate(err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrLost, err)
 }
 
-// trip is what a copy moves between here and one memory of another server.
+// trip is the part of a copy between this server and one memory of another.
 type trip struct {
 	of    *memory
 	write bool
-	stays bool // the memory here is there until the trip has ended: see pod.Remote.WriteStaying
+	stays bool // the memory here stays accessible until the trip has ended: see pod.Remote.WriteStaying
 	segs  []pod.Segment
 }
 
-// plan is a copy, taken apart.
+// plan is a copy divided into parts.
 type plan struct {
 	trips  []trip
-	local  *driver.Segments // between addresses of the driver below
-	across []crossing       // between other servers
-	staged []staging        // through memory of this one
-	fills  []driver.Op      // of memory of the driver below
+	local  *driver.Segments // copies in the driver below
+	across []crossing       // copies between other servers
+	staged []staging        // copies through buffers of this server
+	fills  []driver.Op      // fills in the driver below
 }
 
 // crossing is a part of a copy between two memories of other servers.
@@ -205,20 +199,15 @@ type crossing struct {
 	n              uint64
 }
 
-// begin begins what op says. Its parts end by themselves.
+// begin begins op. Its parts end by themselves.
 func (x *flight) begin(op *driver.Op) error {
 	var p plan
-	var err error
 	if op.Kind == driver.OpFill {
-		x.pattern = newBuffer(min(op.N*uint64(op.Width), fillBytes))
-		err = x.d.planFill(&p, op, x.pattern)
-	} else {
-		err = hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
-			return x.d.plan(&p, dst, src, n,
-				x.pageable)
-		})
-	}
-	if err != nil {
+		x.pattern = newBuffer(min(op.Bytes(), fillBytes))
+		x.d.planFill(&p, op, x.pattern)
+	} else if err := op.EachCopy(func(dst, src uintptr, n uint64) error {
+		return x.d.plan(&p, dst, src, n, x.pageable)
+	}); err != nil {
 		if p.local != nil {
 			p.local.Release()
 		}
@@ -264,7 +253,7 @@ func (x *flight) begin(op *driver.Op) error {
 	return nil
 }
 
-// plan takes a copy of n bytes apart where mappings of other servers begin and end.
+// plan divides a copy of n bytes where mappings of other servers begin and end.
 func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error {
 	for n > 0 {
 		to, toOff, toRoom := d.at(dst)
@@ -298,7 +287,7 @@ func (d *Driver) plan(p *plan, dst, src uintptr, n uint64, pageable bool) error 
 	return nil
 }
 
-// add puts a segment to those of its memory and direction.
+// add adds a segment to the trip of its memory and direction.
 func (p *plan) add(m *memory, write, stays bool, s pod.Segment) {
 	for i := range p.trips {
 		if t := &p.trips[i]; t.of == m && t.write == write && t.stays == stays {
@@ -309,8 +298,8 @@ func (p *plan) add(m *memory, write, stays bool, s pod.Segment) {
 	p.trips = append(p.trips, trip{m, write, stays, []pod.Segment{s}})
 }
 
-// at is the memory of another server at an address, and how many bytes follow; nil, and how many follow until there
-// is some.
+// at returns the memory of another server at addr, the offset in it and the bytes to its end. If there is none, m is
+// nil and room the distance to the next mapping.
 func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
 	if s := d.spans.Find(addr); s != nil {
 		off = uint64(addr - s.Start)
@@ -322,24 +311,24 @@ func (d *Driver) at(addr uintptr) (m *memory, off, room uint64) {
 	return nil, 0, 1<<63 - 1
 }
 
-// isStaged reports whether memory of the driver below is copied before it is used here.
+// isStaged reports whether memory of the driver below has to be copied through a buffer.
 func (d *Driver) isStaged(addr uintptr) bool {
 	return d.viewer == nil && d.Driver.Locate(addr).Place != driver.Pageable
 }
 
-// stays reports whether memory of the driver below is there until a copy that has departed ends: what takes it away
-// waits for those. Memory of the program's own may go at any time.
+// stays reports whether memory of the driver below stays accessible until a departed copy ends: calls that remove it
+// wait for such copies. The program may unmap its own memory at any time.
 func (d *Driver) stays(addr uintptr) bool {
 	return d.closing.Load() == 0 && d.viewer != nil && d.viewer.Stays(addr)
 }
 
-// view is where n bytes of the driver below are for this process.
+// view returns the address at which this process can access n bytes of the driver below.
 func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 	if pageable && d.Driver.Locate(addr).Place == driver.Pageable {
 		return addr, nil
 	}
 	if d.viewer == nil {
-		return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+		return 0, fmt.Errorf("%w: %d bytes at %#x are not memory that the device can reach", driver.ErrFault, n, addr)
 	}
 	b, err := d.viewer.View(addr, n)
 	if err != nil {
@@ -351,8 +340,8 @@ func (d *Driver) view(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 const fillBytes = 256 << 10
 
 // planFill makes writes of one pattern of a fill.
-func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
-	total := op.N * uint64(op.Width)
+func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) {
+	total := op.Bytes()
 	for i := range pattern {
 		pattern[i] = byte(op.Value >> (8 * (uint(i) % uint(op.Width))))
 	}
@@ -366,15 +355,14 @@ func (d *Driver) planFill(p *plan, op *driver.Op, pattern []byte) error {
 			dst, total = dst+uintptr(k), total-k
 			continue
 		}
-		// Pieces begin where the pattern does: mappings begin and end at multiples of 2 MiB.
+		// Each piece begins with the start of the pattern, since mappings begin and end at multiples of 2 MiB.
 		k := min(total, room, uint64(len(pattern)))
 		p.add(m, true, true, pod.Segment{Local: addressOf(pattern), Offset: off, N: k})
 		dst, total = dst+uintptr(k), total-k
 	}
-	return nil
 }
 
-// cross copies between other servers, through memory of this one.
+// cross copies between other servers, through a buffer of this one.
 func cross(list []crossing) error {
 	const room = 4 << 20
 	buffer := newBuffer(room)
@@ -397,7 +385,7 @@ func cross(list []crossing) error {
 	return nil
 }
 
-// indirect carries out the copy that a descriptor says.
+// indirect carries out the copy that a descriptor describes.
 func (x *flight) indirect() error {
 	c, err := hostqueue.Indirect(&x.op, x.d, x.d.peek)
 	if err != nil {
@@ -411,7 +399,7 @@ func (x *flight) indirect() error {
 	return x.begin(&c)
 }
 
-// peek reads the bytes that a descriptor or a cell has now.
+// peek reads the bytes of a descriptor or a cell.
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	if m, off, room := d.at(addr); m != nil && room >= n {
 		wait := make(chan error, 1)
@@ -439,7 +427,7 @@ func (d *Driver) Run(op driver.Op) error {
 	if d.mounts.Load() == 0 || !d.touches(&op) {
 		return d.Driver.Run(op)
 	}
-	if op.Kind == driver.OpDesc || op.Kind == driver.OpOffset {
+	if op.Kind.Class() == driver.Finds {
 		return fmt.Errorf("BUG: %w: a synchronous descriptor copy", driver.ErrUnsupported)
 	}
 	wait := make(chan struct{})

@@ -1,12 +1,18 @@
-// Package far is a driver in front of another one: it puts memory of other servers behind addresses of the driver
-// below.
+// Package far is a driver in front of another one: it maps memory of other servers to addresses of the driver below.
 //
 // Such memory has no pages here. Addresses are reserved below and nothing is mapped there; far keeps what is behind
 // them, answers Locate for them, and turns copies and fills that touch them into copies of internal/pod. In a queue
 // these are gates: the queue stops at one until the other server has answered, and other queues go on. A copy that
-// touches nothing of another server goes to the driver below as it is.
+// touches nothing of another server goes to the driver below as it is. While nothing is mapped, finding that out costs
+// one load. A descriptor copy is a gate whenever anything is mapped: only at its turn is it known where it goes. A
+// program is split into parts (program.go).
+//
+// What takes local memory away or moves it (Unmap, Unregister, Share, closing a device) waits until no copy uses memory
+// of the driver below, and later copies wait for it (Driver.still). Memory of a GPU is staged (staged.go).
 //
 // Lock order: Driver.mu, then what the driver below takes. flight.mu is a leaf. Neither is held while a queue is woken.
+// A lock of a queue may be held where a gate takes Driver.mu, and Remote.mu, requester.mu and engine.mu of package pod:
+// nothing is waited for with these held.
 package far
 
 import (
@@ -25,22 +31,22 @@ type Driver struct {
 	driver.Driver
 	mapper driver.Mapper     // of the driver below
 	sharer driver.Sharer     // likewise
-	viewer driver.HostViewer // likewise; nil where memory is reached by copies: staged.go
+	viewer driver.HostViewer // likewise; nil: memory is accessed by copies, see staged.go
 	node   *pod.Node
 
-	mounts atomic.Int32       // how many mappings there are; where it is 0, nothing here is asked
+	mounts atomic.Int32       // number of mappings; if 0, every call goes to the driver below
 	spans  ranges.Set[*mount] // mappings; written with mu held
 
-	closing atomic.Int32 // devices that are being closed: memory of theirs may go while it is copied
+	closing atomic.Int32 // devices that are being closed: their memory may be unmapped while it is copied
 
 	mu       sync.Mutex
 	reserved map[uintptr]uint64 // guarded by mu; sizes of reservations
-	lost     map[uintptr]bool   // guarded by mu; mappings that went with their device
+	lost     map[uintptr]bool   // guarded by mu; mappings that were lost with their device
 	flights  int                // guarded by mu; copies that use memory of the driver below
-	holders  int                // guarded by mu; those that wait until there are none, or change memory meanwhile
-	quiet    *sync.Cond         // of mu; flights is 0
+	holders  int                // guarded by mu; calls of still: they wait until flights is 0, or change memory
+	quiet    *sync.Cond         // on mu; signals that flights is 0
 	held     []*flight          // guarded by mu; copies that wait for holders
-	buffers  []uintptr          // guarded by mu; pinned memory that copies go through, and that none uses
+	buffers  []uintptr          // guarded by mu; free pinned buffers for staging
 }
 
 var (
@@ -50,10 +56,10 @@ var (
 	_ driver.Fabric = (*Driver)(nil)
 )
 
-// mount is one mapping of memory of another server.
+// mount is a mapping of memory of another server.
 type mount struct {
 	of     *memory
-	lo, hi uintptr // the reservation that it is in
+	lo, hi uintptr // the reservation that contains it
 }
 
 // memory is memory of another server.
@@ -63,28 +69,30 @@ type memory struct {
 	device int
 	page   driver.Page
 
-	mapped int  // guarded by Driver.mu; how often
+	mapped int  // guarded by Driver.mu; number of mappings
 	freed  bool // guarded by Driver.mu
 	gone   bool // guarded by Driver.mu; its device was closed
 }
 
-// New puts the pod of a node in front of d, which must be able to map and share memory. Closing the driver
+// New returns a driver in front of d for the pod of node. d must be able to map and share memory. Closing the driver
 // closes the node.
 func New(d driver.Driver, node *pod.Node) (*Driver, error) {
-	f := &Driver{Driver: d, node: node, reserved: map[uintptr]uint64{}, lost: map[uintptr]bool{}}
+	below := d.Caps()
+	f := &Driver{Driver: d, node: node, reserved: map[uintptr]uint64{}, lost: map[uintptr]bool{}, mapper: below.Map,
+		sharer: below.Share, viewer: below.View}
 	f.quiet = sync.NewCond(&f.mu)
-	var ok [2]bool
-	f.mapper, ok[0] = driver.As[driver.Mapper](d)
-	f.sharer, ok[1] = driver.As[driver.Sharer](d)
-	f.viewer, _ = driver.As[driver.HostViewer](d)
-	if ok != [2]bool{true, true} {
+	if below.Map == nil || below.Share == nil {
 		return nil, fmt.Errorf("%w: the driver %s cannot have memory of other servers", driver.ErrUnsupported, d.Name())
 	}
 	return f, nil
 }
 
-// Unwrap is the driver below; see driver.As.
-func (d *Driver) Unwrap() driver.Driver { return d.Driver }
+// Caps implements driver.Driver.
+func (d *Driver) Caps() driver.Caps {
+	c := d.Driver.Caps()
+	c.Map, c.Share, c.Fabric, c.End = d, d, d, d.End
+	return c
+}
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
@@ -92,10 +100,10 @@ func (d *Driver) Close() error {
 	return d.Driver.Close()
 }
 
-// endWithin is how long End waits at most.
+// endWithin is the longest wait of End.
 const endWithin = 2 * time.Second
 
-// End implements driver.Ender: no thread is in UCX when its library ends with the process.
+// End is Caps.End: it closes the node, so that no thread is in UCX when the process ends its library.
 func (d *Driver) End() {
 	over := make(chan struct{})
 	go func() {
@@ -125,13 +133,14 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 	return driver.Location{Place: driver.OnDevice, Device: int32(s.Of.of.device), Room: uint64(d.end(s) - addr)}
 }
 
-// continues reports whether the mapping belongs to the range of memory of the driver below that begins at addr: it is
-// on the same device and in the same reservation.
+// continues reports whether the mapping and the memory l of the driver below, which begins at addr, are one range: on
+// the same device and in the same reservation.
 func (m *mount) continues(addr uintptr, l driver.Location) bool {
 	return l.Place == driver.OnDevice && int(l.Device) == m.of.device && addr >= m.lo && addr < m.hi
 }
 
-// end is where the range ends that s is in: neighbours on the same device are one, whichever server has them.
+// end returns the end of the range that contains s: adjacent mappings on the same device are one range, whichever
+// server has the memory.
 func (d *Driver) end(s *ranges.Span[*mount]) uintptr {
 	for {
 		end := s.Start + uintptr(s.Size)
@@ -152,7 +161,7 @@ func (d *Driver) end(s *ranges.Span[*mount]) uintptr {
 	}
 }
 
-// meets reports whether some of the n bytes at addr are of another server.
+// meets reports whether any of the n bytes at addr are memory of another server.
 func (d *Driver) meets(addr uintptr, n uint64) bool { return d.spans.Overlap(addr, n) != nil }
 
 // Describe implements driver.Driver.
@@ -165,7 +174,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 	return a
 }
 
-// find is the mapping that addr is in, or nil.
+// find returns the mapping that contains addr, or nil.
 func (d *Driver) find(addr uintptr) *ranges.Span[*mount] {
 	if d.mounts.Load() == 0 {
 		return nil
@@ -211,7 +220,7 @@ func (d *Driver) Release(addr uintptr) error {
 		}
 	}
 	d.mu.Unlock()
-	err := d.mapper.Release(addr) // it may wait for work
+	err := d.mapper.Release(addr) // without mu, since it may wait for work
 	if err != nil && known {
 		d.mu.Lock()
 		d.reserved[addr] = n
@@ -260,7 +269,7 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 	return nil
 }
 
-// reservation is where the reservation begins and ends that has n bytes at addr; 0 if none has. mu is held.
+// reservation returns the bounds of the reservation that contains the n bytes at addr; 0 if there is none. mu is held.
 func (d *Driver) reservation(addr uintptr, n uint64) (lo, hi uintptr) {
 	for start, size := range d.reserved {
 		if addr >= start && uint64(addr-start) < size && n <= size-uint64(addr-start) {
@@ -291,7 +300,7 @@ func (d *Driver) Unmap(addr uintptr) error {
 	return nil
 }
 
-// unmap takes a mapping away, and reports whether its memory is to be closed. mu is held.
+// unmap removes a mapping, and reports whether its memory has to be closed. mu is held.
 func (d *Driver) unmap(s *ranges.Span[*mount]) (over bool) {
 	d.Epoch().Add(1)
 	d.spans.Remove(s)
@@ -311,8 +320,8 @@ func (m *memory) Device() int { return m.device }
 // Page implements driver.Memory.
 func (m *memory) Page() driver.Page { return m.page }
 
-// Free implements driver.Memory. ErrLost if the other server is known not to answer; the memory is given up all the
-// same.
+// Free implements driver.Memory. It returns ErrLost if the other server is known not to answer, but the memory is
+// freed.
 func (m *memory) Free() error {
 	d := m.d
 	d.mu.Lock()
@@ -332,12 +341,12 @@ func (m *memory) Free() error {
 	return nil
 }
 
-// close gives the memory up. The other server gets to know in the background: it may take long to answer.
+// close closes the memory. It tells the other server in the background, as that may take long to answer.
 func (m *memory) close() {
-	go m.remote.Close() //nolint:errcheck // it counts no more whether the other server heard it
+	go m.remote.Close() //nolint:errcheck // whether the other server heard it does not matter
 }
 
-// lose takes away what is on a device that is being closed.
+// lose removes the mappings on a device that is being closed.
 func (d *Driver) lose(device int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -354,8 +363,8 @@ func (d *Driver) lose(device int) {
 	}
 }
 
-// still calls f while no copy uses memory of the driver below: what f does takes memory away, or moves it. It waits
-// until copies that are in flight have ended, which takes the pod's timeout at most.
+// still calls f, which removes or moves memory of the driver below, while no copy uses such memory. It first waits for
+// copies in flight, at most for the pod's timeout.
 func (d *Driver) still(f func() error) error {
 	d.mu.Lock()
 	d.holders++
@@ -377,7 +386,8 @@ func (d *Driver) still(f func() error) error {
 	return err
 }
 
-// depart counts a copy in; false if it has to wait: it is tried again.
+// depart counts a copy in flight. If a call of still is active, it holds the copy, to be retried later, and returns
+// false.
 func (d *Driver) depart(x *flight) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -475,7 +485,7 @@ func (d *Driver) ImportFar(handle []byte, device int) (driver.Memory, error) {
 	}
 	if r.Size == 0 || r.Size%d.Granularity(device, driver.Page(r.Page)) != 0 || r.Page < 0 ||
 		r.Page > int(driver.Page1G) {
-		r.Close() //nolint:errcheck // it is of no use
+		r.Close() //nolint:errcheck // it cannot be used
 		return nil, fmt.Errorf("%w: %d bytes in pages of kind %d", driver.ErrFault, r.Size, r.Page)
 	}
 	return &memory{d: d, remote: r, device: device, page: driver.Page(r.Page)}, nil

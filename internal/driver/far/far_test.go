@@ -17,30 +17,21 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/pod"
 	"ropeway/internal/testenv"
-	"ropeway/internal/ucx"
 )
 
-// transports is where UCX looks for those that the user wants. Tests have TCP alone, as between machines: memory that
-// is mapped is not copied over a link, and copies fail only when the link has been seen to end.
-const transports = "UCX_TLS"
+// transport is the transport of the pods. With auto, memory is mapped and not copied over a link, and copies fail only
+// after the end of the link was noticed.
+var transport = pod.TransportTCP
 
-func TestMain(m *testing.M) {
-	if _, ok := os.LookupEnv(transports); !ok {
-		os.Setenv(transports, "tcp")
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const extent = 2 << 20
 
-// podFile writes a pod of servers on this machine.
+// podFile writes the file of a pod whose servers are all this machine.
 func podFile(t testing.TB, n int) string {
 	t.Helper()
-	if err := ucx.Load(); err != nil {
-		testenv.Missing(t, err.Error())
-	}
 	dir := t.TempDir()
-	text := "key: key\nservers:\n"
+	text := fmt.Sprintf("key: key\ntransport: %s\nservers:\n", transport)
 	for i := range n {
 		text += fmt.Sprintf("- {id: %d, address: 127.0.0.1}\n", i)
 	}
@@ -52,7 +43,7 @@ func podFile(t testing.TB, n int) string {
 	return filepath.Join(dir, "pod.yaml")
 }
 
-// open makes the machine of a server.
+// open returns the driver of a server.
 func open(t testing.TB, file string, id int) *Driver {
 	t.Helper()
 	c, err := pod.Read(file, fmt.Sprint(id))
@@ -74,25 +65,25 @@ func open(t testing.TB, file string, id int) *Driver {
 	return d
 }
 
-// TestDriver proves that the driver is as good as the one below.
+// TestDriver runs the driver suite on the driver in front of the software device.
 func TestDriver(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver { return open(t, podFile(t, 1), 0) })
 }
 
-// sink keeps what failed.
+// sink records failures.
 type sink struct{ errs chan error }
 
 func (s sink) TaskFailed(_ driver.Tag, err error) { s.errs <- err }
 
-// bench is two servers: one has memory, which the other has at an address.
+// bench is two servers, a and b: a has memory that b has mapped.
 type bench struct {
 	testing.TB
 	a, b  *Driver
 	mem   driver.Memory // of a
-	own   uintptr       // where a has it
+	own   uintptr       // its address on a
 	x     driver.FarExport
-	far   driver.Memory // the same, for b
-	at    uintptr       // where b has it
+	far   driver.Memory // the same memory, imported by b
+	at    uintptr       // its address on b
 	dev   driver.Device // of b
 	q     driver.Queue  // of dev
 	sink  sink
@@ -134,7 +125,7 @@ func setUp(t testing.TB) *bench {
 	b.far = memory(b.b.ImportFar(h[:], 1))
 	b.at = address(b.b.Reserve(2*size, 0))
 	b.ok(b.b.Map(b.at, b.far))
-	b.q = b.dev.NewQueue(driver.QueueOptions{Sink: b.sink})
+	b.q = b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.sink.TaskFailed}})
 	b.pin = address(b.b.AllocHost(size))
 	b.local = address(b.dev.Alloc(size, driver.PageHugeFirst))
 	t.Cleanup(func() {
@@ -147,12 +138,12 @@ func setUp(t testing.TB) *bench {
 	return b
 }
 
-// their is the bytes of a's memory, and pinned those of b's pinned memory.
+// their returns the bytes of a's memory, and pinned those of b's pinned memory.
 func (b *bench) their() []byte  { return must[[]byte](b)(b.a.viewer.View(b.own, size)) }
 func (b *bench) pinned() []byte { return must[[]byte](b)(b.b.viewer.View(b.pin, size)) }
 func (b *bench) onDev() []byte  { return must[[]byte](b)(b.b.viewer.View(b.local, size)) }
 
-// wait waits for the queue, and returns what failed.
+// wait waits for the queue, and returns its failure.
 func (b *bench) wait() error {
 	b.Helper()
 	if !b.q.Wait(2*time.Minute, nil) {
@@ -175,14 +166,12 @@ func (b *bench) random() []byte {
 	return p
 }
 
-// TestCopies proves that every form of copy and fill reaches memory of another server, in both directions: over a
-// link, and where it is mapped.
+// TestCopies proves that every form of copy and fill works on memory of another server, in both directions: over a
+// link, and if it is mapped.
 func TestCopies(t *testing.T) {
-	for _, list := range []string{"tcp", "all"} {
-		t.Run(list, func(t *testing.T) {
-			t.Setenv(transports, list)
-			testCopies(t)
-		})
+	for _, way := range []pod.Transport{pod.TransportAuto, pod.TransportTCP} {
+		transport = way
+		t.Run(string(way), testCopies)
 	}
 }
 
@@ -278,7 +267,7 @@ func testCopies(t *testing.T) {
 	copy(image[7:], want[:50])
 	same("offsets", b.their(), image)
 
-	copy(b.their(), desc[:16]) // the cells may be there, too
+	copy(b.their(), desc[:16]) // the cells may be on the other server, too
 	b.q.Submit(driver.Op{Kind: driver.OpOffset, Dst: b.at, Src: b.at + 8, N: 50, DstPitch: 16, SrcPitch: 96,
 		Device: 1})
 	image = make([]byte, size)
@@ -291,8 +280,8 @@ func testCopies(t *testing.T) {
 	same("synchronous", b.their(), want)
 }
 
-// TestAcross proves that memory of two other servers, or of one twice, can be copied between, and across the border
-// of two mappings.
+// TestAcross proves copies between memory of two other servers, or of one server twice, and across the border of two
+// mappings.
 func TestAcross(t *testing.T) {
 	b := setUp(t)
 	want := b.random()
@@ -327,7 +316,7 @@ func TestFreeLast(t *testing.T) {
 	}
 }
 
-// TestLife proves what maps and releases in any order do.
+// TestLife proves the results of maps and releases in various orders.
 func TestLife(t *testing.T) {
 	b := setUp(t)
 	if err := b.b.Map(b.at, b.far); !errors.Is(err, driver.ErrBusy) {
@@ -389,13 +378,13 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestOwnerGone proves that copies with a server that has ended fail, that other queues go on, and that what was mapped
-// can be released.
+// TestOwnerGone proves that copies with a server that has ended fail, that other queues continue, and that mappings can
+// be released.
 func TestOwnerGone(t *testing.T) {
 	b := setUp(t)
 	b.a.node.Close()
 	b.q.Copy(b.at, b.pin, size, driver.Tag{})
-	other := b.dev.NewQueue(driver.QueueOptions{Sink: b.sink})
+	other := b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.sink.TaskFailed}})
 	defer other.Close()
 	other.Copy(b.local, b.pin, size, driver.Tag{})
 	if !other.Wait(2*time.Minute, nil) {

@@ -20,7 +20,6 @@ import (
 
 // TestImitation runs the tests of GPUs on the imitation of CUDA.
 func TestImitation(t *testing.T) {
-	podFile(t, 1) // it may not be possible
 	imitation.Rerun(t, []string{"ROPEWAY_TEST_IMITATION=1"}, "-test.run=^TestGPU")
 }
 
@@ -56,7 +55,7 @@ func (m *machine) ok(err error) {
 	}
 }
 
-// copied is bytes of the machine's own memory.
+// copied returns bytes of the machine's own memory.
 func (m *machine) copied(at uintptr, n int) []byte {
 	b := newBuffer(uint64(n))
 	m.ok(m.Driver.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addressOf(b), Src: at, N: uint64(n)}))
@@ -69,8 +68,8 @@ func (m *machine) write(at uintptr, b []byte) {
 	runtime.KeepAlive(b)
 }
 
-// TestGPUCopies proves that copies to and from memory of another server are right where device memory is a GPU's, on
-// either side or on both: single, 2-D, batch, descriptor copies and fills, a program, and synchronous ones.
+// TestGPUCopies proves copies to and from memory of another server with device memory of a GPU on either side or on
+// both: single, 2-D, batch and descriptor copies, fills, a program, and synchronous copies.
 func TestGPUCopies(t *testing.T) {
 	if os.Getenv("ROPEWAY_TEST_IMITATION") == "" {
 		t.Skip("runs on the imitation: TestImitation")
@@ -94,7 +93,7 @@ func gpuCopies(t *testing.T, gpus [2]bool) {
 	b.ok(b.Map(at, far))
 	pin, local := address(b.AllocHost(size)), address(b.dev.Alloc(size, driver.PageHugeFirst))
 	s := sink{make(chan error, 100)}
-	q := b.dev.NewQueue(driver.QueueOptions{Sink: s})
+	q := b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: s.TaskFailed}})
 	defer q.Close()
 	wait := func(name string) {
 		t.Helper()
@@ -120,7 +119,7 @@ func gpuCopies(t *testing.T, gpus [2]bool) {
 	q.Copy(pin, at, size, driver.Tag{})
 	wait("D2H")
 	same("D2H", b.copied(pin, size), want)
-	q.Submit(driver.Op{Kind: driver.OpFill, Dst: local, N: size, Width: 1}) // in order with what follows
+	q.Submit(driver.Op{Kind: driver.OpFill, Dst: local, N: size, Width: 1}) // in order with the copies
 	q.Copy(local, at+3, 1001, driver.Tag{})
 	wait("D2D from it")
 	same("D2D from it", b.copied(local, 1002), append(bytes.Clone(want[3:1004]), 0))
@@ -172,7 +171,7 @@ func gpuCopies(t *testing.T, gpus [2]bool) {
 	b.ok(b.Run(driver.Op{Kind: driver.OpCopy, Dst: addressOf(pageable), Src: at + 7, N: 5000}))
 	same("synchronous", pageable, want[:5000])
 
-	a.ok(mem.Free()) // mapped, and importers keep it
+	a.ok(mem.Free()) // its mapping and importers keep it
 	x.Withdraw()
 	a.ok(a.Unmap(own))
 	q.Copy(at, local, 100, driver.Tag{})

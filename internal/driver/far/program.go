@@ -5,29 +5,29 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A program that touches memory of other servers goes to the queue in parts: programs of steps that do not, and gates
-// for copies that do. The first part that fails ends the program. A part of the driver below ends with a step of ours,
-// which is not reached when one before it fails; so the gate after it knows, and what follows is emptied. All of it
-// happens in the order of the queue, so nothing is locked.
+// A program that uses memory of other servers goes to the queue in parts: programs of steps that do not use it, and
+// gates for copies that do. The first part that fails ends the program. Each program part has an extra last step, which
+// does not run if an earlier one fails; so the gate after it notices, and empties the later parts. All of this happens
+// in the order of the queue, so no lock is needed.
 
 // course is one run of such a program.
 type course struct {
 	parts []part
-	over  int // parts that have ended well
+	over  int // parts that have succeeded
 }
 
-// part is what goes to the queue as one operation: a program, or the gate of a copy.
+// part is one operation for the queue: a program, or the gate of a copy.
 type part struct {
 	program *driver.Program
 	op      driver.Op   // of a gate
-	step    driver.Step // of a gate: what fails if it does
+	step    driver.Step // of a gate: the step that fails with it
 }
 
 // stepGate is the gate of a copy in a program.
 type stepGate struct {
 	*flight
 	of   *course
-	at   int // place in the course
+	at   int // index of its part
 	skip bool
 }
 
@@ -44,7 +44,7 @@ func (g *stepGate) Pass(wake func()) bool {
 // Err implements driver.FailingGate.
 func (g *stepGate) Err() error {
 	if g.skip {
-		return nil // another part has reported
+		return nil // another part has reported the failure
 	}
 	if err := g.flight.Err(); err != nil {
 		g.of.cut(g.at)
@@ -54,11 +54,11 @@ func (g *stepGate) Err() error {
 	return nil
 }
 
-// cut empties the programs after a part. The queue has not come to them.
+// cut empties the programs after a part. The queue has not reached them.
 func (c *course) cut(at int) {
 	for i := at + 1; i < len(c.parts); i++ {
 		if p := c.parts[i].program; p != nil {
-			p.Steps = nil // nothing else of it: the submitter may look at it
+			p.Steps = nil // only this field: the submitter may read the others
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (q *queue) submitProgram(op driver.Op) {
 	c := &course{parts: q.d.takeApart(&op)}
 	last := len(c.parts) - 1
 	for _, p := range c.parts[:last] {
-		if p.program != nil { // whether its last step is reached says how it ended
+		if p.program != nil { // its last step runs only if it succeeds
 			end := driver.Step{Op: &driver.Op{Kind: driver.OpFunc, Fn: func() { c.over++ }}}
 			p.program.Steps = append(p.program.Steps, end)
 		}
@@ -107,13 +107,13 @@ func (q *queue) submitProgram(op driver.Op) {
 	}
 }
 
-// takeApart makes the parts of a program.
+// takeApart divides a program into parts.
 func (d *Driver) takeApart(op *driver.Op) (parts []part) {
 	near := func() *driver.Program {
 		if n := len(parts); n > 0 && parts[n-1].program != nil {
 			return parts[n-1].program
 		}
-		p := &driver.Program{Long: true, Apart: true} // it is not for the submitter: what is before it may be under way
+		p := &driver.Program{Long: true, Apart: true} // Long: not in the submitter, as earlier parts may be running
 		parts = append(parts, part{program: p})
 		return p
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPrograms proves that programs with copies to, from and inside memory of another server, which is mapped twice,
-// leave the bytes that their tasks leave one after the other.
+// have the same result as their tasks one after another.
 func TestPrograms(t *testing.T) {
 	b := setUp(t)
 	h := b.x.Handle()
@@ -60,7 +60,7 @@ func TestPrograms(t *testing.T) {
 			tasks = append(tasks, graph.Task{Op: op, Anything: op.Kind == driver.OpFunc})
 		}
 		var done int
-		b.q.Submit(driver.Op{Kind: driver.OpProgram, Program: graph.New(tasks, b.b.Driver.(driver.Sole).Sole).Program(),
+		b.q.Submit(driver.Op{Kind: driver.OpProgram, Program: graph.New(tasks, b.b.Driver.Caps().Sole).Program(),
 			Done: func() { done++ }})
 		if err := b.wait(); err != nil || done != 1 || ran != runs {
 			t.Fatalf("round %d: %v; done %d times, %d of %d functions ran", round, err, done, ran, runs)
@@ -73,8 +73,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestProgramFails proves that a program ends with the first step that fails, on this server or the other, that this
-// step is the only one reported, and that the queue goes on.
+// TestProgramFails proves that a program ends with the first step that fails, on this server or the other, that only
+// this step is reported, and that the queue continues.
 func TestProgramFails(t *testing.T) {
 	b := setUp(t)
 	gone := must[uintptr](t)(b.dev.Alloc(1000, driver.PageHugeFirst))

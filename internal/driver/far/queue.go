@@ -2,7 +2,7 @@ package far
 
 import "ropeway/internal/driver"
 
-// device is a device whose queues know memory of other servers.
+// device is a device whose queues can use memory of other servers.
 type device struct {
 	driver.Device
 	d      *Driver
@@ -23,17 +23,13 @@ func (v *device) Close() error {
 	v.d.lose(v.number)
 	v.d.closing.Add(1)
 	defer v.d.closing.Add(-1)
-	v.d.still(func() error { return nil }) //nolint:errcheck // copies that have departed may use its memory; see stays
+	v.d.still(func() error { return nil }) //nolint:errcheck // departed copies may use its memory; see stays
 	return v.Device.Close()
 }
 
 // NewQueue implements driver.Device.
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	q := v.Device.NewQueue(o)
-	if p, ok := q.(driver.InlineCopier); ok {
-		return &promptQueue{queue{q, v.d}, p}
-	}
-	return &queue{q, v.d}
+	return &queue{v.Device.NewQueue(o), v.d}
 }
 
 // queue is a queue of the driver below.
@@ -67,10 +63,10 @@ func (q *queue) Submit(op driver.Op) {
 	}
 }
 
-// gate submits a copy as a gate, which g is and x the copy of.
+// gate submits op as a wait for g; x makes the copy.
 func (q *queue) gate(op driver.Op, x *flight, g driver.Gate, tag driver.Tag, done func()) {
 	end := done
-	if op.Segs != nil { // the queue does not know them
+	if op.Segs != nil { // the queue does not get them
 		end = func() {
 			x.release(true)
 			if done != nil {
@@ -83,16 +79,10 @@ func (q *queue) gate(op driver.Op, x *flight, g driver.Gate, tag driver.Tag, don
 	q.Queue.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Tag: tag, Done: end})
 }
 
-// promptQueue is a queue that runs small copies in their submitter.
-type promptQueue struct {
-	queue
-	p driver.InlineCopier
-}
-
-// CopyNow implements driver.InlineCopier.
-func (q *promptQueue) CopyNow(dst, src uintptr, n uint64) bool {
+// CopyNow implements driver.Queue.
+func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	if q.d.mounts.Load() != 0 && (q.d.meets(dst, n) || q.d.meets(src, n)) {
 		return false
 	}
-	return q.p.CopyNow(dst, src, n)
+	return q.Queue.CopyNow(dst, src, n)
 }

@@ -7,10 +7,10 @@ import (
 	"ropeway/internal/pod"
 )
 
-// A driver whose memory the host cannot compute on (driver.HostViewer), as that of a GPU, is reached by copies of it:
-// of pinned memory here, which bytes go through, and of a mirror on the side of the owner.
+// Memory that the host cannot access (driver.HostViewer), as that of a GPU, is accessed by copies of its driver:
+// through pinned buffers here, and through a mirror on the owner's server.
 
-const stageBytes = 1 << 20 // of a pinned buffer
+const stageBytes = 1 << 20 // size of a pinned buffer
 
 // staging is a part of a copy between memory of the driver below and memory of another server.
 type staging struct {
@@ -20,7 +20,7 @@ type staging struct {
 	off, n uint64
 }
 
-// stage makes such copies, one after the other.
+// stage makes such copies, one after another.
 func (d *Driver) stage(list []staging) error {
 	buffer, err := d.takeBuffer()
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *Driver) stage(list []staging) error {
 	return nil
 }
 
-// takeBuffer is a pinned buffer, and giveBuffer keeps it for the next copy.
+// takeBuffer returns a pinned buffer, and giveBuffer keeps it for the next copy.
 func (d *Driver) takeBuffer() (uintptr, error) {
 	d.mu.Lock()
 	if n := len(d.buffers); n > 0 {
@@ -75,13 +75,13 @@ func (d *Driver) giveBuffer(b uintptr) {
 	d.buffers = append(d.buffers, b)
 }
 
-// mirror is memory of the driver below that other servers have.
+// mirror is memory of the driver below that other servers have imported.
 type mirror struct {
 	d  *Driver
-	at uintptr // where it is mapped for this
+	at uintptr // address of its mapping for the mirror
 }
 
-// newMirror maps memory, which stays until the mirror is closed.
+// newMirror maps memory until the mirror is closed.
 func (d *Driver) newMirror(m driver.Memory) (*mirror, error) {
 	at, err := d.mapper.Reserve(m.Size(), 0)
 	if err != nil {
@@ -108,11 +108,11 @@ func (m *mirror) Store(offset uint64, from []byte) error {
 
 // Close implements pod.Mirror.
 func (m *mirror) Close() {
-	m.d.mapper.Unmap(m.at)   //nolint:errcheck // it may have gone with its device
-	m.d.mapper.Release(m.at) //nolint:errcheck // addresses that stay taken do no harm
+	m.d.mapper.Unmap(m.at)   //nolint:errcheck // it may have been lost with its device
+	m.d.mapper.Release(m.at) //nolint:errcheck // only addresses would leak
 }
 
-// exportMirror is ExportFar for memory that is reached by copies.
+// exportMirror is ExportFar for memory that is accessed by copies.
 func (d *Driver) exportMirror(m driver.Memory, asked uint64, open bool) (driver.FarExport, error) {
 	if _, far := m.(*memory); far {
 		return nil, fmt.Errorf("%w: memory of another server", driver.ErrUnsupported)

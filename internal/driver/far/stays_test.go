@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// until returns when something is so of the driver of the importer, of which mu is held meanwhile.
+// until waits until so is true for the importer's driver, whose mu it holds during the call.
 func (b *bench) until(so func() bool) {
 	b.Helper()
 	for begin := time.Now(); ; runtime.Gosched() {
@@ -24,9 +24,8 @@ func (b *bench) until(so func() bool) {
 	}
 }
 
-// TestStays proves which memory is read where it is while it is sent: that of the driver below, and none of the
-// program's own; and that a device is closed when copies that have departed are over, and that later ones do not rely
-// on its memory.
+// TestStays proves that only memory of the driver below is sent without a copy, not the program's own; that closing a
+// device waits for departed copies; and that later ones do not rely on its memory.
 func TestStays(t *testing.T) {
 	b := setUp(t)
 	own := newBuffer(4096)
@@ -61,15 +60,15 @@ func TestStays(t *testing.T) {
 	b.b.arrive()
 	b.ok(<-closed)
 	b.dev = must[driver.Device](t)(b.b.Open(1))
-	b.q = b.dev.NewQueue(driver.QueueOptions{Sink: b.sink})
+	b.q = b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.sink.TaskFailed}})
 	b.local = must[uintptr](t)(b.dev.Alloc(size, driver.PageHugeFirst))
 	if !b.b.stays(b.local) {
 		t.Error("memory of a device that was opened again does not stay")
 	}
 }
 
-// TestHeldUpAndDropped drops batches that wait for memory to be still, as they are let go: what they would copy is not
-// read any more once the queue has gone on.
+// TestHeldUpAndDropped drops batches that are held by still, at the moment they are released: their segments are not
+// read after the queue has continued.
 func TestHeldUpAndDropped(t *testing.T) {
 	b := setUp(t)
 	const n = 64

@@ -9,20 +9,18 @@ import (
 	"ropeway/internal/pod"
 )
 
-var _ driver.FarWords = (*Driver)(nil)
-
-// IsFar implements driver.FarWords.
+// IsFar implements driver.Fabric.
 func (d *Driver) IsFar(addr uintptr) bool { return d.find(addr) != nil }
 
 // wordStore is the gate of a store.
 type wordStore struct{ flight }
 
-// Again is the same store, to be made once more by a model.
+// Again returns a new gate for the same store, for the next run of a model.
 func (w *wordStore) Again() driver.Gate {
 	return &wordStore{flight: flight{d: w.d, start: w.start}}
 }
 
-// StoreWord implements driver.FarWords.
+// StoreWord implements driver.Fabric.
 func (d *Driver) StoreWord(addr uintptr, value uint64) driver.FailingGate {
 	return &wordStore{flight: flight{d: d, start: func(x *flight) error {
 		m, off, err := d.word(addr)
@@ -37,12 +35,12 @@ func (d *Driver) StoreWord(addr uintptr, value uint64) driver.FailingGate {
 	}}}
 }
 
-// word is the memory that a word is in.
+// word returns the memory that contains a word, and the offset.
 func (d *Driver) word(addr uintptr) (m *memory, off uint64, err error) {
 	m, off, room := d.at(addr)
 	switch {
 	case addr%8 != 0:
-		return nil, 0, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+		return nil, 0, fmt.Errorf("%w: a word at %#x, which is not a multiple of 8", driver.ErrFault, addr)
 	case m == nil || room < 8:
 		return nil, 0, fmt.Errorf("%w: a word at %#x, where no memory of another server is mapped", driver.ErrFault,
 			addr)
@@ -50,21 +48,21 @@ func (d *Driver) word(addr uintptr) (m *memory, off uint64, err error) {
 	return m, off, nil
 }
 
-// wordWait is the gate of a wait for a word. A change is not reported: the word is polled at growing intervals, as
-// those of this server are.
+// wordWait is the gate of a wait for a word. The other server does not report changes: the word is polled at growing
+// intervals, like the words of this server.
 type wordWait struct {
 	flight
 	addr uintptr
 	met  func(word uint64) bool
 }
 
-// How long to wait before a word is read again: after the first time, and at most.
+// The first and the longest interval between two reads of a word.
 const (
 	firstLook = 50 * time.Microsecond
 	longLook  = time.Millisecond
 )
 
-// AwaitWord implements driver.FarWords.
+// AwaitWord implements driver.Fabric.
 func (d *Driver) AwaitWord(addr uintptr, met func(word uint64) bool) driver.FailingGate {
 	w := &wordWait{flight: flight{d: d}, addr: addr, met: met}
 	w.start = func(*flight) error {
@@ -75,15 +73,15 @@ func (d *Driver) AwaitWord(addr uintptr, met func(word uint64) bool) driver.Fail
 	return w
 }
 
-// Foreign reports that another process lets it go: see core.ForeignGate.
+// Foreign reports that another process opens the gate: see core.ForeignGate.
 func (w *wordWait) Foreign() bool { return true }
 
-// Again is the same wait, to be made once more by a model.
+// Again returns a new gate for the same wait, for the next run of a model.
 func (w *wordWait) Again() driver.Gate { return w.d.AwaitWord(w.addr, w.met) }
 
 // look reads the word once.
 func (w *wordWait) look(next time.Duration) {
-	m, off, err := w.d.word(w.addr) // it may have gone
+	m, off, err := w.d.word(w.addr) // it may be unmapped by now
 	if err != nil {
 		w.ended(err)
 		return

@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestWords proves that stores and waits for words of another server are in the order of their queue, that a wait does
-// not keep memory from being unmapped, and that it ends when it is dropped or its memory goes.
+// TestWords proves that stores and waits for words of another server run in the order of their queue, that a wait does
+// not keep memory mapped, and that it ends when it is dropped or its memory is unmapped.
 func TestWords(t *testing.T) {
 	b := setUp(t)
 	gate := func(g driver.Gate) { b.q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g}) }
@@ -27,7 +27,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("a store, a wait and a copy: %v, %#x", err, word(16))
 	}
 	for why, list := range map[string][]driver.Gate{
-		"no multiple of 8":               {b.b.StoreWord(b.at+3, 1), b.b.AwaitWord(b.at+4, nil)},
+		"not a multiple of 8":            {b.b.StoreWord(b.at+3, 1), b.b.AwaitWord(b.at+4, nil)},
 		"no memory of another server is": {b.b.StoreWord(b.local, 1)},
 	} {
 		for _, g := range list {
@@ -51,8 +51,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestKeys proves that what is offered under a secret is opened by processes that are named with their server, that
-// writes are reported to its owner, and that a range of odd size and place is exactly that.
+// TestKeys proves that memory offered under a secret can be opened by processes that were allowed with their server,
+// that its owner is told of writes, and that a range of odd size and start is exact.
 func TestKeys(t *testing.T) {
 	b := setUp(t)
 	s := must[*driver.Shared](t)(b.a.Share(b.mem))
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	}
 	open := func() (driver.Memory, error) { return b.b.OpenFar(place, secret, 1) }
 	pid := []int32{int32(os.Getpid())}
-	k.AllowAt(0, pid) // this process, but of the owner's server
+	k.AllowAt(0, pid) // this process, but on the owner's server
 	if _, err := open(); !errors.Is(err, driver.ErrNotAllowed) {
 		t.Errorf("a process of another server than the one that is named: %v", err)
 	}
