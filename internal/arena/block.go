@@ -47,16 +47,6 @@ func (b *Block) File() (fd int, off uint64) {
 	return b.a.fd, uint64(b.c) << chunkShift
 }
 
-// Place is where its bytes are in the file of an arena, unless it has a file of its own: see Separated.
-func (b *Block) Place() (a *Arena, off uint64) { return b.a, uint64(b.c) << chunkShift }
-
-// Separated is the file of its own, or nil.
-func (b *Block) Separated() *File {
-	b.a.mu.Lock()
-	defer b.a.mu.Unlock()
-	return b.a.separated[b.c]
-}
-
 // Separate gives the block a file of its own, if it has none: see Arena.Separate.
 func (b *Block) Separate(w Way) (*File, error) {
 	b.a.movers.Lock()

@@ -1,10 +1,8 @@
 package arena
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // A Way says how bytes get to a file of their own.
@@ -193,27 +191,6 @@ func (a *Arena) rejoin(e ending) {
 		a.put(e.c, e.n, 0)
 	}
 }
-
-// Place is a part of the window with a file of its own.
-type Place struct {
-	Start uintptr
-	Size  uint64
-	File  *File
-}
-
-// Separated is what has files of its own, sorted by address.
-func (a *Arena) Separated() (list []Place) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for c, f := range a.separated {
-		list = append(list, Place{Start: a.base + uintptr(c)<<chunkShift, Size: f.size, File: f})
-	}
-	slices.SortFunc(list, func(a, b Place) int { return cmp.Compare(a.Start, b.Start) })
-	return list
-}
-
-// Duplicate is another number for the arena's file, which is the caller's to close.
-func (a *Arena) Duplicate() (int, error) { return duplicate(a.fd) }
 
 // isSeparate reports whether the byte at off is in a file of its own.
 func (a *Arena) isSeparate(off uint64) bool {

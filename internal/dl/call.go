@@ -24,8 +24,8 @@ const mostArgs = 14
 
 var callArgs = sync.Pool{New: func() any { return new([mostArgs]uintptr) }}
 
-// Call calls the C function at fn with up to 14 words and returns the word it returned. Unlike a function that Bind
-// made it allocates nothing. What an argument points to must not be on a stack, and the caller keeps it alive.
+// Call calls the C function at fn with up to 14 words and returns the word it returned. It allocates
+// nothing. What an argument points to must not be on a stack, and the caller keeps it alive.
 func Call(fn uintptr, args ...uintptr) uintptr {
 	a := callArgs.Get().(*[mostArgs]uintptr)
 	n := copy(a[:], args)

@@ -1,4 +1,4 @@
-// Package dl opens shared libraries and binds their functions, without cgo.
+// Package dl opens shared libraries and finds and calls their functions, without cgo.
 package dl
 
 import (
@@ -54,15 +54,3 @@ func (l *Library) Close() error {
 
 // Process is all that the process has loaded already.
 func Process() *Library { return &Library{"the process", purego.RTLD_DEFAULT} }
-
-// Bind makes the Go function that fn points to call the C function symbol; a symbol that is missing is an error.
-func (l *Library) Bind(fn any, symbol string) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	p, err := purego.Dlsym(l.handle, symbol)
-	if err != nil {
-		return fmt.Errorf("%s: %s: %w", l.name, symbol, err)
-	}
-	purego.RegisterFunc(fn, p)
-	return nil
-}

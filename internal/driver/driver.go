@@ -1,8 +1,8 @@
 // Package driver is the border between what AscendCL promises (internal/core) and one kind of device.
 //
-// The core validates every call, once, in the vendor's order; a driver receives only checked work. What a driver
-// still has to judge is what can only be seen when work runs: memory that has disappeared meanwhile, addresses
-// that a descriptor in device memory holds, a device that is lost. It reports those through a queue's [Sink].
+// The core validates every call, once, in the vendor's order; a driver receives only checked work. A driver still has
+// to detect errors that only show when work runs: memory that was freed since, bad addresses in a descriptor in device
+// memory, a lost device. It reports those through a queue's [Events].
 //
 // Every implementation passes drivertest.Run. docs/new-driver.md walks through the simplest one.
 package driver
@@ -34,68 +34,71 @@ type Driver interface {
 	// Name is the lower-case key used in configuration, e.g. "soft".
 	Name() string
 
-	// Devices is how many physical devices there are; it does not change.
+	// Devices returns the number of physical devices; it does not change.
 	Devices() int
 
 	// Open starts physical device i. The core opens each device at most once at a time.
 	Open(i int) (Device, error)
 
-	// Locate says what addr is. It neither locks nor allocates: it is on the path of every copy.
+	// Locate returns the place of addr. It neither locks nor allocates: it is on the path of every copy.
 	Locate(addr uintptr) Location
 
-	// Epoch is a number that has changed by the time a call returns that made memory go (Free, FreeHost, Unregister,
-	// closing a device). As long as it is the same, what Locate said of live memory holds. Only the driver writes it;
-	// it is always the same variable, because it is read on the path of every copy.
+	// Epoch returns a counter. A call that removes memory (Free, FreeHost, Unregister, closing a device) changes it
+	// before it returns. While it is the same, results of Locate for live memory stay valid. Only the driver writes it.
+	// Epoch always returns the same variable, which is read on the path of every copy.
 	Epoch() *atomic.Uint64
 
-	// Describe is Locate with what a person may want to know; it may be slow.
+	// Describe is Locate with details for people; it may be slow.
 	Describe(addr uintptr) Allocation
 
-	// AllocHost hands out n bytes of pinned host memory; FreeHost takes back exactly what AllocHost gave.
+	// AllocHost allocates n bytes of pinned host memory; FreeHost frees exactly such an allocation.
 	AllocHost(n uint64) (uintptr, error)
 	FreeHost(addr uintptr) error
 
-	// Register makes n bytes of existing host memory at addr usable like pinned memory. If mapped, device i can
-	// reach it under the address returned, else 0 is returned. ErrOverlap if a byte of it is registered already.
+	// Register makes n bytes of existing host memory at addr usable like pinned memory. If mapped, it returns an
+	// address at which the device can access it, else 0. ErrOverlap if a byte of it is registered already.
 	Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error)
 
-	// Unregister undoes Register; addr is the start it was given. ErrNotRegister otherwise.
+	// Unregister undoes Register. ErrNotRegister if no registration starts at addr.
 	Unregister(addr uintptr) error
 
-	// Mapped is the device address of registered host memory addr (which may lie inside the range).
+	// Mapped returns the device address of addr, which may be inside a registered range.
 	Mapped(addr uintptr) (uintptr, error)
 
 	// Run carries op out before it returns, in the calling goroutine or with its help, unordered with any queue.
 	// Only copies and fills are allowed. Pageable addresses are allowed; ErrFault means that nothing was written.
 	Run(op Op) error
 
-	// NewFlag makes a flag that is not set.
+	// Caps returns the optional capabilities of the driver.
+	Caps() Caps
+
+	// NewFlag returns a flag that is not set.
 	NewFlag() Flag
 
-	// Close ends everything the driver holds. All queues are quiet by then.
+	// Close releases all resources of the driver. All queues are idle by then.
 	Close() error
 }
 
 // Device is an open device. Methods may be called concurrently.
 type Device interface {
-	// Alloc takes memory, Free returns it. Of a device that was closed Free returns nothing (ErrNotAllocated): another
-	// that was opened since may have memory at the same address.
+	// Alloc allocates memory, Free frees it. On a closed device Free does nothing and returns ErrNotAllocated: a device
+	// opened since may have memory at the same address.
 	Alloc(n uint64, page Page) (uintptr, error)
 	Free(addr uintptr) error
 
-	// Memory is how many bytes are free and how many there are in all.
+	// Memory returns the free and the total bytes.
 	Memory() (free, total uint64)
 
-	// Peak is the most bytes that were allocated at one time.
+	// Peak returns the most bytes that were allocated at one time.
 	Peak() uint64
 
-	// NewQueue makes a queue; it costs nothing until work is put on it.
+	// NewQueue returns a queue; it uses no resources before work is submitted to it.
 	NewQueue(o QueueOptions) Queue
 
-	// Healthy is nil, or why the device can no longer be used.
+	// Healthy returns nil, or why the device can no longer be used.
 	Healthy() error
 
-	// Close frees what is still allocated. Its queues are quiet by then. Idempotent.
+	// Close frees the remaining memory. Its queues are idle by then. Idempotent.
 	Close() error
 }
 
@@ -110,7 +113,7 @@ const (
 	Page1G
 )
 
-// Place says whose memory an address is.
+// Place is the kind of memory at an address.
 type Place uint8
 
 const (
@@ -121,7 +124,7 @@ const (
 	Managed               // one address for the host and all devices
 )
 
-// Location is what Locate says of an address.
+// Location is a result of Locate.
 type Location struct {
 	Place  Place
 	Device int32  // physical device; meaningful for OnDevice and Managed
@@ -137,109 +140,102 @@ type Allocation struct {
 	ID       uint64 // unique in the process; 0 for Pageable and Nowhere
 }
 
-// Tag names the task an operation belongs to; drivers pass it on and do not look at it.
+// Tag identifies the task of an operation; drivers pass it on without looking at it.
 type Tag struct {
 	Task   uint32 // number of the task on its stream
 	Thread uint32 // submitting thread
 	More   bool   // another operation of the same task follows
 }
 
-// Queue runs operations in the order they were given. Methods may be called concurrently.
+// Queue runs operations in the order of submission. Methods may be called concurrently.
 type Queue interface {
-	// Copy puts a plain copy on the queue. It may run at once, in the caller. It allocates nothing.
+	// Copy submits a plain copy. It may run at once, in the caller. It does not allocate.
 	Copy(dst, src uintptr, n uint64, tag Tag)
 
-	// Submit puts op on the queue; the queue owns what op points to from here on. It blocks while the queue is full.
+	// CopyNow makes a plain copy before it returns, if all earlier work is over and copying takes no longer than
+	// queueing. Ran does not report it. If CopyNow returns false it has done nothing, and the caller calls Copy.
+	CopyNow(dst, src uintptr, n uint64) bool
+
+	// Launch submits an OpLaunch of l with this tag; it may be cheaper than Submit.
+	Launch(l *Launch, tag Tag)
+
+	// Submit submits op; the queue then owns the memory that op points to. It blocks while the queue is full.
 	Submit(op Op)
 
 	// Idle reports whether everything submitted has run or been dropped.
 	Idle() bool
 
-	// Stalled reports whether the queue cannot go on by itself: what is next waits for a flag, a time or a host
-	// function. A driver that does not know returns false.
+	// Stalled reports whether the queue cannot continue by itself because the next operation waits for a flag, a time
+	// or a host function. A driver that does not know returns false.
 	Stalled() bool
 
-	// Wait returns true once everything submitted before the call has run or been dropped, false when the time was
-	// up or cancel was closed first. A timeout of 0 never ends. The waiting goroutine may carry out queued work.
+	// Wait returns true once everything submitted before the call has run or been dropped, false if the timeout expired
+	// or cancel was closed first. A timeout of 0 never expires. The waiting goroutine may carry out queued work.
 	Wait(timeout time.Duration, cancel <-chan struct{}) bool
 
-	// Drop discards what has not run yet and cuts short what is running. It does not wait.
+	// Drop discards operations that have not run and cuts the running one short. It does not wait.
 	Drop()
 
-	// Shut is Drop, and whatever is submitted from now on is discarded too, until Open. Wait on a queue that is shut
-	// does not wait for work that is submitted meanwhile.
+	// Shut is Drop that also discards later submissions, until Open. Wait does not wait for work submitted to a shut
+	// queue.
 	Shut()
 	Open()
 
-	// Close is Shut for ever: it waits for what is running and releases what the queue holds of the device. Calls may
-	// still come afterwards: what is submitted is discarded, Open does nothing. The maker of a queue closes it; closing
-	// a device closes its queues. Idempotent.
+	// Close shuts the queue for ever, waits for the running operation and releases the queue's resources on the device.
+	// Methods may still be called: submissions are discarded, Open does nothing. The creator of a queue closes it;
+	// closing a device closes its queues. Idempotent.
 	Close()
 }
 
-// QueueOptions are fixed when a queue is made.
+// QueueOptions are the fixed properties of a queue.
 type QueueOptions struct {
 	Priority int   // 0 most urgent .. 7
-	Sink     Sink  // receives failures; never nil
-	Number   int32 // of the stream it is for; drivers only hand it on
-
-	Observer Observer     // receives the times of its operations; may be nil
-	Steps    StepObserver // receives the times of steps of programs; may be nil, and is without Observer
+	Number   int32 // of its stream; drivers only pass it on
+	Events   Events
 }
 
-// InlineCopier is a queue that runs small copies in their submitter. Queues need not be one.
-type InlineCopier interface {
-	// CopyNow makes a plain copy before it returns, if everything before it is over and copying takes no longer than
-	// queueing. It is not reported to the Observer. If it returns false it has done nothing, and the caller calls Copy.
-	CopyNow(dst, src uintptr, n uint64) bool
-}
-
-// Observer receives the times at which operations of a queue run; the recorder is one. Nothing is allocated for it.
-type Observer interface {
-	// Now is the time in nanoseconds, on a clock of the observer's.
-	Now() int64
-
+// Events are the functions by which a queue reports what happens to its operations. They are called with no driver lock
+// held, and without allocating; they neither wait nor run code of the program.
+type Events struct {
 	// Ran reports that an operation has run, or failed with err, between two times; began is 0 if it ran at once, in
-	// its submitter. One that was dropped is reported with ErrAborted. It is called before Sink and Done are, with no
-	// driver lock held, and must not wait.
-	Ran(tag Tag, began, ended int64, err error)
-}
+	// its submitter. A dropped operation is reported with ErrAborted. Ran is called before Failed and Op.Done. If Ran
+	// is nil, Now, RanSteps and Worked are not called either.
+	Ran func(tag Tag, began, ended int64, err error)
 
-// StepObserver receives the times at which steps of a program run (OpProgram). A queue that does not see its steps end
-// reports none. Nothing is allocated for it.
-type StepObserver interface {
-	// RanSteps reports that count steps of the program of an operation, from number first on, ran between two times of
-	// the Observer's clock. It is called before Observer.Ran is for the operation, with no driver lock held, and must
-	// not wait.
-	RanSteps(tag Tag, first, count int, began, ended int64)
-}
+	// Now returns the time in nanoseconds, by a clock of the receiver.
+	Now func() int64
 
-// Sink receives the failures of queued work.
-type Sink interface {
-	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held. It
-	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
+	// Failed is called once for each operation that failed; later ones run after it has returned. It does not report
+	// dropped operations. It is never nil.
 	//
-	// Where a device reads addresses by itself, copies after a descriptor or offset copy may have run before its
-	// failure is reported, unless the Sink is FailFast.
-	TaskFailed(tag Tag, err error)
-}
+	// If a device reads addresses by itself, copies after a descriptor or offset copy may run before its failure is
+	// reported, unless Stops returns true.
+	Failed func(tag Tag, err error)
 
-// FailFast is a Sink that may want nothing to run after a failure. Sinks need not implement it.
-type FailFast interface {
-	// StopsOnFailure reports whether it does at the moment. It takes no lock.
-	StopsOnFailure() bool
+	// Stops reports whether, at the moment, nothing may run after a failure. It takes no lock. Nil: never.
+	Stops func() bool
+
+	// RanSteps, if not nil, reports the times of steps of programs (OpProgram): count steps, beginning with number
+	// first, ran between two times. It is called before Ran for the operation. A queue that does not see the ends of
+	// steps does not call it.
+	RanSteps func(tag Tag, first, count int, began, ended int64)
+
+	// Worked, if not nil, reports the work of one core on the kernel of an operation. It is called once for each core
+	// that ran blocks of it, before Ran, by several goroutines at a time. Drivers that do not know the cores do not
+	// call it.
+	Worked func(tag Tag, w CoreWork)
 }
 
 // Flag is a mark that queues set, clear and wait for. Methods may be called concurrently.
 type Flag interface {
-	// Set sets it from the host, as an OpSet would.
+	// Set sets the flag from the host, as an OpSet does.
 	Set()
 	// IsSet reports whether it is set, without waiting.
 	IsSet() bool
-	// SetAt is the time it was last set, in nanoseconds of a clock that only moves forward; 0 if it is not set.
+	// SetAt returns the time it was last set, in nanoseconds of a monotonic clock; 0 if it is not set.
 	SetAt() int64
-	// Err is why the flag can never be set again (its OpSet was dropped), or nil.
+	// Err returns why the flag can never be set again (its OpSet was dropped), or nil.
 	Err() error
-	// Wait waits like Queue.Wait until the flag is set or can never be.
+	// Wait waits like Queue.Wait until the flag is set or can never be set.
 	Wait(timeout time.Duration, cancel <-chan struct{}) bool
 }

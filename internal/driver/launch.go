@@ -11,95 +11,77 @@ type Launcher interface {
 	// Runs reports whether binaries of a format can be loaded.
 	Runs(f kernel.Format) bool
 
-	// LoadModule puts a binary on an open device, with variables of its own; name is for people.
+	// LoadModule loads a binary on an open device, with variables of its own; name is for messages.
 	LoadModule(device int, name string, image []byte) (Module, error)
 }
 
 // Module is a binary on a device. Methods may be called concurrently.
 type Module interface {
-	// Code is what Launch.Code takes for a function of the binary.
+	// Code returns the value of Launch.Code for a function of the binary.
 	Code(symbol string) (uintptr, error)
 
-	// Global is the device address of a variable of the binary, of size bytes; copies reach it.
+	// Global returns the device address of a variable of the binary, which has size bytes; copies can use it.
 	Global(symbol string, size uint64) (uintptr, error)
 
-	// Hold keeps the module on the device until Release, also if it is unloaded meanwhile. A queued launch holds its
-	// module.
+	// Params returns the parameters of a function, and Variable the size of a variable; false if the device does not
+	// know them.
+	Params(code uintptr) (params []kernel.Param, known bool)
+	Variable(symbol string) (size uint64, known bool)
+
+	// Hold keeps the module on the device until Release, even after Unload. A queued launch holds its module.
 	Hold()
 	Release()
 
-	// Unload removes the module. Idempotent; closing the device does it, too.
+	// Unload removes the module. Idempotent; closing the device also unloads it.
 	Unload()
 }
 
-// Describer is a Module that knows of its binary what that does not say itself.
-type Describer interface {
-	// Params are the parameters of a function; false if they are not known.
-	Params(code uintptr) (params []kernel.Param, known bool)
-
-	// Variable is how many bytes a variable has; false if there is none.
-	Variable(symbol string) (size uint64, ok bool)
-}
-
-// Launch is a kernel to be run: OpLaunch. The queue owns it until the operation is over.
+// Launch is a kernel with its arguments: OpLaunch. The queue owns it until the operation is over.
 type Launch struct {
 	Module Module
-	Code   [2]uintptr // the functions of its halves; 0: there is none
+	Code   [2]uintptr // the functions of its halves; 0: none
 	Per    [2]uint32  // calls of each half per block
 	Blocks uint32
 	First  uint32 // number of the first block
 
 	Grid, Threads [3]uint32 // of a SIMT launch; else 0
 
-	// Args is where the arguments are, Size bytes: in device memory, or, if Copied, in pinned memory that is not
-	// written to.
+	// Args is the address of the arguments, Size bytes in device memory or, if Copied, in pinned memory that does not
+	// change.
 	Args   uintptr
 	Size   uint64
 	Copied bool
-	Within bool // some of them are addresses of others, so all stay in use until the operation is over
+	Within bool // the arguments contain addresses of each other, so they stay in use until the operation is over
 
-	ByAddress bool // the functions take the address of the arguments alone, and fail if they do not return 0
+	ByAddress bool // the functions take only the address of the arguments, and fail if they do not return 0
 
 	Together bool          // all blocks run at the same time
 	Limit    time.Duration // the operation fails after that; 0: never
 	Shared   uint32        // bytes of dynamic memory that the threads of a block share
 
-	// Touched, if not nil, gets what the kernel says it touches, when it has run.
+	// Touched, if not nil, is called after the kernel has run with the memory that it reports as used.
 	Touched func(list []kernel.Touch, all bool)
 
-	// Seen, if not nil, gets what the kernel really touched, when it has run, and whether that is all: whole pages of
-	// device memory, sorted, as far as the driver can see them (see kernel.Watch). Called before Over.
+	// Seen, if not nil, is called after the kernel has run with the memory that it really used, and whether the list is
+	// complete: whole pages of device memory, sorted, as far as the driver can see them (see kernel.Watch). It is
+	// called before Over.
 	Seen func(list []kernel.Touch, all bool)
 
-	// Over, if not nil, is called when the operation has run, failed or been dropped: instead of Op.Done, which would
-	// have to be allocated.
+	// Over, if not nil, gets the launch back when the operation has run, failed or been dropped. It replaces Op.Done,
+	// which would have to be allocated.
 	Over LaunchOwner
 }
 
-// LaunchQueue is a queue that takes a launch at a lower cost than Submit does.
-type LaunchQueue interface {
-	// Launch is Submit of an operation that is this launch and has this tag.
-	Launch(l *Launch, tag Tag)
-}
-
-// CoreObserver is an Observer that also receives which core ran which blocks of a kernel. Observers need not be one,
-// and drivers that do not know the cores do not call it.
-type CoreObserver interface {
-	// Worked reports what one core did of the kernel of an operation, once for each core that ran blocks of it, before
-	// Ran. It is called by several goroutines at a time, and must not wait.
-	Worked(tag Tag, w CoreWork)
-}
-
-// CoreWork is what a core did of one kernel: all the blocks that it ran, one after the other.
+// CoreWork is the work of a core on one kernel: all blocks that it ran, one after another.
 type CoreWork struct {
+	Launch       *Launch // the kernel
 	Core         int
-	First        uint32 // block that it ran first; the others have higher numbers
-	Blocks       uint32 // how many
-	Began, Ended int64  // by the observer's clock
+	First        uint32 // first block; later ones have higher numbers
+	Blocks       uint32 // number of blocks
+	Began, Ended int64  // by the clock of Events
 }
 
-// LaunchOwner receives a launch that is over. The driver may hold locks then: LaunchOver does not block, and calls no
-// driver.
+// LaunchOwner receives a launch that is over. The driver may hold locks: LaunchOver must not block or call a driver.
 type LaunchOwner interface{ LaunchOver(l *Launch) }
 
 // Return returns the launch to its owner.
@@ -109,12 +91,12 @@ func (l *Launch) Return() {
 	}
 }
 
-// lent is the owner of a launch that another driver runs meanwhile.
+// lent replaces the owner in a lent copy of a launch.
 type lent struct{ LaunchOwner }
 
 func (lent) LaunchOver(*Launch) {}
 
-// Lend returns a copy of the launch for the driver below: it is not returned to its owner when that driver has run it.
+// Lend returns a copy of the launch for the driver below, whose owner is not told when that driver has run it.
 func (l *Launch) Lend() *Launch {
 	c := *l
 	if c.Over != nil {
@@ -135,27 +117,23 @@ func (l *Launch) Owner() LaunchOwner {
 	}
 }
 
-// ProgramLauncher is a driver whose programs may have steps that are kernels, with arguments that are Copied and no
-// Limit. The program keeps their launches, and the driver does not return them.
-type ProgramLauncher interface{ LaunchesInPrograms() }
-
-// KernelFailure is how a kernel failed.
+// KernelFailure is a way for a kernel to fail.
 type KernelFailure uint8
 
 // How kernels fail.
 const (
-	KernelException KernelFailure = iota // it did something that it must not
+	KernelException KernelFailure = iota // it did something illegal
 	KernelTrap                           // it stopped itself
-	KernelTimeout                        // it did not end in time
-	KernelMemory                         // it touched memory of a device that is not there
+	KernelTimeout                        // it exceeded its time limit
+	KernelMemory                         // it accessed unallocated device memory
 )
 
-// KernelError is the error of a launch that failed.
+// KernelError is the error of a failed launch.
 type KernelError struct {
 	Failure KernelFailure
-	Launch  *Launch // which; it is not over yet
+	Launch  *Launch // not returned to its owner yet
 	Program bool    // it is a step of a program
-	Err     error   // what is known of it
+	Err     error   // details
 }
 
 func (e *KernelError) Error() string { return e.Err.Error() }

@@ -2,73 +2,69 @@ package driver
 
 import "os"
 
-// The interfaces below are optional: a driver may implement them besides Driver. The core finds them with As; calls
-// that need one that is missing return 207000.
+// Caps has the optional capabilities of a driver; a missing one is the zero value, and calls of the program that need
+// it return 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT). A driver in front of another copies the Caps of that one and
+// replaces what it does itself. Caps do not change.
+type Caps struct {
+	Base Driver // the driver that has the memory; drivers in front of it do not see work that runs on it
 
-// As finds T in d, or in the driver that d stands in front of.
-func As[T any](d Driver) (T, bool) {
-	for {
-		if t, ok := d.(T); ok {
-			return t, true
-		}
-		w, ok := d.(interface{ Unwrap() Driver })
-		if !ok {
-			var none T
-			return none, false
-		}
-		d = w.Unwrap()
-	}
+	Map     Mapper           // memory that is mapped to reserved addresses
+	Share   Sharer           // memory for other processes
+	Fabric  Fabric           // memory, keys and words for other servers
+	Managed ManagedAllocator // memory with one address for the host and all devices
+	Words   WordAccess       // single words of device memory
+	View    HostViewer       // device memory that the host can access
+	Launch  Launcher         // kernels
+	Guard   Guard            // for the checker
+
+	// KernelSteps: programs may have kernels as steps, with Copied arguments and no Limit. The program keeps their
+	// launches; the driver does not return them.
+	KernelSteps bool
+
+	// Sole reports whether memory has only one address. If it returns false or is nil, two disjoint ranges may alias.
+	Sole func(addr uintptr) bool
+
+	// GPU returns the number of the GPU of a physical device. Devices on one GPU share its engines, and each has its
+	// share of the memory. Nil if devices are not GPUs.
+	GPU func(device int) int
+
+	// Fence reports that the program gets only size bytes of the pinned allocation at addr, which may be larger. It is
+	// called before the program knows addr.
+	Fence func(addr uintptr, size uint64)
+
+	// End is called before the process ends, which does not close drivers, for example to end threads of another
+	// library. It may wait for a moment; later calls of the driver may fail.
+	End func()
 }
 
-// Base is the driver that has the memory: d, or the one that d stands in front of. What is run on it is not seen by
-// those in front of it.
-func Base(d Driver) Driver {
-	for {
-		w, ok := d.(interface{ Unwrap() Driver })
-		if !ok {
-			return d
-		}
-		d = w.Unwrap()
-	}
-}
-
-// Fencer is a driver that looks after what surrounds pinned memory.
-type Fencer interface {
-	// Fence says that a program gets size bytes of the pinned allocation at addr, which may have more: the rest is
-	// not the program's. It is called before the program knows addr.
-	Fence(addr uintptr, size uint64)
-}
-
-// OnHost is where memory is that belongs to no device.
+// OnHost is the device of memory on the host.
 const OnHost = -1
 
-// Mapper is a driver whose memory can be had apart from its addresses.
+// Mapper is a driver that allocates memory and addresses separately.
 //
-// Addresses are reserved, memory is created, and a mapping puts memory behind addresses. Mappings of one reservation
-// that touch, are on one device and have one kind are one range: Locate's room goes to the end of the last, so that a
-// copy may go across. Memory on the host is seen by the program under its addresses; memory of a device is not, as
-// always.
+// Addresses are reserved, memory is created, and a mapping connects the two. Adjacent mappings of one reservation with
+// the same device and kind are one range: Locate's room extends to the end of the last one, so a copy may cross their
+// borders. The program can access mapped memory on the host, but not memory of a device, as always.
 //
-// Memory of a device that is closed goes with it, imported memory too: where it was mapped there is nothing then,
-// which Unmap takes away and Release does not mind. The Memory itself can only be freed.
+// Closing a device frees its memory, imported memory too. Its mappings then are empty: Unmap removes them, and Release
+// ignores them. The Memory itself can only be freed.
 type Mapper interface {
-	// Granularity is what sizes of memory, and places in a reservation, are multiples of. The device is a physical
-	// one or OnHost.
+	// Granularity returns the granularity of sizes of memory and of addresses in a reservation. The device is a
+	// physical one or OnHost.
 	Granularity(device int, page Page) uint64
 
-	// Reserve takes n bytes of addresses, a multiple of 2 MiB, at a place of the caller's choice if at is not 0;
-	// ErrFault if they are not free there. Release releases them, ErrNotAllocated if no reservation starts there,
-	// ErrBusy if something is still mapped. If something was, it waits until no work goes on that might use them: see
-	// Sharer.
+	// Reserve reserves n bytes of addresses, a multiple of 2 MiB, at the address at if that is not 0; ErrFault if they
+	// are not free. Release releases them; ErrNotAllocated if no reservation starts there, ErrBusy if something is
+	// still mapped. If something was mapped, it waits for work that might use the addresses: see Sharer.
 	Reserve(n uint64, at uintptr) (uintptr, error)
 	Release(addr uintptr) error
 
-	// Create makes memory on an open device, or on the host. It is not cleared.
+	// Create creates memory on an open device, or on the host. It is not cleared.
 	Create(device int, n uint64, page Page) (Memory, error)
 
-	// Map puts all of m behind addr. ErrFault if that is not inside one reservation, ErrBusy if something is mapped
-	// there. Unmap takes the mapping away that starts at addr (ErrNotAllocated if none does); it does not wait for
-	// work that uses it.
+	// Map maps all of m at addr. ErrFault if that is not inside one reservation, ErrBusy if something is mapped there.
+	// Unmap removes the mapping that starts at addr (ErrNotAllocated if none does); it does not wait for work that uses
+	// it.
 	Map(addr uintptr, m Memory) error
 	Unmap(addr uintptr) error
 }
@@ -79,139 +75,85 @@ type Memory interface {
 	Device() int // physical, or OnHost
 	Page() Page
 
-	// Free frees the memory; its bytes remain until it is mapped nowhere, in this process or another.
+	// Free frees the memory; its bytes stay until the last mapping, in this process or another, is removed.
 	Free() error
 }
 
-// Sharer is a driver whose memory other processes can have, without a copy.
+// Sharer is a driver that shares memory with other processes, without a copy.
 //
-// Small allocations may have to be shared together with what lies beside them in the same page, as on hardware; an
-// importer never sees what is allocated later.
+// A small allocation may have to be shared together with others in the same page, as on hardware; an importer never
+// sees later allocations.
 //
-// Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait until queues have finished the operation
-// they are at (not for queues that wait themselves). So they must not be called from functions that a queue calls
-// (Work, Fn, Done, Sink, Gate), nor with a lock held that such a function takes.
+// Share, ShareAt, Mapper.Release and ManagedAllocator.FreeManaged may wait for the running operations of queues, except
+// for those that wait themselves. So they must not be called from functions that a queue calls (Work, Fn, Done, Events,
+// Gate), nor while holding a lock that such a function takes.
 type Sharer interface {
-	// Share makes memory, and ShareAt the allocation that starts at addr, something that Import of another process
-	// takes. Work may be running on it. Calling it again returns the same. The memory stays shared until it is freed;
-	// the caller closes the file.
+	// Share shares memory, and ShareAt the allocation that starts at addr, for Import in another process. Work may be
+	// running on it. A second call returns the same. The memory stays shared until it is freed; the caller closes the
+	// file.
 	Share(m Memory) (*Shared, error)
 	ShareAt(addr uintptr) (*Shared, error)
 
-	// Import makes memory of what another process shared; what is not as it says is refused (ErrFault), and so is a
-	// file whose bytes the other process could take away. The file stays the caller's. The memory has at least
-	// Offset+Size bytes.
+	// Import imports memory that another process shared. ErrFault if s does not describe it correctly, or if the other
+	// process could remove bytes of the file. The caller keeps the file. The memory has at least Offset+Size bytes.
 	Import(s *Shared) (Memory, error)
 }
 
-// Shared is what one process sends to another to share memory.
+// Shared describes shared memory, for another process.
 type Shared struct {
-	File   *os.File // nil where the driver needs none
-	Note   []byte   // what else the driver wants to know
-	Offset uint64   // where in the imported memory what was shared begins
-	Size   uint64   // of what was shared
-	Asked  uint64   // the core's: bytes that the program asked for, of memory without an address
+	File   *os.File // nil if the driver needs none
+	Note   []byte   // other data of the driver
+	Offset uint64   // start of the shared bytes in the imported memory
+	Size   uint64   // number of shared bytes
+	Asked  uint64   // used by the core: bytes that the program asked for, of memory without an address
 	Device int      // physical, or OnHost
 	Page   Page
 }
 
-// Fabric is a driver that shares memory with other servers of a pod. Imported memory is mapped and freed like other
-// memory; copies and fills reach it, and nothing else does. It is on the device that imported it.
-type Fabric interface {
-	// Server is the number of this server in its pod, and that of the pod.
-	Server() (server int, pod uint32)
-
-	// ExportFar offers memory to other servers: to all their processes if open, else to those that are named. asked is
-	// what the program asked for, m.Size() at most, which importers find in [FarMemory]. It may wait as Sharer.Share
-	// does.
-	ExportFar(m Memory, asked uint64, open bool) (FarExport, error)
-
-	// ImportFar makes memory, a [FarMemory], of a handle that another server's ExportFar gave, for an open device.
-	// ErrFault if the bytes are no such handle, ErrNotAllowed if the process is not named there, ErrLost if that server
-	// does not answer, ErrNotAllocated if it does not know the handle. It waits for the other server, for as long as
-	// the pod's file says.
-	ImportFar(handle []byte, device int) (Memory, error)
-
-	// OwnerFar is the number of the server that made a handle; false if the bytes are none.
-	OwnerFar(handle []byte) (server int, ok bool)
-}
-
-// FarMemory is memory of another server.
-type FarMemory interface {
-	Memory
-	Host() bool    // it is memory of the other server's host
-	Asked() uint64 // bytes that the exporting program asked for, Size() at most
-}
-
-// FarHandle is how many bytes a handle of Fabric has.
-const FarHandle = 44
-
-// FarExport is memory that other servers may import. It stays with those that have it when it is withdrawn.
-type FarExport interface {
-	Handle() [FarHandle]byte
-	Allow(pids []int32)
-	Withdraw()
-}
-
-// Placer is a driver whose devices are GPUs of the machine, or parts of them.
-type Placer interface {
-	// GPU is the number of the GPU that a physical device is on. Devices on one GPU share its engines, and each has
-	// its part of the memory.
-	GPU(device int) int
-}
-
 // ManagedAllocator is a driver with memory that has one address for the host and all devices; Locate calls it Managed.
 type ManagedAllocator interface {
-	AllocManaged(n uint64, device int) (uintptr, error) // n is a multiple of 2 MiB; the device is what Locate is to say
+	AllocManaged(n uint64, device int) (uintptr, error) // n is a multiple of 2 MiB; Locate reports device
 	// ErrNotAllocated if none starts there; see Sharer for when to call it
 	FreeManaged(addr uintptr) error
 }
 
 // WordAccess is a driver that reads and writes single aligned words of device memory, atomically. ErrFault for an
-// address that is not aligned, or no memory of the device. Both may be called from anywhere.
+// address that is not aligned, or not in device memory. Both may be called from anywhere.
 type WordAccess interface {
 	Load(addr uintptr) (uint64, error)
 	Store(addr uintptr, value uint64) error
 }
 
-// HostViewer is a driver whose device memory the host can compute on.
+// HostViewer is a driver whose device memory the host can access.
 type HostViewer interface {
-	// View is the n bytes at addr, in one allocation, as the engine sees them: of a device, pinned, registered, mapped
-	// or managed. ErrFault if they are not there. They may disappear while the caller uses them (see
-	// hostqueue.Guarded). It is for work of a queue (OpCompute): elsewhere, what is written while the memory is being
-	// shared may be lost.
+	// View returns the n bytes at addr, in one allocation, through the engine's mapping: device, pinned, registered,
+	// mapped or managed memory. ErrFault if they are not mapped. They may be unmapped while the caller uses them (see
+	// hostqueue.Guarded). View is for work of a queue (OpCompute): elsewhere, writes may be lost while the memory is
+	// being shared.
 	View(addr uintptr, n uint64) ([]byte, error)
 
-	// Stays reports whether the bytes of View at addr are there, with whatever in them, until their device is closed
-	// or memory is unmapped: what the program frees meanwhile is of no matter. That is not so where the memory is the
-	// program's own.
+	// Stays reports whether the bytes of View at addr stay accessible until their device is closed or they are
+	// unmapped, even if the program frees them. It returns false for memory of the program itself.
 	Stays(addr uintptr) bool
 }
 
-// Gate holds a queue up: OpWaitCond. Its methods are called by the goroutine that runs the queue, one at a time,
-// possibly with a lock of the queue held: they must not wait, and must not call the queue.
+// Gate is the condition of an OpWaitCond. The goroutine that runs the queue calls its methods, one at a time, possibly
+// with a lock of the queue held: they must not wait, and must not call the queue.
 type Gate interface {
-	// Pass reports whether the queue may go on. If so, what the wait takes is taken (a notify is cleared); it is not
-	// asked again. If not, wake is called, from anywhere but inside Pass, when it is worth asking again; calling it
-	// too often does no harm.
+	// Pass reports whether the queue may continue. If so, the wait has had its effect (a notify is cleared), and Pass
+	// is not called again. If not, the gate calls wake, from anywhere but inside Pass, when Pass should be called
+	// again; extra calls of wake do no harm.
 	Pass(wake func()) bool
 
-	// Leave reports that the queue goes on without having passed: time was up, or the operation was dropped. Nothing is
-	// taken, wake is not called any more once Leave has returned, other than by a call that had begun.
+	// Leave reports that the queue continues without passing: the timeout expired, or the operation was dropped. The
+	// wait then has no effect. After Leave has returned, the gate does not call wake, except for a call that had begun.
 	Leave()
 }
 
-// FailingGate is a Gate that may let the queue go on with an error. Gates need not be one.
+// FailingGate is an optional interface of a Gate whose operation may fail.
 type FailingGate interface {
 	Gate
 
-	// Err is called once, after Pass has returned true: the operation fails with what it returns, unless that is nil.
+	// Err returns the error of the operation, or nil. It is called once, after Pass has returned true.
 	Err() error
-}
-
-// Ender is a driver that has something to end before a process does, which closes no driver: threads of another
-// library, for example.
-type Ender interface {
-	// End is called when the process is about to end. It may wait for a moment; what is called later may fail.
-	End()
 }

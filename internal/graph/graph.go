@@ -129,7 +129,7 @@ func formOf(t *Task) form {
 	switch {
 	case t.Off:
 		return off
-	case t.Anything || op.Kind == driver.OpDesc || op.Kind == driver.OpOffset || op.Kind == driver.OpFunc:
+	case t.Anything || op.Kind.Class() == driver.Finds || op.Kind == driver.OpFunc:
 		return fence
 	case op.Kind != driver.OpCopy:
 		return other
@@ -161,51 +161,22 @@ const rowsApart = 256
 // touched calls f for the ranges that task i touches.
 func (g *Graph) touched(i int, f func(lo, hi uintptr, write bool)) {
 	v := &g.nodes[i]
-	give := func(addr uintptr, n uint64, write bool) {
-		if n > 0 {
-			f(addr, addr+uintptr(n), write)
-		}
-	}
-	if v.form == plain {
-		give(v.src, v.n, false)
-		give(v.dst, v.n, true)
+	switch v.form {
+	case off:
 		return
-	}
-	if v.form == off {
+	case plain:
+		f(v.src, v.src+uintptr(v.n), false)
+		f(v.dst, v.dst+uintptr(v.n), true)
 		return
 	}
 	t := g.ops[v.at]
-	op := &t.Op
-	switch op.Kind {
-	case driver.OpCopy:
-		give(op.Src, op.N, false)
-		give(op.Dst, op.N, true)
-	case driver.OpCopy2D:
-		rows(op.Src, op.SrcPitch, op, false, give)
-		rows(op.Dst, op.DstPitch, op, true, give)
-	case driver.OpFill:
-		give(op.Dst, op.N*uint64(op.Width), true)
-	case driver.OpCompute:
-		if op.Src != 0 {
-			give(op.Src, op.N, false)
-		}
-		if op.Dst != 0 {
-			give(op.Dst, op.N, true)
-		}
-	}
+	t.Op.Ranges(rowsApart, func(lo, hi uintptr, write bool) bool {
+		f(lo, hi, write)
+		return true
+	})
 	for _, r := range t.Touches {
-		give(r.Addr, r.N, r.Write)
-	}
-}
-
-func rows(addr uintptr, pitch uint64, op *driver.Op, write bool, give func(addr uintptr, n uint64, write bool)) {
-	switch {
-	case op.Height == 0 || op.N == 0:
-	case op.Height > rowsApart || pitch <= op.N:
-		give(addr, (op.Height-1)*pitch+op.N, write)
-	default:
-		for i := range op.Height {
-			give(addr+uintptr(i*pitch), op.N, write)
+		if r.N > 0 {
+			f(r.Addr, r.Addr+uintptr(r.N), r.Write)
 		}
 	}
 }

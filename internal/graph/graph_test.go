@@ -178,7 +178,7 @@ func verify(tasks []Task, g *Graph, exact bool, seed uint64) error {
 		s := &g.Program().Steps[i]
 		if s.Op != nil {
 			ran++
-			moved += bytesOf(s.Op)
+			moved += s.Op.Bytes()
 			continue
 		}
 		ran += len(s.Segs.List)

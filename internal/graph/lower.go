@@ -74,23 +74,9 @@ func (g *Graph) lower() {
 		op := &g.ops[v.at].Op
 		g.program.Steps[next[v.level]] = driver.Step{Op: op, Task: uint32(i)}
 		next[v.level]++
-		g.program.Bytes += bytesOf(op)
-		g.program.Long = g.program.Long || isLong(op)
+		g.program.Bytes += op.Bytes()
+		g.program.Long = g.program.Long || op.Kind.Class() == driver.Finds
 	}
-}
-
-// isLong reports whether what an operation does is known only when it runs.
-func isLong(op *driver.Op) bool { return op.Kind == driver.OpDesc || op.Kind == driver.OpOffset }
-
-// bytesOf is how many bytes an operation moves, as far as that is known.
-func bytesOf(op *driver.Op) uint64 {
-	switch op.Kind {
-	case driver.OpCopy2D:
-		return op.N * op.Height
-	case driver.OpFill:
-		return op.N * uint64(op.Width)
-	}
-	return op.N
 }
 
 // Pieces calls f with each task that does something, and the number of the step that it is in.

@@ -22,7 +22,7 @@ func (g *Graph) Set(i int, t Task) {
 	before := g.nodes[i]
 	var moved uint64
 	if before.form > plain && before.form < off {
-		moved = bytesOf(&g.ops[before.at].Op)
+		moved = g.ops[before.at].Op.Bytes()
 	}
 	fences := before.form == fence && formOf(&t) == fence // whose ranges are of no interest
 	if !fences && (g.index == nil || len(g.index.fresh) >= g.index.most) {
@@ -49,8 +49,8 @@ func (g *Graph) Set(i int, t Task) {
 		g.program.Bytes += v.n - before.n
 	case v.form != off:
 		op := &g.ops[v.at].Op
-		g.program.Bytes += bytesOf(op) - moved
-		g.program.Long = g.program.Long || isLong(op)
+		g.program.Bytes += op.Bytes() - moved
+		g.program.Long = g.program.Long || op.Kind.Class() == driver.Finds
 	}
 }
 

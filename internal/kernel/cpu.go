@@ -110,46 +110,7 @@ func RegisterCPU(c CPU) { cpu.Store(&c) }
 // ErrNoCPU says that a program has nothing that runs kernels.
 var ErrNoCPU = errors.New("this program was built without what runs kernels on a CPU: import ropeway/kernel")
 
-// Process runs kernels of shared objects in processes of their own, which share memory with this one.
-type Process interface {
-	CPU
-
-	// Show makes this memory, sorted by address, and no other, what kernels see from now on.
-	Show(list []View) error
-
-	// Variable is the address of a variable of an object, in this process and in those of the kernels.
-	Variable(o SharedObject, name string) (uintptr, error)
-
-	Close()
-}
-
-// View is memory that kernels see, at the address that it has here.
-type View struct {
-	Addr uintptr
-	Size uint64
-	Of   Source // nil: nothing is to be there
-	Off  uint64 // where it begins in the file
-}
-
-// Source is a file with memory. It is compared.
-type Source interface {
-	Duplicate() (fd int, err error) // of the file; the caller's to close
-}
-
-var newProcess atomic.Pointer[func([]View) (Process, error)]
-
-// RegisterProcess says how to start processes that run kernels.
-func RegisterProcess(start func([]View) (Process, error)) { newProcess.Store(&start) }
-
-// StartProcess starts what runs kernels in processes of their own, which see this memory.
-func StartProcess(list []View) (Process, error) {
-	if f := newProcess.Load(); f != nil {
-		return (*f)(list)
-	}
-	return nil, ErrNoCPU
-}
-
-// OnCPU is what runs the kernels of a binary in this process.
+// OnCPU returns what runs the kernels of a binary.
 func OnCPU(image []byte) (CPU, error) {
 	if IsFunctions(image) {
 		return inProcess{}, nil
@@ -165,8 +126,7 @@ type Fault struct {
 	Signal  syscall.Signal // 0: it was stopped
 	Late    bool           // because its time was up
 	Barrier bool           // a barrier in a launch whose blocks do not run at the same time
-	Ended   bool           // the kernel ended its process or its thread
-	Lost    bool           // its process ended, and nobody knows by what
+	Ended   bool           // the kernel ended its thread
 	Block   uint32
 	Address uint64 // of a memory fault
 	Code    uint64 // where the code was
@@ -186,9 +146,7 @@ func (f *Fault) Error() string {
 	case f.Result != 0:
 		return fmt.Sprintf("block %d of the kernel returned %d", f.Block, f.Result)
 	case f.Ended:
-		return fmt.Sprintf("block %d of the kernel ended its process or its thread", f.Block)
-	case f.Lost:
-		return "the process that ran the kernel has ended"
+		return fmt.Sprintf("block %d of the kernel ended its thread", f.Block)
 	case f.Signal == 0:
 		return "the kernel was stopped"
 	case f.Signal == syscall.SIGSEGV || f.Signal == syscall.SIGBUS:

@@ -356,11 +356,11 @@ func TestThisProcess(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	var address func() uintptr
-	if err := library.Bind(&address, "entry_address"); err != nil {
+	address, err := library.Symbol("entry_address")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if f := table.At(address())[0]; f.Function != "entry" || filepath.Base(f.File) != "small.c" ||
+	if f := table.At(dl.Call(address))[0]; f.Function != "entry" || filepath.Base(f.File) != "small.c" ||
 		f.Module != "libsmall.so" {
 		t.Errorf("%+v", f)
 	}

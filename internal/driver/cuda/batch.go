@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/driver/cuda/memory"
 )
 
-// batch is a list of copies on its way to a stream. One pass over the list judges it and writes the kernel's table;
+// batch is a list of copies on its way to a stream. One pass over the list checks it and writes the kernel's table;
 // segments that need a decision of their own are put aside. All addresses are CUDA's.
 type batch struct {
 	c        *engine
@@ -20,25 +20,25 @@ type batch struct {
 	way      kernels.Direction // of the first segment
 	program  *program          // nil if the GPU cannot run it
 	plan     kernels.Plan
-	stream   uintptr         // that it is on its way to
+	stream   uintptr         // the batch goes to it
 	table    *table          // nil until one is needed
-	read     bool            // a kernel on the stream reads the table, and the event comes after it
-	room     []kernels.Entry // of the table
-	entries  int             // written
-	launched int             // so many are the kernel's that runs already, and waits for them
+	read     bool            // a kernel on the stream reads the table; its event is recorded
+	room     []kernels.Entry // entries of the table
+	entries  int             // number of entries written
+	launched int             // number of entries that a running kernel waits for
 	bytes    uint64          // of the whole list
 	few      kernels.FewParams
-	params   [20]byte // of a launch
+	params   [20]byte // parameters of a launch
 
 	large   []driver.Segment // for the kernel or the engines
-	engines []driver.Segment // for the engines: the kernel does not reach them
-	left    []driver.Segment // of the large ones, what is not the kernel's
-	by      kernels.Way      // what copies these
+	engines []driver.Segment // for the engines: the kernel cannot access them
+	left    []driver.Segment // those of large that the kernel does not copy
+	by      kernels.Way      // copies the segments of left
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
-// newBatch is a batch that is to go to a stream.
+// newBatch returns an empty batch for a stream.
 func (c *engine) newBatch(stream uintptr) *batch {
 	b := batchPool.Get().(*batch)
 	b.c, b.stream = c, stream
@@ -63,21 +63,22 @@ func (b *batch) release() {
 	batchPool.Put(b)
 }
 
-// resolver finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds
-// is cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
+// resolver resolves the source or the destination addresses of a batch. Neighbours in the list mostly share an
+// allocation, and comparing with its bounds is cheaper than a lookup; otherwise allocations mostly recur in the same
+// order.
 type resolver struct {
 	memory.View
-	known memory.View // memory that is not looked up: a lane's
-	at    int         // where the view is in seen, if n > 0
-	n     int         // views there were
+	known memory.View // memory that needs no lookup: a lane's
+	at    int         // index of the view in seen, if n > 0
+	n     int         // number of views looked up
 	seen  [64]memory.View
-	next  [64]uint8 // which view came after each the last time
+	next  [64]uint8 // index of the view that last followed each
 }
 
 // reset forgets everything.
 func (l *resolver) reset() { l.View, l.known, l.at, l.n = memory.View{}, memory.View{}, 0, 0 }
 
-// find makes the view one with the n > 0 bytes at addr in it; see look.
+// find sets the view to one that contains the n > 0 bytes at addr; see Space.Look.
 func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error {
 	if l.Has(addr, n) {
 		return nil
@@ -86,7 +87,7 @@ func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error 
 		l.View = l.known
 		return nil
 	}
-	const nearby = 8 // it takes no longer to try so many than to look one up
+	const nearby = 8 // trying this many takes no longer than a lookup
 	last, kept := l.at, min(l.n, len(l.seen))
 	if l.at = int(l.next[last]); l.at < kept && l.seen[l.at].Has(addr, n) {
 		l.View = l.seen[l.at]
@@ -108,7 +109,7 @@ func (l *resolver) find(d *Driver, addr uintptr, n uint64, pageable bool) error 
 	return nil
 }
 
-// way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches
+// way returns the direction of a copy between two views; false if the kernel of c cannot make it. The kernel can access
 // all devices that are its GPU.
 func (c *engine) way(to, from *memory.View) (kernels.Direction, bool) {
 	if !c.near(to) || !c.near(from) || !to.Reachable() || !from.Reachable() {
@@ -123,14 +124,14 @@ func (c *engine) way(to, from *memory.View) (kernels.Direction, bool) {
 	return kernels.OnDevice, true
 }
 
-// near reports whether memory is on the GPU of c, or the host's.
+// near reports whether memory is on the GPU of c or on the host.
 func (c *engine) near(v *memory.View) bool {
 	return v.Kind != memory.OnGPU || v.GPU == int32(c.Number) || c.d.gpus[v.GPU].Ordinal == c.Ordinal
 }
 
-// putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has
-// been looked at, and then some of the copies may be made although it is false; without it nothing was given. The gpu
-// is entered.
+// putBatch passes a list of copies to a stream; false if the host has to make them. With early it starts the kernel
+// before it has checked all copies, and may have made some of them if it returns false; without early it has made none
+// then. The GPU is entered.
 func (c *engine) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 	c.d.Gone.RLock()
 	defer c.d.Gone.RUnlock()
@@ -143,8 +144,8 @@ func (c *engine) putBatch(segs *driver.Segments, stream uintptr, early bool) boo
 	return b.give(segs.List, stream) && b.rest(stream)
 }
 
-// give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even
-// if there is a panic on the way: it would wait for ever. Space.Gone is held.
+// give checks a list and passes the kernel its share. If the kernel was launched before, give always completes its
+// table, even after a panic: otherwise the kernel would wait for ever. Space.Gone is held.
 func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	defer func() {
 		if !good {
@@ -155,10 +156,10 @@ func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	return b.judge(list, stream) && b.choose(stream)
 }
 
-// judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps
-// itself, or needs the host. Space.Gone is held. If there is a stream, the kernel is launched on it before the table
-// is written, where that is worth while: launching takes as long as writing thousands of entries. Then no call of CUDA
-// that waits may come before close.
+// judge checks every segment, writes the table and puts segments aside. It returns false if a segment is bad, overlaps
+// itself, or needs the host. Space.Gone is held. If stream is not 0, judge launches the kernel on it before it writes
+// the table, where that pays: launching takes as long as writing thousands of entries. Then no waiting call of CUDA may
+// come before close.
 func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	for len(list) > 0 && list[0].N == 0 {
 		list = list[1:]
@@ -175,7 +176,7 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	b.program = b.c.kernels()
 	large := kernels.Large(b.way)
 	if len(list) <= kernels.MostFew || b.program == nil {
-		large = 1 // everything is put aside
+		large = 1 // put everything aside
 	}
 	if large > 1 && !b.needTable(len(list)) {
 		return false
@@ -186,7 +187,7 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 		}
 		b.launched = len(list)
 	}
-	b.to.View, b.from.View = memory.View{}, memory.View{} // aside has not judged them as a pair
+	b.to.View, b.from.View = memory.View{}, memory.View{} // aside has not checked them as a pair
 	for len(list) > 0 {
 		if b.to.Has(list[0].Dst, list[0].N) && b.from.Has(list[0].Src, list[0].N) && large > 1 {
 			n, done := b.plan.Fill(b.room[b.entries:], list, b.to.Window, b.from.Window, large)
@@ -203,7 +204,8 @@ func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	return true
 }
 
-// aside deals with a segment that Fill cannot: it is elsewhere, or put aside. False if the host has to look.
+// aside handles a segment that Fill cannot: its memory is elsewhere, or it is large. It returns false if the host has
+// to copy it.
 func (b *batch) aside(s *driver.Segment, large uint64) bool {
 	if b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N, false) != nil {
 		return false
@@ -225,7 +227,7 @@ func (b *batch) aside(s *driver.Segment, large uint64) bool {
 	return true
 }
 
-// needTable plans the batch and takes a table for so many segments.
+// needTable plans the batch and takes a table for the given number of segments.
 func (b *batch) needTable(segments int) bool {
 	b.plan = kernels.New(b.way, b.bytes, b.program.multiprocessors, b.c.limit(b.way))
 	if b.table = b.c.takeTable(b.plan.Room(segments, b.bytes), b.stream); b.table == nil {
@@ -235,12 +237,12 @@ func (b *batch) needTable(segments int) bool {
 	return true
 }
 
-// put gives what was judged to a stream. The GPU is entered, Space.Gone is held.
+// put passes a batch that was checked to a stream. The GPU is entered, Space.Gone is held.
 func (b *batch) put(stream uintptr) bool {
 	return b.choose(stream) && b.close(stream) && b.rest(stream)
 }
 
-// choose decides what copies what was put aside, and gives the kernel its share.
+// choose decides what copies the segments put aside, and passes the kernel its share.
 func (b *batch) choose(stream uintptr) bool {
 	b.by, b.left = kernels.ByLoop, b.large
 	if len(b.large) == 0 {
@@ -255,7 +257,7 @@ func (b *batch) choose(stream uintptr) bool {
 	}
 	least := kernels.Large(b.way)
 	all := shareOf(b.large)
-	low := kernels.Share{} // of the small ones
+	low := kernels.Share{} // the small segments
 	for i := range b.large {
 		if n := b.large[i].N; n < least {
 			low.Segments, low.Bytes = low.Segments+1, low.Bytes+n
@@ -278,7 +280,7 @@ func (b *batch) choose(stream uintptr) bool {
 	return true
 }
 
-// best is what copies a share soonest. beside says that the kernel runs anyway.
+// best returns the fastest way to copy a share. beside means that the kernel runs anyway.
 func (b *batch) best(share kernels.Share, beside bool) kernels.Way {
 	return b.c.d.best(b.way, share, beside, b.program != nil, b.c.d.lib.HasMemcpyBatch())
 }
@@ -291,7 +293,7 @@ func shareOf(list []driver.Segment) kernels.Share {
 	return share
 }
 
-// enter puts a list into the table.
+// enter adds a list to the table.
 func (b *batch) enter(list []driver.Segment) bool {
 	if b.table == nil && !b.needTable(len(list)) {
 		return false
@@ -301,9 +303,9 @@ func (b *batch) enter(list []driver.Segment) bool {
 	return true
 }
 
-// launchFew puts the kernel for few segments on a stream.
+// launchFew launches the kernel for few segments.
 func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) bool {
-	if bytes >= 1<<32 { // more than a length has room for
+	if bytes >= 1<<32 { // more than fits in a length
 		return b.enter(list)
 	}
 	blocks := b.few.Set(kernels.New(b.way, bytes, b.program.multiprocessors, b.c.limit(b.way)), list)
@@ -311,11 +313,11 @@ func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) b
 	return r == libcuda.Success
 }
 
-// close ends the table: the kernel that waits for it gets what there is, another one what is too much for it. It comes
-// before any other call of CUDA, whatever went wrong.
+// close completes the table for the kernel that waits for it, and launches another kernel for entries beyond its
+// number. It must precede any other call of CUDA, even after a failure.
 func (b *batch) close(stream uintptr) bool {
 	for ; b.entries < b.launched; b.entries++ {
-		// a panic may have left entries that are written, and maybe read
+		// after a panic, entries may be written already, and read
 		if e := &b.room[b.entries]; !e.Has(b.plan.Tag) {
 			*e = b.plan.Tag.Pack(0, 0, 0)
 		}
@@ -326,14 +328,14 @@ func (b *batch) close(stream uintptr) bool {
 	kernels.Flush()
 	good := b.entries == b.launched || b.launch(b.launched, b.entries-b.launched, stream)
 	if b.c.d.lib.EventRecord(b.table.event, stream) != libcuda.Success {
-		b.table = nil // it is not known when it may be used again; the device is broken anyway
+		b.table = nil // unknown when it may be reused; the device is broken anyway
 		return false
 	}
 	b.read = true
 	return good
 }
 
-// rest gives the engines their share.
+// rest passes the engines their share.
 func (b *batch) rest(stream uintptr) bool {
 	lib := b.c.d.lib
 	if b.by == kernels.ByBatch && len(b.left) > 0 {
@@ -353,7 +355,7 @@ func (b *batch) rest(stream uintptr) bool {
 	return true
 }
 
-// launch puts the kernel on a stream, for n entries of the table.
+// launch launches the kernel for n entries of the table.
 func (b *batch) launch(first, n int, stream uintptr) bool {
 	blocks, run := b.plan.Launch(n)
 	params := &b.params
@@ -364,7 +366,7 @@ func (b *batch) launch(first, n int, stream uintptr) bool {
 	return b.c.d.lib.LaunchKernel(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == libcuda.Success
 }
 
-// program is the kernels, as a GPU has them.
+// program holds the copy kernels loaded on a GPU.
 type program struct {
 	module          uintptr
 	gatherKernel    uintptr
@@ -372,7 +374,7 @@ type program struct {
 	multiprocessors int
 }
 
-// kernels loads the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
+// kernels returns the copy kernels, loaded by the first call; nil if the GPU cannot run them. The GPU is entered.
 func (c *engine) kernels() *program {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// field is memory of five kinds, and what it should hold.
+// field is memory of five kinds, with its expected content.
 type field struct {
-	addr  [5]uintptr // twice device memory, pinned, registered, ordinary
+	addr  [5]uintptr // device memory (twice), pinned, registered, ordinary
 	model [5][]byte
 }
 
-const ordinary = 4 // memory that only Run can be asked to copy
+const ordinary = 4 // memory that only Run copies
 
 const fieldBytes = 2 << 20
 
@@ -51,7 +51,7 @@ func newField(t testing.TB, d *Driver, v driver.Device) *field {
 	return f
 }
 
-// mapped is n bytes of ordinary memory, until the test is over.
+// mapped returns n bytes of ordinary memory, mapped until the test ends.
 func mapped(t testing.TB, n int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -62,11 +62,10 @@ func mapped(t testing.TB, n int) []byte {
 	return b
 }
 
-// batch makes up copies between two of the kinds, the first so many of all, of any size and alignment, and makes them
-// in the model.
+// batch draws copies between two of the first kinds of memory, of any size and alignment, and makes them in the model.
 func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
 	to, from := r.IntN(kinds), r.IntN(kinds)
-	for to == from || to >= 2 && from >= 2 { // between host memory batches are not asked for
+	for to == from || to >= 2 && from >= 2 { // there are no batches between host memory
 		to, from = r.IntN(kinds), r.IntN(kinds)
 	}
 	segs := driver.NewSegments()
@@ -90,13 +89,12 @@ func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
 	return segs
 }
 
-// copies submits single copies, of which many read or write what others just before them do, and makes them in the
-// model.
+// copies submits single copies, many of which overlap the ones just before them, and makes them in the model.
 func (f *field) copies(r *rand.Rand, q driver.Queue) {
 	at, room := r.IntN(fieldBytes-64<<10), 1<<(6+r.IntN(11))
 	for range r.IntN(2000) {
 		to, from := r.IntN(ordinary), r.IntN(ordinary)
-		if to >= 2 && from >= 2 && r.IntN(200) > 0 { // the host makes those, which ends a row of copies
+		if to >= 2 && from >= 2 && r.IntN(200) > 0 { // the host makes those, which interrupts the pending copies
 			continue
 		}
 		n := r.IntN(min(room, 1<<r.IntN(17)))
@@ -125,8 +123,8 @@ func (f *field) check(t *testing.T, d *Driver) {
 	}
 }
 
-// testBatches proves that random batches and pending copies of single copies in flight on eight queues, many on each,
-// leave what the model says: segments of 1 byte to 1 MiB at any alignment, in all directions.
+// testBatches proves that random batches and pending single copies in flight on eight queues, many on each, have the
+// result of the model: segments of 1 byte to 1 MiB at any alignment, in all directions.
 func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 	v, err := d.Open(0)
 	if err != nil {
@@ -146,7 +144,7 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 				t.Fatal(err)
 			}
 		}
-		q := v.NewQueue(driver.QueueOptions{Sink: failing{t}})
+		q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{t}.TaskFailed}})
 		wg.Go(func() {
 			for first := true; (first || time.Now().Before(until)) && !t.Failed(); first = false {
 				for range 12 {
@@ -185,7 +183,7 @@ func TestBatchesFake(t *testing.T) {
 	}
 }
 
-// TestBatchWays proves that each batch goes the way that is fastest for it, and in as few calls as that takes.
+// TestBatchWays proves that each batch is copied in the fastest way, with the fewest calls.
 func TestBatchWays(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
@@ -204,10 +202,10 @@ func TestBatchWays(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	q := v.NewQueue(driver.QueueOptions{Sink: failing{t}})
+	q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{t}.TaskFailed}})
 	for _, tt := range []struct {
 		name                     string
-		small, large             int // segments of 4 KiB, of 2 MiB
+		small, large             int // numbers of segments of 4 KiB and of 2 MiB
 		old                      bool
 		launches, loops, batches int32
 	}{
@@ -247,9 +245,8 @@ func TestBatchWays(t *testing.T) {
 	}
 }
 
-// TestBatchOfManyAllocations proves that segments find their memory however often the allocation changes, under device
-// addresses of registered memory too, and that one bad segment among them fails the task, and keeps Run from copying
-// any.
+// TestBatchOfManyAllocations proves that segments of many allocations are resolved correctly, at device addresses of
+// registered memory too, and that one bad segment fails the task, and keeps Run from copying any.
 func TestBatchOfManyAllocations(t *testing.T) {
 	d, f := openFake(t, 1)
 	v, err := d.Open(0)
@@ -270,8 +267,8 @@ func TestBatchOfManyAllocations(t *testing.T) {
 		}
 	}
 	fails := make(failures, 1)
-	q := v.NewQueue(driver.QueueOptions{Sink: fails})
-	var now error // of Run
+	q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: fails.TaskFailed}})
+	var now error // error of Run
 	batch := func(up, run bool, list ...driver.Segment) {
 		segs := driver.NewSegments()
 		for i := range each * count / 100 {
@@ -329,8 +326,8 @@ func TestBatchOfManyAllocations(t *testing.T) {
 	}
 }
 
-// TestCopyFromAnyThread proves that a copy arrives from a thread that has no context, another device's, or one that is
-// gone.
+// TestCopyFromAnyThread proves that a thread can copy without a context, with that of another device, or with a
+// destroyed one.
 func TestCopyFromAnyThread(t *testing.T) {
 	d, f := openFake(t, 3)
 	defer d.Close()
@@ -351,12 +348,12 @@ func TestCopyFromAnyThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := devices[0].NewQueue(driver.QueueOptions{Sink: failing{t}})
+	q := devices[0].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{t}.TaskFailed}})
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for i, context := range []uintptr{1, 0, 2, 3} {
 		copy(bytesAt(host, 8), fmt.Sprintf("thread %d", i))
-		for range 2 { // the first may make the stream
+		for range 2 { // the first may create the stream
 			f.CtxSetCurrent(context)
 			q.Copy(device, host, 8, driver.Tag{})
 		}

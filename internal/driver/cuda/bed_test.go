@@ -37,7 +37,7 @@ func newBedOn(t *testing.T, f *fake, o Options) *bed {
 	return newBedOf(t, d, f)
 }
 
-// newBedOf is a bed with a driver; f is nil on a GPU.
+// newBedOf returns a bed with a driver; f is nil on a GPU.
 func newBedOf(t *testing.T, d *Driver, f *fake) *bed {
 	t.Helper()
 	var err error
@@ -52,7 +52,7 @@ func newBedOf(t *testing.T, d *Driver, f *fake) *bed {
 	}
 	t.Cleanup(func() {
 		if hostqueue.Exploring && t.Failed() {
-			return // the explorer has left goroutines where they are
+			return // the explorer has abandoned goroutines
 		}
 		for _, v := range b.devs {
 			if err := v.Close(); err != nil {
@@ -71,7 +71,7 @@ func newBedOf(t *testing.T, d *Driver, f *fake) *bed {
 	return b
 }
 
-// open opens device i, which is closed, and gives it memory.
+// open opens the closed device i and allocates its memory.
 func (b *bed) open(i int) {
 	b.Helper()
 	var err error
@@ -91,10 +91,10 @@ func (b *bed) alloc(i int, n uint64) uintptr {
 }
 
 func (b *bed) queue(device int) *queue {
-	return b.devs[device].NewQueue(driver.QueueOptions{Sink: b.sink}).(*queue)
+	return b.devs[device].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.sink.TaskFailed}}).(*queue)
 }
 
-// write and read move bytes between Go's memory and the device.
+// write and read copy bytes between Go's memory and the device.
 func (b *bed) write(to uintptr, data []byte) {
 	b.Helper()
 	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}); err != nil {
@@ -112,7 +112,7 @@ func (b *bed) read(from uintptr, n int) []byte {
 	return data
 }
 
-// sync waits for q, and fails if that takes for ever.
+// sync waits for q, and fails if that takes too long.
 func (b *bed) sync(q *queue) {
 	b.Helper()
 	if !q.Wait(time.Minute, nil) {
@@ -130,7 +130,7 @@ func (b *bed) quiet() {
 	}
 }
 
-// batchOf is a batch of small segments from one place to another.
+// batchOf returns a batch of small segments from one place to another.
 func batchOf(dst, src uintptr) driver.Op {
 	segs := driver.NewSegments()
 	for i := range uintptr(100) {
@@ -139,7 +139,7 @@ func batchOf(dst, src uintptr) driver.Op {
 	return driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: driver.Tag{Task: 7}}
 }
 
-// lose breaks the GPU of device 0, and closes it as a program would that resets it.
+// lose breaks the GPU of device 0, and closes the device as a program that resets it.
 func (b *bed) lose() {
 	b.Helper()
 	q := b.queue(0)
@@ -156,7 +156,7 @@ func (b *bed) lose() {
 	}
 }
 
-// works fails the test unless a device copies both ways, by every means, with pinned and registered memory.
+// works fails the test unless a device copies in both directions, by every call, with pinned and registered memory.
 func (b *bed) works(device int, host ...uintptr) {
 	b.Helper()
 	q := b.queue(device)

@@ -7,14 +7,14 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// quickly is a fake that has done a copy when it has taken it.
+// quickly is a fake that completes each copy at once.
 type quickly struct{ *fake }
 
 func (quickly) MemcpyAsync(uintptr, uintptr, uint64, uintptr) libcuda.Result { return libcuda.Success }
 func (quickly) StreamQuery(uintptr) libcuda.Result                           { return libcuda.Success }
 
-// BenchmarkHost is what the host does for a copy, on a GPU that takes no time: given to the stream at once, with a
-// wait, with a function at its end as a model of one copy has, and left for the runner.
+// BenchmarkHost measures the host's time for a copy on a GPU that takes no time: passed to the stream at once, with a
+// wait, with a function at its end as a model of one copy has, and left to the runner.
 func BenchmarkHost(b *testing.B) {
 	for _, name := range []string{"copy", "copy and wait", "model and wait", "pending"} {
 		b.Run(name, func(b *testing.B) {
@@ -37,7 +37,7 @@ func BenchmarkHost(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			q := dev.NewQueue(driver.QueueOptions{Sink: failing{b}}).(*queue)
+			q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{b}.TaskFailed}}).(*queue)
 			if name == "pending" {
 				pendingInName(q)
 			}
@@ -66,7 +66,7 @@ func BenchmarkHost(b *testing.B) {
 	}
 }
 
-// pendingInName makes copies gather, and forgetPending takes n of them away, as if the runner had given them to the
+// pendingInName makes copies pending, and forgetPending removes n of them, as if the runner had passed them to the
 // stream.
 func pendingInName(q *queue) { q.gather() }
 

@@ -12,11 +12,11 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// ground is a GPU with memory on both sides.
+// ground is a GPU with device and host memory.
 type ground struct {
 	d            *Driver
 	q            driver.Queue
-	device, host uintptr // groundBytes each; the device has twice as many
+	device, host uintptr // groundBytes each; twice that on the device
 }
 
 const groundBytes = 1 << 30
@@ -35,16 +35,16 @@ func newGround(b *testing.B) *ground {
 	if g.host, err = g.d.AllocHost(groundBytes); err != nil {
 		b.Fatal(err)
 	}
-	g.q = v.NewQueue(driver.QueueOptions{Sink: failing{b}})
+	g.q = v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{b}.TaskFailed}})
 	return g
 }
 
-// failing is a Sink that fails the benchmark.
+// failing fails the benchmark if a task fails.
 type failing struct{ testing.TB }
 
 func (f failing) TaskFailed(_ driver.Tag, err error) { f.Error(err) }
 
-// ends are the two addresses of a copy in a direction.
+// ends returns the two addresses of a copy in a direction.
 func (g *ground) ends(way string) (dst, src uintptr) {
 	switch way {
 	case "h2d":
@@ -61,7 +61,7 @@ func BenchmarkSubmit(b *testing.B) {
 	g := newGround(b)
 	for i := 0; b.Loop(); i++ {
 		g.q.Copy(g.device, g.host, 64, driver.Tag{})
-		if i%512 == 511 { // a stream that is full makes its submitter wait
+		if i%512 == 511 { // a full stream makes its submitter wait
 			b.StopTimer()
 			g.q.Wait(0, nil)
 			b.StartTimer()
@@ -117,7 +117,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkWays is batches of few segments, each of them made in all three ways: what the prices in kernels are set by.
+// BenchmarkWays measures batches of few segments in all three ways: the prices in package kernels are set by it.
 func BenchmarkWays(b *testing.B) {
 	g := newGround(b)
 	for _, way := range waysToGo {
@@ -146,14 +146,14 @@ func BenchmarkWays(b *testing.B) {
 	}
 }
 
-// idle is a GPU that does nothing: what remains is the driver's own work.
+// idle is a GPU that does nothing, so that only the driver's own work is measured.
 type idle struct{ *fake }
 
 func (idle) LaunchKernel(uintptr, int, int, []byte, uintptr) libcuda.Result { return libcuda.Success }
 func (idle) EventRecord(event, stream uintptr) libcuda.Result               { return libcuda.Success }
 
-// BenchmarkBatchHost is what a batch costs the host: 4,096 segments judged, planned and written to the table. It needs
-// no GPU.
+// BenchmarkBatchHost measures the host's time for a batch: 4,096 segments checked, planned and written to the table. It
+// needs no GPU.
 func BenchmarkBatchHost(b *testing.B) {
 	const count, size = 4096, 4096
 	for _, name := range []string{"one", "many"} {
@@ -178,7 +178,7 @@ func BenchmarkBatchHost(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			q := v.NewQueue(driver.QueueOptions{Sink: failing{b}}).(*queue)
+			q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{b}.TaskFailed}}).(*queue)
 			segs := driver.NewSegments()
 			for i, k := range rand.New(rand.NewPCG(1, 2)).Perm(count) {
 				block := blocks[0]
@@ -187,7 +187,7 @@ func BenchmarkBatchHost(b *testing.B) {
 				}
 				segs.Add(block+uintptr(k*size), host+uintptr(i*size), size)
 			}
-			q.Submit(driver.Op{Kind: driver.OpBatch, Segs: driver.NewSegments()}) // makes the stream
+			q.Submit(driver.Op{Kind: driver.OpBatch, Segs: driver.NewSegments()}) // creates the stream
 			for b.Loop() {
 				if !q.v.gpu.putBatch(segs, q.stream, true) {
 					b.Fatal("the host is asked")
@@ -198,7 +198,7 @@ func BenchmarkBatchHost(b *testing.B) {
 	}
 }
 
-// BenchmarkPageable is copies of ordinary memory that was used before.
+// BenchmarkPageable measures copies of ordinary memory that was used before.
 func BenchmarkPageable(b *testing.B) {
 	g := newGround(b)
 	heap := make([]byte, 256<<20)
@@ -224,8 +224,8 @@ func BenchmarkPageable(b *testing.B) {
 	heap[0]++
 }
 
-// BenchmarkLaunch is a kernel that does next to nothing: waited for, and 1,000 in a row; and the same with the calls of
-// CUDA alone.
+// BenchmarkLaunch measures a nearly empty kernel: with a wait, and 1,000 in a row; and the same with only the calls of
+// CUDA.
 func BenchmarkLaunch(b *testing.B) {
 	g := newGround(b)
 	m, err := g.d.LoadModule(0, "kernels", []byte(drivertest.PTX))

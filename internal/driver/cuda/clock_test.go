@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// hold keeps the stream of q busy until the function that is returned is called. q must have one.
+// hold keeps the stream of q, which must exist, busy until the result is called.
 func (f *fake) hold(q *queue) (release func()) {
 	q.Mu.Lock()
 	stream := q.stream
@@ -20,14 +20,15 @@ func (f *fake) hold(q *queue) (release func()) {
 	return func() { close(ch) }
 }
 
-// handed returns how many tasks of q are on the stream and in the list.
+// handed returns the number of tasks of q on the stream and in the list.
 func (q *queue) handed() (marks, list int) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	return q.marks.Len(), q.Tasks()
 }
 
-// TestEventTimes proves that flags are as far apart as the GPU says the events were, not as the host saw them.
+// TestEventTimes proves that the times of flags differ by the time that the GPU measured, not by the time at which the
+// host saw the events.
 func TestEventTimes(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -61,7 +62,7 @@ func TestEventTimes(t *testing.T) {
 	}
 }
 
-// TestNoEventTimes proves that without the GPU's clock flags are set by the host's.
+// TestNoEventTimes proves that without the GPU's clock flags have times of the host's clock.
 func TestNoEventTimes(t *testing.T) {
 	f := newFake(1)
 	f.noClock = true

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// openFake opens a driver on GPUs that are made up.
+// openFake opens a driver on fake GPUs.
 func openFake(t testing.TB, gpus int) (*Driver, *fake) {
 	t.Helper()
 	f := newFake(gpus)
@@ -19,21 +19,6 @@ func openFake(t testing.TB, gpus int) (*Driver, *fake) {
 		t.Fatal(err)
 	}
 	return d, f
-}
-
-// closing is a driver that fails the test if it leaves something behind.
-type closing struct {
-	*Driver
-	f *fake
-}
-
-func (c closing) Close() error { return errors.Join(c.Driver.Close(), c.f.close()) }
-
-func TestConformanceFake(t *testing.T) {
-	drivertest.Run(t, func(t *testing.T) driver.Driver {
-		d, f := openFake(t, 2)
-		return closing{d, f}
-	}, "ProgramAllocatesNothing", "LaunchAllocatesNothing") // the fake remembers every launch
 }
 
 // openGPU opens the driver on the GPUs of this machine; where there is none the test is skipped, with the reason.
@@ -49,7 +34,7 @@ func openGPU(t testing.TB) *Driver {
 	return d
 }
 
-// openTwo is openGPU with two devices; where there is one GPU, both are that one.
+// openTwo is openGPU with two devices, which may share one GPU.
 func openTwo(t testing.TB) *Driver {
 	t.Helper()
 	openGPU(t).Close()
@@ -65,7 +50,7 @@ func TestConformance(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver { return openTwo(t) })
 }
 
-// TestReason proves that a machine without a GPU gets one line that says so.
+// TestReason proves that the error on a machine without a GPU is one line with the reason.
 func TestReason(t *testing.T) {
 	d, err := New(Options{})
 	if err == nil {
@@ -85,8 +70,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestCloseGivesStreamBack proves that a queue that is closed lets the next one have its stream at once, and not when
-// it is collected.
+// TestCloseGivesStreamBack proves that a new queue can use the stream of a closed one at once, not only after that was
+// collected.
 func TestCloseGivesStreamBack(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	d, f := openFake(t, 1)
@@ -109,7 +94,7 @@ func TestCloseGivesStreamBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 50 {
-		q := dev.NewQueue(driver.QueueOptions{Sink: ignore{}})
+		q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: ignore{}.TaskFailed}})
 		q.Copy(dst, src, 4096, driver.Tag{})
 		q.Close()
 		q.Copy(dst, src, 4096, driver.Tag{})
@@ -120,7 +105,7 @@ func TestCloseGivesStreamBack(t *testing.T) {
 	}
 }
 
-// ignore is a Sink.
+// ignore drops failures.
 type ignore struct{}
 
 func (ignore) TaskFailed(driver.Tag, error) {}

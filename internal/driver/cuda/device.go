@@ -20,7 +20,7 @@ func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 
 func (v *device) Healthy() error { return v.gpu.Healthy() }
 
-// Close ends what is left on the device, and frees its memory.
+// Close waits for the runners of the device, unloads its modules and frees its memory.
 func (v *device) Close() error {
 	v.gpu.runners.Wait()
 	return v.Device.Close(v.gpu.unloadAll)

@@ -1,14 +1,24 @@
 // Package cuda runs AscendCL on NVIDIA GPUs. It calls libcuda through package libcuda; package gpu has the context of a
-// GPU with its streams and events, package memory the memory that programs have. What is here gives work to streams.
+// GPU with its streams and events, package memory the memory of programs. This package passes work to streams.
 //
 // Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue
-// is a CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and
-// copies between host memory, is done on the host when everything before it is over: see Driver.carry.
+// is a CUDA stream with three things around it:
+//
+//   - the list of hostqueue: work that CUDA cannot do by itself, and all that comes after it. A goroutine, the runner,
+//     does it when everything before it is over; see queue.
+//   - pending copies: single copies in a row gather in the list and are given to the stream together; see pending.go.
+//   - the fence: a number that the GPU writes to pinned memory after the work on the stream, when a thread waits for a
+//     longer copy; see gpu.Fence.
+//
+// A kernel is put on the stream by the call that submits it. One that a stream is given again and again has a CUDA
+// graph there (executable.go), and kernels of a model's program, with the small copies beside them, are one graph
+// (sections.go). Binaries are modules, which are unloaded when nothing holds them and the streams have done what was on
+// them.
 //
 // Lock order: memory.Device.mu → module.mu → Space.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Space.Gone →
 // clock.mu → engine.mu → GPU.mu → inner.mu. pollers.mu comes after Queue.Mu, and memory.Device.use after Space.mu, and
-// nothing after either; executable.use and module.use are taken last. No lock is held while code outside is called, but
-// for launches that are returned (driver.LaunchOwner).
+// nothing after either; executable.use and module.use are taken last. No lock is held during calls of other packages'
+// functions, except when launches are returned (driver.LaunchOwner).
 package cuda
 
 import (
@@ -25,16 +35,16 @@ import (
 	"ropeway/internal/driver/cuda/memory"
 )
 
-// Options says how GPUs are used.
+// Options configures the use of GPUs.
 type Options struct {
-	Devices int               // how many of the GPUs are used, at most; 0: all there are
-	Share   bool              // there are as many devices as Devices says; where GPUs are fewer, some are the same GPU
-	Memory  uint64            // bytes that a device has at most; 0: all that its GPU has, or its part of that
+	Devices int               // most GPUs to use; 0: all
+	Share   bool              // there are exactly Devices devices; with fewer GPUs, several are the same GPU
+	Memory  uint64            // most bytes of a device; 0: all memory of its GPU, or its share of that
 	Warn    func(text string) // receives warnings for the user, one line each; may be nil
 
-	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as
-	// batches of small segments. 0 is modest for copies between host and device, a few blocks that keep the link busy,
-	// and all for those on the device.
+	// Multiprocessors is the percentage of a GPU's multiprocessors that copies by kernels may use, such as batches of
+	// small segments. 0 means a few blocks for copies between host and device, enough to keep the link busy, and all
+	// for copies on the device.
 	Multiprocessors int
 }
 
@@ -46,28 +56,25 @@ type Driver struct {
 	gpus    []*engine // by physical device; immutable
 	warn    func(string)
 	percent int // Options.Multiprocessors
-	cores   int // that Go uses
+	cores   int // number that Go uses
 
 	waiting      atomic.Int32 // goroutines that wait for a queue or a flag
 	polling      atomic.Int32 // runners that poll
-	pendingAfter int          // see there; immutable
+	pendingAfter int          // immutable; see the constant
 	pollers      pollers
-	mostPollers  int    // at a time: a quarter of the cores; immutable
-	mostTables   uint64 // see there; immutable
+	mostPollers  int    // most at a time: a quarter of the cores; immutable
+	mostTables   uint64 // immutable; see the constant
 
 	// best is kernels.Best; immutable.
 	best func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way
 }
 
-var (
-	_ driver.Driver = (*Driver)(nil)
-	_ driver.Placer = (*Driver)(nil)
-)
+var _ driver.Driver = (*Driver)(nil)
 
-// oldest is the first version of CUDA that has all that is called: 11.0.
+// oldest is the first version of CUDA that has all functions the driver needs: 11.0.
 const oldest = 11000
 
-// New starts libcuda. Where there is no GPU the error wraps driver.ErrUnsupported and says in one line why.
+// New starts libcuda. If there is no GPU, the error wraps driver.ErrUnsupported and gives the reason in one line.
 func New(o Options) (*Driver, error) {
 	lib, err := libcuda.Load()
 	if err != nil {
@@ -110,7 +117,7 @@ func start(lib libcuda.API, o Options) (*Driver, error) {
 	return d, nil
 }
 
-// About says in one line which GPUs there are, or why there are none. It does not use them.
+// About returns a line that lists the GPUs, or the reason why there are none. It does not use them.
 func About() (string, error) {
 	d, err := New(Options{})
 	if err != nil {
@@ -137,8 +144,8 @@ func (d *Driver) Devices() int { return len(d.gpus) }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 
-// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. A
-// GPU that was lost stays lost: CUDA has no new context for it in this process.
+// Open implements driver.Driver. The context of a GPU stays until the driver is closed, because pinned memory belongs
+// to it. A lost GPU stays lost: CUDA creates no new context for it in this process.
 func (d *Driver) Open(i int) (driver.Device, error) {
 	if i < 0 || i >= len(d.gpus) {
 		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.gpus))
@@ -154,7 +161,13 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	return &device{Device: v, d: d, gpu: c}, nil
 }
 
-// GPU implements driver.Placer.
+// Caps implements driver.Driver.
+func (d *Driver) Caps() driver.Caps {
+	return driver.Caps{Base: d, Map: d, Share: d, Managed: d, Words: d, Launch: d, KernelSteps: true, Sole: d.Sole,
+		GPU: d.GPU}
+}
+
+// GPU is Caps.GPU.
 func (d *Driver) GPU(device int) int { return d.gpus[device].Ordinal }
 
 // Close implements driver.Driver.

@@ -9,37 +9,37 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// engine is what copies and launches on the GPU of a device: kernels, tables for them, lanes, modules and graphs.
+// engine makes copies and launches on the GPU of a device. It has the kernels, their tables, lanes, modules and graphs.
 type engine struct {
 	gpu.GPU
 	d *Driver // immutable
 
-	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has
-	// gone: closing waits for that, because events and streams go then.
+	// runners counts the runners of its queues. A queue may appear idle, by a flag for example, just before its runner
+	// has ended: closing waits for the runner, because it destroys events and streams.
 	runners sync.WaitGroup
 
 	mu          sync.Mutex               // before GPU.mu
 	tables      tables                   // guarded by mu
 	program     *program                 // guarded by mu; nil until needed
-	noProgram   bool                     // guarded by mu; there is none, or it is there
-	modules     map[*module]struct{}     // guarded by mu; of programs, on the GPU
+	noProgram   bool                     // guarded by mu; loading was tried
+	modules     map[*module]struct{}     // guarded by mu; the program's modules on the GPU
 	lanes       []*lane                  // guarded by mu; not in use
-	executables map[*executable]struct{} // guarded by mu; all there are
+	executables map[*executable]struct{} // guarded by mu; all of them
 	repeats     map[uintptr]*repeats     // guarded by mu; by stream
 
-	// For copies that the device judges, see indirect.go. All guarded by mu.
+	// For copies that the device checks, see indirect.go. All guarded by mu.
 	reads        *readers            // nil until needed
-	noReads      bool                // there are none, or they are there
-	live         *liveTable          // the latest
-	spareLives   []*liveTable        // that no kernel reads
+	noReads      bool                // loading was tried
+	live         *liveTable          // the current one
+	spareLives   []*liveTable        // not read by any kernel
 	words        []uintptr           // not in use
 	founds       map[uintptr]uintptr // by stream
 	spareFounds  []uintptr
-	deviceBlocks []uintptr // what these are cut from
+	deviceBlocks []uintptr // blocks that these are cut from
 }
 
-// limit is how many blocks a kernel may have that copies that way; 0 leaves it to the planner. It is the share of the
-// multiprocessors that the user allows: blocks go to different ones as long as there are any.
+// limit returns the most blocks of a kernel that copies in that direction; 0 leaves it to the planner. It is the share
+// of the multiprocessors that the user allows, since each block gets a multiprocessor of its own while there are any.
 func (c *engine) limit(way kernels.Direction) int {
 	percent := c.d.percent
 	if percent == 0 || percent == 100 && way == kernels.OnDevice {
@@ -48,7 +48,7 @@ func (c *engine) limit(way kernels.Direction) int {
 	return max(1, c.SMs*percent/100)
 }
 
-// stop releases everything that the GPU has. Nothing uses it any more.
+// stop releases all resources on the GPU. Nothing may use them.
 func (c *engine) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *engine) stop() error {
 	for x := range c.executables {
 		note("cuGraphExecDestroy", c.dropLocked(x))
 	}
-	for m := range c.modules { // what is left is held by launches that never ran
+	for m := range c.modules { // the rest are held by launches that never ran
 		note("cuModuleUnload", c.d.lib.ModuleUnload(m.handle))
 	}
 	if c.program != nil {
@@ -85,7 +85,7 @@ func (c *engine) stop() error {
 		errs = append(errs, err)
 	}
 	if c.Lost() {
-		return nil // what is broken cannot be tidied up
+		return nil // resources of a lost GPU cannot be released
 	}
 	return errors.Join(errs...)
 }

@@ -9,27 +9,27 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// CUDA launches a graph of one kernel in half the time that it takes for the kernel itself, and a graph of many in a
-// tenth: cuLaunchKernel takes 3 to 5 µs of its caller on an H200, cuGraphLaunch 1.3 to 2.3, and giving a kernel of a
-// graph other arguments 0.2. So a kernel that a stream is given again and again has a graph of its own there, and
-// the steps of a program between two that the host or the batch kernel does are one graph: see program.go.
+// CUDA launches a graph of one kernel in half the time of the kernel itself, and a graph of many in a tenth of theirs:
+// on an H200, cuLaunchKernel takes 3 to 5 µs of its caller, cuGraphLaunch 1.3 to 2.3, and changing the arguments of a
+// kernel in a graph 0.2. So a kernel that is launched repeatedly on a stream has a graph of its own there, and
+// consecutive steps of a program that need neither the host nor the batch kernel are one graph: see program.go.
 
 // executable is a graph that can be launched. It belongs to a stream, or to a section of a program.
 type executable struct {
-	use     sync.Mutex    // taken last; held while CUDA does something with g: a program may run on several streams
+	use     sync.Mutex    // taken last; held while CUDA uses g, since a program may run on several streams
 	g       libcuda.Graph // immutable
-	modules []*module     // immutable; whose kernels it has
+	modules []*module     // immutable; the modules of its kernels
 	gone    atomic.Bool
 }
 
-// launch puts the graph on a stream.
+// launch launches the graph on a stream.
 func (x *executable) launch(lib libcuda.API, stream uintptr) bool {
 	x.use.Lock()
 	defer x.use.Unlock()
 	return lib.GraphLaunch(&x.g, stream) == libcuda.Success
 }
 
-// newExecutable makes a graph of kernels of those modules; nil if CUDA cannot. It enters the GPU.
+// newExecutable returns a graph of the nodes, which use those modules; nil if CUDA cannot create it. It enters the GPU.
 func (c *engine) newExecutable(nodes []libcuda.Node, modules []*module) *executable {
 	c.Enter()
 	defer c.Leave()
@@ -47,7 +47,7 @@ func (c *engine) newExecutable(nodes []libcuda.Node, modules []*module) *executa
 	return x
 }
 
-// dropExecutables drops those that a function picks. What was launched goes on.
+// dropExecutables drops the graphs for which pick returns true. Running launches continue.
 func (c *engine) dropExecutables(pick func(x *executable) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,14 +60,14 @@ func (c *engine) dropExecutables(pick func(x *executable) bool) {
 	}
 }
 
-// dropLocked drops a graph that is there. mu is held, and the GPU is entered.
+// dropLocked drops a graph of c. mu is held, and the GPU is entered.
 func (c *engine) dropLocked(x *executable) libcuda.Result {
 	delete(c.executables, x)
 	x.gone.Store(true)
 	return c.d.lib.GraphDestroy(&x.g)
 }
 
-// dropExecutable drops a graph, unless that was done, or its context has gone.
+// dropExecutable drops a graph, unless it was dropped before or its context was destroyed.
 func (c *engine) dropExecutable(x *executable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,29 +78,29 @@ func (c *engine) dropExecutable(x *executable) {
 	}
 }
 
-// repeats is the kernels that a stream was given, with a graph for those that it is given again and again. It belongs
-// to its stream, and the goroutine that uses the stream uses it.
+// repeats lists the kernels launched on a stream, with a graph for each that is launched repeatedly. The goroutine that
+// owns the stream owns it.
 type repeats struct {
 	list []repeat
-	last int // the one that was used last
+	last int // index of the last one used
 }
 
-// repeat is a kernel of a stream.
+// repeat is a kernel launched on a stream.
 type repeat struct {
 	f     *function
-	times int          // it was launched, up to when it has a graph, or cannot have one
-	x     *executable  // nil: it has none
-	now   libcuda.Node // what the graph does
-	args  []byte       // its parameters
-	known bool         // now and args are right
+	times int          // launches, counted until a graph is created
+	x     *executable  // its graph, or nil
+	now   libcuda.Node // the kernel as in the graph
+	args  []byte       // its arguments
+	known bool         // now and args are valid
 }
 
 const (
-	repeatAfter = 16 // launches of a kernel after which it has a graph: making one takes as long as 20 of them
-	mostRepeats = 32 // kernels that a stream keeps; more than that are launched without a graph
+	repeatAfter = 16 // launches of a kernel after which it gets a graph: creating one takes as long as 20 launches
+	mostRepeats = 32 // most kernels in the list; others are launched without a graph
 )
 
-// repeatsOf is what a stream has.
+// repeatsOf returns the repeats of a stream.
 func (c *engine) repeatsOf(stream uintptr) *repeats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *engine) repeatsOf(stream uintptr) *repeats {
 	return c.repeats[stream]
 }
 
-// find is the entry of a kernel; nil if there is no room for it.
+// find returns the entry of a kernel; nil if there is no room for it.
 func (p *repeats) find(f *function) *repeat {
 	if p.last < len(p.list) && p.list[p.last].f == f {
 		return &p.list[p.last]
@@ -137,7 +137,7 @@ func (p *repeats) find(f *function) *repeat {
 	return &p.list[p.last]
 }
 
-// launch launches a kernel of m by a graph, if it has one. The caller holds the module.
+// launch launches a kernel of m by its graph, if it has one, and reports whether it did. The caller holds the module.
 func (p *repeats) launch(c *engine, m *module, f *function, s *libcuda.Shape, stream uintptr) bool {
 	e := p.find(f)
 	if e == nil {
@@ -160,14 +160,14 @@ func (p *repeats) launch(c *engine, m *module, f *function, s *libcuda.Shape, st
 	return e.x.launch(c.d.lib, stream)
 }
 
-// does reports whether the graph does what s says.
+// does reports whether the graph launches the kernel with s.
 func (e *repeat) does(s *libcuda.Shape) bool {
 	now := &e.now.Shape
 	return e.known && now.Blocks == s.Blocks && now.Threads == s.Threads && now.Shared == s.Shared &&
 		now.Bytes == s.Bytes && (s.Bytes == 0 || bytes.Equal(e.args, bytesAt(s.Args, s.Bytes)))
 }
 
-// set makes what s says what the graph is to do.
+// set makes s the shape that the graph is to have.
 func (e *repeat) set(s *libcuda.Shape) {
 	e.now.Kernel, e.now.Shape = e.f.code, *s
 	e.args = e.args[:0]

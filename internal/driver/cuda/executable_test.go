@@ -12,14 +12,14 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// counts is how many nodes of graphs were launched and changed, and how many graphs there are.
+// counts returns the numbers of graph nodes launched and changed, and of graphs.
 func (f *fake) counts() (launched, changed, graphs int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.launched, f.changed, len(f.graphs)
 }
 
-// numbers fills n words of device 0 with 1, and returns where they are.
+// numbers fills n words of device 0 with 1, and returns their address.
 func (b *bed) numbers(n int) uintptr {
 	at := b.alloc(0, uint64(4*n))
 	var raw []byte
@@ -30,11 +30,11 @@ func (b *bed) numbers(n int) uintptr {
 	return at
 }
 
-// word is a word of device memory.
+// word returns a word of device memory.
 func (b *bed) word(at uintptr) uint32 { return binary.LittleEndian.Uint32(b.read(at, 4)) }
 
-// TestLaunchAgain proves that kernels that a stream is given again and again do what they would do alone, with other
-// arguments, shapes and kernels in between, with a libcuda that has graphs and with one that has none.
+// TestLaunchAgain proves that repeated kernels on a stream have their usual result, with other arguments, shapes and
+// kernels in between, with a libcuda that has graphs and with one that has none.
 func TestLaunchAgain(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		t.Run(fmt.Sprint("no graphs ", none), func(t *testing.T) {
@@ -91,7 +91,7 @@ func (b *bed) again() {
 	}
 }
 
-// TestLaunchAgainSets proves that a graph gets other arguments when they are others, and only then.
+// TestLaunchAgainSets proves that the arguments of a graph are set only if they have changed.
 func TestLaunchAgainSets(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)
@@ -116,7 +116,7 @@ func TestLaunchAgainSets(t *testing.T) {
 	b.quiet()
 }
 
-// TestLaunchAgainAllocates proves that comparing and keeping the arguments of a launch by a graph allocates nothing.
+// TestLaunchAgainAllocates proves that a launch by a graph does not allocate for its arguments.
 func TestLaunchAgainAllocates(t *testing.T) {
 	b := newBed(t, 1)
 	l := b.launchOf(b.load(0), "times", 1, b.dev[0], 4)
@@ -133,8 +133,8 @@ func TestLaunchAgainAllocates(t *testing.T) {
 	}
 }
 
-// TestGraphsGo proves that graphs go before the module whose kernels they have, and with their device; that streams
-// keep kernels that a stream before had; and that no more kernels are kept than there is room for.
+// TestGraphsGo proves that graphs are destroyed before the module of their kernels, and with their device; that a
+// reused stream keeps its kernels; and that the number of kernels kept is limited.
 func TestGraphsGo(t *testing.T) {
 	b := newBed(t, 1)
 	m, other, q := b.load(0), b.load(0), b.queue(0)
@@ -183,8 +183,8 @@ func TestGraphsGo(t *testing.T) {
 	b.quiet()
 }
 
-// program is a copy, kernels and fills in a row, which make words out of one that the host has: (h*3+7777)... and down
-// again.
+// program returns a series of a copy, kernels and fills, which compute words from one of the host: (h*3+7777)... and
+// back.
 func (b *bed) program(m driver.Module, dev, host uintptr) *driver.Program {
 	launch := func(name string, args ...uintptr) driver.Step {
 		return driver.Step{Op: &driver.Op{Kind: driver.OpLaunch, Launch: b.launchOf(m, name, 1, args...)}}
@@ -209,8 +209,8 @@ func (b *bed) program(m driver.Module, dev, host uintptr) *driver.Program {
 	return p
 }
 
-// TestProgramGraphs proves that the kernels of a program, and copies and fills beside them, leave the same bytes when
-// they are graphs, from the second run on.
+// TestProgramGraphs proves that a program of kernels, copies and fills has the same result as graphs, beginning with
+// its second run.
 func TestProgramGraphs(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		t.Run(fmt.Sprint("no graphs ", none), func(t *testing.T) {
@@ -254,8 +254,8 @@ func (b *bed) run(q *queue, p *driver.Program) {
 	}
 }
 
-// TestProgramGraphsMemoryGoes proves that a program whose memory has gone fails as it would without graphs, and that
-// one that goes on after other memory has gone makes its graphs again.
+// TestProgramGraphsMemoryGoes proves that a program whose memory was freed fails as without graphs, and that the graphs
+// are created again after other memory was freed.
 func TestProgramGraphsMemoryGoes(t *testing.T) {
 	b := newBed(t, 1)
 	m, q := b.load(0), b.queue(0)
@@ -280,7 +280,7 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 		t.Error("the graphs were not made again")
 	}
 	b.quiet()
-	p.Steps = p.Steps[:1] // kernels do not look
+	p.Steps = p.Steps[:1] // kernels do not check memory
 	p.Kept.Store(nil)
 	p.Steps = append(p.Steps, driver.Step{Op: &driver.Op{Kind: driver.OpLaunch, Launch: b.launchOf(m, "nothing", 1)}})
 	b.run(q, p)
@@ -301,8 +301,8 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 	}
 }
 
-// TestProgramOfKernels proves that a program that is one graph is launched as that, and that the graph is made again
-// when memory has gone since.
+// TestProgramOfKernels proves that a program that is one graph is launched as that graph, and that the graph is created
+// again after memory was freed.
 func TestProgramOfKernels(t *testing.T) {
 	f := newFake(1)
 	f.known = true
@@ -338,8 +338,8 @@ func TestProgramOfKernels(t *testing.T) {
 	b.quiet()
 }
 
-// TestProgramOfOneCopy proves that a program of one copy copies, as the operation that it is, in all directions, and
-// that a copy within the device is a graph.
+// TestProgramOfOneCopy proves that a program of one copy works like a single copy, in all directions, and that a copy
+// within the device is a graph.
 func TestProgramOfOneCopy(t *testing.T) {
 	b := newBed(t, 1)
 	b.singles()
@@ -368,7 +368,7 @@ func (b *bed) singles() {
 	b.quiet()
 }
 
-// TestGPUGraphs is the tests above on a GPU.
+// TestGPUGraphs runs the tests above on a GPU.
 func TestGPUGraphs(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
 	b.again()
@@ -376,7 +376,7 @@ func TestGPUGraphs(t *testing.T) {
 	b.singles()
 }
 
-// TestGraphsOnImitation proves the calls of libcuda that graphs are made of.
+// TestGraphsOnImitation proves the calls of libcuda for graphs.
 func TestGraphsOnImitation(t *testing.T) {
 	t.Parallel()
 	imitation.Rerun(t, nil, "-test.run=^TestGPUGraphs$")

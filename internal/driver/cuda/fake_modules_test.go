@@ -3,7 +3,6 @@ package cuda
 import (
 	"encoding/binary"
 	"regexp"
-	"time"
 
 	"ropeway/internal/driver/cuda/gpu"
 	"ropeway/internal/driver/cuda/libcuda"
@@ -160,11 +159,12 @@ func (f *fake) LaunchShaped(k uintptr, s *libcuda.Shape, stream uintptr) libcuda
 	var args [64]byte
 	copy(args[:], bytesAt(s.Args, uint64(min(fn.params, len(args)))))
 	count, scale, gpu := s.Blocks[0]*s.Blocks[1]*s.Blocks[2]*threads, m.scale, st.gpu
+	arg0 := uintptr(binary.LittleEndian.Uint64(args[:]))
 	run := func() { f.runUser(fn.name, args, gpu, scale, uintptr(count)) }
-	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: run})
+	return f.putAnyhow(stream, fakeOrder{kind: 'k', dst: arg0, kernel: run})
 }
 
-// runUser does what the kernel of that name does; see drivertest.PTX.
+// runUser does what the kernel of that name does, if exploration or an injected failure needs it; see drivertest.PTX.
 func (f *fake) runUser(name string, args [64]byte, device int, scale, count uintptr) {
 	arg := func(i int) uintptr { return uintptr(binary.LittleEndian.Uint64(args[8*i:])) }
 	there := func(n uint64, at ...uintptr) bool {
@@ -192,27 +192,6 @@ func (f *fake) runUser(name string, args [64]byte, device int, scale, count uint
 				w.Store(w.Load() * gpu.WordAt(scale).Load())
 			}
 		}
-	case "follow":
-		if there(8, arg(0)) {
-			if at := uintptr(fakeWord(arg(0))); there(4, at) {
-				gpu.WordAt(at).Add(1)
-			}
-		}
-	case "mix":
-		if n := uint64(arg(2)); there(n, arg(0), arg(1)) {
-			to, from := bytesAt(arg(0), n), bytesAt(arg(1), n)
-			for i := range n {
-				to[i] += from[i]*byte(arg(3)) + byte(i)
-			}
-		}
-	case "wild":
-		if there(4, arg(0)) {
-			gpu.WordAt(arg(0)).Store(1)
-		}
-	case "trap":
-		f.breakGPU(device, libcuda.LaunchFailed)
-	case "linger":
-		time.Sleep(time.Duration(arg(0)))
 	case "place":
 		if there(uint64(4*count), arg(0)) {
 			for i := range count {

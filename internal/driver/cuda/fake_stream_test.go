@@ -15,7 +15,8 @@ import (
 
 // fakeStream is a stream: commands that a goroutine carries out. It is there while there are any.
 type fakeStream struct {
-	gpu      int // immutable
+	of       *fake // immutable
+	gpu      int   // immutable
 	mu       sync.Mutex
 	changed  *sync.Cond                // on mu
 	commands hostqueue.Ring[fakeOrder] // guarded by mu
@@ -54,6 +55,11 @@ func (e *fakeEvent) wait(number uint64) {
 }
 
 func (s *fakeStream) put(o fakeOrder) {
+	if explored := s.of.explored; explored != nil {
+		explored()
+		s.commands.Push(&o)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands.Push(&o)
@@ -143,7 +149,7 @@ func (f *fake) StreamCreate(int) (uintptr, libcuda.Result) {
 		return 0, r
 	}
 	f.last++
-	s := &fakeStream{gpu: gpu}
+	s := &fakeStream{of: f, gpu: gpu}
 	s.changed = sync.NewCond(&s.mu)
 	f.streams[f.last] = s
 	return f.last, libcuda.Success
@@ -164,7 +170,7 @@ func (f *fake) StreamQuery(h uintptr) libcuda.Result {
 		return r
 	}
 	s.mu.Lock()
-	working := s.working
+	working := s.working || s.commands.Len() > 0
 	s.mu.Unlock()
 	if working {
 		return libcuda.NotReady

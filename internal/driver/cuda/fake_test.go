@@ -11,9 +11,13 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// fake is libcuda of ordinary memory: each stream is a goroutine, and what is on it happens later. What the real one
-// refuses, such as words that are not aligned and pages that are registered twice, it refuses too.
+// fake is libcuda of ordinary memory, for what explores orders and injects failures; other tests run on the imitation,
+// which is in C. Each stream is a goroutine, and what is on it happens later. What the real one refuses, such as words
+// that are not aligned and pages that are registered twice, it refuses too. It is an old one, which has no virtual and
+// no managed memory.
 type fake struct {
+	libcuda.API // nil; what an old one does not have is not called
+
 	gpus  int
 	total uint64
 
@@ -32,9 +36,9 @@ type fake struct {
 	noKernel string         // a kernel that is missing
 	careful  bool           // what kernels reach for is looked at; set before anything runs
 	records  atomic.Int64   // of events
+	explored func()         // called before a command is put on its stream, where it stays; nil: a goroutine does it
 
 	fakeBatch
-	fakeVirtual
 	fakeModules
 	fakeGraphs
 }
@@ -44,8 +48,6 @@ type fakeMemory struct {
 	n     uint64
 	gpu   int
 	host  bool
-
-	managed bool // it is both
 }
 
 type fakeRange struct {
@@ -84,10 +86,6 @@ func (f *fake) close() error {
 	for i := range f.gpu {
 		users += f.gpu[i].users
 	}
-	if n := len(f.chunks) + len(f.mounts) + len(f.reserved); n > 0 {
-		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts),
-			len(f.reserved))
-	}
 	if n := len(f.modules) + len(f.graphs); n > 0 {
 		return fmt.Errorf("left behind: %d modules, %d graphs", len(f.modules), len(f.graphs))
 	}
@@ -112,6 +110,15 @@ func (f *fake) breakGPU(gpu int, r libcuda.Result) {
 	defer f.mu.Unlock()
 	f.gpu[gpu].broken = r
 }
+
+func (f *fake) MemAddressReserve(uint64, uint64, uintptr) (uintptr, libcuda.Result) {
+	return 0, libcuda.NotSupported
+}
+func (f *fake) MemCreate(uint64, libcuda.Place) (uint64, libcuda.Result) {
+	return 0, libcuda.NotSupported
+}
+func (f *fake) MemAllocManaged(uint64) (uintptr, libcuda.Result) { return 0, libcuda.NotSupported }
+func (f *fake) ConcurrentManaged(int) (bool, libcuda.Result)     { return true, libcuda.Success }
 
 func (f *fake) CtxSetCurrent(context uintptr) libcuda.Result {
 	f.mu.Lock()
@@ -209,7 +216,7 @@ func (f *fake) drop(addr uintptr, host bool) libcuda.Result {
 		return r
 	}
 	m, ok := f.memory[addr]
-	if !ok || m.host != host && !m.managed {
+	if !ok || m.host != host {
 		return 1
 	}
 	f.spend(addr, m)

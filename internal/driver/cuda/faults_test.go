@@ -8,15 +8,15 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// TestExploration runs TestExplore, which is in a build of its own.
+// TestExploration runs TestExplore, which needs the build tag explore.
 func TestExploration(t *testing.T) {
-	testenv.Long(t, "it runs queues some 40,000 times")
+	testenv.Long(t, "it runs queues some 80,000 times")
 	if out, err := testenv.GoTest(t, "TestExplore", "-tags", "explore"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// TestExplorationFindsFaults proves that the exploration fails if a queue is wrong.
+// TestExplorationFindsFaults proves that the exploration fails if a queue has a fault.
 func TestExplorationFindsFaults(t *testing.T) {
 	testenv.FindsFaults(t, "TestExplore", []testenv.Fault{
 		{
@@ -88,6 +88,46 @@ func TestExplorationFindsFaults(t *testing.T) {
 			Name: "the stream is used by two", File: "queue.go",
 			From: "1<<hostqueue.Ready|1<<hostqueue.Ending) != 0",
 			To:   "1<<hostqueue.Ready|1<<hostqueue.Ending|1<<hostqueue.Inline|1<<hostqueue.Running) != 0",
+		},
+		{
+			Name: "a wait that is blocked is taken for one that is parked", File: "queue.go",
+			From: "q.turn() != blocked {",
+			To:   "q.turn() != ran {",
+		},
+		{
+			Name: "a task is over before its end is reported", File: "wait.go",
+			From: "\tcase q.ending != 0:\n",
+			To:   "",
+		},
+		{
+			Name: "a queue of a lost GPU is never idle", File: "queue.go",
+			From: "\t\t\tdefault:\n\t\t\t\tq.markTail()\n",
+			To:   "",
+		},
+		{
+			Name: "a mark of a lost GPU is waited for", File: "marks.go",
+			From: "\tcase m.made != libcuda.Success:\n\t\treturn m.made\n",
+			To:   "",
+		},
+		{
+			Name: "a flag that another stream sets is not waited for", File: "flag.go",
+			From: "return first.by == q ||",
+			To:   "return first.by != q ||",
+		},
+		{
+			Name: "a step of the host does not wait for the stream", File: "program.go",
+			From: "if err := q.synchronize(); err != nil {",
+			To:   "if err := error(nil); err != nil {",
+		},
+		{
+			Name: "a launch is started twice", File: "queue.go",
+			From: "q.startLaunch(op) {\n\t\t\tq.Started()\n\t\t\treturn\n",
+			To:   "q.startLaunch(op) {\n\t\t\tq.Started()\n",
+		},
+		{
+			Name: "a failed task is not over", File: "queue.go",
+			From: "\tq.ending = 0\n\tq.over(m.upto)\n",
+			To:   "\tq.ending = 0\n\tif err == nil {\n\t\tq.over(m.upto)\n\t}\n",
 		},
 	}, "-tags", "explore")
 }

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// fenced returns when a goroutine looks at the fence of q.
+// fenced waits until a goroutine polls the fence of q.
 func (q *queue) fenced() {
 	for is := false; !is; {
 		q.Mu.Lock()
@@ -19,8 +19,8 @@ func (q *queue) fenced() {
 	}
 }
 
-// TestFence proves that a waiting goroutine looks at the fence of the stream, that streams keep theirs, and that a
-// number that was rung before is not taken for a later one.
+// TestFence proves that a waiting goroutine polls the fence of the stream, that streams keep theirs, and that an
+// earlier number is not mistaken for a later one.
 func TestFence(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -51,7 +51,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceMissing proves that an old libcuda, without cuStreamWriteValue32, is asked instead.
+// TestFenceMissing proves that an old libcuda, without cuStreamWriteValue32, is queried instead.
 func TestFenceMissing(t *testing.T) {
 	b := newBed(t, 1)
 	b.f.mute.Store(true)
@@ -70,10 +70,10 @@ func TestFenceMissing(t *testing.T) {
 	b.works(0, b.pinned)
 }
 
-// TestFenceOnLostGPU proves that no wait for a fence goes on after the GPU is lost.
+// TestFenceOnLostGPU proves that waits for a fence end when the GPU is lost.
 func TestFenceOnLostGPU(t *testing.T) {
 	b := newBed(t, 1)
-	b.d.cores = 8 // a waiting goroutine looks at the fence for a while
+	b.d.cores = 8 // a waiting goroutine polls the fence for a while
 	q := b.queue(0)
 	release := b.hold(q)
 	q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{Task: 7})
@@ -90,8 +90,7 @@ func TestFenceOnLostGPU(t *testing.T) {
 	release()
 }
 
-// TestFenceIsNotForSmallCopies proves that the fence is not used for a small copy, and that what was copied long ago
-// does not count.
+// TestFenceIsNotForSmallCopies proves that a small copy gets no fence, and that completed copies are not counted.
 func TestFenceIsNotForSmallCopies(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)

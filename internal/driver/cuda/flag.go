@@ -8,18 +8,18 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// flag is the driver's Flag. Its OpSet is an event on the stream of its queue: from then on the flag is promised, and
-// other streams wait for the event without the host. Once the event is seen to have happened, the flag is set: by the
-// runner of the queue, or by a goroutine that asks before the runner has come to it, because a stream that has waited
-// for the event may be further.
+// flag is the driver's Flag. Its OpSet records an event on the stream of its queue: from then on the flag is promised,
+// and other streams wait for the event without the host. The flag is set when a goroutine finds that the event has
+// happened: the runner of the queue, or a goroutine that asks for the flag earlier, because a stream that waited for
+// the event may already be ahead of the runner.
 type flag struct {
 	hostqueue.Flag
 	d *Driver // immutable
 
-	// held while a promise is kept or the flag is cleared, so that neither comes in between; before any Queue.Mu
+	// held while a promise is kept or the flag is cleared, so that the two do not mix; before any Queue.Mu
 	order    hostqueue.Mutex
 	mu       hostqueue.Mutex
-	promises []promise // guarded by mu; the OpSets that are on streams
+	promises []promise // guarded by mu; the OpSets on streams
 }
 
 // promise is an OpSet on a stream.
@@ -29,7 +29,7 @@ type promise struct {
 	asked int64 // see mark
 }
 
-// promise says that an event will set the flag, and lets the queues that are parked look again.
+// promise records that an event will set the flag, and makes the queues parked at the flag check it again.
 func (f *flag) promise(p promise) {
 	f.mu.Lock()
 	f.promises = append(f.promises, p)
@@ -37,8 +37,8 @@ func (f *flag) promise(p promise) {
 	f.LookAgain()
 }
 
-// follow makes the stream of q, whose GPU is entered, wait for the flag without the host; false if it is not known yet
-// when it will be set, or that it never will be. q.Mu is held.
+// follow makes the stream of q, whose GPU is entered, wait for the flag without the host. It returns false if no event
+// is promised yet, or if the flag was abandoned. q.Mu is held.
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,8 @@ func (f *flag) follow(q *queue, stream uintptr) bool {
 	return first.by == q || q.v.d.lib.StreamWaitEvent(stream, first.event) == libcuda.Success
 }
 
-// keep sets the flag at a time, or abandons it for a reason, as event has promised, unless that was done before.
+// keep keeps the promise of event, unless that was done before: it sets the flag with the time at, or abandons it with
+// err.
 func (f *flag) keep(event uintptr, at int64, err error) {
 	f.order.Lock()
 	defer f.order.Unlock()
@@ -81,14 +82,14 @@ func (f *flag) catchUp() {
 	f.mu.Lock()
 	promises := slices.Clone(f.promises)
 	f.mu.Unlock()
-	for _, p := range promises { // their events are not used again while order is held
+	for _, p := range promises { // their events are not reused while order is held
 		if c := p.by.v.gpu; c.Query(p.event) == libcuda.Success {
 			f.keepLocked(p.event, c.TimeOf(p.event, p.asked), nil)
 		}
 	}
 }
 
-// promised reports whether catchUp has something to look at.
+// promised reports whether catchUp has promises to check.
 func (f *flag) promised() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +110,7 @@ func (f *flag) SetAt() int64 {
 	return f.Flag.SetAt()
 }
 
-// Clear does what an OpClear does. What has set the flag before counts as before.
+// Clear clears the flag for an OpClear. It first keeps the promises whose events have happened.
 func (f *flag) Clear() {
 	f.order.Lock()
 	defer f.order.Unlock()

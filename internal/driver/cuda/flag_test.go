@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestFlagBehindRunner proves that a goroutine that has waited for a flag on a stream finds it set, and clears it for
-// good, even if the host has not come to the event yet.
+// TestFlagBehindRunner proves that a goroutine that has waited for a flag on a stream finds it set, and can clear it
+// for good, even if the runner has not reached the event.
 func TestFlagBehindRunner(t *testing.T) {
 	for _, clear := range []bool{false, true} {
 		b := newBed(t, 2)
@@ -17,7 +17,7 @@ func TestFlagBehindRunner(t *testing.T) {
 		b.sync(a)
 		in, out := make(chan struct{}), make(chan struct{})
 		a.Submit(driver.Op{Kind: driver.OpFill, Dst: b.dev[0], N: 1, Width: 1, Done: func() { close(in); <-out }})
-		<-in // the runner is held up
+		<-in // the runner is stopped
 		f := b.d.NewFlag()
 		a.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 		other.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
@@ -40,13 +40,13 @@ func TestFlagBehindRunner(t *testing.T) {
 	}
 }
 
-// TestFlagPulse proves that a queue that waits for a flag goes on when it is set and cleared by others at once.
+// TestFlagPulse proves that a queue that waits for a flag continues if others set it and clear it at once.
 func TestFlagPulse(t *testing.T) {
 	b := newBed(t, 1)
 	f := b.d.NewFlag()
 	waits, sets := b.queue(0), b.queue(0)
 	for range 100 {
-		waits.Submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Minute}) // on the host, because of the time
+		waits.Submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Minute}) // by the host: it has a timeout
 		for !waits.Stalled() {
 			time.Sleep(10 * time.Microsecond)
 		}

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are made and judged there, and break
+// TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are checked and made there, and break
 // nothing.
 func TestGPUIndirect(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
@@ -49,7 +49,7 @@ func TestGPUIndirect(t *testing.T) {
 	}
 }
 
-// TestGPUEventTimes proves on a GPU that flags are as far apart as CUDA says the events are.
+// TestGPUEventTimes proves on a GPU that the times of flags differ by the time that CUDA measures between the events.
 func TestGPUEventTimes(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
 	const n = 512 << 20
@@ -57,7 +57,7 @@ func TestGPUEventTimes(t *testing.T) {
 	q := b.queue(0)
 	for range 5 {
 		first, second := b.d.NewFlag(), b.d.NewFlag()
-		// so that all that follows is handed over at once
+		// so that all later work is on the stream at once
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: first, Timeout: time.Millisecond})
 		b.sync(q)
 		b.sink.next(t)
@@ -75,7 +75,7 @@ func TestGPUEventTimes(t *testing.T) {
 		}
 		b.sync(q)
 		if events[0] == 0 || events[1] == 0 {
-			continue // over before they were looked at
+			continue // over before they were checked
 		}
 		c := b.d.gpus[0]
 		c.Enter()
@@ -89,7 +89,7 @@ func TestGPUEventTimes(t *testing.T) {
 	}
 }
 
-// TestGPUBreak breaks GPU 0. It is for a process of its own: ROPEWAY_TEST_BREAK=1.
+// TestGPUBreak breaks GPU 0. It needs a process of its own, with ROPEWAY_TEST_BREAK=1.
 func TestGPUBreak(t *testing.T) {
 	if os.Getenv("ROPEWAY_TEST_BREAK") == "" {
 		t.Skip("ROPEWAY_TEST_BREAK is not set")
@@ -100,14 +100,14 @@ func TestGPUBreak(t *testing.T) {
 // TestBreakFake is TestGPUBreak on the fake.
 func TestBreakFake(t *testing.T) { newBed(t, 2).breakAndOpen() }
 
-// breakAndOpen lets a kernel reach for memory that is not there, proves what becomes of the devices, and that the first
-// stays lost.
+// breakAndOpen lets a kernel access unmapped memory, and proves the state of the devices and that the first one stays
+// lost.
 func (b *bed) breakAndOpen() {
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 10, driver.Tag{})
 	b.sync(q)
 	c := b.d.gpus[0]
-	found := b.alloc(0, 32) // as if the device had found wild addresses to be good
+	found := b.alloc(0, 32) // as if the device had accepted wild addresses
 	wild := make([]byte, 32)
 	for i, v := range []uint64{1 << 20, 1 << 21, 4096} {
 		binary.LittleEndian.PutUint64(wild[8*i:], v)
@@ -142,7 +142,7 @@ func (b *bed) breakAndOpen() {
 	}
 }
 
-// BenchmarkDescriptor is descriptor copies of 4 KiB, 100 in flight.
+// BenchmarkDescriptor measures descriptor copies of 4 KiB, 100 in flight.
 func BenchmarkDescriptor(b *testing.B) {
 	d := openGPU(b)
 	defer d.Close()
@@ -158,7 +158,7 @@ func BenchmarkDescriptor(b *testing.B) {
 	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: mem, Src: startOf(text), N: 64}); err != nil {
 		b.Fatal(err)
 	}
-	q := v.NewQueue(driver.QueueOptions{Sink: make(failures, 1)})
+	q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: make(failures, 1).TaskFailed}})
 	for i := 0; b.Loop(); i++ {
 		q.Submit(descCopy(mem, 1))
 		if i%100 == 99 {

@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whichever lane
-// takes them, and have every byte once.
+// TestLoads proves that loads begin small, grow to the size of a slot and become small again, whichever lane takes
+// them, and have every byte once.
 func TestLoads(t *testing.T) {
 	for _, lanes := range []uint64{1, 8} {
 		for _, n := range []uint64{1, loadFirst - 1, loadFirst, 3*loadFirst + 7, 16 << 20, 256<<20 + 1} {
@@ -25,7 +25,7 @@ func TestLoads(t *testing.T) {
 			h.lanes = lanes
 			var loads []uint64
 			var s slot
-			for at := uint64(0); h.take(&s); {
+			for at := uint64(0); h.load(&s); {
 				if len(s.load) != 1 || s.load[0].Src != 1<<30+uintptr(at) || s.load[0].Dst != 1<<40+uintptr(at) {
 					t.Fatalf("load %d is %+v", len(loads), s.load)
 				}
@@ -51,8 +51,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestLanes proves that the lanes of a haul grow with its bytes up to half of the cores and no further than keeps the
-// link busy, and that nobody is woken for little.
+// TestLanes proves that the number of lanes grows with the bytes of a haul, up to half of the cores and the number that
+// keeps the link busy, and that no helper is woken for few bytes.
 func TestLanes(t *testing.T) {
 	for _, c := range []struct {
 		cores   int
@@ -68,13 +68,13 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// link watches what goes between slots and a GPU.
+// link is a fake that records copies between slots and a GPU.
 type link struct {
 	*fake
 	mu     sync.Mutex
 	from   []uintptr                  // guarded by mu; sources of copies
-	events []uintptr                  // guarded by mu; that were recorded
-	each   func(i int) libcuda.Result // guarded by mu; called with the number of a copy; not success: it is refused
+	events []uintptr                  // guarded by mu; recorded events
+	each   func(i int) libcuda.Result // guarded by mu; called with the number of a copy, and returns its result
 }
 
 func (l *link) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcuda.Result {
@@ -94,7 +94,7 @@ func (l *link) EventRecord(event, stream uintptr) libcuda.Result {
 	return l.fake.EventRecord(event, stream)
 }
 
-// newLink is a device on a link, with so many bytes of its memory.
+// newLink returns a device on a link, with n bytes of its memory.
 func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
 	t.Helper()
 	l = &link{fake: newFake(1), each: func(int) libcuda.Result { return libcuda.Success }}
@@ -117,21 +117,21 @@ func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
 	return l, d, device
 }
 
-// watch makes the link begin anew.
+// watch resets the link.
 func (l *link) watch(each func(i int) libcuda.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.from, l.events, l.each = nil, nil, each
 }
 
-// TestSlotsTakeTurns proves that a lane uses its slots one after the other, and that there is an event behind every
-// load but the last, which needs none.
+// TestSlotsTakeTurns proves that a lane uses its slots in turn, and that there is an event after every load except the
+// last.
 func TestSlotsTakeTurns(t *testing.T) {
 	const n = 8 << 20
 	cores(t, 1) // and so one lane
 	l, d, device := newLink(t, n)
 	host := mapped(t, n)
-	for range 2 { // the first time the lane comes to be
+	for range 2 { // the first round creates the lane
 		l.watch(func(int) libcuda.Result { return libcuda.Success })
 		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(host), N: n}); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 			t.Errorf("load %d of %d is at %#x, want %#x", i, len(l.from), from, want)
 		}
 	}
-	// a goroutine that waits long sleeps with that
+	// used by a long wait to sleep
 	events := slices.DeleteFunc(l.events, func(e uintptr) bool { return e == lane.event })
 	for i, event := range events {
 		if event != lane.slots[(i+1)%slotCount].event {
@@ -155,8 +155,8 @@ func TestSlotsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestHaulFails proves that a haul ends with the first thing that goes wrong, a load that CUDA refuses or memory that
-// goes meanwhile, and that its lanes can be used again.
+// TestHaulFails proves that a haul ends with the first error, a load that CUDA refuses or memory that is unmapped, and
+// that its lanes can be used again.
 func TestHaulFails(t *testing.T) {
 	const n = 16 << 20
 	for _, most := range []int{1, 8} {
@@ -208,8 +208,8 @@ func TestHaulFails(t *testing.T) {
 	}
 }
 
-// TestSmallMemoryMissing is TestOrdinaryMemoryMissing for copies of one load and of a few, with memory that was used
-// before and that was not.
+// TestSmallMemoryMissing is TestOrdinaryMemoryMissing for copies of one load and of a few, with used and with unused
+// memory.
 func TestSmallMemoryMissing(t *testing.T) {
 	manyHands(t)
 	l, d, device := newLink(t, 2<<20)
@@ -245,7 +245,7 @@ func TestSmallMemoryMissing(t *testing.T) {
 	}
 }
 
-// TestLatch proves that helpers inside are waited for, and that later ones are neither let in nor waited for.
+// TestLatch proves that close waits for helpers inside, and that later ones are neither let in nor waited for.
 func TestLatch(t *testing.T) {
 	manyHands(t)
 	var d latch
@@ -278,8 +278,8 @@ func TestLatch(t *testing.T) {
 	}
 }
 
-// TestTogether proves that helpers that began have ended when the work has, however many they are, and that one alone
-// is enough.
+// TestTogether proves that all helpers that began have ended when withHelpers returns, and that the work needs no
+// helper.
 func TestTogether(t *testing.T) {
 	manyHands(t)
 	for _, n := range []int{-1, 0, 1, 7} {

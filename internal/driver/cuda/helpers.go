@@ -14,12 +14,12 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// maxHelpers is how many goroutines move host memory for one operation: as many as keep the link busy, if they leave
-// half of the cores to others.
+// maxHelpers returns the most goroutines that move host memory for one operation: enough to keep the link busy, but at
+// most half of the cores.
 func maxHelpers() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
 
-// withHelpers does own, while up to n helpers do help. When it returns, all helpers that began have ended and no more
-// begin: waking one may take longer than the work.
+// withHelpers calls own, while up to n helpers call help. When it returns, all helpers that began have ended and no
+// other begins: waking one may take longer than the work.
 func withHelpers(n int, own, help func()) {
 	if n <= 0 {
 		own()
@@ -41,15 +41,15 @@ func withHelpers(n int, own, help func()) {
 // latch lets helpers in until it is closed.
 type latch struct {
 	closed atomic.Bool
-	inside sync.RWMutex // held by each that is inside; once all have left, by the one that closed it
+	inside sync.RWMutex // held for reading by each helper inside; for writing by close, once all have left
 }
 
-// enter reports whether one is inside.
+// enter lets the caller in and returns true, unless the latch is closed.
 func (d *latch) enter() bool { return !d.closed.Load() && d.inside.TryRLock() }
 
 func (d *latch) leave() { d.inside.RUnlock() }
 
-// close lets no more in, and waits until all have left.
+// close lets no other helper in, and waits until all have left.
 func (d *latch) close() {
 	d.closed.Store(true)
 	if !soon(d.inside.TryLock) {
@@ -57,7 +57,7 @@ func (d *latch) close() {
 	}
 }
 
-// soon reports whether something becomes true within a time in which it is better to look than to sleep and be woken.
+// soon reports whether is returns true within a time for which polling is faster than sleeping.
 func soon(is func() bool) bool {
 	const long = time.Millisecond
 	if is() {
@@ -73,32 +73,32 @@ func soon(is func() bool) bool {
 	return false
 }
 
-// portions is work on n bytes that several goroutines share.
+// portions divides work on n bytes between goroutines.
 type portions struct {
 	n    uint64
 	do   func(off, n uint64)
-	next atomic.Uint64 // offset of what is not taken yet
-	done atomic.Uint64 // bytes
+	next atomic.Uint64 // offset of the next portion
+	done atomic.Uint64 // bytes done
 	once sync.Once     // for err and over
-	err  error         // of the portion that failed first, when over is closed
-	over chan struct{} // closed when all is done, or a portion has failed
+	err  error         // error of the first portion that failed; read after over is closed
+	over chan struct{} // closed when all portions are done or one has failed
 }
 
-// portion is what one goroutine does at a time.
+// portion is the number of bytes that a goroutine takes at a time.
 const portion = 2 << 20
 
 func newPortions(n uint64, do func(off, n uint64)) *portions {
 	return &portions{n: n, do: do, over: make(chan struct{})}
 }
 
-// work does portions as long as there are any and none has failed.
+// work does portions until none is left or one has failed.
 func (p *portions) work() {
 	if err := p.some(); err != nil {
 		p.end(err)
 	}
 }
 
-// some does portions. A memory fault is an error.
+// some is work that returns a memory fault as an error.
 func (p *portions) some() (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	for !p.ended() {
@@ -122,7 +122,7 @@ func (p *portions) end(err error) {
 	})
 }
 
-// ended reports whether there is nothing more to do.
+// ended reports whether all portions are done or one has failed.
 func (p *portions) ended() bool {
 	select {
 	case <-p.over:
@@ -132,7 +132,7 @@ func (p *portions) ended() bool {
 	}
 }
 
-// join does what is left, and waits for what others do.
+// join does the remaining portions, and waits for those of other goroutines.
 func (p *portions) join() error {
 	if !p.ended() {
 		p.work()
@@ -143,8 +143,8 @@ func (p *portions) join() error {
 	return p.err
 }
 
-// share does work on n bytes at the offsets that do is called with, with as many goroutines as that is worth. It is
-// done when share returns. A memory fault in do is an error.
+// share calls do for all parts of n bytes, in as many goroutines as pays, and returns when they are done. A memory
+// fault in do becomes an error.
 func share(n uint64, do func(off, n uint64)) error {
 	if n <= portion {
 		return guarded(n, do)
@@ -154,14 +154,14 @@ func share(n uint64, do func(off, n uint64)) error {
 	return p.err
 }
 
-// guarded does all of a work.
+// guarded calls do for all n bytes and returns a memory fault as an error.
 func guarded(n uint64, do func(off, n uint64)) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	do(0, n)
 	return nil
 }
 
-// copyHost copies n bytes of host memory. Overlapping ranges end as memmove leaves them.
+// copyHost copies n bytes of host memory, with the result of memmove.
 func copyHost(dst, src uintptr, n uint64) error {
 	if n < 2*portion || overlap(dst, src, n) {
 		return guardedCopy(dst, src, n)
@@ -169,17 +169,17 @@ func copyHost(dst, src uintptr, n uint64) error {
 	return share(n, func(off, n uint64) { memcopy.CopyStream(dst+uintptr(off), src+uintptr(off), uintptr(n)) })
 }
 
-// guardedCopy copies memory that may have lost its pages.
+// guardedCopy copies memory that may be unmapped by now.
 func guardedCopy(dst, src uintptr, n uint64) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(dst, src, uintptr(n))
 	return nil
 }
 
-// access is what memory is touched for.
+// access is a kind of access that memory is probed for.
 type access struct {
 	touch    func(addr, n uintptr)
-	populate uintptr // advice that makes the kernel do so with many pages at a time
+	populate uintptr // advice that makes the kernel touch many pages at a time
 }
 
 var (
@@ -187,21 +187,21 @@ var (
 	writing = access{memcopy.ProbeWrite, unix.MADV_POPULATE_WRITE}
 )
 
-// populateMin is from how many bytes on it is worth finding out whether memory was never used.
+// populateMin is the smallest range that is worth checking for pages that were never used.
 const populateMin = 64 << 10
 
 // probe touches every page of n bytes at addr.
 func (a access) probe(addr uintptr, n uint64) error { return share(n, a.prober(addr)) }
 
-// prober touches pages from addr on. That is quick where there are pages. Where there are none, they are made then,
-// which takes longer than the copy: so several goroutines do it, and the kernel is asked for many at a time.
+// prober returns a function that touches pages relative to addr. That is quick for existing pages. Creating missing
+// ones takes longer than the copy: so several goroutines do it, and ask the kernel for many pages at a time.
 func (a access) prober(addr uintptr) func(off, n uint64) {
 	return func(off, n uint64) {
 		lo := addr + uintptr(off)
-		// of memory from a heap the first page has been used
+		// the first page of memory from a heap has been used
 		unused := n >= populateMin && (fresh(lo) || fresh(lo+uintptr(n)-1))
 		if !unused || !a.ask(lo, n) {
-			a.touch(lo, uintptr(n)) // and so finds out what is wrong
+			a.touch(lo, uintptr(n)) // and so finds a fault
 		}
 	}
 }

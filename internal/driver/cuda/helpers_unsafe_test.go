@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// awaitEntry is entry i of a table that is being written, once it has the tag.
+// awaitEntry waits until entry i of a table has the tag, and returns it.
 func awaitEntry(table uintptr, i int, tag kernels.Tag) kernels.Entry {
 	at := &entriesAt(table, i+1)[i]
 	for {
@@ -20,7 +20,7 @@ func awaitEntry(table uintptr, i int, tag kernels.Tag) kernels.Entry {
 	}
 }
 
-// fewOf is the parameters that a launch has.
+// fewOf returns the parameters of a launch.
 func fewOf(params []byte) (p kernels.FewParams) {
 	if n := copy(unsafe.Slice((*byte)(unsafe.Pointer(&p)), unsafe.Sizeof(p)), params); n != int(unsafe.Sizeof(p)) {
 		panic("BUG: parameters are missing")

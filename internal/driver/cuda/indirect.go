@@ -13,46 +13,46 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and checks
-// them against a table of the memory there is, the other copies. No thread waits for them; the result is reported when
-// the stream has passed them. The host does the rest: where the GPU has no kernels, where addresses have to be
-// translated, and for a queue that must run nothing after a failure.
+// Two kernels on the stream make copies whose addresses are in device memory: one reads the addresses and checks them
+// against a table of live memory, the other copies. No thread waits for them; the result is reported when the stream
+// has passed them. The host makes such copies if the GPU has no kernels, if addresses have to be translated, or if the
+// queue must run nothing after a failure.
 
-// readers are the kernels, as a GPU has them.
+// readers holds these kernels, loaded on a GPU.
 type readers struct {
 	descriptor, offset, move uintptr
 	blocks                   int // of move
 }
 
-// judged is a copy on a stream that the device judges.
+// judged is a copy on a stream that the device checks.
 type judged struct {
-	report uintptr // pinned word that gets the status
+	report uintptr // pinned word for the status
 	live   *liveTable
 }
 
-// liveTable is the device memory of a GPU at one time, in pinned memory: a word with the address of what follows, the
-// number of ranges, and the ranges. It does not change while a kernel may read it.
+// liveTable lists the device memory of a GPU at one time, in pinned memory: a word with the address of the next word,
+// the number of ranges, and the ranges. It does not change while a kernel may read it.
 type liveTable struct {
-	of memory.Snapshot // what it was made from
-	// there are addresses of registered memory, which only the host can translate; then it is not filled
+	of memory.Snapshot // the snapshot that it lists
+	// there are addresses of registered memory, which only the host can translate; the table is then empty
 	aliases bool
-	addr    uintptr // 0 for a table of no use
-	room    int     // ranges
-	users   int     // guarded by engine.mu; copies that are judged by it
+	addr    uintptr // 0: the table cannot be used
+	room    int     // number of ranges that fit
+	users   int     // guarded by engine.mu; copies that it checks
 }
 
-// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The GPU is entered, Mu
-// is held.
+// read puts a descriptor or offset copy on the stream, or returns nil if the host has to make it. The GPU is entered,
+// Mu is held.
 func (q *queue) read(op *driver.Op) *judged {
 	c := q.v.gpu
-	if int(op.Device) != c.Number || q.strict != nil && q.strict.StopsOnFailure() {
+	if int(op.Device) != c.Number || q.Events.Stops != nil && q.Events.Stops() {
 		return nil
 	}
 	k := c.readers()
 	if k == nil {
 		return nil
 	}
-	c.d.Gone.RLock() // memory that goes from here on waits for the stream
+	c.d.Gone.RLock() // freeing memory after this waits for the stream
 	defer c.d.Gone.RUnlock()
 	if op.Kind == driver.OpDesc && !c.readable(op.Src, op.N) || op.Kind == driver.OpOffset &&
 		!(c.readable(op.Src, 8) && c.readable(op.Dst, 8)) {
@@ -93,19 +93,19 @@ func (q *queue) read(op *driver.Op) *judged {
 	params = params[:0]
 	word(uint64(q.found))
 	if c.d.lib.LaunchKernel(k.move, k.blocks, kernels.Threads, params, q.stream) != libcuda.Success {
-		return nil // the first kernel goes on using r, which is therefore left alone
+		return nil // the first kernel still uses r, so r is not returned
 	}
 	return r
 }
 
-// readable reports whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
+// readable reports whether a kernel of c can read the n bytes of a descriptor or of a cell at addr.
 func (c *engine) readable(addr uintptr, n uint64) bool {
 	s, err := c.d.Resolve(addr, n, false)
 	return err == nil && s.Addr == addr &&
 		(s.Kind == memory.Pinned || s.Kind == memory.OnGPU && s.GPU == int32(c.Number))
 }
 
-// readers finds the kernels when they are first needed; nil if the GPU cannot run them. The GPU is entered.
+// readers returns the kernels, found by the first call; nil if the GPU cannot run them. The GPU is entered.
 func (c *engine) readers() *readers {
 	p := c.kernels()
 	if p == nil {
@@ -133,15 +133,15 @@ func (c *engine) readers() *readers {
 	return k
 }
 
-// Small pieces of memory are cut from blocks, which stay until the GPU stops.
+// Words and found memory are cut from blocks, which stay until the GPU stops.
 const (
 	wordBlock  = 4 << 10
 	foundBlock = 64 << 10
 	foundBytes = 32
 )
 
-// foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to
-// be had. The GPU is entered.
+// foundFor returns the memory through which the first kernel on a stream passes its result to the second; 0 if there is
+// none. The GPU is entered.
 func (c *engine) foundFor(stream uintptr) uintptr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +168,8 @@ func (c *engine) foundFor(stream uintptr) uintptr {
 	return at
 }
 
-// startJudged takes a word for the report and the table to judge by; nil if there is none. The GPU is entered,
-// Space.Gone is held for reading: memory comes meanwhile, but does not go.
+// startJudged takes a word for the report and the table to check by; nil if there is none. The GPU is entered,
+// Space.Gone is held for reading: memory may be added then, but not freed.
 func (c *engine) startJudged() *judged {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,8 @@ func (c *engine) startJudged() *judged {
 	return r
 }
 
-// endJudged is how a copy went that the device judges, err or what the device reports, once its kernels have run.
+// endJudged ends a copy that the device checked, after its kernels have run. It returns err or the error that the
+// device reports.
 func (c *engine) endJudged(r *judged, err error) error {
 	status := kernels.Status(gpu.WordAt(r.report).Load())
 	c.mu.Lock()
@@ -210,7 +211,7 @@ func (c *engine) endJudged(r *judged, err error) error {
 		driver.ErrFault, end, c.Number)
 }
 
-// freshLive is the table of the memory there is now. c.mu is held, the GPU is entered.
+// freshLive returns the table of the memory at this moment. c.mu is held, the GPU is entered.
 func (c *engine) freshLive() *liveTable {
 	of := c.d.Snapshot()
 	if c.live != nil && c.live.of == of {
@@ -240,7 +241,8 @@ func (c *engine) freshLive() *liveTable {
 	return t
 }
 
-// roomFor is a table for so many ranges that no kernel reads; without memory if there is none. c.mu is held.
+// roomFor returns a table with room for count ranges that no kernel reads. Its addr is 0 if there is no memory. c.mu is
+// held.
 func (c *engine) roomFor(count int) *liveTable {
 	for i, t := range c.spareLives {
 		if t.room >= count {
@@ -258,14 +260,14 @@ func (c *engine) roomFor(count int) *liveTable {
 	return t
 }
 
-// spareLive lets a table be written anew that is not the current one and not read any more. c.mu is held.
+// spareLive makes a table available for reuse if it is not the current one and no kernel reads it. c.mu is held.
 func (c *engine) spareLive(t *liveTable) {
 	if t != c.live && t.users == 0 && t.addr != 0 {
 		c.spareLives = append(c.spareLives, t)
 	}
 }
 
-// indirect does such a copy on the host, as the addresses are now: everything before it is over.
+// indirect makes such a copy on the host, with the current addresses: all earlier tasks are over.
 func (d *Driver) indirect(op *driver.Op) error {
 	c, err := hostqueue.Indirect(op, d, d.peek)
 	if err != nil {
@@ -274,7 +276,7 @@ func (d *Driver) indirect(op *driver.Op) error {
 	return d.carry(&c, false)
 }
 
-// peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
+// peek reads the n bytes (at most 64) of a descriptor or a cell.
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	from, err := d.Resolve(addr, n, false)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 //go:noinline
 func put(at uintptr, b []byte) { copy(bytesAt(at, uint64(len(b))), b) }
 
-// descriptor is a copy descriptor of the long layout.
+// descriptor returns a copy descriptor of the long layout.
 func descriptor(dst, src uintptr, n uint32) []byte {
 	b, l := make([]byte, 64), driver.Desc64
 	binary.LittleEndian.PutUint32(b[l.Length:], n)
@@ -32,7 +32,7 @@ func descCopy(at uintptr, task uint32) driver.Op {
 	return driver.Op{Kind: driver.OpDesc, Src: at, N: 64, Layout: driver.Desc64, Tag: driver.Tag{Task: task}}
 }
 
-// noise is n bytes that look random.
+// noise returns n pseudorandom bytes.
 func noise(seed uint64, n int) []byte {
 	b, r := make([]byte, n), rand.New(rand.NewPCG(seed, 1))
 	for i := range b {
@@ -41,8 +41,8 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream with what is before and after
-// them, that no goroutine waits, and that the addresses are those that the stream finds when it reaches them.
+// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream together with other tasks, that no
+// goroutine waits, and that the stream reads the addresses when it reaches the copies.
 func TestIndirectIsHandedOver(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -73,8 +73,8 @@ func TestIndirectIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestIndirectFault proves that the device judges: a bad address is a fault of its task alone, what comes after it goes
-// on, and nothing is broken.
+// TestIndirectFault proves that the device checks addresses: a bad one only fails its task, later tasks run, and
+// nothing is broken.
 func TestIndirectFault(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -109,8 +109,7 @@ func TestIndirectFault(t *testing.T) {
 	}
 }
 
-// TestLiveTables proves that each copy is judged by the memory there is when it is handed over, and that tables are
-// used again.
+// TestLiveTables proves that each copy is checked against the memory at its submission, and that tables are reused.
 func TestLiveTables(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -140,7 +139,7 @@ func TestLiveTables(t *testing.T) {
 		}
 		c.mu.Unlock()
 	}
-	for range 600 { // more than a table has room for
+	for range 600 { // more than fit in a table
 		b.alloc(0, 8)
 	}
 	last := b.alloc(0, 8)
@@ -156,17 +155,17 @@ type strictSink struct {
 	q driver.Queue
 }
 
-func (s *strictSink) StopsOnFailure() bool { return true }
 func (s *strictSink) TaskFailed(tag driver.Tag, err error) {
 	s.failures.TaskFailed(tag, err)
 	s.q.Shut()
 }
 
-// TestIndirectStrict proves that nothing runs after a failure where that is wanted.
+// TestIndirectStrict proves that nothing runs after a failure if the queue stops on failures.
 func TestIndirectStrict(t *testing.T) {
 	b := newBed(t, 1)
 	s := &strictSink{failures: b.sink}
-	s.q = b.devs[0].NewQueue(driver.QueueOptions{Sink: s})
+	events := driver.Events{Failed: s.TaskFailed, Stops: func() bool { return true }}
+	s.q = b.devs[0].NewQueue(driver.QueueOptions{Events: events})
 	meta := b.alloc(0, 64)
 	b.write(meta, descriptor(12345, b.dev[0], 8))
 	b.write(b.dev[0], []byte{1})
@@ -183,7 +182,7 @@ func TestIndirectStrict(t *testing.T) {
 	}
 }
 
-// TestIndirectAlias proves that a descriptor may name the device address of registered memory.
+// TestIndirectAlias proves that a descriptor may contain the device address of registered memory.
 func TestIndirectAlias(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -211,8 +210,8 @@ func TestIndirectAlias(t *testing.T) {
 	}
 }
 
-// TestIndirectRandom compares random descriptor copies, good and bad, on several queues at a time, with a model, while
-// memory comes and goes.
+// TestIndirectRandom compares random descriptor copies, good and bad, on several queues with a model, while memory is
+// allocated and freed.
 func TestIndirectRandom(t *testing.T) {
 	b := newBed(t, 2)
 	var wg sync.WaitGroup
@@ -240,7 +239,7 @@ func TestIndirectRandom(t *testing.T) {
 		workers.Go(func() {
 			sink := make(failures, 100)
 			v := b.devs[w%2]
-			q := v.NewQueue(driver.QueueOptions{Sink: sink})
+			q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 			const size = 10_000
 			mem, err1 := v.Alloc(size, driver.PageNormal)
 			meta, err2 := v.Alloc(64, driver.PageNormal)
@@ -288,8 +287,8 @@ func TestIndirectRandom(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMultiprocessors proves how many blocks kernels have: few over the link unless more are allowed, and no more than
-// are.
+// TestMultiprocessors proves the number of blocks of kernels: few over the link unless more are allowed, and never more
+// than allowed.
 func TestMultiprocessors(t *testing.T) {
 	for _, tt := range []struct{ percent, up, down, on, move int }{
 		{0, 4, 4, 8, 8}, {100, 4, 4, 8, 8}, {50, 2, 2, 2, 2}, {25, 1, 1, 1, 1}, {1, 1, 1, 1, 1},
@@ -326,8 +325,7 @@ func TestMultiprocessors(t *testing.T) {
 	}
 }
 
-// TestNoReaders proves that descriptors are copied all the same where the kernels are missing, and that the user is
-// warned.
+// TestNoReaders proves that descriptor copies work without the kernels, and that the user is warned.
 func TestNoReaders(t *testing.T) {
 	f, said := newFake(1), ""
 	f.noKernel = kernels.Move

@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestInnerIsApart proves that memory that a program has freed does not become the driver's.
+// TestInnerIsApart proves that the driver does not get memory that a program has freed.
 func TestInnerIsApart(t *testing.T) {
 	b := newBed(t, 1)
 	var gone []uintptr
@@ -22,7 +22,7 @@ func TestInnerIsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := b.queue(0) // all that needs memory
+	q := b.queue(0) // uses everything that needs memory
 	b.write(b.dev[0], make([]byte, bedBytes))
 	b.works(0, b.pinned)
 	q.Copy(b.dev[0], b.pinned, bedBytes, driver.Tag{})

@@ -6,14 +6,14 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// lane is a stream for work that a goroutine waits for, with pinned slots for host memory that GPUs do not reach; see
+// lane is a stream for work that a goroutine waits for, with pinned slots for host memory that GPUs cannot access; see
 // haul. One goroutine at a time uses it.
 type lane struct {
 	gpu    *engine
 	stream uintptr
-	event  uintptr // for finish
-	used   bool    // there is work on the stream that finish has not waited for
-	load   uint64  // bytes of it
+	event  uintptr // used by finish
+	used   bool    // finish has not waited for the work on the stream
+	load   uint64  // bytes of that work
 	slots  [slotCount]slot
 	stage  uintptr    // their memory; 0 until first used
 	fence  *gpu.Fence // of the stream; nil until first used
@@ -41,7 +41,7 @@ func (c *engine) takeLane() (*lane, error) {
 	return c.newLane()
 }
 
-// newLane makes a lane. If CUDA fails, nothing of it stays taken.
+// newLane returns a new lane. If CUDA fails, it releases everything it took.
 func (c *engine) newLane() (*lane, error) {
 	c.Enter()
 	defer c.Leave()
@@ -72,7 +72,7 @@ func (c *engine) giveLane(l *lane) {
 	c.mu.Unlock()
 }
 
-// free frees the memory of a lane; its stream and events are the GPU's. The GPU is entered.
+// free frees the memory of a lane; its stream and events belong to the GPU. The GPU is entered.
 func (l *lane) free() libcuda.Result {
 	r := libcuda.Success
 	if l.stage != 0 {
@@ -84,8 +84,8 @@ func (l *lane) free() libcuda.Result {
 	return r
 }
 
-// alive fails if memory has gone since it was found. Space.Gone is held until CUDA has the work: to reach for what is
-// not there would cost the whole device.
+// alive fails if memory was freed after it was resolved. Space.Gone is held until CUDA has the work: an access to
+// unmapped memory would break the whole device.
 func (l *lane) alive(addr uintptr, n uint64) error {
 	if addr-l.stage < stageBytes && l.stage != 0 || addr-l.scrap < scrapBytes && l.scrap != 0 {
 		return nil
@@ -94,7 +94,7 @@ func (l *lane) alive(addr uintptr, n uint64) error {
 	return err
 }
 
-// put gives work on two ranges to the stream.
+// put passes work on two ranges to the stream.
 func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, work func() libcuda.Result) error {
 	d := l.gpu.d
 	l.gpu.Enter()
@@ -126,12 +126,13 @@ func (l *lane) copy2D(c *libcuda.Copy2D) error {
 }
 
 func (l *lane) fill(at uintptr, op *driver.Op) error {
-	n := op.N * uint64(op.Width)
+	n := op.Bytes()
 	return l.put("cuMemsetAsync", at, at, n, n, func() libcuda.Result { return l.gpu.d.fill(at, op, l.stream) })
 }
 
-// shift copies n bytes within device memory where the two ranges overlap, as memmove would: in pieces that are as long
-// as the ranges are apart, or, if that is little, through other memory; beginning at the end that is overwritten last.
+// shift copies n bytes between overlapping ranges of device memory, with the result of memmove. It copies pieces as
+// long as the distance of the ranges or, if the distance is small, through scrap memory, and starts at the end that is
+// overwritten last.
 func (l *lane) shift(dst, src uintptr, n uint64) error {
 	piece := uint64(max(dst, src) - min(dst, src))
 	if piece == 0 {
@@ -178,7 +179,7 @@ func (l *lane) needScrap() error {
 	return l.gpu.Check("cuMemAlloc", r)
 }
 
-// finish waits for all that is on the stream.
+// finish waits for all work on the stream.
 func (l *lane) finish() libcuda.Result {
 	if !l.used {
 		return libcuda.Success

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestLaneFails proves that a lane that cannot be made leaves nothing taken.
+// TestLaneFails proves that a failure to create a lane leaks nothing.
 func TestLaneFails(t *testing.T) {
 	b, n := newNervous(t, mostTables)
 	c := b.d.gpus[0]
@@ -17,7 +17,7 @@ func TestLaneFails(t *testing.T) {
 		if _, err := c.takeLane(); !errors.Is(err, driver.ErrNoMemory) {
 			t.Fatal(err)
 		}
-		if made := n.made(); made != before+1 { // which the next lane has
+		if made := n.made(); made != before+1 { // the next lane uses them
 			t.Errorf("%d streams were made, %d of them before", made, before)
 		}
 	}

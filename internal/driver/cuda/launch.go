@@ -11,23 +11,23 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// A kernel of a program goes to the stream like a copy. CUDA reads its arguments when it is launched, so they are the
-// owner's again as soon as the next kernel is on the stream; the last one is kept until it is over, to say which kernel
-// a fault may be of. A launch that is observed, that has a time limit, or whose arguments are addresses of each other
-// has a mark, and is kept until that has happened.
+// A kernel of a program goes to the stream like a copy. CUDA reads its arguments at the launch, so the owner gets the
+// launch back as soon as the next kernel is on the stream; the last one is kept until it is over, to name the kernel of
+// a fault. A launch that is observed, that has a time limit, or whose arguments contain addresses of other arguments
+// has a mark, and is kept until the mark has happened.
 //
-// Arguments in device memory are read by the host, when everything before the launch is over.
+// The host reads arguments in device memory when all earlier tasks are over.
 
-// latestKernel is what a queue knows of the kernels that are on its stream.
+// latestKernel is a queue's state of the kernels on its stream.
 type latestKernel struct {
-	upto   uint64         // the last of them is task so many, from 1
-	since  int            // kernels since all was over
-	launch *driver.Launch // of the last; nil: a mark has it, or there is none
+	upto   uint64         // task number, from 1, of the last of them
+	since  int            // number of kernels since the stream was last idle
+	launch *driver.Launch // the last launch; nil: a mark has it, or there is none
 	tag    driver.Tag
 	kept   bool // a program keeps it
 }
 
-// giveBack returns the launch of the last, if it is the queue's.
+// giveBack returns the last launch to its owner, unless a program keeps it.
 func (k *latestKernel) giveBack() {
 	if k.launch != nil && !k.kept {
 		k.launch.Return()
@@ -38,12 +38,12 @@ func (k *latestKernel) giveBack() {
 // flying reports whether a kernel may be on the stream. Mu is held.
 func (q *queue) flying() bool { return q.kernels.upto > q.Completed() }
 
-// noteKernel notes that task number n is a kernel, on the stream. Mu is held.
+// noteKernel records that task number n is a kernel on the stream. Mu is held.
 func (q *queue) noteKernel(n uint64, tag driver.Tag, l *driver.Launch) {
 	q.noteKernels(1, latestKernel{upto: n, tag: tag, launch: l})
 }
 
-// noteKernels notes so many kernels, of which k is the last. Mu is held.
+// noteKernels records count kernels; k is the last. Mu is held.
 func (q *queue) noteKernels(count int, k latestKernel) {
 	q.kernels.giveBack()
 	if k.since = count; q.flying() {
@@ -53,14 +53,15 @@ func (q *queue) noteKernels(count int, k latestKernel) {
 	q.load += fenceFrom // a launch takes as long
 }
 
-// kernelsOver returns the last launch, if it is over. Mu is held.
+// kernelsOver returns the last launch to its owner, if it is over. Mu is held.
 func (q *queue) kernelsOver() {
 	if !q.flying() {
 		q.kernels.giveBack()
 	}
 }
 
-// launch is start for a kernel: it puts it on the stream, and into m what its end needs. Mu is held, the GPU entered.
+// launch is start for a kernel: it puts the kernel on the stream, and into m what its end needs. Mu is held, the GPU is
+// entered.
 func (q *queue) launch(l *driver.Launch, m *mark) bool {
 	if !l.Copied {
 		return false
@@ -75,13 +76,13 @@ func (q *queue) launch(l *driver.Launch, m *mark) bool {
 		q.v.gpu.forgetBefore(m)
 		return false
 	}
-	if l.Within || l.Limit > 0 || m.done != nil || q.Observer != nil {
+	if l.Within || l.Limit > 0 || m.done != nil || q.Events.Ran != nil {
 		m.launch = l
 	}
 	return true
 }
 
-// put puts a kernel on the stream; false if the host has to look at it. Mu is held.
+// put puts a kernel on the stream; false if the host has to launch it. Mu is held.
 func (q *queue) put(l *driver.Launch) bool {
 	if q.repeats == nil {
 		q.repeats = q.v.gpu.repeatsOf(q.stream)
@@ -90,11 +91,11 @@ func (q *queue) put(l *driver.Launch) bool {
 	return err == nil && r == libcuda.Success
 }
 
-// startLaunch is start for a kernel and nothing else, of which CUDA has all it needs when it is on the stream. It does
-// not enter the GPU, as startCopy. Mu is held, and the stream is not in use.
+// startLaunch is start for a kernel that needs no mark. Like startCopy it does not enter the GPU. Mu is held, and the
+// stream is not in use.
 func (q *queue) startLaunch(op *driver.Op) bool {
 	l := op.Launch
-	plain := q.Observer == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
+	plain := q.Events.Ran == nil && op.Done == nil && l.Copied && !l.Within && l.Limit == 0
 	if !plain || q.stream == 0 || q.v.gpu.Lost() || !q.put(l) {
 		return false
 	}
@@ -103,7 +104,7 @@ func (q *queue) startLaunch(op *driver.Op) bool {
 	return true
 }
 
-// recordBefore records an event before the kernel of m, to measure how long that takes. The GPU is entered.
+// recordBefore records an event before the kernel of m, to measure the kernel. The GPU is entered.
 func (c *engine) recordBefore(m *mark, stream uintptr) libcuda.Result {
 	event, r := c.Event(libcuda.TimedEvent)
 	if r != libcuda.Success {
@@ -124,7 +125,7 @@ func (c *engine) forgetBefore(m *mark) {
 	}
 }
 
-// late is the failure of a kernel that took longer than it may; nil if it did not. CUDA cannot stop one.
+// late returns an error if a kernel took longer than its limit; CUDA cannot stop it.
 func (c *engine) late(m *mark) error {
 	defer c.forgetBefore(m)
 	if m.before == 0 || m.made != libcuda.Success {
@@ -140,7 +141,7 @@ func (c *engine) late(m *mark) error {
 	return nil
 }
 
-// failureOf is how a kernel failed after which CUDA returns r.
+// failureOf returns the failure of a kernel after which CUDA returned r.
 func failureOf(r libcuda.Result) driver.KernelFailure {
 	switch r {
 	case libcuda.DeviceAssert, libcuda.IllegalInstruction, libcuda.LaunchFailed:
@@ -151,7 +152,7 @@ func failureOf(r libcuda.Result) driver.KernelFailure {
 	return driver.KernelException
 }
 
-// blame makes m the mark of the kernel that may have broken the GPU, which happens once. Mu is held.
+// blame makes m the mark of the kernel that may have broken the GPU. That happens once. Mu is held.
 func (q *queue) blame(m *mark) *latestKernel {
 	k := q.kernels
 	q.kernels = latestKernel{}
@@ -163,7 +164,8 @@ func (q *queue) blame(m *mark) *latestKernel {
 	return &k
 }
 
-// kernelFault is the error of a kernel after which CUDA returns r. It is one of so many; l may be nil.
+// kernelFault returns the error of a kernel after which CUDA returned r. It may be any of the last since kernels; l may
+// be nil.
 func (c *engine) kernelFault(l *driver.Launch, r libcuda.Result, since int) *driver.KernelError {
 	name, note := "a kernel", ""
 	if l != nil {
@@ -179,7 +181,7 @@ func (c *engine) kernelFault(l *driver.Launch, r libcuda.Result, since int) *dri
 		Err: fmt.Errorf("%s broke GPU %d: %s: %s%s", name, c.Ordinal, word, text, note)}
 }
 
-// codeOf is the function of a launch. What needs an NPU is refused.
+// codeOf returns the function of a launch. It refuses a launch that needs an NPU.
 func (c *engine) codeOf(l *driver.Launch) (*function, error) {
 	m, ok := l.Module.(*module)
 	if !ok || m.c != c {
@@ -204,13 +206,13 @@ func (c *engine) codeOf(l *driver.Launch) (*function, error) {
 	}
 }
 
-// room is what a launch is made with. It is on the heap, and not allocated for each.
+// room is memory for the parameters of a launch. It is on the heap, and reused.
 type room struct {
 	libcuda.Shape
 	words []byte // arguments in which addresses were replaced
 }
 
-// set makes s what a launch looks like to CUDA.
+// set fills s with the parameters of a launch.
 func (s *room) set(f *function, l *driver.Launch, args uintptr) error {
 	s.Shape = libcuda.Shape{Blocks: l.Grid, Threads: l.Threads, Shared: l.Shared, Together: l.Together, Args: args,
 		Bytes: l.Size}
@@ -229,9 +231,9 @@ func (s *room) set(f *function, l *driver.Launch, args uintptr) error {
 	return nil
 }
 
-// launch puts a kernel on a stream, with arguments that the host can read; the error says what is wrong with it. Any
-// context may be current, if there is one: where it is another's, CUDA says so. again, which may be nil, is the
-// stream's.
+// launch puts a kernel on a stream, with arguments that the host can read; the error reports a bad launch. Any context
+// may be current, if there is one: CUDA returns an error if it is the wrong one. again, the repeats of the stream, may
+// be nil.
 func (c *engine) launch(l *driver.Launch, args, stream uintptr, s *room, again *repeats) (libcuda.Result, error) {
 	f, r, err := c.shape(l, args, s)
 	if err != nil || r != libcuda.Success {
@@ -248,7 +250,7 @@ func (c *engine) launch(l *driver.Launch, args, stream uintptr, s *room, again *
 	return c.d.lib.LaunchShaped(f.code, &s.Shape, stream), nil
 }
 
-// shape makes s what a launch looks like to CUDA, with addresses as the program has them.
+// shape fills s with the parameters of a launch, with the program's addresses.
 func (c *engine) shape(l *driver.Launch, args uintptr, s *room) (*function, libcuda.Result, error) {
 	f, err := c.codeOf(l)
 	if err != nil {
@@ -266,8 +268,8 @@ func (c *engine) shape(l *driver.Launch, args uintptr, s *room) (*function, libc
 	return f, libcuda.Success, nil
 }
 
-// translate replaces addresses in arguments that are not CUDA's: device addresses of registered memory, and of memory
-// that CUDA has put elsewhere. Space.Gone is held.
+// translate replaces addresses in arguments that differ for CUDA: device addresses of registered memory, and of memory
+// that CUDA has mapped elsewhere. Space.Gone is held.
 func (d *Driver) translate(s *room) {
 	s.words = append(s.words[:0], bytesAt(s.Args, s.Bytes)...)
 	changed := false
@@ -284,16 +286,16 @@ func (d *Driver) translate(s *room) {
 	}
 }
 
-// mostArgs is how many bytes of arguments are looked at; CUDA takes fewer.
+// mostArgs is the most bytes of arguments; CUDA accepts fewer.
 const mostArgs = 64 << 10
 
-// launchNow runs a kernel for the host's part of the queue: everything before it is over. It waits for the kernel.
+// launchNow runs a kernel for the host's part of the queue, when all earlier tasks are over, and waits for the kernel.
 func (q *queue) launchNow(l *driver.Launch) error {
 	c, args := q.v.gpu, l.Args
 	if !l.Copied && l.Size > 0 {
 		n := min(l.Size, mostArgs)
 		words := make([]byte, n)
-		var pin runtime.Pinner // on the heap, too
+		var pin runtime.Pinner // keeps words on the heap
 		pin.Pin(&words[0])
 		defer pin.Unpin()
 		args = startOf(words)
@@ -324,7 +326,7 @@ func (q *queue) launchNow(l *driver.Launch) error {
 		err = c.Check("cuLaunchKernel", r)
 	}
 	switch {
-	case r.Sticky() && errors.Is(err, driver.ErrFault): // it was on the stream before, unnoticed
+	case r.Sticky() && errors.Is(err, driver.ErrFault): // an earlier fault on the stream, unnoticed until now
 		return c.kernelFault(l, r, 1)
 	case errors.Is(err, driver.ErrLost):
 		return err

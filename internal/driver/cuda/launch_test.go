@@ -15,7 +15,7 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// load puts the kernels of drivertest on a device.
+// load loads the kernels of drivertest on a device.
 func (b *bed) load(device int) driver.Module {
 	b.Helper()
 	m, err := b.d.LoadModule(device, "kernels.ptx", []byte(drivertest.PTX))
@@ -25,7 +25,7 @@ func (b *bed) load(device int) driver.Module {
 	return m
 }
 
-// launchOf is a launch with arguments in pinned memory.
+// launchOf returns a launch with arguments in pinned memory.
 func (b *bed) launchOf(m driver.Module, name string, blocks uint32, args ...uintptr) *driver.Launch {
 	b.Helper()
 	code, err := m.Code(name)
@@ -47,8 +47,8 @@ func launchOp(l *driver.Launch, task uint32) driver.Op {
 	return driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: driver.Tag{Task: task}}
 }
 
-// TestLaunchShape proves how a launch looks to CUDA: a plain one has the blocks it says and as many threads as the
-// kernel can have, a SIMT one what it says; of arguments CUDA gets as many bytes as the kernel has parameters.
+// TestLaunchShape proves the parameters that CUDA gets for a launch: a plain one has its blocks and the most threads of
+// the kernel, a SIMT one its own numbers; the arguments have the size of the kernel's parameters.
 func TestLaunchShape(t *testing.T) {
 	f := newFake(1)
 	f.keepShape, f.known = true, true
@@ -73,11 +73,7 @@ func TestLaunchShape(t *testing.T) {
 	}
 }
 
-// TestLaunchPlaces proves that each thread of a SIMT launch has its place.
-func TestLaunchPlaces(t *testing.T) {
-	newBed(t, 1).places()
-}
-
+// places proves that each thread of a SIMT launch has its place.
 func (b *bed) places() {
 	m, q := b.load(0), b.queue(0)
 	defer q.Close()
@@ -93,14 +89,7 @@ func (b *bed) places() {
 	}
 }
 
-// TestLaunchRefusals proves that a launch that a GPU cannot do fails alone, with a reason.
-func TestLaunchRefusals(t *testing.T) {
-	f := newFake(2)
-	f.known = true
-	b := newBedOn(t, f, Options{})
-	b.refusals()
-}
-
+// refusals proves that a launch that a GPU cannot do fails alone, with a reason.
 func (b *bed) refusals() {
 	m, q := b.load(0), b.queue(0)
 	defer q.Close()
@@ -127,10 +116,8 @@ func (b *bed) refusals() {
 	b.works(0, b.pinned)
 }
 
-// TestLaunchLate proves that a kernel that takes longer than it may fails with that when it is over, with arguments of
-// the host and of the device, and that others go on.
-func TestLaunchLate(t *testing.T) { newBed(t, 1).late() }
-
+// late proves that a kernel that takes longer than it may fails with that when it is over, with arguments of the host
+// and of the device, and that others go on.
 func (b *bed) late() {
 	m, q := b.load(0), b.queue(0)
 	defer q.Close()
@@ -156,21 +143,13 @@ func (b *bed) late() {
 	}
 }
 
-// TestLaunchBreaks proves what becomes of a kernel that reaches for what is not there, or stops itself: its task fails
-// with a kernel's failure that names it, the GPU is lost, and all launches are returned.
-func TestLaunchBreaks(t *testing.T) {
-	for _, kernel := range []string{"wild", "trap"} {
-		for _, way := range []string{"waited for", "then a copy", "observed by a mark", "on the device", "many"} {
-			t.Run(kernel+" "+way, func(t *testing.T) { newBed(t, 2).breaks(kernel, way) })
-		}
-	}
-}
-
 // returns is the owner of launches.
 type returns struct{ n int }
 
 func (c *returns) LaunchOver(*driver.Launch) { c.n++ }
 
+// breaks proves what becomes of a kernel that reaches for what is not there, or stops itself: its task fails with a
+// kernel's failure that names it, the GPU is lost, and all launches are returned.
 func (b *bed) breaks(name, way string) {
 	m, q := b.load(0), b.queue(0)
 	var owner returns
@@ -231,7 +210,7 @@ func (b *bed) breaks(name, way string) {
 	}
 }
 
-// TestModuleErrors proves that a binary that cannot be loaded is refused with what to do, and what the compiler said.
+// TestModuleErrors proves that the error of a binary that cannot be loaded has advice and the compiler's text.
 func TestModuleErrors(t *testing.T) {
 	b := newBed(t, 1)
 	_, err := b.d.LoadModule(0, "mine.ptx", []byte(".version 8.0\nnonsense"))
@@ -284,12 +263,13 @@ func TestModulesGo(t *testing.T) {
 	b.open(0)
 }
 
-// TestLaunchObserved proves that a kernel that is observed is seen, in order, with its times.
+// TestLaunchObserved proves that an observer sees kernels in order, with their times.
 func TestLaunchObserved(t *testing.T) {
 	b := newBed(t, 1)
 	m := b.load(0)
 	var seen ranLog
-	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: &seen}).(*queue)
+	events := driver.Events{Now: seen.Now, Ran: seen.Ran, Failed: b.sink.TaskFailed}
+	q := b.devs[0].NewQueue(driver.QueueOptions{Events: events}).(*queue)
 	defer q.Close()
 	var owner returns
 	for i := range uint32(3) {
@@ -315,7 +295,7 @@ type ranLog struct{ tags []driver.Tag }
 func (r *ranLog) Now() int64                              { return time.Now().UnixNano() }
 func (r *ranLog) Ran(tag driver.Tag, _, _ int64, _ error) { r.tags = append(r.tags, tag) }
 
-// TestGPULaunch is the tests above on a GPU.
+// TestGPULaunch proves what launches do on a GPU.
 func TestGPULaunch(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
 	b.places()
@@ -323,8 +303,8 @@ func TestGPULaunch(t *testing.T) {
 	b.late()
 }
 
-// TestGPULaunchBreaks breaks GPU 0. It is for a process of its own: ROPEWAY_TEST_BREAK is the kernel and how it is
-// launched.
+// TestGPULaunchBreaks breaks GPU 0. It needs a process of its own, with the kernel and the way to launch it in
+// ROPEWAY_TEST_BREAK.
 func TestGPULaunchBreaks(t *testing.T) {
 	name, way, ok := strings.Cut(os.Getenv("ROPEWAY_TEST_BREAK"), " ")
 	if !ok {
@@ -337,7 +317,10 @@ func TestGPULaunchBreaks(t *testing.T) {
 func TestLaunchOnImitation(t *testing.T) {
 	t.Parallel()
 	imitation.Rerun(t, nil, "-test.run=^TestGPULaunch$")
-	for _, how := range []string{"wild waited for", "trap then a copy", "wild on the device"} {
-		imitation.Rerun(t, []string{"ROPEWAY_TEST_BREAK=" + how}, "-test.run=^TestGPULaunchBreaks$")
+	for _, kernel := range []string{"wild", "trap"} {
+		for _, way := range []string{"waited for", "then a copy", "observed by a mark", "on the device", "many"} {
+			imitation.Rerun(t, []string{"ROPEWAY_TEST_BREAK=" + kernel + " " + way, "FAKE_CUDA_GPUS=2"},
+				"-test.run=^TestGPULaunchBreaks$")
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// failures is a Sink that remembers.
+// failures records reported failures.
 type failures chan failure
 
 type failure struct {
@@ -31,8 +31,8 @@ func (f failures) next(t *testing.T) failure {
 	}
 }
 
-// TestLost proves that after a fault of the GPU the task that meets it fails with it, later ones find the device lost,
-// nobody waits for ever, and closing works.
+// TestLost proves that after a fault of the GPU the first task affected fails with it, later ones find the device lost,
+// no goroutine waits for ever, and closing works.
 func TestLost(t *testing.T) {
 	for _, inFlight := range []bool{false, true} {
 		d, f := openFake(t, 1)
@@ -46,7 +46,7 @@ func TestLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		sink := make(failures, 10)
-		q := v.NewQueue(driver.QueueOptions{Sink: sink})
+		q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 		q.Copy(a, b, 100, driver.Tag{Task: 1})
 		if !inFlight {
 			q.Wait(0, nil)
@@ -84,8 +84,27 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestLostStaysLost proves that a GPU that was lost cannot be opened again, with a reason, as a device of its own and
-// as one of two that are the same GPU; that other GPUs go on; and that everything can be freed.
+// TestLostPolled proves that a queue that is only polled becomes idle when the GPU is lost, and reports why.
+func TestLostPolled(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	defer q.Close()
+	q.Copy(b.dev[0], b.pinned, 100, driver.Tag{Task: 1})
+	b.sync(q)
+	q.Copy(b.dev[0], b.pinned, 100, driver.Tag{Task: 2})
+	b.f.breakGPU(0, libcuda.IllegalAddress)
+	for start := time.Now(); !q.Idle(); {
+		if time.Since(start) > time.Minute {
+			t.Fatal("the queue is never idle")
+		}
+	}
+	if got := b.sink.next(t); got.tag.Task != 2 || !errors.Is(got.err, driver.ErrFault) {
+		t.Errorf("task %d failed with %v", got.tag.Task, got.err)
+	}
+}
+
+// TestLostStaysLost proves that a lost GPU cannot be opened again, with the reason as error, as a single device and as
+// one of two on the same GPU; that other GPUs still work; and that everything can be freed.
 func TestLostStaysLost(t *testing.T) {
 	for _, tt := range []struct {
 		gpus int

@@ -8,9 +8,13 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
 )
+
+// extent is what places and sizes of mapped memory are multiples of.
+const extent = 2 << 20
 
 func (b *bed) ok(err error) {
 	b.Helper()
@@ -26,7 +30,7 @@ func (b *bed) refused(what string, err, want error) {
 	}
 }
 
-// mapped is n bytes of memory of a device behind addresses that begin 2 MiB before.
+// mapped returns n bytes of memory of a device, mapped 2 MiB after the start of a reservation.
 func (b *bed) mapped(device int, n uint64) (uintptr, driver.Memory) {
 	b.Helper()
 	addr, err := b.d.Reserve(n+2*extent, 0)
@@ -37,11 +41,9 @@ func (b *bed) mapped(device int, n uint64) (uintptr, driver.Memory) {
 	return addr + extent, m
 }
 
-// TestOldLibrary proves that a libcuda without virtual and managed memory is found out, and that nothing else suffers.
+// TestOldLibrary proves that a libcuda without virtual and managed memory is detected, and that everything else works.
 func TestOldLibrary(t *testing.T) {
-	f := newFake(1)
-	f.old = true
-	b := newBedOn(t, f, Options{})
+	b := newBed(t, 1)
 	_, err := b.d.Reserve(extent, 0)
 	b.refused("reserve", err, driver.ErrUnsupported)
 	_, err = b.d.Reserve(extent, 16<<40)
@@ -58,19 +60,70 @@ func TestOldLibrary(t *testing.T) {
 	}
 }
 
+// imitated is a bed with two devices on the imitation, on one GPU or on two.
+func imitated(t *testing.T) *bed {
+	t.Helper()
+	if !imitation.Here() {
+		t.Skip("TestMapperOnImitation runs it")
+	}
+	return newBedOf(t, openTwo(t), nil)
+}
+
+// TestMapperOnImitation runs the tests of this file that need a libcuda with virtual memory.
+func TestMapperOnImitation(t *testing.T) {
+	t.Parallel()
+	const tests = "-test.run=^Test(NoHostMemory|UnmapUnderWork|Import.*|MapOverGone|MapTakes|MapperHammer)$"
+	for _, gpus := range []string{"1", "2"} {
+		imitation.Rerun(t, []string{"FAKE_CUDA_GPUS=" + gpus}, tests)
+	}
+	imitation.Rerun(t, []string{"FAKE_CUDA_GPUS=2"}, "-test.run=^TestManagedLost$")
+}
+
+// noHost is a libcuda whose memory is all on GPUs.
+type noHost struct{ libcuda.API }
+
+func (l noHost) MemCreate(n uint64, at libcuda.Place) (uint64, libcuda.Result) {
+	if at == libcuda.HostPlace {
+		return 0, 1
+	}
+	return l.API.MemCreate(n, at)
+}
+
 // TestNoHostMemory proves that a libcuda whose memory is all on GPUs is found out.
 func TestNoHostMemory(t *testing.T) {
-	f := newFake(1)
-	f.noHost = true
-	b := newBedOn(t, f, Options{})
-	_, err := b.d.Create(driver.OnHost, extent, driver.PageHugeFirst)
+	b := imitated(t)
+	lib, err := libcuda.Load()
+	b.ok(err)
+	d, err := start(noHost{lib}, Options{})
+	b.ok(err)
+	b = newBedOf(t, d, nil)
+	_, err = b.d.Create(driver.OnHost, extent, driver.PageHugeFirst)
 	b.refused("create on the host", err, driver.ErrUnsupported)
 	b.mapped(0, extent)
 }
 
+// TestMapTakes proves that memory to be mapped counts as memory of its device, and of no other on its GPU.
+func TestMapTakes(t *testing.T) {
+	b := imitated(t)
+	other, _ := b.devs[0].Memory()
+	before, _ := b.devs[1].Memory()
+	m, err := b.d.Create(1, extent, driver.PageNormal)
+	b.ok(err)
+	if free, _ := b.devs[1].Memory(); free != before-extent {
+		t.Errorf("it takes %d bytes", before-free)
+	}
+	if free, _ := b.devs[0].Memory(); free != other {
+		t.Errorf("it takes %d bytes of another device", other-free)
+	}
+	b.ok(m.Free())
+	b.alloc(0, other)
+	_, err = b.d.Create(0, extent, driver.PageNormal)
+	b.refused("memory of a device that is full", err, driver.ErrNoMemory)
+}
+
 // TestUnmapUnderWork proves that memory goes only when the stream is done with it: a GPU would be lost otherwise.
 func TestUnmapUnderWork(t *testing.T) {
-	b := newBed(t, 2)
+	b := imitated(t)
 	q := b.queue(0)
 	for range 20 {
 		addr, m := b.mapped(0, 2*extent)
@@ -93,9 +146,9 @@ func TestUnmapUnderWork(t *testing.T) {
 	b.quiet()
 }
 
-// TestImportTranslated proves that everything a queue does works on memory that CUDA has put elsewhere.
+// TestImportTranslated proves that every operation works on memory that CUDA has mapped at another address.
 func TestImportTranslated(t *testing.T) {
-	b := newBed(t, 1)
+	b := imitated(t)
 	src := b.alloc(0, bedBytes)
 	sh, err := b.d.ShareAt(src)
 	b.ok(err)
@@ -123,7 +176,7 @@ func TestImportTranslated(t *testing.T) {
 			t.Errorf("%s memory holds something else", what)
 		}
 	}
-	// An offset copy whose cells name it: only the host can translate.
+	// An offset copy whose cells have its address: only the host can translate that.
 	cells := b.alloc(0, 16)
 	b.ok(b.d.Store(cells, uint64(at)))
 	b.ok(b.d.Store(cells+8, uint64(b.dev[0])))
@@ -146,9 +199,9 @@ func TestImportTranslated(t *testing.T) {
 	b.ok(b.d.Release(at))
 }
 
-// TestImportOwner proves that imports end with their device, and what was lent then, too.
+// TestImportOwner proves that closing a device frees its imports, and then exported memory that they kept.
 func TestImportOwner(t *testing.T) {
-	b := newBed(t, 1)
+	b := imitated(t)
 	sh, err := b.d.ShareAt(b.dev[0])
 	b.ok(err)
 	m, err := b.d.Import(sh)
@@ -170,9 +223,10 @@ func TestImportOwner(t *testing.T) {
 	b.refused("a handle of nobody", err, driver.ErrFault)
 }
 
-// TestImportsApart proves that memory which CUDA has put elsewhere is never one range with what is mapped beside it.
+// TestImportsApart proves that memory which CUDA has mapped at another address is never one range with adjacent
+// mappings.
 func TestImportsApart(t *testing.T) {
-	b := newBed(t, 1)
+	b := imitated(t)
 	at, err := b.d.Reserve(3*extent, 0)
 	b.ok(err)
 	own, err := b.d.Create(0, extent, driver.PageHugeFirst)
@@ -203,9 +257,9 @@ func TestImportsApart(t *testing.T) {
 	}
 }
 
-// TestMapOverGone proves that a mapping whose device was closed is forgotten where something else is mapped.
+// TestMapOverGone proves that a new mapping replaces one whose device was closed.
 func TestMapOverGone(t *testing.T) {
-	b := newBed(t, 1)
+	b := imitated(t)
 	at, m := b.mapped(0, 2*extent)
 	b.ok(b.devs[0].Close())
 	b.open(0)
@@ -220,18 +274,19 @@ func TestMapOverGone(t *testing.T) {
 	b.ok(fresh.Free())
 }
 
-// TestManagedLost proves that managed memory of a GPU that is lost can be freed, and that memory of others stays.
+// TestManagedLost proves that managed memory of a lost GPU can be freed, and that memory of others stays.
 func TestManagedLost(t *testing.T) {
-	b := newBed(t, 2)
+	b := imitated(t)
 	var at [2]uintptr
 	for i := range at {
 		var err error
 		at[i], err = b.d.AllocManaged(extent, i)
 		b.ok(err)
 	}
-	b.f.breakGPU(0, libcuda.IllegalAddress)
-	b.devs[0].Free(b.dev[0]) //nolint:errcheck // so that it is noticed
-	b.devs[0].Close()        //nolint:errcheck // it is lost
+	q := b.queue(0)
+	q.Submit(launchOp(b.launchOf(b.load(0), "trap", 1), 1))
+	b.sync(q)
+	b.devs[0].Close() //nolint:errcheck // it is lost
 	b.refused("free on a lost GPU", b.d.FreeManaged(at[0]), driver.ErrLost)
 	if l := b.d.Locate(at[0]); l.Place == driver.Managed {
 		t.Errorf("%+v", l)
@@ -242,14 +297,13 @@ func TestManagedLost(t *testing.T) {
 	b.refused("more than there is", err, driver.ErrNoMemory)
 }
 
-// once is a gate that counts how often it was asked.
+// once is a gate that counts calls of Pass.
 type once struct{ asked, left int }
 
 func (g *once) Pass(func()) bool { g.asked++; return false }
 func (g *once) Leave()           { g.left++ }
 
-// TestGateAsked proves that a gate in an idle queue is asked before Submit returns, so that it misses nothing that
-// comes later.
+// TestGateAsked proves that an idle queue asks a gate before Submit returns, so that the gate misses no later event.
 func TestGateAsked(t *testing.T) {
 	b := newBed(t, 1)
 	q, g := b.queue(0), new(once)
@@ -267,10 +321,10 @@ func TestGateAsked(t *testing.T) {
 	}
 }
 
-// TestMapperHammer proves that mappings, imports and single words come and go at any time: what finds them gone fails,
-// the GPU stays well, and nobody waits for ever.
+// TestMapperHammer proves that mappings and imports may be removed at any time: tasks that need them fail, the GPU
+// stays healthy, and no goroutine waits for ever.
 func TestMapperHammer(t *testing.T) {
-	b := newBed(t, 2)
+	b := imitated(t)
 	at, err := b.d.Reserve(8*extent, 0)
 	b.ok(err)
 	var changers, users sync.WaitGroup
@@ -287,7 +341,7 @@ func TestMapperHammer(t *testing.T) {
 	}
 	sink := faultsOnly{t}
 	for i := range 2 {
-		changers.Go(func() { // maps and unmaps, in a part of its own
+		changers.Go(func() { // maps and unmaps in a part of its own
 			place := at + uintptr(i*4*extent)
 			for n := range 150 {
 				m, err := b.d.Create((i+n)%2, 2*extent, driver.PageHugeFirst)
@@ -298,7 +352,7 @@ func TestMapperHammer(t *testing.T) {
 			}
 		})
 		users.Go(func() { // copies to and fro
-			q := b.devs[i].NewQueue(driver.QueueOptions{Sink: sink}).(*queue)
+			q := b.devs[i].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}}).(*queue)
 			for n := 0; !over.Load(); n++ {
 				q.Copy(at+uintptr(n*4099)%(7*extent), b.pinned, 4000, driver.Tag{})
 				segs := driver.NewSegments()
@@ -348,7 +402,7 @@ func TestMapperHammer(t *testing.T) {
 	b.ok(b.d.Release(at))
 }
 
-// faultsOnly is a Sink of tasks that may find their memory gone, and may not fail otherwise.
+// faultsOnly receives failures of tasks whose memory may be unmapped, and fails the test for any other error.
 type faultsOnly struct{ *testing.T }
 
 func (f faultsOnly) TaskFailed(_ driver.Tag, err error) {

@@ -8,28 +8,28 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// mark is a task that is on the stream, with an event after it.
+// mark is a task on the stream, with an event after it.
 type mark struct {
 	event uintptr
-	soft  bool           // it has no event: it has happened when a later mark has, or the stream has ended
-	made  libcuda.Result // how putting the event there went; if badly, the device is lost, and there is none
-	upto  uint64         // tasks that are over when it happens
+	soft  bool           // it has no event: it has happened if a later mark has, or the stream has ended
+	made  libcuda.Result // result of recording the event; if that failed, the device is lost and there is no event
+	upto  uint64         // number of tasks that are over when it happens
 	tag   driver.Tag
-	flag  *flag   // to be set, or nil
-	since int64   // when its task was put on the stream, for the observer, by the clock of flags
-	asked int64   // and when the event was
-	op    bool    // it is of one task, not of all up to there
+	flag  *flag   // flag to set, or nil
+	since int64   // time at which its task was put on the stream, for the observer, by the clock of flags
+	asked int64   // time at which the event was recorded
+	op    bool    // it is the mark of one task, not only of the end of all tasks up to it
 	timed bool    // the event has a time
-	read  *judged // a copy that the device judges, or nil
+	read  *judged // a copy that the device checks, or nil
 	done  func()
 
-	launch *driver.Launch // a kernel, or nil; it is returned to its owner
-	kept   bool           // but not if a program keeps it
-	before uintptr        // event before it, if it has a limit
+	launch *driver.Launch // a kernel, or nil; returned to its owner unless kept is set
+	kept   bool           // a program keeps the launch
+	before uintptr        // event before the kernel, if that has a limit
 	limit  time.Duration
 }
 
-// kind is that of the event.
+// kind returns the kind of the event.
 func (m *mark) kind() libcuda.EventKind {
 	if m.timed {
 		return libcuda.TimedEvent
@@ -37,8 +37,8 @@ func (m *mark) kind() libcuda.EventKind {
 	return libcuda.SleptEvent
 }
 
-// attend sees to it that what there is to do is done: by the runner at once, or if there are only soft marks, later.
-// Mu is held.
+// attend arranges that a goroutine does the host's part: the runner at once or, if there are only soft marks, after a
+// time. Mu is held.
 func (q *queue) attend() {
 	switch {
 	case q.Tasks() > 0 || q.marks.Len() > q.softs:
@@ -49,11 +49,11 @@ func (q *queue) attend() {
 	}
 }
 
-// softFor is how long a soft mark stays one at least, if no goroutine waits. It is one for twice as long at most.
+// softFor is the least time that a mark stays soft if no goroutine waits. The longest is twice that.
 const softFor = time.Millisecond
 
-// harden starts the runner if there are marks that were there when the timer was started. Of a program that waits for
-// one task after the other, there are only younger ones, and their event would be for nothing.
+// harden starts the runner if there is a mark that existed when the timer was set. A program that waits for each task
+// has only newer marks; an event for them would be wasted.
 func (q *queue) harden() {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -67,8 +67,8 @@ func (q *queue) harden() {
 	q.attend()
 }
 
-// markTail sees to it that there is a mark after all that is on the stream. If another goroutine is using the stream,
-// it does that. Mu is held.
+// markTail adds a mark after all work on the stream, unless there is one. If another goroutine uses the stream, that
+// goroutine adds the mark. Mu is held.
 func (q *queue) markTail() {
 	switch q.State() {
 	case hostqueue.Rest, hostqueue.Ready, hostqueue.Ending:
@@ -80,9 +80,9 @@ func (q *queue) markTail() {
 	}
 }
 
-// mark is markTail for the goroutine that may use the stream: the last mark is not soft then. Mu is held.
+// mark is markTail for the goroutine that may use the stream. The last mark is not soft afterwards. Mu is held.
 func (q *queue) mark() {
-	if q.Completed() == q.Taken() {
+	if max(q.Completed(), q.ending) == q.Taken() {
 		return
 	}
 	last := q.marks.Len() > 0 && q.marks.Last().upto == q.Taken()
@@ -103,15 +103,15 @@ func (q *queue) mark() {
 	q.marks.Push(&m)
 }
 
-// mostSoft is how many soft marks there are at a time: each look at the first goes past the others.
+// mostSoft is the most soft marks at a time: each search for the first hard mark passes them.
 const mostSoft = 8
 
-// mayBeSoft reports whether a mark need not have an event: one that only calls a function. Mu is held.
+// mayBeSoft reports whether a mark needs no event because it only calls a function. Mu is held.
 func (q *queue) mayBeSoft(m *mark) bool {
-	return m.flag == nil && m.read == nil && m.launch == nil && q.Observer == nil && q.softs < mostSoft
+	return m.flag == nil && m.read == nil && m.launch == nil && q.Events.Ran == nil && q.softs < mostSoft
 }
 
-// hard is the first mark that has an event; nil if all are soft. Mu is held.
+// hard returns the first mark that has an event; nil if all are soft. Mu is held.
 func (q *queue) hard() *mark {
 	for i := range q.marks.Len() {
 		if m := q.marks.At(i); !m.soft {
@@ -121,9 +121,9 @@ func (q *queue) hard() *mark {
 	return nil
 }
 
-// record puts an event for m after what is on the stream. The GPU is entered, Mu is held.
+// record records an event for m on the stream. The GPU is entered, Mu is held.
 func (q *queue) record(m *mark) bool {
-	m.timed = m.flag != nil || m.op && q.Observer != nil || m.limit > 0
+	m.timed = m.flag != nil || m.op && q.Events.Ran != nil || m.limit > 0
 	if m.event, m.made = q.v.gpu.Event(m.kind()); m.made != libcuda.Success {
 		return false
 	}
@@ -135,7 +135,7 @@ func (q *queue) record(m *mark) bool {
 	return true
 }
 
-// look asks whether the first mark has happened: m is the first that has an event, or nil.
+// look asks CUDA whether m, the first mark with an event, has happened, or the stream has ended if m is nil.
 func (q *queue) look(m *mark, stream uintptr) libcuda.Result {
 	switch {
 	case m == nil:

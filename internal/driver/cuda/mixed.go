@@ -5,10 +5,10 @@ import (
 	"ropeway/internal/driver/cuda/memory"
 )
 
-// part is the segments of a batch that the same has to be done with. Addresses are those that are used.
+// part is the segments of a batch that are copied in the same way. Addresses are CUDA's.
 type part struct {
 	*driver.Segments
-	to, from memory.Side // of the first
+	to, from memory.Side // of the first segment
 	overlaps bool        // the segments are inside a GPU, and each overlaps itself
 }
 
@@ -18,7 +18,7 @@ func (p *part) same(to, from *memory.View, overlaps bool) bool {
 		p.overlaps == overlaps
 }
 
-// batch does the segments of a list, in parts, once all of them are known to be there.
+// batch copies the segments of a list, in parts, after it has resolved all of them.
 func (m *mover) batch(list []driver.Segment) error {
 	var parts []part
 	defer func() {
@@ -64,7 +64,7 @@ func (m *mover) batch(list []driver.Segment) error {
 	return nil
 }
 
-// probe touches the memory that may not be there.
+// probe touches memory that may not be mapped.
 func (p *part) probe() error {
 	for i := range p.List {
 		s := &p.List[i]
@@ -82,7 +82,7 @@ func (p *part) probe() error {
 	return nil
 }
 
-// part does one part.
+// part copies one part.
 func (m *mover) part(p *part) error {
 	onGPUs := p.to.Kind == memory.OnGPU || p.from.Kind == memory.OnGPU
 	hosts := p.to.Kind == memory.ByHost || p.from.Kind == memory.ByHost

@@ -13,14 +13,9 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// Binaries of programs are modules of CUDA. A module is unloaded when the program has unloaded it, nothing that is
-// queued holds it, and the GPU has done all that was on its streams by then. Variables of a module are device memory
-// like any other while it is loaded.
-
-var (
-	_ driver.Launcher  = (*Driver)(nil)
-	_ driver.Describer = (*module)(nil)
-)
+// Binaries of programs are modules of CUDA. A module is unloaded when the program has unloaded it, no queued launch
+// holds it, and the GPU has finished all work that was on its streams at that time. While it is loaded, variables of a
+// module are device memory like any other.
 
 // module implements driver.Module.
 type module struct {
@@ -31,10 +26,10 @@ type module struct {
 	functions atomic.Pointer[map[uintptr]*function] // by code; replaced, never changed
 
 	mu      sync.Mutex
-	globals map[string]uintptr // guarded by mu; variables that were asked for, which are device memory now
+	globals map[string]uintptr // guarded by mu; variables that were asked for and are device memory now
 
-	use   sync.Mutex // taken last: a launch that is over calls Release
-	holds int        // guarded by use; launches that are queued
+	use   sync.Mutex // taken last, as a launch that is over calls Release
+	holds int        // guarded by use; queued launches
 	ended bool       // guarded by use; Unload was called
 }
 
@@ -42,14 +37,14 @@ type module struct {
 type function struct {
 	code    uintptr
 	name    string
-	threads uint32         // of a block, unless a launch says otherwise
+	threads uint32         // threads of a block, unless a launch has its own number
 	params  []kernel.Param // if known
 	known   bool
 	bytes   uint64        // of all parameters
-	shared  atomic.Uint32 // bytes of dynamic shared memory that it may have
+	shared  atomic.Uint32 // most bytes of dynamic shared memory it may use
 }
 
-// freeShared is how much dynamic shared memory every kernel may have.
+// freeShared is the dynamic shared memory that every kernel may use.
 const freeShared = 48 << 10
 
 // Runs implements driver.Launcher.
@@ -57,8 +52,7 @@ func (d *Driver) Runs(f kernel.Format) bool {
 	return f == kernel.PTX || f == kernel.Cubin || f == kernel.Fatbin
 }
 
-// LoadModule implements driver.Launcher. PTX is compiled, which takes a while; CUDA keeps what comes out in a cache of
-// its own.
+// LoadModule implements driver.Launcher. CUDA compiles PTX, which takes a while, and caches the result.
 func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
 	if device < 0 || device >= len(d.gpus) {
 		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
@@ -89,7 +83,7 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 	return m, nil
 }
 
-// notLoaded says why a binary cannot be loaded, and what to do about it.
+// notLoaded returns the error of a binary that cannot be loaded, with advice.
 func (c *engine) notLoaded(name string, image []byte, log string, r libcuda.Result) error {
 	err := c.Note("cuModuleLoadData", r)
 	advice := ""
@@ -114,7 +108,7 @@ func (c *engine) notLoaded(name string, image []byte, log string, r libcuda.Resu
 	return fmt.Errorf("%w: %s, %v: %v: %s", kernel.ErrImage, name, kernel.FormatOf(image), err, advice)
 }
 
-// Code implements driver.Module: it is CUDA's function.
+// Code implements driver.Module. It returns CUDA's function.
 func (m *module) Code(symbol string) (uintptr, error) {
 	c := m.c
 	m.mu.Lock()
@@ -155,7 +149,7 @@ func (m *module) Code(symbol string) (uintptr, error) {
 	return code, nil
 }
 
-// Params implements driver.Describer.
+// Params implements driver.Module.
 func (m *module) Params(code uintptr) ([]kernel.Param, bool) {
 	if f := (*m.functions.Load())[code]; f != nil {
 		return f.params, f.known
@@ -163,13 +157,13 @@ func (m *module) Params(code uintptr) ([]kernel.Param, bool) {
 	return nil, false
 }
 
-// Variable implements driver.Describer.
+// Variable implements driver.Module.
 func (m *module) Variable(symbol string) (uint64, bool) {
 	_, n, err := m.find(symbol)
 	return n, err == nil
 }
 
-// find is where CUDA has put a variable.
+// find returns CUDA's address and the size of a variable.
 func (m *module) find(symbol string) (uintptr, uint64, error) {
 	c := m.c
 	c.Enter()
@@ -251,7 +245,7 @@ func (m *module) Unload() {
 	}
 }
 
-// remove takes the module off the GPU, once all is over that is on streams now: kernels of it may be among that.
+// remove unloads the module from the GPU when all work now on the streams, which may include its kernels, is over.
 func (m *module) remove() {
 	c := m.c
 	c.runners.Add(1)
@@ -272,7 +266,7 @@ func (m *module) remove() {
 			c.dropExecutables(func(x *executable) bool { return slices.Contains(x.modules, m) })
 			r = c.d.lib.ModuleUnload(m.handle)
 		}
-		c.Note("cuModuleUnload", r) //nolint:errcheck // what is lost is noted
+		c.Note("cuModuleUnload", r) //nolint:errcheck // Note records a loss
 	})
 }
 

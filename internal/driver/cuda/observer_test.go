@@ -32,12 +32,13 @@ func (w *watcher) Ran(tag driver.Tag, began, ended int64, err error) {
 	w.ran = append(w.ran, ranTask{tag.Task, began, ended, err})
 }
 
-// TestObserver proves that each task is reported to an observer once, in order, before the Sink and Done are called,
-// with its times by the observer's clock and its error: on the stream, on the host, failed and dropped.
+// TestObserver proves that each task, on the stream or the host, failed or dropped, is reported to an observer once, in
+// order, before Failed and Done, with its error and its times by the observer's clock.
 func TestObserver(t *testing.T) {
 	b := newBed(t, 1)
 	w := &watcher{start: time.Now()}
-	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: w})
+	events := driver.Events{Now: w.Now, Ran: w.Ran, Failed: b.sink.TaskFailed}
+	q := b.devs[0].NewQueue(driver.QueueOptions{Events: events})
 	submitted := w.Now()
 	meta := b.alloc(0, 64)
 	b.write(meta, descriptor(b.dev[0], 12345, 10))
@@ -94,8 +95,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// pausing is a watcher whose thread is kept from running in every second look at the clock, and which notes what lies
-// in its future.
+// pausing is a watcher whose thread pauses in every second reading of the clock, and which records times in its future.
 type pausing struct {
 	watcher
 	looks, future atomic.Int32
@@ -115,12 +115,13 @@ func (p *pausing) Ran(tag driver.Tag, began, ended int64, err error) {
 	p.watcher.Ran(tag, began, ended, err)
 }
 
-// TestObserverPaused proves that times are neither in the future nor out of order when the thread that reports them is
-// paused between reading its two clocks.
+// TestObserverPaused proves that times are neither in the future nor out of order if the reporting thread pauses
+// between reading its two clocks.
 func TestObserverPaused(t *testing.T) {
 	b := newBed(t, 1)
 	w := &pausing{watcher: watcher{start: time.Now()}}
-	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: w})
+	events := driver.Events{Now: w.Now, Ran: w.Ran, Failed: b.sink.TaskFailed}
+	q := b.devs[0].NewQueue(driver.QueueOptions{Events: events})
 	for i := range uint32(40) {
 		if i%10 == 9 {
 			q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() {}, Tag: driver.Tag{Task: i}})

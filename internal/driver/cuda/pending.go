@@ -12,24 +12,25 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Single copies can come faster than CUDA takes them, which is one in one to three microseconds. So when some have come
-// in a row that nobody waited for, submitters no longer call CUDA: they leave their copies in the list, and the runner
-// gives them to the stream. It polls for as long as that goes on. Copies that have nothing to do with each other it
-// gives together, as a batch: a loop of small copies is a few launches.
+// Single copies may be submitted faster than CUDA accepts them: it takes one to three microseconds for each. So after
+// some copies in a row that no goroutine waited for, submitters no longer call CUDA: they leave copies in the list, and
+// the runner passes them to the stream. It polls as long as that continues. It passes independent copies together, as a
+// batch: a loop of small copies becomes a few launches.
 //
-// A goroutine that submits anything else, waits, or frees memory gives the pending copies to the stream first.
+// A goroutine that submits another task, waits, or frees memory first passes the pending copies to the stream.
 
 const (
-	// pendingAfter is how many copies in a row are given to CUDA by their submitters: waking the runner takes as long.
+	// pendingAfter is the number of copies in a row that submitters pass to CUDA themselves: that takes as long as
+	// waking the runner.
 	pendingAfter = 8
 
-	// Copies begin to gather with a small one, and only such are made together: a copy engine moves large ones a little
-	// faster than the kernel, and calling it takes less time than they do.
+	// smallBytes is the largest copy that starts collecting or joins a batch: a copy engine moves larger ones a little
+	// faster than the kernel, and calling it takes less time than the copy.
 	smallBytes = 128 << 10
 
-	mostPending = 1 << 12 // so many are given to the stream at a time; what comes after them can still be dropped
+	mostPending = 1 << 12 // most copies passed to the stream at a time; later ones can still be dropped
 
-	lingering = 100 * time.Microsecond // the runner polls after the last copy
+	lingering = 100 * time.Microsecond // how long the runner polls after the last copy
 )
 
 // pollers are the queues whose runners poll.
@@ -50,15 +51,15 @@ func (p *pollers) remove(q *queue) {
 	p.queues = slices.DeleteFunc(p.queues, func(other *queue) bool { return other == q })
 }
 
-// flush gives what was submitted before to the streams. Memory that goes then goes after it: CUDA waits for what is on
-// a stream.
+// flush passes pending copies to the streams. Memory that is freed afterwards is freed after them: CUDA waits for the
+// streams.
 func (p *pollers) flush() {
 	p.mu.Lock()
 	queues := slices.Clone(p.queues)
 	p.mu.Unlock()
 	for _, q := range queues {
 		q.Mu.Lock()
-		for !q.flush() { // however long that takes: freeing memory waits for the stream anyway
+		for !q.flush() { // without a limit: freeing memory waits for the stream anyway
 			q.Mu.Unlock()
 			runtime.Gosched()
 			q.Mu.Lock()
@@ -67,8 +68,7 @@ func (p *pollers) flush() {
 	}
 }
 
-// gathers reports whether a copy of n bytes, which could go to the stream at once, goes into the list instead. Mu is
-// held.
+// gathers reports whether a copy of n bytes that could go to the stream goes to the list instead. Mu is held.
 func (q *queue) gathers(n uint64) bool {
 	if n > smallBytes || q.runner == sleeper {
 		return false
@@ -76,19 +76,19 @@ func (q *queue) gathers(n uint64) bool {
 	return q.runner == poller && q.runLength > 0 || q.backToBack()
 }
 
-// backToBack reports whether copies come in so fast that it is worth while to gather them. Mu is held.
+// backToBack reports whether copies are submitted so fast that collecting them pays. Mu is held.
 func (q *queue) backToBack() bool {
 	d := q.v.d
 	if q.runLength < d.pendingAfter {
 		return false
 	}
 	if q.runLength = 0; q.drained() || int(d.polling.Load()) >= d.mostPollers {
-		return false // the GPU keeps up with them; or other queues have runners that poll
+		return false // the GPU keeps up, or enough other runners poll
 	}
 	return true
 }
 
-// runPoller has the runner poll. Mu is held.
+// runPoller makes the runner poll. Mu is held.
 func (q *queue) runPoller() {
 	was := q.runner
 	q.runner = poller
@@ -100,8 +100,8 @@ func (q *queue) runPoller() {
 	}
 }
 
-// poll is the runner while copies come in. It never sleeps; it returns when no copy has come for a while. Mu is held,
-// but not all the time.
+// poll is the runner while copies are submitted. It never sleeps; it returns when no copy was submitted for a while. Mu
+// is held, but released between polls.
 func (q *queue) poll() {
 	q.v.d.polling.Add(1)
 	defer q.v.d.polling.Add(-1)
@@ -109,7 +109,7 @@ func (q *queue) poll() {
 	for {
 		n := q.Tasks()
 		if q.progress() {
-			if n > 1 { // one at a time would do without
+			if n > 1 { // single copies do not need polling
 				last = time.Now()
 			}
 			continue
@@ -120,28 +120,28 @@ func (q *queue) poll() {
 		}
 		q.pause()
 		q.Mu.Unlock()
-		runtime.Gosched() // others may need the processor more
+		runtime.Gosched() // give the processor to others
 		q.Mu.Lock()
 	}
 	q.runner = sleeper
 	q.v.d.pollers.remove(q)
 }
 
-// hasPending reports whether the head of the list is a copy for the stream. Mu is held.
+// hasPending reports whether the head of the list is a copy that may go to the stream. Mu is held.
 func (q *queue) hasPending() bool {
-	return q.Tasks() > 0 && !q.Dropping() && q.Observer == nil && q.refused != q.Taken()+1 && plain(q.Task(0))
+	return q.Tasks() > 0 && !q.Dropping() && q.Events.Ran == nil && q.refused != q.Taken()+1 && plain(q.Task(0))
 }
 
-// plain reports whether op is a copy and nothing else.
+// plain reports whether op is only a copy.
 func plain(op *driver.Op) bool { return op.Kind == driver.OpCopy && op.Done == nil }
 
-// flush sees to it that pending copies are on the stream, as far as they can be without waiting for long, and reports
-// whether they are, or wait for something else. Mu is held, but not all the time.
+// flush passes pending copies to the stream. It returns false if another goroutine is still doing that after many
+// tries. Mu is held, but may be released for a time.
 func (q *queue) flush() bool {
 	for range 1 << 12 {
 		switch s := q.State(); {
 		case s == hostqueue.Starting:
-			q.pause() // another goroutine gives them to the stream
+			q.pause() // another goroutine passes them to the stream
 		case s == hostqueue.Ending:
 			if !q.startPendingBeside() {
 				return true
@@ -153,9 +153,9 @@ func (q *queue) flush() bool {
 	return false
 }
 
-// startPending gives the copies at the head of the list to the stream: up to the first that is none, or that the stream
-// cannot do, and at most mostPending. It reports whether there were any. Mu is held, but not meanwhile: submitters take
-// it for every copy, and to sleep until it is free takes longer than a launch.
+// startPending passes the copies at the head of the list to the stream, at most mostPending, and reports whether it
+// passed any. It stops at another task, or at a copy that the stream cannot do. Mu is held, but released for the calls
+// of CUDA: submitters take it for every copy, and to sleep until it is free takes longer than a launch.
 func (q *queue) startPending() bool {
 	if !q.hasPending() || !q.Claim(hostqueue.Starting) {
 		return false
@@ -173,8 +173,9 @@ func (q *queue) startPending() bool {
 	return given > 0
 }
 
-// startPendingBeside is startPending while the queue is Ending. The goroutine that ends tasks may be the caller, as
-// Done may free memory, so it is not waited for. Mu is held throughout, as submitters do that use the stream then.
+// startPendingBeside is startPending while the queue is Ending. It cannot wait for the goroutine that ends tasks, which
+// may be the caller, because Done may free memory. Mu is held throughout, as by submitters that use the stream in this
+// state.
 func (q *queue) startPendingBeside() bool {
 	if !q.hasPending() {
 		return false
@@ -189,8 +190,8 @@ func (q *queue) startPendingBeside() bool {
 	return given > 0
 }
 
-// tookPending takes so many copies out of the list, which are on the stream; refused: which cannot do the next. Mu is
-// held.
+// tookPending removes the first given copies, now on the stream, from the list. refused means that the stream cannot do
+// the next one. Mu is held.
 func (q *queue) tookPending(given int, refused bool) {
 	if given > 0 {
 		q.latest = q.Task(given - 1).Tag
@@ -200,13 +201,13 @@ func (q *queue) tookPending(given int, refused bool) {
 		q.refused = q.Taken() + 1
 	}
 	if q.Waiting() > 0 {
-		q.mark() // a goroutine that went to sleep meanwhile could not
+		q.mark() // a goroutine that has gone to sleep since could not
 	}
 }
 
-// givePending gives tasks, which are in two parts, to the stream, in their order, up to the first that is no plain
-// copy, or that the stream cannot do, and returns how many, and whether it was the stream. The caller is as for give
-// (lockcheck: so the scratch is its own too).
+// givePending passes tasks, given as two slices, to the stream in their order. It stops at a task that is not a plain
+// copy, or at a copy that the stream cannot do, which refused reports. It returns the number of tasks passed. The
+// caller is as for give (lockcheck: so the scratch is its own too).
 func (q *queue) givePending(ops, rest []driver.Op) (given int, refused bool) {
 	for given < len(ops) && plain(&ops[given]) {
 		list := q.scratch[:0]
@@ -226,9 +227,9 @@ func (q *queue) givePending(ops, rest []driver.Op) (given int, refused bool) {
 	return given, false
 }
 
-// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The GPU is
-// entered. The caller has made the queue Starting, or holds Mu while it is Ending, so the stream and the load are its
-// own (lockcheck: so it is for all of this function).
+// give passes copies to the stream in their order, up to the first that the stream cannot do, and returns their number.
+// The GPU is entered. The caller has made the queue Starting, or holds Mu while it is Ending, so the stream and the
+// load are its own (lockcheck: so it is for all of this function).
 func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
 		n, done := q.v.gpu.putTogether(list[given:], q.stream)
@@ -247,8 +248,8 @@ func (q *queue) give(list []driver.Segment) (given int) {
 	return given
 }
 
-// putTogether gives the first n copies of a list to a stream as a batch. If it could not, or there is only one, done is
-// false. The GPU is entered.
+// putTogether passes the first n copies of a list to a stream as a batch. done is false if it could not, or if n is 1.
+// The GPU is entered.
 func (c *engine) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
 	c.d.Gone.RLock()
 	defer c.d.Gone.RUnlock()
@@ -263,8 +264,8 @@ func (c *engine) putTogether(list []driver.Segment, stream uintptr) (n int, done
 	return n, b.judge(list[:n], 0) && b.put(stream)
 }
 
-// unordered is how many copies at the beginning of a list may run in any order: none writes what another one reads or
-// writes. They are small, but no words, and in memory that has one address. Space.Gone is held.
+// unordered returns how many copies at the beginning of a list may run in any order: none writes memory that another
+// one reads or writes. They are small, not words, and in memory that has one address. Space.Gone is held.
 func (b *batch) unordered(list []driver.Segment) int {
 	var writes, reads hull
 	for i := range min(len(list), kernels.MostFew) {
@@ -288,13 +289,13 @@ func (b *batch) unordered(list []driver.Segment) int {
 	return min(len(list), kernels.MostFew)
 }
 
-// word reports whether a copy writes one word. The host or aclrtValueWait may read it to learn that what was copied
-// before it is there. So it comes after that, and a copy engine makes it, which writes a word as a whole.
+// word reports whether a copy writes one word. The host or aclrtValueWait may poll a word to learn that earlier copies
+// are complete. So such a copy stays in order, and a copy engine makes it, which writes a word atomically.
 func word(s *driver.Segment) bool {
 	return s.N <= 8 && s.N&(s.N-1) == 0 && uint64(s.Dst)&(s.N-1) == 0
 }
 
-// hull is the addresses from the first to the last of several ranges.
+// hull is the smallest range that contains several ranges.
 type hull struct{ lo, hi uintptr }
 
 func (h *hull) add(at uintptr, n uint64) {
@@ -304,7 +305,7 @@ func (h *hull) add(at uintptr, n uint64) {
 	h.lo, h.hi = min(h.lo, at), max(h.hi, at+uintptr(n))
 }
 
-// meets reports whether n bytes at an address may share some with the ranges.
+// meets reports whether n bytes at an address may overlap one of the ranges.
 func (h *hull) meets(at uintptr, n uint64) bool { return at < h.hi && h.lo < at+uintptr(n) }
 
 // meet reports whether two ranges share a byte.
@@ -312,7 +313,7 @@ func meet(a uintptr, an uint64, b uintptr, bn uint64) bool {
 	return uint64(a-b) < bn || uint64(b-a) < an && bn > 0
 }
 
-// writesTo reports whether a copy of the list writes any of the n bytes at an address.
+// writesTo reports whether a copy of the list writes any of the n bytes at at.
 func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
 		if s := &list[i]; meet(at, n, s.Dst, s.N) {
@@ -322,7 +323,7 @@ func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 	return false
 }
 
-// readsFrom reports whether a copy of the list reads any of the n bytes at an address.
+// readsFrom reports whether a copy of the list reads any of the n bytes at at.
 func readsFrom(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
 		if s := &list[i]; meet(at, n, s.Src, s.N) {

@@ -21,9 +21,8 @@ func (l *launching) LaunchKernel(kernel uintptr, blocks, threads int, params []b
 	return l.fake.LaunchKernel(kernel, blocks, threads, params, stream)
 }
 
-// TestPendingDroppedMeanwhile proves that copies are given to the stream mostPending at a time, in as many launches as
-// that takes, without the lock that submitters need: a queue that drops everything at the first launch drops what comes
-// after these.
+// TestPendingDroppedMeanwhile proves that copies are passed to the stream mostPending at a time, without the lock that
+// submitters need: a drop at the first launch drops all later copies.
 func TestPendingDroppedMeanwhile(t *testing.T) {
 	const copies = mostPending + 2
 	f := &launching{fake: newFake(1), launched: func() {}}
@@ -38,11 +37,11 @@ func TestPendingDroppedMeanwhile(t *testing.T) {
 	b.write(dst, make([]byte, 2*copies+1))
 	q := b.queue(0)
 	var list []driver.Segment
-	for i := range copies { // none of them writes a word
+	for i := range copies { // none of them writes a single word
 		list = append(list, driver.Segment{Dst: dst + uintptr(2*i) + 1, Src: b.pinned + uintptr(i), N: 2})
 	}
 	launches := 0
-	f.launched = func() { // called by the goroutine that gives them
+	f.launched = func() { // called by the goroutine that passes them
 		if launches++; launches == 1 {
 			q.Drop()
 		}
@@ -66,7 +65,7 @@ func TestPendingDroppedMeanwhile(t *testing.T) {
 }
 
 // TestPendingLoopsAllocateNothing proves that loops of thousands of pending copies, with the queue at rest in between,
-// allocate once.
+// allocate only once.
 func TestPendingLoopsAllocateNothing(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	b := newBed(t, 1)
@@ -74,7 +73,7 @@ func TestPendingLoopsAllocateNothing(t *testing.T) {
 	loop := func() {
 		q.Mu.Lock()
 		defer q.Mu.Unlock()
-		if !q.TryInline() { // with something else, which keeps the runner away
+		if !q.TryInline() { // with another task, which keeps the runner away
 			t.Fatal("not at rest")
 		}
 		for range 4096 {
@@ -90,8 +89,8 @@ func TestPendingLoopsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestPendingFreedWhenOver proves that the function that is called when a copy is over can free memory while copies
-// that came after it are pending: they are given to the stream first, in order.
+// TestPendingFreedWhenOver proves that the Done of a copy can free memory while later copies are pending: those are
+// passed to the stream first, in order.
 func TestPendingFreedWhenOver(t *testing.T) {
 	b := newBed(t, 1)
 	want := noise(6, 64)

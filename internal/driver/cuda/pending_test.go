@@ -15,14 +15,14 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// hurry makes pending copies begin as soon as there is one copy that is not over, on two queues at a time.
+// hurry makes copies pending as soon as one copy is not over, on two queues at a time.
 func (d *Driver) hurry() { d.mostPollers, d.pendingAfter = 2, 0 }
 
-// gather puts copies into the list of q, which is at rest, and keeps the runner away from them until release is called.
+// gather adds copies to the list of q, which is at rest, and keeps the runner away from them until release is called.
 func (q *queue) gather(list ...driver.Segment) (release func()) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
-	if !q.TryInline() { // with something else
+	if !q.TryInline() { // with another task
 		panic("not at rest")
 	}
 	for i, s := range list {
@@ -36,18 +36,19 @@ func (q *queue) gather(list ...driver.Segment) (release func()) {
 	}
 }
 
-// TestConformancePending is the driver suite with pending copies wherever there can be one.
+// TestConformancePending runs the driver suite with as many pending copies as possible.
 func TestConformancePending(t *testing.T) {
+	openGPU(t).Close()
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
-		d, f := openFake(t, 2)
+		d := openTwo(t)
 		d.hurry()
-		return closing{d, f}
-	}, "ProgramAllocatesNothing", "LaunchAllocatesNothing") // the fake remembers every launch
+		return d
+	})
 }
 
-// hold keeps the stream of q from doing anything more until release is called.
+// hold stops the stream of q until release is called.
 func (b *bed) hold(q *queue) (release func()) {
-	q.Copy(b.dev[0], b.pinned, 1, driver.Tag{}) // so that there is a stream
+	q.Copy(b.dev[0], b.pinned, 1, driver.Tag{}) // creates the stream
 	b.sync(q)
 	held := make(chan struct{})
 	q.v.gpu.Enter()
@@ -56,18 +57,17 @@ func (b *bed) hold(q *queue) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// TestPendingBegins proves when a row of copies begins: with the copy after pendingAfter ones in a row, if it is small,
-// the stream has not done them, nobody has waited for them, the machine has the cores and other queues have not taken
-// them.
+// TestPendingBegins proves when copies become pending: after pendingAfter copies in a row, if the next one is small,
+// the stream has not completed them, no goroutine has waited, and there are cores that other queues do not use.
 func TestPendingBegins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		cores  int
-		others int32 // runners that are awake
+		others int32 // other runners that poll
 		n      uint64
-		before int  // copies
-		over   bool // they are
-		awake  bool // the runner is
+		before int  // copies before
+		over   bool // the copies are over
+		awake  bool // the runner polls
 		begins bool
 	}{
 		{name: "many", cores: 4, n: 1, before: pendingAfter, begins: true},
@@ -112,8 +112,8 @@ func TestPendingBegins(t *testing.T) {
 	}
 }
 
-// TestPendingEnds proves that the runner of a row of copies goes when no more copies come, and keeps no room for a
-// large one.
+// TestPendingEnds proves that the runner ends when no more copies are submitted, and does not keep room for a large
+// list.
 func TestPendingEnds(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -137,7 +137,7 @@ func TestPendingEnds(t *testing.T) {
 	}
 }
 
-// TestPendingTogether proves which copies are made together: those that may run in any order.
+// TestPendingTogether proves that exactly the copies that may run in any order are made together.
 func TestPendingTogether(t *testing.T) {
 	b := newBed(t, 2)
 	dev, host := b.dev[0], b.pinned
@@ -155,7 +155,7 @@ func TestPendingTogether(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		list []driver.Segment
-		want int // that are made together; 1 is alone
+		want int // copies made together; 1: a single one
 	}{
 		{"neighbours", []driver.Segment{seg(dev, host, 20), seg(dev+20, host+20, 20), seg(dev+40, host, 20)}, 3},
 		{"any order", []driver.Segment{seg(dev+800, host, 20), seg(dev, host, 20), seg(dev+400, host, 20),
@@ -203,8 +203,8 @@ func TestPendingTogether(t *testing.T) {
 	}
 }
 
-// TestPendingIsFewLaunches proves that a row of copies of small copies is given to CUDA in a few launches, and a large
-// copy in it by itself.
+// TestPendingIsFewLaunches proves that small pending copies are passed to CUDA in a few launches, and a large copy
+// among them by itself.
 func TestPendingIsFewLaunches(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
@@ -235,7 +235,7 @@ func TestPendingIsFewLaunches(t *testing.T) {
 	}
 }
 
-// TestPendingWithBadCopy proves that a copy that cannot be made fails with its own tag, and those around it are made.
+// TestPendingWithBadCopy proves that a bad copy fails with its own tag, and that the copies around it are made.
 func TestPendingWithBadCopy(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(2, 64))
@@ -266,7 +266,7 @@ func TestPendingWithBadCopy(t *testing.T) {
 	}
 }
 
-// TestPendingDropped proves that copies in the list when the queue drops everything are not made, and later ones are.
+// TestPendingDropped proves that a drop keeps the copies in the list from being made, but not later ones.
 func TestPendingDropped(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(3, 64))
@@ -287,8 +287,8 @@ func TestPendingDropped(t *testing.T) {
 	}
 }
 
-// TestPendingThenOther proves that what follows a row of copies comes after it: an event, a copy that is no part of it,
-// a fill, and a call on the host.
+// TestPendingThenOther proves that other tasks run after earlier pending copies: an event, another copy, a fill, and a
+// call on the host.
 func TestPendingThenOther(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -340,7 +340,7 @@ func TestPendingThenFree(t *testing.T) {
 	}
 }
 
-// TestPendingOfThreads proves that copies of several threads to one queue arrive, each thread's in its order.
+// TestPendingOfThreads proves that copies of several threads to one queue are made, each thread's in its order.
 func TestPendingOfThreads(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -351,7 +351,7 @@ func TestPendingOfThreads(t *testing.T) {
 			at := 4096 * thread
 			put(b.pinned+at, noise(uint64(thread), 4096))
 			for round := range 100 {
-				for i := range uintptr(64) { // the second copy of a place wins
+				for i := range uintptr(64) { // the second copy to a place is the last
 					q.Copy(b.dev[0]+at+64*i, b.pinned+at, 64, driver.Tag{})
 					q.Copy(b.dev[0]+at+64*i, b.pinned+at+64*i, 64, driver.Tag{})
 				}
@@ -371,7 +371,7 @@ func TestPendingOfThreads(t *testing.T) {
 	}
 }
 
-// TestPendingOnLostGPU proves that a row of copies on a GPU that breaks meanwhile ends, and a task fails because of it.
+// TestPendingOnLostGPU proves that pending copies end if the GPU breaks, and that a task fails with the fault.
 func TestPendingOnLostGPU(t *testing.T) {
 	b := newBed(t, 2)
 	b.d.hurry()
@@ -397,7 +397,7 @@ func TestPendingOnLostGPU(t *testing.T) {
 	b.works(1, b.pinned)
 }
 
-// TestPendingAllocatesNothing proves that a copy of a row of copies allocates nothing, once there is room.
+// TestPendingAllocatesNothing proves that a pending copy does not allocate, once there is room.
 func TestPendingAllocatesNothing(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -415,7 +415,7 @@ func TestPendingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// stopping is a fake whose next copy can be held up, and whose GPU is fast.
+// stopping is a fake whose next copy can be stopped, with a fast GPU.
 type stopping struct {
 	*fake
 	armed   atomic.Bool
@@ -434,8 +434,8 @@ func (s *stopping) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcu
 	return r
 }
 
-// TestPendingWakesWaiters proves that a goroutine that goes to sleep while another gives pending copies to the stream
-// is woken, although the runner comes when all is over.
+// TestPendingWakesWaiters proves that a goroutine that begins to sleep while another passes pending copies to the
+// stream is woken, even if the runner runs only when all is over.
 func TestPendingWakesWaiters(t *testing.T) {
 	f := &stopping{fake: newFake(1), arrived: make(chan struct{}), goOn: make(chan struct{})}
 	d, err := start(f, Options{})

@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestOtherProcess proves that memory goes to another process and back without a copy, as a file and as a handle, for
-// the second of two devices too, which may be one GPU. Without a GPU it runs on the imitation.
+// TestOtherProcess proves that memory is shared with another process without a copy, as a file and as a handle, for the
+// second of two devices too, which may be on one GPU. Without a GPU it runs on the imitation.
 func TestOtherProcess(t *testing.T) {
 	b := newBedOf(t, openTwo(t), nil)
 	if note := os.Getenv("ROPEWAY_TEST_NOTE"); note != "" {
@@ -62,7 +62,7 @@ func pattern(n uint64, seed byte) []byte {
 	return b
 }
 
-// importer is the other process: it finds the first pattern, twice imported, and leaves the second.
+// importer is the other process: it checks the first pattern in two imports, and writes the second.
 func (b *bed) importer(text string) {
 	b.Helper()
 	sh := &driver.Shared{}

@@ -6,12 +6,12 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A program goes to the stream step by step: copies that may run in any order are a launch of the batch kernel, or go
-// to the copy engines where these are faster, as those of a batch; kernels are graphs: see sections.go. op.N is the
-// next step, and op.Height how many of its copies are on the stream, if they run in order: what the stream cannot do is
-// done by the host, which goes on from there.
+// A program goes to the stream step by step. Like a batch, copies that may run in any order become a launch of the
+// batch kernel, or go to the copy engines if those are faster; kernels become graphs: see sections.go. op.N is the next
+// step and, if its copies run in order, op.Height the number of them on the stream. The host does the next step if the
+// stream cannot, and continues from there.
 
-// moveProgram gives the steps of a program to the stream; false if the host has to do the next one. Mu is held.
+// moveProgram passes the steps of a program to the stream; false if the host has to do the next one. Mu is held.
 func (q *queue) moveProgram(op *driver.Op) bool {
 	steps, list := op.Program.Steps, q.sectionsOf(op.Program)
 	for op.N < uint64(len(steps)) {
@@ -30,14 +30,14 @@ func (q *queue) moveProgram(op *driver.Op) bool {
 	return true
 }
 
-// moveStep gives a step to the stream. Mu is held.
+// moveStep passes a step to the stream. Mu is held.
 func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 	switch {
 	case s.Op != nil:
-		switch s.Op.Kind {
-		case driver.OpCopy, driver.OpCopy2D, driver.OpFill:
+		switch s.Op.Kind.Class() {
+		case driver.Moves:
 			return q.move(s.Op)
-		case driver.OpLaunch: // the program keeps it
+		case driver.Launches: // the program keeps it
 			l := s.Op.Launch
 			if l.Limit > 0 || !l.Copied || !q.put(l) {
 				return false
@@ -53,10 +53,10 @@ func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 	return q.moveList(&s.Segs)
 }
 
-// program does the steps of a program that are not on the stream yet. The stream may still be at those before.
+// program does the steps of a program that are not on the stream. Earlier steps may still be running there.
 func (q *queue) program(op *driver.Op) error {
 	if op.N > 0 || op.Height > 0 {
-		if err := q.settle(); err != nil {
+		if err := q.synchronize(); err != nil {
 			return err
 		}
 	}
@@ -86,8 +86,9 @@ func (q *queue) hostStep(op *driver.Op, s *driver.Step) error {
 	return q.v.d.carry(&driver.Op{Kind: driver.OpBatch, Segs: &s.Segs}, false)
 }
 
-// settle waits for what is on the stream, whether it counts as taken or not. The caller is the one that is busy.
-func (q *queue) settle() error {
+// synchronize waits for all work on the stream. The caller is the goroutine that runs
+// the queue.
+func (q *queue) synchronize() error {
 	c := q.v.gpu
 	q.Mu.Lock()
 	stream := q.stream
@@ -104,6 +105,3 @@ func (q *queue) settle() error {
 	}
 	return c.Check("a step of a model", r)
 }
-
-// LaunchesInPrograms implements driver.ProgramLauncher.
-func (d *Driver) LaunchesInPrograms() {}

@@ -10,82 +10,81 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A queue is a CUDA stream with a list in front of it. What CUDA can do by itself is given to the stream as it comes,
-// as long as everything before it has been: copies, fills, setting a flag (an event) and waiting for one that is on a
-// stream elsewhere. What it cannot do stays in the list until all before it is over, and is done by the host. Single
-// copies that come fast gather in the list on their way to the stream: see pending.go.
+// A queue is a CUDA stream with a list in front of it. Tasks that CUDA can do by itself go to the stream as they are
+// submitted, provided that all earlier ones have gone: copies, fills, setting a flag (an event) and waiting for a flag
+// whose event is on another stream. Other tasks stay in the list until all earlier ones are over, and the host does
+// them. Single copies in quick succession are collected in the list on their way to the stream: see pending.go.
 //
-// What is on a stream ends without the host's help, always: that is why it can no longer be dropped, and why any
-// goroutine may wait for it. When it is over is of interest only if something has to be done then; a mark is an event
-// after such a task.
+// A task on the stream always ends without the host's help: so it cannot be dropped, and any goroutine may wait for it.
+// Its end matters only if something has to be done then; a mark is an event after such a task.
 //
-// The host's part is done by one goroutine, the runner. It is there while the queue is Ready: there are marks, or tasks
-// in the list. A goroutine that waits does some of that itself. A queue with a copy now and then has no runner.
+// One goroutine, the runner, does the host's part. It exists while the queue is Ready: there are marks, or tasks in the
+// list. A waiting goroutine does some of that work itself. A queue with only an occasional copy has no runner.
 //
 // A mark that only calls a function is soft: it has no event, and no runner at first. Most programs wait soon, and the
-// goroutine that waits finds out that the stream has ended anyway. If none does, a timer starts the runner.
+// waiting goroutine sees the end of the stream anyway. If none waits, a timer starts the runner.
 //
-// The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending, or
-// for the head of the list while the queue is Ending; and to the one that made it Starting.
+// The stream belongs to one of three goroutines: to the one that made the queue Starting; to the one that holds Mu, if
+// the list is empty and the queue is in Rest, Ready or Ending; and to the one that holds Mu, for the head of the list,
+// while the queue is Ending.
 type queue struct {
-	v        *device         // immutable
-	strict   driver.FailFast // immutable; the sink, or nil
-	priority int             // immutable
+	v        *device // immutable
+	priority int     // immutable
 
 	hostqueue.Queue
 
 	stream    uintptr              // guarded by Queue.Mu; 0 until first used, and after Close
-	found     uintptr              // guarded by Queue.Mu; of the stream, see engine.foundFor; 0 until first used
-	runLength int                  // guarded by Queue.Mu; copies in a row that their submitters gave to the stream
-	scratch   []driver.Segment     // of the goroutine that has the stream for the head of the list
-	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
-	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
-	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
-	// Starting
+	found     uintptr              // guarded by Queue.Mu; memory of the stream, see engine.foundFor; 0 until first used
+	runLength int                  // guarded by Queue.Mu; copies in a row that submitters passed to the stream
+	scratch   []driver.Segment     // owned by the goroutine that has the stream for the head of the list
+	refused   uint64               // guarded by Queue.Mu; number, from 1, of a copy that the stream cannot do
+	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, in order
+	// bytes passed to the stream since it was last idle; guarded by Queue.Mu, or owned by the goroutine that made the
+	// queue Starting
 	load    uint64
-	latest  driver.Tag   // guarded by Queue.Mu; of what was given to the stream last
+	ending  uint64       // guarded by Queue.Mu; tasks over after the mark that is being reported; 0: none is
+	latest  driver.Tag   // guarded by Queue.Mu; of the last task passed to the stream
 	kernels latestKernel // guarded by Queue.Mu
-	softs   int          // guarded by Queue.Mu; how many of the marks are soft
+	softs   int          // guarded by Queue.Mu; number of soft marks
 	timed   bool         // guarded by Queue.Mu; the timer is set
-	timedTo uint64       // guarded by Queue.Mu; tasks that had been given to the stream when that was decided
+	timedTo uint64       // guarded by Queue.Mu; Taken when the timer was set
 	room    room         // guarded by Queue.Mu
 	repeats *repeats     // guarded by Queue.Mu; of the stream; nil until first used
 	runner  runner       // guarded by Queue.Mu
-	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
+	// owned by the goroutine that ends marks; time of the last mark, by the observer's clock
 	reported int64
-	// of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
+	// owned by the goroutine that ends marks; time of the last mark for the observer, by the clock of flags
 	ended int64
 	fence *gpu.Fence // guarded by Queue.Mu; of the stream; nil until first used
-	// guarded by Queue.Mu; tasks that are over when the fence is passed; 0: it is not on the stream
+	// guarded by Queue.Mu; number of tasks over when the fence is passed; 0: it is not on the stream
 	fencedTo uint64
-	// guarded by Queue.Mu; event that the runner waits for; 0: none, or its mark was ended meanwhile
+	// guarded by Queue.Mu; event that the runner waits for; 0: none, or its mark has been ended
 	awaited uintptr
 
-	// Not touched by every copy, so last.
+	// Last, because few copies use these.
 	timer hostqueue.Timer // immutable; calls harden
-	own   gpu.OwnStream   // guarded by Queue.Mu; the stream, for the queue that has it next
+	own   gpu.OwnStream   // guarded by Queue.Mu; returns the stream to the GPU for other queues
 	net   runtime.Cleanup // guarded by Queue.Mu; releases the stream of a queue that is collected unclosed
 }
 
-// runner says whether there is a goroutine that does the host's part of a queue.
+// runner is the state of a queue's runner.
 type runner uint8
 
 const (
 	noRunner runner = iota
 	sleeper         // it sleeps when it has nothing to do
-	poller          // it looks for copies that were submitted: see poll
+	poller          // it polls for submitted copies: see poll
 )
 
 func newQueue(v *device, o driver.QueueOptions) *queue {
-	strict, _ := o.Sink.(driver.FailFast)
-	q := &queue{v: v, strict: strict, priority: min(max(o.Priority, 0), gpu.Priorities-1)}
+	q := &queue{v: v, priority: min(max(o.Priority, 0), gpu.Priorities-1)}
 	q.timer = hostqueue.NewTimer(q.harden)
 	q.Init(q, o)
 	return q
 }
 
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
-	if q.Observer != nil {
+	if q.Events.Ran != nil {
 		q.Submit(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
 		return
 	}
@@ -112,20 +111,33 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	q.Mu.Unlock()
 }
 
+// CopyNow implements driver.Queue: the host makes no copies that a GPU can make.
+func (q *queue) CopyNow(uintptr, uintptr, uint64) bool { return false }
+
+// Launch implements driver.Queue.
+func (q *queue) Launch(l *driver.Launch, tag driver.Tag) {
+	q.Submit(driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag})
+}
+
 func (q *queue) Submit(op driver.Op) {
 	q.Mu.Lock()
-	defer q.Mu.Unlock()
+	q.submit(&op)
+	q.Mu.Unlock()
+}
+
+// submit passes op to the stream, runs it, or appends it to the list. Mu is held, but may be released for a time.
+func (q *queue) submit(op *driver.Op) {
 	q.flush()
 	if q.free() {
 		if q.short(op.Kind) && q.drained() && q.TryInline() {
-			q.inline(&op)
+			q.inline(op)
 			return
 		}
-		if op.Kind == driver.OpLaunch && q.startLaunch(&op) {
+		if op.Kind == driver.OpLaunch && q.startLaunch(op) {
 			q.Started()
 			return
 		}
-		if q.startDone(&op) || q.start(&op) {
+		if q.startDone(op) || q.start(op) {
 			q.Started()
 			if q.marks.Len() > 0 {
 				q.Activate()
@@ -134,22 +146,21 @@ func (q *queue) Submit(op driver.Op) {
 			return
 		}
 	}
-	if _, idle := q.Append(&op); !idle {
+	if _, idle := q.Append(op); !idle {
 		if q.softs > 0 { // there may be no runner
 			q.runIfReady()
 		}
 		return
 	}
-	// As the runner would find out. A gate sees what comes after it was submitted. A false result has two causes: the
-	// wait has parked the queue, or a copy before it is under way. Only the second leaves the queue ready, and needs a
-	// runner.
-	if (op.Kind == driver.OpAwait || op.Kind == driver.OpWaitCond) && q.Tasks() == 1 && !q.Dropping() {
-		q.turn()
+	// The submitter checks a wait without the runner, and so arms a gate at once.
+	if (op.Kind == driver.OpAwait || op.Kind == driver.OpWaitCond) && q.Tasks() == 1 && !q.Dropping() &&
+		q.turn() != blocked {
+		return
 	}
 	q.runIfReady()
 }
 
-// inline does a task in its submitter. Mu is held, but not meanwhile.
+// inline runs a task in its submitter. Mu is held, but released while the task runs.
 func (q *queue) inline(op *driver.Op) {
 	q.Started()
 	q.Mu.Unlock()
@@ -159,8 +170,8 @@ func (q *queue) inline(op *driver.Op) {
 	q.leave()
 }
 
-// short reports whether a task of that kind can be done by its submitter, if the queue is at rest. Setting a flag goes
-// to the stream all the same if the GPU is to measure its time.
+// short reports whether the submitter can run a task of that kind if the queue is at rest. Setting a flag goes to the
+// stream if the GPU has to measure its time.
 func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpSet:
@@ -171,21 +182,21 @@ func (q *queue) short(kind driver.OpKind) bool {
 	return false
 }
 
-// free reports whether the next task may go to the stream at once: nothing is before it in the list, the stream is not
-// in use, and the task is not to be discarded. Mu is held.
+// free reports whether the next task may go to the stream at once: the list is empty, the stream is not in use, and the
+// task is not to be discarded. Mu is held.
 func (q *queue) free() bool {
 	return q.Tasks() == 0 && !q.Dropping() &&
 		1<<q.State()&(1<<hostqueue.Rest|1<<hostqueue.Ready|1<<hostqueue.Ending) != 0
 }
 
-// leave gives up what Claim has taken, and sees to it that there is a runner if there is more to do. Mu is held.
+// leave gives up the right that Claim gave, and starts a runner if there is more to do. Mu is held.
 func (q *queue) leave() {
 	if q.Release(q.marks.Len() > 0) {
 		q.attend()
 	}
 }
 
-// run starts the runner, if there is none. Mu is held.
+// run starts the runner unless there is one. Mu is held.
 func (q *queue) run() {
 	if q.runner == noRunner {
 		q.runner = sleeper
@@ -193,7 +204,7 @@ func (q *queue) run() {
 	}
 }
 
-// runIfReady is run if there is something to do. Mu is held.
+// runIfReady calls run if there is something to do. Mu is held.
 func (q *queue) runIfReady() {
 	if q.State() == hostqueue.Ready {
 		q.run()
@@ -212,11 +223,43 @@ func (q *queue) Schedule() {
 	q.runIfReady()
 }
 
-// Cancel implements hostqueue.Backend: what is on a stream is not cut short.
+// Broken implements hostqueue.Checker. A queue of a GPU is never paused. Mu is held.
+func (q *queue) Broken(s hostqueue.State, scheduling bool) string {
+	marks, ended := q.marks.Len(), max(q.Completed(), q.ending)
+	marked := ended // tasks whose end a goroutine notices
+	if marks > 0 {
+		marked = q.marks.Last().upto
+	}
+	idle := q.Tasks() == 0 && marks == 0
+	later := q.timed && q.Tasks() == 0 && marks == q.softs
+	switch {
+	case s == hostqueue.Rest && !idle:
+		return "there is something to do"
+	case s == hostqueue.Ready && idle:
+		return "there is nothing to do"
+	case s == hostqueue.Ready && q.runner == noRunner && !later && !scheduling:
+		return "it has no runner"
+	case s == hostqueue.Parked && (q.Completed() != q.Taken() || marks > 0):
+		return "something is under way before its head"
+	case q.awaited != 0 && q.runner == noRunner:
+		return "nothing waits for its event"
+	case (s == hostqueue.Ready || s == hostqueue.Ending) && min(q.Awaited(), q.Taken()) > marked:
+		return "no mark wakes its waiter"
+	case marks > 0 && q.marks.Head().upto <= ended || marked > q.Taken():
+		return "its marks and counters differ"
+	case q.ending != 0 && q.ending <= q.Completed():
+		return "a task is over before its end is reported"
+	case q.softs < 0 || q.softs > min(marks, mostSoft):
+		return "its soft marks are miscounted"
+	}
+	return ""
+}
+
+// Cancel implements hostqueue.Backend: a task on a stream cannot be cut short.
 func (q *queue) Cancel() {}
 
-// runs is the runner. It ends when there is nothing to do, or when another goroutine does it, which starts a runner if
-// there is more.
+// runs is the runner. It returns when there is nothing to do, or when another goroutine has the queue; that one starts
+// a runner if it leaves work.
 func (q *queue) runs() {
 	defer q.v.gpu.runners.Done()
 	q.Mu.Lock()
@@ -231,7 +274,7 @@ func (q *queue) runs() {
 		if q.State() != hostqueue.Ready {
 			break
 		}
-		q.markTail() // the head of the list waits for what is on the stream
+		q.markTail() // the head of the list waits for the stream
 		if q.marks.Len() == 0 || q.hard().made != libcuda.Success {
 			continue // it is over
 		}
@@ -248,8 +291,8 @@ func (q *queue) runs() {
 	q.runner = noRunner
 }
 
-// progress does what can be done now. It reports whether there was anything, and does not wait. Mu is held, but not all
-// the time.
+// progress does what can be done without waiting, and reports whether there was anything. Mu is held, but may be
+// released for a time.
 func (q *queue) progress() bool {
 	if q.State() != hostqueue.Ready {
 		return false
@@ -275,27 +318,43 @@ func (q *queue) progress() bool {
 		q.leave()
 		return true
 	}
-	return q.turn()
+	return q.turn() == ran
 }
 
-// turn does the head of the list on the host, if everything before it is over. It returns false if it is not, or if the
-// head has to wait for something that is not on the stream. Mu is held, but not meanwhile.
-func (q *queue) turn() bool {
-	if !q.drained() || !q.Claim(hostqueue.Running) || !q.Turn() {
-		return false
+// outcome is the result of a turn of the head of the list.
+type outcome uint8
+
+const (
+	blocked outcome = iota // a task before the head is running, or another goroutine has the queue
+	parked                 // the head waits for something that will unpark the queue
+	ran                    // the head is over, and there is a runner if there is more to do
+)
+
+// turn runs the head of the list on the host if all earlier tasks are over. If it returns blocked, the queue is
+// unchanged. Mu is held, but released while the head runs.
+func (q *queue) turn() outcome {
+	if !q.drained() || !q.Claim(hostqueue.Running) {
+		return blocked
+	}
+	if !q.Turn() {
+		return parked
 	}
 	q.load = 0
 	q.leave()
-	return true
+	return ran
 }
 
-// drained reports whether everything taken is over. Mu is held.
+// drained reports whether all tasks taken are over. If the GPU is lost, it makes the runner end them. Mu is held.
 func (q *queue) drained() bool {
 	if q.Completed() < q.Taken() && q.marks.Len() == 0 {
 		switch q.State() {
 		case hostqueue.Rest, hostqueue.Ready, hostqueue.Parked:
-			if q.v.gpu.Ended(q.stream) == libcuda.Success {
+			switch q.v.gpu.Ended(q.stream) {
+			case libcuda.Success:
 				q.over(q.Taken())
+			case libcuda.NotReady:
+			default:
+				q.markTail()
 			}
 		}
 	}
@@ -303,22 +362,18 @@ func (q *queue) drained() bool {
 }
 
 // end ends the tasks up to the first mark; r is the result of its event. The caller has made the queue Ending. Mu is
-// held, and released while callbacks run.
+// held, but released while callbacks run.
 func (q *queue) end(r libcuda.Result) {
 	var m mark
 	q.marks.Pop(&m)
+	q.ending = m.upto
 	if m.soft {
 		q.softs--
-	}
-	own := m.made == libcuda.Success && !m.soft
-	used := own && m.event == q.awaited // by the runner, which then releases it
-	if used {
-		q.awaited = 0
 	}
 	if q.marks.Len() == 0 {
 		q.marks.Shrink()
 	}
-	var broken *latestKernel // what may have broken the GPU
+	var broken *latestKernel // the kernel that may have broken the GPU
 	if r.Sticky() && q.flying() {
 		broken = q.blame(&m)
 	}
@@ -339,11 +394,11 @@ func (q *queue) end(r libcuda.Result) {
 	if m.timed && err == nil {
 		at = c.TimeOf(m.event, m.asked)
 	}
-	if m.op && q.Observer != nil {
+	if m.op && q.Events.Ran != nil {
 		q.reportRun(&m, at, err)
 	}
 	if err != nil {
-		q.Sink.TaskFailed(m.tag, err)
+		q.Events.Failed(m.tag, err)
 	}
 	if m.launch != nil && !m.kept {
 		m.launch.Return()
@@ -351,17 +406,22 @@ func (q *queue) end(r libcuda.Result) {
 	if m.flag != nil {
 		m.flag.keep(m.event, at, err)
 	}
-	if own && !used {
-		c.GiveEvent(m.event, m.kind())
-	}
 	if m.done != nil {
 		m.done()
 	}
 	q.Mu.Lock()
+	switch {
+	case m.made != libcuda.Success || m.soft: // there is no event
+	case m.event == q.awaited:
+		q.awaited = 0 // the runner releases it
+	default:
+		c.GiveEvent(m.event, m.kind())
+	}
+	q.ending = 0
 	q.over(m.upto)
 }
 
-// over notes that the first so many tasks are over. Mu is held.
+// over records that the first upto tasks are over. Mu is held.
 func (q *queue) over(upto uint64) {
 	if max(q.Completed(), upto) == q.Taken() && q.State() != hostqueue.Starting {
 		q.load = 0
@@ -370,30 +430,30 @@ func (q *queue) over(upto uint64) {
 	q.kernelsOver()
 }
 
-// reportRun reports to the observer when a task ran on the stream: from when the one before it ended, or from when it
-// was put there. Times reported are never in the observer's future, and never before those of the task before. The
-// caller has made the queue Ending.
+// reportRun reports to the observer when a task ran on the stream: from the end of the task before, or from its own
+// submission to the stream if that was later. No reported time is in the observer's future or before the times of the
+// previous task. The caller has made the queue Ending.
 func (q *queue) reportRun(m *mark, ended int64, err error) {
 	now, ahead := q.clocks()
 	if ended == 0 {
 		ended = now
 	}
 	began := max(q.ended, m.since)
-	ended = min(max(ended, began), now) // times of the GPU and of the host are of two clocks
+	ended = min(max(ended, began), now) // the GPU and the host have different clocks
 	q.ended = ended
 	from := max(began+ahead, q.reported)
 	q.reported = max(ended+ahead, from)
-	q.Observer.Ran(m.tag, from, q.reported, err)
+	q.Events.Ran(m.tag, from, q.reported, err)
 }
 
-// clocks is the time, and what to add to it to get the observer's: at most what is right, and less by as long as this
-// thread was kept from running between two looks, the best of a few.
+// clocks returns the time and the difference of the observer's clock. The difference is never too large; it is too
+// small by the time that this thread did not run between the readings, of which clocks takes the best.
 func (q *queue) clocks() (now, ahead int64) {
 	best := int64(math.MaxInt64)
 	for range 4 {
-		before := q.Observer.Now()
+		before := q.Events.Now()
 		t := hostqueue.Now()
-		if apart := q.Observer.Now() - before; apart < best {
+		if apart := q.Events.Now() - before; apart < best {
 			best, now, ahead = apart, t, before-t
 		}
 		if best < 2000 {
@@ -403,16 +463,16 @@ func (q *queue) clocks() (now, ahead int64) {
 	return now, ahead
 }
 
-// Exec implements hostqueue.Backend: it does a task on the host.
+// Exec implements hostqueue.Backend: it runs a task on the host.
 func (q *queue) Exec(op *driver.Op) error {
-	switch op.Kind {
-	case driver.OpDesc, driver.OpOffset:
+	switch op.Kind.Class() {
+	case driver.Finds:
 		return q.v.d.indirect(op)
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
+	case driver.Moves:
 		return q.v.d.carry(op, false)
-	case driver.OpProgram:
+	case driver.Runs:
 		return q.program(op)
-	case driver.OpLaunch:
+	case driver.Launches:
 		return q.launchNow(op.Launch)
 	}
 	return hostqueue.Do(op)
@@ -422,13 +482,13 @@ func (q *queue) Exec(op *driver.Op) error {
 func (q *queue) Idle() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
-	for q.softs > 0 && q.softs == q.marks.Len() && q.progress() { // there is no runner that does
+	for q.softs > 0 && q.softs == q.marks.Len() && q.progress() { // no runner does that
 	}
 	return q.Tasks() == 0 && q.drained()
 }
 
-// Close implements driver.Queue: another queue may have the stream. Nothing is given to it once the queue is shut, so
-// it is not asked for again.
+// Close implements driver.Queue. It returns the stream for other queues. A shut queue passes nothing to a stream, so it
+// does not get another one.
 func (q *queue) Close() {
 	q.End()
 	q.Wait(0, nil)

@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// Run carries op out now. Memory that may not be there is touched first, every page of it, so that a bad range is found
-// before anything is written.
+// Run implements driver.Driver. It first touches every page of memory that may not be mapped, so that it finds a bad
+// range before it writes anything.
 func (d *Driver) Run(op driver.Op) error {
 	if op.Kind == driver.OpBatch {
 		if done, err := d.runBatch(op.Segs); done || err != nil {
@@ -24,7 +24,7 @@ func (d *Driver) Run(op driver.Op) error {
 	return d.carry(&op, true)
 }
 
-// runBatch does all of a batch in one go, if one GPU and no ordinary memory has to do with it.
+// runBatch makes all copies of a batch together, if they involve a single GPU and no ordinary memory.
 func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
 	gpu := int32(-1)
 	for i := range segs.List {
@@ -45,8 +45,7 @@ func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
 	return m.put(gpu, segs)
 }
 
-// carry does a copy or a fill before it returns. The host moves what is host memory on both sides; the rest goes to a
-// lane.
+// carry carries out a copy or a fill, and waits for it. The host copies between host memory; lanes do the rest.
 func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	m := mover{d: d, pageable: pageable}
 	defer m.end(&err)
@@ -58,18 +57,20 @@ func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 		return m.rows(op)
 	case driver.OpBatch:
 		return m.batch(op.Segs.List)
+	case driver.OpFill:
+		return m.fill(op)
 	}
-	return m.fill(op)
+	return driver.ErrUnsupported
 }
 
-// mover carries out the parts of one operation, with a lane of each GPU that is needed, one after the other.
+// mover carries out the parts of one operation, with one lane at a time.
 type mover struct {
 	d        *Driver
 	pageable bool
 	lane     *lane // or nil
 }
 
-// end waits for what is under way.
+// end waits for the work on the lane.
 func (m *mover) end(err *error) {
 	if m.lane == nil {
 		return
@@ -83,7 +84,7 @@ func (m *mover) end(err *error) {
 	}
 }
 
-// on gives a lane of a GPU.
+// on returns a lane of a GPU.
 func (m *mover) on(gpu int32) (*lane, error) {
 	c := m.d.gpus[gpu]
 	if m.lane != nil && m.lane.gpu == c {
@@ -99,7 +100,7 @@ func (m *mover) on(gpu int32) (*lane, error) {
 	return m.lane, nil
 }
 
-// put gives a batch to the lane of a GPU; false if the host has to look at it.
+// put passes a batch to the lane of a GPU; false if the host has to make it.
 func (m *mover) put(gpu int32, segs *driver.Segments) (done bool, err error) {
 	l, err := m.on(gpu)
 	if err != nil {
@@ -111,7 +112,7 @@ func (m *mover) put(gpu int32, segs *driver.Segments) (done bool, err error) {
 	return l.gpu.putBatch(segs, l.stream, false), nil
 }
 
-// ends finds both ends of a copy; of no bytes there are none.
+// ends resolves both ends of a copy, unless it has no bytes.
 func (m *mover) ends(dst, src uintptr, dstBytes, srcBytes uint64) (to, from memory.Side, err error) {
 	if dstBytes == 0 || srcBytes == 0 {
 		return to, from, nil
@@ -133,7 +134,7 @@ func (m *mover) segment(dst, src uintptr, n uint64) error {
 	return m.move(to, from, n)
 }
 
-// move copies n bytes between two ends that are there.
+// move copies n bytes between two resolved ends.
 func (m *mover) move(to, from memory.Side, n uint64) error {
 	switch {
 	case to.Kind != memory.OnGPU && from.Kind != memory.OnGPU:
@@ -151,7 +152,7 @@ func (m *mover) move(to, from memory.Side, n uint64) error {
 	return l.copy(to.Addr, from.Addr, n)
 }
 
-// between is a lane of the GPU that a copy goes to or, if it goes to none, comes from.
+// between returns a lane of the destination's GPU or, if that is not on a GPU, of the source's.
 func (m *mover) between(to, from memory.Side) (*lane, error) {
 	if to.Kind == memory.OnGPU {
 		return m.on(to.GPU)
@@ -159,7 +160,7 @@ func (m *mover) between(to, from memory.Side) (*lane, error) {
 	return m.on(from.GPU)
 }
 
-// haul moves the n bytes of c through the slots of lanes. One of the ends is on a GPU, the other out of its reach.
+// haul moves the n bytes of c through the slots of lanes. One end is on a GPU, which cannot access the other.
 func (m *mover) haul(to, from memory.Side, c cursor, n uint64) error {
 	l, err := m.between(to, from)
 	if err != nil {
@@ -168,7 +169,7 @@ func (m *mover) haul(to, from memory.Side, c cursor, n uint64) error {
 	return newHaul(l.gpu, to.Kind == memory.OnGPU, c, n).do(l)
 }
 
-// rows does a 2-D copy: in one piece where CUDA can, else row by row.
+// rows makes a 2-D copy: with one call if CUDA can, else row by row.
 func (m *mover) rows(op *driver.Op) error {
 	if op.N == 0 || op.Height == 0 {
 		return nil
@@ -205,7 +206,7 @@ func (m *mover) rows(op *driver.Op) error {
 }
 
 func (m *mover) fill(op *driver.Op) error {
-	n := op.N * uint64(op.Width)
+	n := op.Bytes()
 	if n == 0 {
 		return nil
 	}
@@ -227,22 +228,22 @@ func (m *mover) fill(op *driver.Op) error {
 	return nil
 }
 
-// probe finds out whether the host memory of op, which is no batch, is there.
+// probe fails if host memory of op, which is not a batch, is not mapped.
 func (d *Driver) probe(op *driver.Op) error {
 	switch op.Kind {
 	case driver.OpCopy2D:
-		if op.N == 0 || op.Height == 0 {
-			return nil
-		}
-		m := mover{d: d, pageable: true}
-		if _, _, err := m.ends(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N,
-			(op.Height-1)*op.SrcPitch+op.N); err != nil {
+		var err error
+		op.Ranges(0, func(lo, hi uintptr, _ bool) bool {
+			_, err = d.Resolve(lo, uint64(hi-lo), true)
+			return err == nil
+		})
+		if err != nil {
 			return err
 		}
 	case driver.OpFill:
-		return d.probeOne(op.Dst, op.N*uint64(op.Width), writing)
+		return d.probeOne(op.Dst, op.Bytes(), writing)
 	}
-	return hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
+	return op.EachCopy(func(dst, src uintptr, n uint64) error {
 		if err := d.probeOne(dst, n, writing); err != nil {
 			return err
 		}
@@ -250,7 +251,7 @@ func (d *Driver) probe(op *driver.Op) error {
 	})
 }
 
-// probeOne touches n bytes at addr, if the driver cannot vouch for them.
+// probeOne touches n bytes at addr if they are ordinary host memory.
 func (d *Driver) probeOne(addr uintptr, n uint64, a access) error {
 	if n == 0 {
 		return nil

@@ -11,34 +11,34 @@ import (
 	"ropeway/internal/driver/cuda/memory"
 )
 
-// A section of a program is steps in a row that CUDA does as one graph: kernels, and the few copies and fills between
-// them. A program without kernels has none: what its copies are made of, launches of the batch kernel and copies by the
-// engines, is faster than CUDA's graphs. Only a small copy within a GPU is one by itself: CUDA makes it with a kernel.
+// A section of a program is a series of steps that CUDA does as one graph: kernels, and the few copies and fills
+// between them. A program without kernels has no section: launches of the batch kernel and copies by the engines are
+// faster than CUDA's graphs. The only exception is a single small copy within a GPU: CUDA makes it with a kernel.
 //
-// The graphs are made when a program runs for the second time, since making them takes longer than running the steps
-// once. They stay with the program until its steps change or the GPU goes.
+// The graphs are created when a program runs for the second time, since that takes longer than running the steps once.
+// They stay with the program until its steps change or the GPU is closed.
 
-// sections is what a program keeps on a GPU.
+// sections holds the graphs of a program on a GPU.
 type sections struct {
 	c     *engine // immutable
 	life  uint64  // immutable; of the GPU
-	epoch uint64  // immutable; of the driver when the program first ran: all memory that was there then still is
+	epoch uint64  // immutable; of the driver when the program first ran: while it is the same, no memory was freed
 
-	list atomic.Pointer[[]section] // nil until they are made
-	mu   sync.Mutex                // taken after Queue.Mu, by the goroutine that makes or launches graphs
+	list atomic.Pointer[[]section] // nil until they are created
+	mu   sync.Mutex                // taken after Queue.Mu, by the goroutine that creates the graphs
 }
 
-// section is the steps from first on, up to but not including end.
+// section is the steps [first, end).
 type section struct {
 	first, end uint64
 	kernels    int
-	last       *driver.Launch // the last of them; the program keeps it
-	load       uint64         // bytes that it moves
+	last       *driver.Launch // the last of the kernels; the program keeps it
+	load       uint64         // bytes of its copies and fills
 	touches    []touch
 	x          *executable
 }
 
-// touch is memory that copies and fills of a section touch: n bytes, as the program and as CUDA know them.
+// touch is n bytes that copies and fills of a section access, at the program's and at CUDA's address.
 type touch struct {
 	addr uintptr
 	n    uint64
@@ -46,12 +46,12 @@ type touch struct {
 }
 
 const (
-	mostInside      = 64 << 10 // bytes of a copy that is a graph by itself
-	mostInSection   = 8        // copies of a step that are nodes of the graph; more are faster as a batch
-	mostSectionCopy = 1 << 20  // bytes of them; the time that the call takes does not count for larger ones
+	mostInside      = 64 << 10 // most bytes of a copy that is a graph by itself
+	mostInSection   = 8        // most copies of a step in a graph; more are faster as a batch
+	mostSectionCopy = 1 << 20  // most bytes of them; for larger ones the time of the call does not matter
 )
 
-// kept is what a program keeps; nil if it has not run here, or something has changed since.
+// kept returns the sections of a program; nil if it has not run on this GPU, or memory or the GPU has changed since.
 func (q *queue) kept(p *driver.Program) *sections {
 	if kept := p.Kept.Load(); kept != nil {
 		if k, ok := kept.Of.(*sections); ok && k.c == q.v.gpu && k.life == k.c.Life() &&
@@ -62,7 +62,7 @@ func (q *queue) kept(p *driver.Program) *sections {
 	return nil
 }
 
-// whole is the graph of a program that is nothing else, if it was made; nil otherwise.
+// whole returns the section that is the whole program; nil if there is none yet.
 func (q *queue) whole(p *driver.Program) *section {
 	if k := q.kept(p); k != nil && !q.v.d.Moved() {
 		if list := k.list.Load(); list != nil && len(*list) == 1 {
@@ -74,7 +74,7 @@ func (q *queue) whole(p *driver.Program) *section {
 	return nil
 }
 
-// sectionsOf is the graphs of a program; nil if there are none.
+// sectionsOf returns the sections of a program; nil if there are none.
 func (q *queue) sectionsOf(p *driver.Program) []section {
 	if q.v.d.Moved() || len(p.Steps) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (q *queue) sectionsOf(p *driver.Program) []section {
 
 func isKernel(s driver.Step) bool { return s.Op != nil && s.Op.Kind == driver.OpLaunch }
 
-// launchSection gives a section to the stream; false if its steps have to be looked at. Mu is held.
+// launchSection launches the graph of a section; false if its steps have to be done one by one. Mu is held.
 func (q *queue) launchSection(p *section, tag driver.Tag) bool {
 	d := q.v.d
 	d.Gone.RLock()
@@ -128,7 +128,7 @@ func (c *engine) newSections() *sections {
 	return &sections{c: c, life: c.Life(), epoch: c.d.Epoch().Load()}
 }
 
-// make makes the graphs of a program.
+// make creates the sections of a program.
 func (k *sections) make(p *driver.Program) (list []section) {
 	steps := p.Steps
 	for i := 0; i < len(steps); i++ {
@@ -143,13 +143,13 @@ func (k *sections) make(p *driver.Program) (list []section) {
 		if m.x = k.c.newExecutable(m.nodes, m.modules); m.x == nil {
 			continue
 		}
-		runtime.AddCleanup(k, k.c.dropExecutable, m.x) // when the program is gone, or its steps have changed
+		runtime.AddCleanup(k, k.c.dropExecutable, m.x) // when the program was collected, or its steps have changed
 		list = append(list, m.section)
 	}
 	return list
 }
 
-// maker makes a section.
+// maker builds a section.
 type maker struct {
 	section
 	c       *engine
@@ -158,13 +158,13 @@ type maker struct {
 	level   int
 }
 
-// inside reports whether all is one small copy within a GPU.
+// inside reports whether the section is one small copy within a GPU.
 func (m *maker) inside() bool {
 	return len(m.nodes) == 1 && len(m.touches) == 2 && m.nodes[0].N <= mostInside &&
 		m.touches[0].at.Kind == memory.OnGPU && m.touches[1].at.Kind == memory.OnGPU
 }
 
-// add adds a step; false if a graph cannot do it, or had better not.
+// add adds a step; false if a graph cannot do it, or is slower.
 func (m *maker) add(s *driver.Step) bool {
 	d := m.c.d
 	d.Gone.RLock()
@@ -178,11 +178,11 @@ func (m *maker) add(s *driver.Step) bool {
 		done = m.addKernel(s.Op.Launch)
 	case s.Op.Kind == driver.OpCopy && s.Op.N <= mostSectionCopy:
 		done = m.addCopy(s.Op.Dst, s.Op.Src, s.Op.N)
-	case s.Op.Kind == driver.OpFill && s.Op.N*uint64(s.Op.Width) <= mostSectionCopy:
+	case s.Op.Kind == driver.OpFill && s.Op.Bytes() <= mostSectionCopy:
 		done = m.addFill(s.Op)
 	}
 	if !done {
-		*m = was // without what it may have added
+		*m = was // undo a partial addition
 		return false
 	}
 	m.level++
@@ -226,7 +226,7 @@ func (m *maker) addCopy(dst, src uintptr, n uint64) bool {
 }
 
 func (m *maker) addFill(op *driver.Op) bool {
-	n := op.N * uint64(op.Width)
+	n := op.Bytes()
 	to, err := m.c.d.Resolve(op.Dst, n, false)
 	if err != nil || n == 0 || to.Kind != memory.OnGPU || to.Addr%uintptr(op.Width) != 0 {
 		return false

@@ -15,7 +15,7 @@ func (b *bed) doneCopy(task uint32, done chan<- uint32) driver.Op {
 		Done: func() { done <- task }}
 }
 
-// took waits for the functions of so many tasks, in their order.
+// took waits for the functions of the given number of tasks, in their order.
 func (b *bed) took(done <-chan uint32, n uint32) {
 	b.Helper()
 	for i := range n {
@@ -30,11 +30,11 @@ func (b *bed) took(done <-chan uint32, n uint32) {
 	}
 }
 
-// TestDoneWithoutEvent proves that a copy with a function costs no event if a goroutine waits, and that the function
+// TestDoneWithoutEvent proves that a copy with a function needs no event if a goroutine waits, and that the function
 // has returned when the wait is over.
 func TestDoneWithoutEvent(t *testing.T) {
 	b := newBed(t, 1)
-	b.d.cores = 8 // a waiting goroutine looks at the stream for a while
+	b.d.cores = 8 // a waiting goroutine polls the stream for a while
 	q := b.queue(0)
 	defer q.Close()
 	called := 0
@@ -48,21 +48,21 @@ func TestDoneWithoutEvent(t *testing.T) {
 			t.Fatalf("after %d copies %d functions have returned", i+1, called)
 		}
 		if b.f.records.Load() == before {
-			return // a timer or a slow machine makes some, not all
+			return // with a timer or a slow machine some have events, not all
 		}
 	}
 	t.Error("each copy has an event")
 }
 
-// TestDoneYoung proves that a timer leaves a copy without an event that was submitted after the timer was set; and that
-// its function is called all the same, without a goroutine that waits.
+// TestDoneYoung proves that a timer adds no event to a copy that was submitted after the timer was set, and that the
+// copy's function is called even if no goroutine waits.
 func TestDoneYoung(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
 	defer q.Close()
 	done := make(chan uint32, 1000)
 	young := false
-	for range 100 { // a slow machine may have had the next timer, too
+	for range 100 { // on a slow machine the next timer may have fired, too
 		q.Mu.Lock()
 		q.timed, q.timedTo = true, q.Taken()
 		q.Mu.Unlock()
@@ -77,8 +77,8 @@ func TestDoneYoung(t *testing.T) {
 	}
 }
 
-// TestDoneUnwaited proves that the function of a copy is called if no goroutine waits: by the queue itself, and when
-// somebody asks whether the queue is idle.
+// TestDoneUnwaited proves that the function of a copy is called if no goroutine waits: by the queue itself, and by
+// Idle.
 func TestDoneUnwaited(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -136,7 +136,7 @@ func TestDoneInOrder(t *testing.T) {
 	b.quiet()
 }
 
-// TestDoneOnLostGPU proves that the functions of copies on a GPU that breaks are called, and that the first copy fails.
+// TestDoneOnLostGPU proves that the functions of copies are called if the GPU breaks, and that the first copy fails.
 func TestDoneOnLostGPU(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		b := newBed(t, 2)

@@ -7,17 +7,17 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer
-// than a small copy, by a tenth of a millisecond on a virtual machine. If no goroutine waits for the outcome, or many
-// do, it soon goes to sleep.
+// A wait for the GPU polls before it sleeps, as CUDA does by default, because waking up takes longer than a small copy,
+// on a virtual machine by a tenth of a millisecond. It polls only for a short time if no goroutine waits for the
+// result, or many do.
 const (
 	spinShort  = 40 * time.Microsecond
-	spinRunner = 4 * time.Millisecond  // while a goroutine waits for what the runner does
-	spinWaiter = 20 * time.Millisecond // by a goroutine that waits
+	spinRunner = 4 * time.Millisecond  // by a runner, while a goroutine waits for it
+	spinWaiter = 20 * time.Millisecond // by a waiting goroutine
 )
 
-// spin is the part of a wait in which one looks again and again. It does not let others have the processor in between:
-// for a thread of C that would be two switches of threads, which take longer than all the rest.
+// spin is the polling part of a wait. It does not yield the processor between polls: for a thread of C that would be
+// two switches of threads, which take longer than the polls.
 type spin struct {
 	d     *Driver
 	long  time.Duration
@@ -25,12 +25,12 @@ type spin struct {
 	looks int
 }
 
-// spinning begins a spin that is so long if there are processors enough.
+// spinning returns a spin of the given length, or shorter if there are too few processors.
 func (d *Driver) spinning(long time.Duration) spin { return spin{d: d, long: long} }
 
-// on reports whether to look once more.
+// on reports whether to poll once more.
 func (s *spin) on() bool {
-	const often = 8 // looking at the clock takes time, too, and most waits are over before the first time
+	const often = 8 // reading the clock takes time, too, and most waits are over before the first reading
 	if s.looks++; hostqueue.Exploring {
 		return s.looks <= 2
 	}
@@ -60,10 +60,10 @@ func (c *engine) await(event uintptr, long time.Duration) libcuda.Result {
 	return c.d.lib.EventSynchronize(event)
 }
 
-// fenceFrom is how many bytes on a stream are worth a fence. By a fence the end of a copy of 64 bytes is seen 0.3 µs
-// sooner from host to device and 0.6 µs in the other direction, of a kernel 0.4 to 0.8 µs (H200); but its code has to
-// be fetched first, where a program does other things in between, which takes longer than that.
+// fenceFrom is the number of bytes on a stream that is worth a fence. With a fence the end of a copy of 64 bytes is
+// seen 0.3 µs sooner from host to device and 0.6 µs in the other direction, that of a kernel 0.4 to 0.8 µs (H200). But
+// if the program does other work in between, fetching the code of the fence takes longer than that.
 const fenceFrom = 32 << 10
 
-// askEvery is how often CUDA itself is asked while a goroutine looks at a fence: a GPU that is lost never passes it.
+// askEvery is the number of polls of a fence for each query of CUDA itself: a lost GPU never passes a fence.
 const askEvery = 64

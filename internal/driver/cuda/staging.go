@@ -14,50 +14,50 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// haul is a copy between memory of a GPU and host memory that GPUs do not reach. Several lanes work on it, each with a
-// goroutine: it takes a load, moves it between host memory and one of its slots, and while that is on the link, it
-// turns to the next. Between them they keep the link busy, which one core cannot.
+// haul is a copy between memory of a GPU and host memory that GPUs cannot access. Several lanes work on it, each with a
+// goroutine. A lane takes a load, copies it between host memory and one of its slots, and takes the next load while
+// that one is on the link. Together they keep the link busy, which one core cannot.
 type haul struct {
 	gpu    *engine
 	up     bool      // to the GPU
-	stream bool      // the host writes past its caches
-	lanes  uint64    // that work on it, at most
-	survey *portions // of the host memory: nothing is written before it is over; nil if it has been touched
+	stream bool      // the host's writes bypass its caches
+	lanes  uint64    // most lanes that work on it
+	survey *portions // probes the host memory before anything is written; nil: it has been probed
 
 	mu    sync.Mutex
-	rest  cursor // guarded by mu; what no lane has taken yet
-	taken uint64 // guarded by mu; bytes that were
-	left  uint64 // guarded by mu; and were not
-	err   error  // guarded by mu; the first there was; nothing more is taken then
+	rest  cursor // guarded by mu; copies that no lane has taken
+	taken uint64 // guarded by mu; bytes taken
+	left  uint64 // guarded by mu; bytes not taken
+	err   error  // guarded by mu; the first error; no loads are taken after it
 }
 
 // The sizes are what was best on a machine with 16 cores and an H200.
 const (
-	loadFirst  = 512 << 10                 // bytes of the first and the last loads of a haul
-	loadBytes  = 1 << 20                   // and of any other at most
-	loadPieces = 4 << 10                   // segments of a load, at most
-	slotBytes  = loadBytes + 16*loadPieces // they lie as far behind a multiple of 16 as their other ends
-	slotCount  = 4                         // of a lane
+	loadFirst  = 512 << 10                 // most bytes of the first and the last loads of a haul
+	loadBytes  = 1 << 20                   // most bytes of any other
+	loadPieces = 4 << 10                   // most segments of a load
+	slotBytes  = loadBytes + 16*loadPieces // each segment has the offset from a multiple of 16 of its other end
+	slotCount  = 4                         // slots of a lane
 	stageBytes = slotCount * slotBytes
 
-	laneBytes = 2 << 20 // for less, another lane is not worth waking a helper
-	streamUp  = 1 << 20 // bytes of a haul from which on the host writes past its caches
-	// the same for a haul from the GPU: what is smaller may still be there when the program reads it
+	laneBytes = 2 << 20 // fewer bytes are not worth waking a helper for another lane
+	streamUp  = 1 << 20 // least bytes of a haul whose writes on the host bypass its caches
+	// the same for a haul from the GPU: less may still be in the cache when the program reads it
 	streamDown = 64 << 20
 )
 
 // slot is pinned memory for one load.
 type slot struct {
-	event uintptr          // after what uses it
-	busy  bool             // it is in use
-	last  bool             // no load comes after this one, and there is no event
-	load  []driver.Segment // host memory to and from
+	event uintptr          // recorded after the work that uses the slot
+	busy  bool             // the slot is in use
+	last  bool             // its load is the last of the haul, and has no event
+	load  []driver.Segment // segments in host memory
 	wire  []driver.Segment // the same bytes between the slot and the GPU
 }
 
-// runCopy carries out a copy to or from a GPU; false if it is none. Every page of ordinary memory is touched before
-// anything is written: downwards while the first loads are on the link; upwards before that, but for a copy of one
-// load, which reads all of it anyway.
+// runCopy carries out a copy to or from a GPU; false if op is not one. It touches every page of ordinary memory before
+// anything is written: for a copy from the GPU while the first loads are on the link; for a copy to the GPU before
+// that, unless it is a single load, which reads all of the memory anyway.
 func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	if op.Kind != driver.OpCopy || op.N == 0 {
 		return false, nil
@@ -79,13 +79,13 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	h := newHaul(l.gpu, to.Kind == memory.OnGPU, all, op.N)
 	if !h.up {
 		h.survey = newPortions(op.N, writing.prober(to.Addr))
-	} else if op.N > loadFirst || l.stage == 0 { // less is one load
+	} else if op.N > loadFirst || l.stage == 0 { // a smaller copy is one load
 		h.survey = newPortions(op.N, reading.prober(from.Addr))
 	}
 	return true, h.do(l)
 }
 
-// newHaul is a haul of the n bytes of c.
+// newHaul returns a haul of the n bytes of rest.
 func newHaul(c *engine, up bool, rest cursor, n uint64) *haul {
 	return &haul{
 		gpu: c, up: up, rest: rest, left: n,
@@ -94,23 +94,23 @@ func newHaul(c *engine, up bool, rest cursor, n uint64) *haul {
 	}
 }
 
-// do carries it out, with l and as many other lanes as it is worth.
+// do carries out the haul, with l and as many other lanes as pay.
 func (h *haul) do(l *lane) error {
 	d := h.gpu.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
 	withHelpers(int(h.lanes)-1, func() { h.work(l) }, func() {
-		if l, err := h.gpu.takeLane(); err == nil { // without it the others do all
+		if l, err := h.gpu.takeLane(); err == nil { // without this lane the others do all the work
 			h.work(l)
 			h.gpu.giveLane(l)
 		}
 	})
-	return h.err // lockcheck: all others are done
+	return h.err // lockcheck: all helpers are done
 }
 
-// work takes loads until there are none.
+// work takes loads until none is left.
 func (h *haul) work(l *lane) {
-	// Memory of the driver's own must not come to lie where some of the program's is missing, before that is noticed.
+	// Probe first: the driver's own memory must not be mapped where memory of the program is missing.
 	if (h.up || l.stage == 0) && !h.check() {
 		return
 	}
@@ -126,7 +126,7 @@ func (h *haul) work(l *lane) {
 	s := next()
 	for ; ; s = next() {
 		h.collect(l, s)
-		if !h.take(s) {
+		if !h.load(s) {
 			break
 		}
 		s.lay(l.stage+uintptr(i%slotCount)*slotBytes, h.up)
@@ -148,17 +148,16 @@ func (h *haul) work(l *lane) {
 	h.fail(l.gpu.Check("copy", l.finish()))
 }
 
-// take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that
-// both the link and the host soon have something to do; the last ones too, so that the lanes end together, and nothing
-// large is on the link then.
-func (h *haul) take(s *slot) bool {
+// load takes the load of a slot, and returns false if none is left or the haul has failed. The first loads are small,
+// so that both the link and the host start soon; so are the last ones, so that the lanes end together.
+func (h *haul) load(s *slot) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
 		return false
 	}
 	n := min(loadBytes, max(loadFirst, min(h.taken, h.left/(2*h.lanes))))
-	s.load = h.rest.take(n, loadPieces, s.load[:0])
+	s.load = h.rest.next(n, loadPieces, s.load[:0])
 	for i := range s.load {
 		h.taken += s.load[i].N
 		h.left -= s.load[i].N
@@ -178,8 +177,8 @@ func (h *haul) fail(err error) {
 	}
 }
 
-// check touches the host memory, together with the other lanes, unless that was done; false if something went wrong
-// there or elsewhere.
+// check probes the host memory, together with the other lanes, unless that was done. It returns false if the haul has
+// failed.
 func (h *haul) check() bool {
 	if h.survey != nil {
 		h.fail(h.survey.join())
@@ -189,7 +188,7 @@ func (h *haul) check() bool {
 	return h.err == nil
 }
 
-// collect waits for a slot, and passes on what has come from the GPU.
+// collect waits for a slot, and copies a load from the GPU to host memory.
 func (h *haul) collect(l *lane, s *slot) {
 	if !s.busy {
 		return
@@ -209,7 +208,7 @@ func (h *haul) collect(l *lane, s *slot) {
 	h.fail(err)
 }
 
-// copyAll copies a load to its slot, or from it. The program may have unmapped its memory meanwhile.
+// copyAll copies a load to or from its slot. The program may have unmapped its memory by now.
 func (h *haul) copyAll(s *slot) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	copy := memcopy.Copy
@@ -226,11 +225,11 @@ func (h *haul) copyAll(s *slot) (err error) {
 	return nil
 }
 
-// lay says where in the slot, which is at at, each segment of its load comes to lie.
+// lay sets the position of each segment of the load in the slot, whose address is at.
 func (s *slot) lay(at uintptr, up bool) {
 	s.wire = s.wire[:0]
 	for _, p := range s.load {
-		far := p.Src // on the GPU
+		far := p.Src // the end on the GPU
 		if up {
 			far = p.Dst
 		}
@@ -244,7 +243,7 @@ func (s *slot) lay(at uintptr, up bool) {
 	}
 }
 
-// needStage sees to it that the slots of the lane have memory.
+// needStage allocates memory for the slots of the lane, unless they have it.
 func (l *lane) needStage() error {
 	if l.stage != 0 {
 		return nil
@@ -258,7 +257,7 @@ func (l *lane) needStage() error {
 	return l.gpu.Check("cuMemHostAlloc", r)
 }
 
-// send gives what is in a slot, or will be, to the stream, and records the event of the slot after it.
+// send passes the copies between a slot and the GPU to the stream, and records the event of the slot after them.
 func (l *lane) send(s *slot, up bool) error {
 	c := l.gpu
 	c.Enter()
@@ -293,7 +292,7 @@ func (l *lane) send(s *slot, up bool) error {
 	return c.Check("cuEventRecord", r)
 }
 
-// read copies len(b) bytes from the GPU and waits for them. Nothing else uses the lane.
+// read copies len(b) bytes from the GPU and waits for them. No other work is on the lane.
 func (l *lane) read(b []byte, src uintptr) error {
 	if err := l.needStage(); err != nil {
 		return err
@@ -308,22 +307,22 @@ func (l *lane) read(b []byte, src uintptr) error {
 	return nil
 }
 
-// cursor goes through copies from the first byte to the last: rows of a 2-D copy, then the segments of a list.
+// cursor iterates over copies from the first byte to the last: rows of a 2-D copy, then the segments of a list.
 type cursor struct {
 	rows rows
 	list []driver.Segment
-	done uint64 // bytes of the row that comes next
+	done uint64 // bytes of the next row that are done
 }
 
-// rows are height copies of n bytes; from one to the next it is a pitch.
+// rows are height copies of n bytes at distances of the pitches.
 type rows struct {
 	dst, src           uintptr
 	n, height          uint64
 	dstPitch, srcPitch uint64
 }
 
-// take appends what comes next to into, up to so many bytes and pieces.
-func (c *cursor) take(bytes uint64, pieces int, into []driver.Segment) []driver.Segment {
+// next appends the next pieces to into, at most the given bytes and pieces.
+func (c *cursor) next(bytes uint64, pieces int, into []driver.Segment) []driver.Segment {
 	for bytes > 0 && len(into) < pieces {
 		r := &c.rows
 		if r.height == 0 {

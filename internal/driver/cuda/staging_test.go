@@ -12,17 +12,17 @@ import (
 	"ropeway/internal/driver"
 )
 
-// cores lets a test have so many, whatever the machine has; half of them are hands.
+// cores sets the number of cores for a test; half of them are helpers.
 func cores(t *testing.T, n int) {
 	old := runtime.GOMAXPROCS(n)
 	t.Cleanup(func() { runtime.GOMAXPROCS(old) })
 }
 
-// manyHands lets several goroutines share work.
+// manyHands sets enough cores for several helpers.
 func manyHands(t *testing.T) { cores(t, 8) }
 
-// TestOrdinaryMemory proves that copies of ordinary memory arrive, whole ones, rows and batches, up and down, small
-// ones and ones that several goroutines share.
+// TestOrdinaryMemory proves copies of ordinary memory in both directions: plain ones, rows and batches, small ones and
+// ones that several goroutines share.
 func TestOrdinaryMemory(t *testing.T) {
 	manyHands(t)
 	d, f := openFake(t, 1)
@@ -91,8 +91,8 @@ func TestOrdinaryMemory(t *testing.T) {
 	}
 }
 
-// TestOrdinaryMemoryMissing proves that nothing is written if a page of the source or the destination is not there,
-// however far back it lies and whichever helper finds it.
+// TestOrdinaryMemoryMissing proves that nothing is written if any page of the source or the destination is unmapped,
+// whichever helper finds it.
 func TestOrdinaryMemoryMissing(t *testing.T) {
 	manyHands(t)
 	d, _ := openFake(t, 1)
@@ -154,9 +154,9 @@ func TestOrdinaryMemoryMissing(t *testing.T) {
 	}
 }
 
-// TestMixedBatch proves that Run carries out a batch whose segments have nothing in common: memory of two devices,
-// pinned, registered under its device address, and ordinary memory, in every direction, ones that overlap themselves
-// among them; and that one bad segment keeps all of them from being copied.
+// TestMixedBatch proves that Run carries out a batch with all kinds of segments: memory of two devices, pinned,
+// registered at its device address, and ordinary memory, in every direction, including segments that overlap
+// themselves; and that one bad segment keeps all of them from being copied.
 func TestMixedBatch(t *testing.T) {
 	manyHands(t)
 	d, f := openFake(t, 2)
@@ -205,7 +205,7 @@ func TestMixedBatch(t *testing.T) {
 			}
 		}
 	}
-	// Each memory has a half that is read and one that is written, in pieces that only one segment writes.
+	// One half of each memory is read, the other written, in pieces that only one segment writes.
 	const half, piece = each / 2, 512
 	segs := driver.NewSegments()
 	for k, at := range random.Perm(half / piece * len(addr)) {
@@ -213,7 +213,7 @@ func TestMixedBatch(t *testing.T) {
 		n := 1 + random.IntN(piece)
 		dst, src := half+at/len(addr)*piece, random.IntN(half-n)
 		if to == from && k%3 == 0 && dst+n/3+n <= half+(at/len(addr)+1)*piece {
-			src = dst + n/3 // overlaps itself; nobody else writes there
+			src = dst + n/3 // overlaps itself; no other segment writes there
 		}
 		segs.Add(addr[to]+uintptr(dst), addr[from]+uintptr(src), uint64(n))
 	}
@@ -247,8 +247,7 @@ func TestMixedBatch(t *testing.T) {
 	}
 }
 
-// TestCursor proves that a cursor hands out every byte once, in order, in no more pieces and bytes than it is asked
-// for.
+// TestCursor proves that a cursor returns every byte once, in order, within the limits of pieces and bytes.
 func TestCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -269,7 +268,7 @@ func TestCursor(t *testing.T) {
 		}
 		for {
 			most, pieces := uint64(1+r.IntN(60)), 1+r.IntN(4)
-			took := c.take(most, pieces, nil)
+			took := c.next(most, pieces, nil)
 			if len(took) == 0 {
 				break
 			}

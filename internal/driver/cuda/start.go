@@ -11,14 +11,13 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// start gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds
-// out what is wrong with the others. If it returns true, the caller counts op as taken; its Segs are released. Mu is
-// held, and the stream is not in use.
+// start passes op to the stream if all parts of it are known to work there. The host does other tasks, and finds their
+// errors. If start returns true, it has released the Segs of op, and the caller counts op as taken. Mu is held, and the
+// stream is not in use.
 func (q *queue) start(op *driver.Op) bool {
-	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet,
-		driver.OpAwait, driver.OpProgram, driver.OpLaunch:
-	default:
+	class := op.Kind.Class()
+	switch class {
+	case driver.Computes, driver.Calls, driver.Fails:
 		return false
 	}
 	if !q.enter() {
@@ -26,26 +25,28 @@ func (q *queue) start(op *driver.Op) bool {
 	}
 	defer q.v.gpu.Leave()
 	m := mark{op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
-	if q.Observer != nil {
+	if q.Events.Ran != nil {
 		m.since = hostqueue.Now()
 	}
-	switch op.Kind {
-	case driver.OpAwait:
+	switch {
+	case op.Kind == driver.OpAwait:
 		f := op.Flag.(*flag)
 		if !f.Flag.IsSet() && (op.Timeout > 0 || !f.follow(q, q.stream)) {
 			return false
 		}
-	case driver.OpSet:
+	case op.Kind == driver.OpSet:
 		m.flag = op.Flag.(*flag)
-	case driver.OpDesc, driver.OpOffset:
+	case class == driver.Orders:
+		return false
+	case class == driver.Finds:
 		if m.read = q.read(op); m.read == nil {
 			return false
 		}
-	case driver.OpProgram:
+	case class == driver.Runs:
 		if !q.moveProgram(op) {
 			return false
 		}
-	case driver.OpLaunch:
+	case class == driver.Launches:
 		if !q.launch(op.Launch, &m) {
 			return false
 		}
@@ -54,12 +55,12 @@ func (q *queue) start(op *driver.Op) bool {
 			return false
 		}
 	}
-	if m.done != nil || m.flag != nil || m.read != nil || m.launch != nil || q.Observer != nil {
-		// A kernel runs once: where the event is missing, the mark says so, and the device is broken anyway.
+	if m.done != nil || m.flag != nil || m.read != nil || m.launch != nil || q.Events.Ran != nil {
+		// A kernel must not run twice: if the event is missing, the mark reports that; the device is broken anyway.
 		if m.soft = q.mayBeSoft(&m); m.soft {
 			q.softs++
 		} else if !q.record(&m) && m.launch == nil {
-			return false // what is on the stream runs twice, which leaves the same bytes; the device is broken anyway
+			return false // other tasks may run twice with the same result; the device is broken anyway
 		}
 		if m.flag != nil {
 			m.flag.promise(promise{q, m.event, m.asked})
@@ -80,8 +81,8 @@ func (q *queue) start(op *driver.Op) bool {
 	return true
 }
 
-// startDone is start for a copy, or a program that is one graph, with a function for its end and nothing else. It does
-// not enter the GPU, as startCopy. Mu is held, and the stream is not in use.
+// startDone is start for a copy, or a program that is one graph, whose end only calls a function. Like startCopy it
+// does not enter the GPU. Mu is held, and the stream is not in use.
 func (q *queue) startDone(op *driver.Op) bool {
 	m := mark{soft: true, op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
 	if op.Done == nil || !q.mayBeSoft(&m) {
@@ -100,13 +101,13 @@ func (q *queue) startDone(op *driver.Op) bool {
 		return false
 	}
 	q.latest = op.Tag
-	q.load += fenceFrom // what ends with a function is executed again and again, so the fence is worth it
+	q.load += fenceFrom // tasks that end with a function are executed repeatedly, so the fence pays
 	q.softs++
 	q.marks.Push(&m)
 	return true
 }
 
-// startAgain is start for a copy that is a program, if it is a graph. Mu is held, and the stream is not in use.
+// startAgain is start for a copy that is a program and has a graph. Mu is held, and the stream is not in use.
 func (q *queue) startAgain(op *driver.Op) bool {
 	if op.Program == nil || q.stream == 0 || q.v.gpu.Lost() {
 		return false
@@ -115,7 +116,7 @@ func (q *queue) startAgain(op *driver.Op) bool {
 	return len(list) == 1 && q.launchSection(&list[0], op.Tag)
 }
 
-// startWhole is start for a program, if it is one graph that was made before. Mu is held, and the stream is not in use.
+// startWhole is start for a program that is one graph, if that exists. Mu is held, and the stream is not in use.
 func (q *queue) startWhole(op *driver.Op) bool {
 	if q.stream == 0 || q.v.gpu.Lost() {
 		return false
@@ -124,8 +125,9 @@ func (q *queue) startWhole(op *driver.Op) bool {
 	return s != nil && q.launchSection(s, op.Tag)
 }
 
-// startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first
-// try is without entering the GPU, which would take half as long again. Mu is held, and the stream is not in use.
+// startCopy is start for a plain copy. CUDA accepts a copy whichever context the thread has, if it has one: so
+// startCopy first tries without entering the GPU, which would take half as long again. Mu is held, and the stream is
+// not in use.
 func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
 	if q.stream != 0 && !q.v.gpu.Lost() {
 		if r := q.moveCopy(dst, src, n); r != libcuda.InvalidContext && r != libcuda.ContextDestroyed {
@@ -139,7 +141,7 @@ func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
 	return q.moveCopy(dst, src, n) == libcuda.Success
 }
 
-// enter enters the GPU, with a stream for q, unless the GPU is lost. Mu is held.
+// enter enters the GPU and gives q a stream. It returns false if the GPU is lost. Mu is held.
 func (q *queue) enter() bool {
 	c := q.v.gpu
 	if c.Lost() || c.Enter() != libcuda.Success {
@@ -158,7 +160,7 @@ func (q *queue) enter() bool {
 	return true
 }
 
-// move gives a copy or a fill to the stream. Mu is held.
+// move passes a copy or a fill to the stream. Mu is held.
 func (q *queue) move(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy:
@@ -167,11 +169,13 @@ func (q *queue) move(op *driver.Op) bool {
 		return q.move2D(op)
 	case driver.OpBatch:
 		return q.moveList(op.Segs)
+	case driver.OpFill:
+		return q.moveFill(op)
 	}
-	return q.moveFill(op)
+	return false
 }
 
-// moveList gives copies that may run in any order to the stream. Mu is held.
+// moveList passes copies that may run in any order to the stream. Mu is held.
 func (q *queue) moveList(segs *driver.Segments) bool {
 	if list := segs.List; len(list) == 1 {
 		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == libcuda.Success
@@ -180,7 +184,7 @@ func (q *queue) moveList(segs *driver.Segments) bool {
 	return q.v.gpu.putBatch(segs, q.stream, true)
 }
 
-// pair finds both ends of a copy that a stream can do.
+// pair resolves both ends of a copy that a stream can make.
 func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from memory.Side, ok bool) {
 	to, err := d.Resolve(dst, dstBytes, false)
 	if err != nil {
@@ -190,12 +194,12 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from mem
 	if err != nil || to.Kind == memory.ByHost || from.Kind == memory.ByHost {
 		return to, from, false
 	}
-	// CUDA makes the caller wait while it copies between host memory.
+	// A copy between host memory would make the caller of CUDA wait.
 	return to, from, to.Kind == memory.OnGPU || from.Kind == memory.OnGPU
 }
 
-// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held,
-// or the caller has made the queue Starting (lockcheck: so one of them has it).
+// moveCopy passes a copy to the stream. It returns NotSupported if the host has to make it. Mu is held, or the caller
+// has made the queue Starting (lockcheck: so one of them has it).
 func (q *queue) moveCopy(dst, src uintptr, n uint64) libcuda.Result {
 	if n == 0 {
 		return libcuda.Success
@@ -214,10 +218,10 @@ func (q *queue) moveCopy(dst, src uintptr, n uint64) libcuda.Result {
 	return r
 }
 
-// overlap reports whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
+// overlap reports whether the n bytes at a and at b overlap; CUDA does not define the result of such a copy.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
-// move2D gives a 2-D copy to the stream. Mu is held.
+// move2D passes a 2-D copy to the stream. Mu is held.
 func (q *queue) move2D(op *driver.Op) bool {
 	if op.N == 0 || op.Height == 0 {
 		return true
@@ -230,20 +234,20 @@ func (q *queue) move2D(op *driver.Op) bool {
 	return ok && d.lib.Memcpy2DAsync(&c, q.stream) == libcuda.Success
 }
 
-// plan2D finds both ends of a 2-D copy that a stream can do.
+// plan2D resolves both ends of a 2-D copy that a stream can make.
 func (d *Driver) plan2D(op *driver.Op) (c libcuda.Copy2D, ok bool) {
 	to, from, ok := d.pair(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N)
 	c = libcuda.Copy2D{Dst: to.Addr, Src: from.Addr, DstPitch: op.DstPitch, SrcPitch: op.SrcPitch, Width: op.N,
 		Height: op.Height}
-	if op.Height == 1 { // then pitches mean nothing, and CUDA would look at them
+	if op.Height == 1 { // pitches mean nothing, but CUDA would check them
 		c.DstPitch, c.SrcPitch = op.N, op.N
 	}
 	return c, ok && c.DstPitch >= c.Width && c.SrcPitch >= c.Width
 }
 
-// moveFill gives a fill to the stream. Mu is held.
+// moveFill passes a fill to the stream. Mu is held.
 func (q *queue) moveFill(op *driver.Op) bool {
-	n := op.N * uint64(op.Width)
+	n := op.Bytes()
 	if n == 0 {
 		return true
 	}
@@ -255,8 +259,8 @@ func (q *queue) moveFill(op *driver.Op) bool {
 	return err == nil && to.Kind != memory.ByHost && d.fill(to.Addr, op, q.stream) == libcuda.Success
 }
 
-// fill puts a fill on a stream. CUDA wants words at addresses that are multiples of their size: where they are not, the
-// words in between are filled with the value turned round, and the ends byte by byte.
+// fill puts a fill on a stream. CUDA needs aligned words: for other addresses fill writes the aligned words in between
+// with the rotated value, and the ends byte by byte.
 func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) libcuda.Result {
 	if op.Width == 1 {
 		return d.lib.MemsetD8Async(at, byte(op.Value), op.N, stream)
@@ -265,7 +269,7 @@ func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) libcuda.Result 
 	if off == 0 {
 		return d.lib.MemsetD32Async(at, op.Value, op.N, stream)
 	}
-	lead := 4 - off // bytes to the first whole word, and off bytes follow the last
+	lead := 4 - off // bytes before the first whole word; off bytes follow the last
 	if op.N > 1 {
 		value := bits.RotateLeft32(op.Value, -8*lead)
 		if r := d.lib.MemsetD32Async(at+uintptr(lead), value, op.N-1, stream); r != libcuda.Success {

@@ -13,23 +13,23 @@ type table struct {
 	addr  uintptr
 	room  int // entries
 	event uintptr
-	tag   kernels.Tag // of the entries that were written last, or are to be now; see kernels.GatherParams
+	tag   kernels.Tag // of the current entries; see kernels.GatherParams
 }
 
-// tables are those of a GPU. They are kept for later batches. A stream comes to its kernels in their order, so of
-// the tables in flight on one only the oldest is asked for.
+// tables holds the tables of a GPU, which are reused. A stream runs its kernels in order, so only the oldest table in
+// flight on a stream needs a query.
 type tables struct {
-	idle   []*table             // that no kernel reads
-	flying map[uintptr][]*table // by stream, the oldest first
-	bytes  uint64               // of all there are, those that are being written too
+	idle   []*table             // not read by any kernel
+	flying map[uintptr][]*table // by stream, oldest first
+	bytes  uint64               // of all tables, including those being written
 }
 
 const (
 	leastTable = 1 << 10  // entries
-	mostTables = 64 << 20 // bytes; only a single batch that needs more gets more
+	mostTables = 64 << 20 // most bytes of all tables; only a single batch that needs more gets more
 )
 
-// next makes the table ready for other entries.
+// next prepares the table for new entries.
 func (t *table) next() *table {
 	var again bool
 	if t.tag, again = t.tag.Next(); again {
@@ -40,7 +40,7 @@ func (t *table) next() *table {
 
 func (t *table) bytes() uint64 { return uint64(t.room) * entryBytes }
 
-// fits takes an idle table with room for so many entries, or returns nil.
+// fits takes an idle table with room for the given number of entries, or returns nil.
 func (s *tables) fits(room int) *table {
 	for i, t := range slices.Backward(s.idle) {
 		if t.room >= room {
@@ -51,7 +51,8 @@ func (s *tables) fits(room int) *table {
 	return nil
 }
 
-// land makes tables of a stream idle that were read, the oldest first, up to the first with room for so many entries.
+// land makes tables of a stream idle after their kernels have run, the oldest first, up to the first that has the given
+// room.
 func (s *tables) land(lib libcuda.API, stream uintptr, room int) {
 	list := s.flying[stream]
 	for len(list) > 0 && lib.EventQuery(list[0].event) == libcuda.Success {
@@ -68,14 +69,14 @@ func (s *tables) land(lib libcuda.API, stream uintptr, room int) {
 	}
 }
 
-// all are all that are not being written.
+// all returns the tables that are not being written.
 func (s *tables) all() []*table {
 	return slices.Concat(append(slices.Collect(maps.Values(s.flying)), s.idle)...)
 }
 
-// takeTable takes a table that no kernel reads, with room for so many entries, for a batch on a stream. It makes one
-// if there is none, and where tables take too much memory already it waits: what is on streams ends without the host.
-// It returns nil if there is no memory, or the GPU is lost. The GPU is entered.
+// takeTable takes a table with room for the given number of entries that no kernel reads, for a batch on a stream. It
+// creates one if there is none. If tables use too much memory already, it waits for one: streams progress without the
+// host. It returns nil if there is no memory, or the GPU is lost. The GPU is entered.
 func (c *engine) takeTable(room int, stream uintptr) *table {
 	size := leastTable
 	for size < room {
@@ -94,8 +95,8 @@ func (c *engine) takeTable(room int, stream uintptr) *table {
 	}
 }
 
-// findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if one of so many
-// bytes may be made, which is counted then.
+// findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if takeTable may
+// create a table of the given bytes, which findTable counts already.
 func (c *engine) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *engine) findTable(room int, stream uintptr, bytes uint64) (t *table, ol
 		for _, list := range s.flying {
 			return nil, list[0].event
 		}
-		for _, t := range s.idle { // too small
+		for _, t := range s.idle { // they are too small
 			c.freeTable(t)
 		}
 		s.idle = nil
@@ -129,7 +130,7 @@ func (c *engine) findTable(room int, stream uintptr, bytes uint64) (t *table, ol
 	return nil, 0
 }
 
-// newTable makes a table of so many entries, which are counted already.
+// newTable returns a new table of room entries, which are counted already.
 func (c *engine) newTable(room int) *table {
 	t := &table{room: room}
 	var r libcuda.Result
@@ -148,14 +149,14 @@ func (c *engine) newTable(room int) *table {
 	return t.next()
 }
 
-// freeTable frees a table that no kernel reads; its event is the GPU's. The GPU is entered, mu is held.
+// freeTable frees a table that no kernel reads, and returns its event to the GPU. The GPU is entered, mu is held.
 func (c *engine) freeTable(t *table) libcuda.Result {
 	c.tables.bytes -= t.bytes()
 	c.GiveEvent(t.event, libcuda.AskedEvent)
 	return c.FreeInner(t.addr)
 }
 
-// giveTable returns a table to the pool. A kernel on the stream reads it, unless that is 0.
+// giveTable makes a table available again: at once if stream is 0, else after the kernel on the stream that reads it.
 func (c *engine) giveTable(t *table, stream uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

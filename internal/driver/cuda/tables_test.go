@@ -10,13 +10,13 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// nervous is a fake that counts how often it is asked for events of tables, and fails or panics on demand.
+// nervous is a fake that counts queries of table events, and fails or panics on demand.
 type nervous struct {
 	*fake
 	ofTables  sync.Map     // events
-	asked     atomic.Int32 // times that one of them was asked for
-	failing   atomic.Bool  // no event can be made
-	panicking atomic.Bool  // the next question whether there is cuMemcpyBatchAsync is a panic
+	asked     atomic.Int32 // queries of these
+	failing   atomic.Bool  // creating an event fails
+	panicking atomic.Bool  // the next call of HasMemcpyBatch panics
 }
 
 func (n *nervous) EventQuery(event uintptr) libcuda.Result {
@@ -44,7 +44,7 @@ func (n *nervous) HasMemcpyBatch() bool {
 	return n.fake.HasMemcpyBatch()
 }
 
-// newNervous is a bed on such a fake. most is how many bytes tables may take.
+// newNervous returns a bed on such a fake. most is the most bytes of tables.
 func newNervous(t *testing.T, most uint64) (*bed, *nervous) {
 	t.Helper()
 	n := &nervous{fake: newFake(1)}
@@ -56,7 +56,7 @@ func newNervous(t *testing.T, most uint64) (*bed, *nervous) {
 	return newBedOf(t, d, n.fake), n
 }
 
-// many is a batch of 200 segments, too many for a launch's parameters, with one more of so many bytes.
+// many returns a batch of 200 segments, too many for a launch's parameters, and one more of the given bytes.
 func (b *bed) many(bytes uint64) driver.Op {
 	segs := driver.NewSegments()
 	for i := range uintptr(200) {
@@ -68,7 +68,7 @@ func (b *bed) many(bytes uint64) driver.Op {
 	return driver.Op{Kind: driver.OpBatch, Segs: segs}
 }
 
-// holdUp keeps the stream of q, which it has by then, until the function returned is called.
+// holdUp stops the stream of q until the result is called.
 func (b *bed) holdUp(q *queue) func() {
 	b.Helper()
 	q.Copy(b.dev[0], b.pinned, 16, driver.Tag{})
@@ -80,8 +80,8 @@ func (b *bed) holdUp(q *queue) func() {
 	return func() { close(hold) }
 }
 
-// TestTablesInFlight proves that a batch asks for a few events however many tables are in flight, and that tables are
-// used again.
+// TestTablesInFlight proves that a batch queries only a few events however many tables are in flight, and that tables
+// are reused.
 func TestTablesInFlight(t *testing.T) {
 	const batches = 300
 	b, n := newNervous(t, mostTables)
@@ -121,8 +121,8 @@ func TestTablesInFlight(t *testing.T) {
 	b.quiet()
 }
 
-// TestTablesBounded proves that tables take no more memory than they may while a GPU is behind: then submitting
-// waits. A batch that is larger by itself takes the place of others.
+// TestTablesBounded proves that tables stay within their limit while a GPU is slow: then submitting waits. A batch that
+// exceeds the limit by itself replaces the others.
 func TestTablesBounded(t *testing.T) {
 	const small = leastTable * entryBytes
 	const most = 8 * small
@@ -169,7 +169,7 @@ func TestTablesBounded(t *testing.T) {
 	b.quiet()
 }
 
-// TestPanicEndsKernel proves that a kernel that waits for its table gets it, even if the batch ends in a panic.
+// TestPanicEndsKernel proves that a kernel that waits for its table gets it, even after a panic in the batch.
 func TestPanicEndsKernel(t *testing.T) {
 	b, n := newNervous(t, mostTables)
 	q := b.queue(0)

@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's
-// meanwhile; then it lets the runner wake it.
+// Wait polls the stream for a while, which is fastest for short work, and does the runner's part; then it sleeps until
+// the runner wakes it.
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	d := q.v.d
 	d.waiting.Add(1)
@@ -35,13 +35,13 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return true
 }
 
-// help is what a goroutine that waits does again and again: it gives pending copies to the stream, ends what the runner
-// has not come to, or finds out whether everything taken is over. It returns false if there is no point in it. times
-// counts the calls, from 1. Mu is held, but not while CUDA is asked.
+// help is one poll by a waiting goroutine: it passes pending copies to the stream, ends tasks that the runner has not
+// reached, or checks whether all tasks taken are over. It returns false if polling is useless. times counts the calls,
+// from 1. Mu is held, but released during calls of CUDA.
 func (q *queue) help(times int) bool {
 	switch {
 	case q.State() != hostqueue.Rest && q.State() != hostqueue.Ready:
-		q.pause() // another goroutine is at it, and needs the lock
+		q.pause() // another goroutine has the queue, and needs the lock
 		return true
 	case q.startPending():
 		return true
@@ -49,7 +49,7 @@ func (q *queue) help(times int) bool {
 		q.endNext()
 		return true
 	case q.Completed() == q.Taken():
-		q.pause() // the runner is to do the head of the list
+		q.pause() // the runner has to run the head of the list
 		return true
 	}
 	c, upto := q.v.gpu, q.Taken()
@@ -77,7 +77,7 @@ func (q *queue) help(times int) bool {
 	return passed || r == libcuda.Success || r == libcuda.NotReady
 }
 
-// endNext ends the first mark, if it has happened. Mu is held, but not while CUDA is asked.
+// endNext ends the first mark, if it has happened. Mu is held, but released during calls of CUDA.
 func (q *queue) endNext() {
 	if !q.Claim(hostqueue.Ending) { // so that the event stays this mark's
 		return
@@ -92,24 +92,23 @@ func (q *queue) endNext() {
 	q.leave()
 }
 
-// endSoft ends the first so many tasks, which are over, unless another goroutine ends some of them. Mu is held, but not
-// all the time.
+// endSoft ends the first upto tasks, which are over, unless another goroutine is ending some of them. Mu is held, but
+// may be released for a time.
 func (q *queue) endSoft(upto uint64) {
-	if q.marks.Len() > 0 && q.marks.Head().upto <= upto {
-		if !q.Claim(hostqueue.Ending) {
-			return
-		}
+	switch {
+	case q.ending != 0:
+	case q.marks.Len() == 0 || q.marks.Head().upto > upto:
+		q.over(upto)
+	case q.Claim(hostqueue.Ending):
 		for q.marks.Len() > 0 && q.marks.Head().upto <= upto {
 			q.end(libcuda.Success)
 		}
 		q.over(upto)
 		q.leave()
-		return
 	}
-	q.over(upto)
 }
 
-// putFence puts the fence on the stream, after the first so many tasks, if they are all there are. Mu is held.
+// putFence puts the fence on the stream, if exactly upto tasks have been taken. Mu is held.
 func (q *queue) putFence(upto uint64) {
 	if q.Taken() != upto || q.State() != hostqueue.Rest && q.State() != hostqueue.Ready || q.load < fenceFrom {
 		return
@@ -122,7 +121,7 @@ func (q *queue) putFence(upto uint64) {
 	}
 }
 
-// pause lets others have Mu for a moment. Mu is held, but not meanwhile.
+// pause releases Mu for a moment, so that other goroutines can take it. Mu is held.
 func (q *queue) pause() {
 	q.Mu.Unlock()
 	for range 64 {

@@ -10,16 +10,15 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Single words of a GPU's memory are copied through a lane, whose stream nothing else is on: what a queue has under way
-// holds them up no more than any two copies hold each other up. The copy engines move aligned words of 8 bytes as a
-// whole.
+// Single words of a GPU's memory are copied through a lane, whose stream has no other work: the work of queues delays
+// them no more than any two copies delay each other. The copy engines move aligned words of 8 bytes atomically.
 
 var _ driver.WordAccess = (*Driver)(nil)
 
-// word finds the word at addr.
+// word resolves the word at addr.
 func (d *Driver) word(addr uintptr) (memory.Side, error) {
 	if addr%8 != 0 {
-		return memory.Side{}, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+		return memory.Side{}, fmt.Errorf("%w: a word at %#x, which is not a multiple of 8", driver.ErrFault, addr)
 	}
 	return d.Resolve(addr, 8, false)
 }
@@ -50,7 +49,7 @@ func (d *Driver) Store(addr uintptr, value uint64) error {
 	})
 }
 
-// atWord calls one of the two for the word at addr, by where it is. What is on the lane then is waited for.
+// atWord calls host or gpu with the word at addr, depending on its memory, and waits for the work on the lane.
 func (d *Driver) atWord(addr uintptr, host func(at uintptr), gpu func(l *lane, at uintptr) error) (err error) {
 	s, err := d.word(addr)
 	if err != nil {

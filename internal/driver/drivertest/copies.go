@@ -12,17 +12,18 @@ import (
 	"ropeway/internal/driver"
 )
 
-// sizes are those at which engines change their ways: nothing, less than a word, around 64 KiB and 512 KiB, large.
+// sizes lists the sizes at which engines change their method: nothing, less than a word, around 64 KiB and 512 KiB,
+// large.
 var sizes = []int{0, 1, 2, 3, 4, 63, 255, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1,
 	5 << 20}
 
-// places returns a range of n bytes of every kind that a queue can reach.
+// places returns a range of n bytes of every kind of memory that a queue can use.
 func (e *env) places(n int) map[string]memory {
 	host, alias := e.registered(n)
 	return map[string]memory{"device": e.device(n), "pinned": e.pinned(n), "registered": host, "mapped": alias}
 }
 
-// ways are the ways to have an operation carried out.
+// ways lists the ways to carry out an operation.
 var ways = []struct {
 	name string
 	do   func(q *queue, op driver.Op)
@@ -45,7 +46,7 @@ var ways = []struct {
 	}},
 }
 
-// submit is Submit, or Copy where that says all.
+// submit calls Submit, or Copy for a plain copy.
 func (q *queue) submit(op driver.Op) {
 	if op.Kind == driver.OpCopy && op.Done == nil {
 		q.Copy(op.Dst, op.Src, op.N, op.Tag)
@@ -65,7 +66,7 @@ func testCopy(e *env) {
 				for j, way := range ways {
 					if n > 1<<20 && (fromName == "mapped" || toName == "mapped" || testing.Short() &&
 						way.name != "queued") {
-						continue // as others, but slow to look at
+						continue // like the others, but slow to check
 					}
 					s, d := src.addr+uintptr(i+j), dst.addr+margin-uintptr(3*i+j)
 					want := noise(uint64(i*10+j), n)
@@ -82,7 +83,7 @@ func testCopy(e *env) {
 	}
 }
 
-// Overlapping ranges of one copy end as memmove leaves them.
+// A copy between overlapping ranges has the result of memmove.
 func testCopyOverlap(e *env) {
 	q := e.queue()
 	for name, m := range e.places(2 << 20) {
@@ -111,8 +112,8 @@ func testCopyOverlap(e *env) {
 	}
 }
 
-// testCopyHuge copies more than 4 GiB: no size has 32 bits on the way. Where the host has to find the pages, which
-// takes long, they are moved up a little, else copied elsewhere.
+// testCopyHuge copies more than 4 GiB to prove that no size has 32 bits on the way. If the host has to find the pages,
+// which takes long, it moves them up a little, else it copies them elsewhere.
 func testCopyHuge(e *env) {
 	const n = 4<<30 + 12345
 	up := uintptr(n)
@@ -145,7 +146,7 @@ func testCopyHuge(e *env) {
 	e.holds("between marks", dst+3<<30, painted(1<<20, 0x5A))
 }
 
-// available is how much memory the machine can still give.
+// available returns the memory that the machine has free.
 func available() (bytes uint64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -174,7 +175,7 @@ func testCopy2D(e *env) {
 				200, 4096, 4099},
 		} {
 			if s.height > 100_000 && kind[0] != "registered" {
-				continue // slow to work out
+				continue // slow to compute
 			}
 			for _, way := range ways {
 				srcAt, dstAt := 0, 0
@@ -266,7 +267,7 @@ func testFill(e *env) {
 				value := byte(0x30 + i + j)
 
 				e.write(at-16, painted(n+32, canary))
-				// Only the low byte of a value counts when elements have one.
+				// Only the low byte of the value matters for elements of one byte.
 				way.do(q, driver.Op{Kind: driver.OpFill, Dst: at + 1, N: uint64(n), Width: 1,
 					Value: 0xABCD00 | uint32(value)})
 				e.holds(what, at+1, painted(n, value))
@@ -287,7 +288,7 @@ func testFill(e *env) {
 	}
 }
 
-// descriptor is the bytes of a copy descriptor.
+// descriptor returns the bytes of a copy descriptor.
 func descriptor(l driver.Layout, dst, src uintptr, n uint32) []byte {
 	b := noise(9, 64)
 	binary.LittleEndian.PutUint32(b[l.Length:], n)
@@ -319,7 +320,7 @@ func testDesc(e *env) {
 			want := append(noise(uint64(n), n+1)[:n:n], canary)
 			e.holds(fmt.Sprintf("descriptor of %d bytes", n), dst.addr, want)
 
-			// Read when it runs: a task before it rewrites what was there at submission.
+			// The copy reads the descriptor when it runs: a task before it changes the content since submission.
 			e.write(dst.addr, painted(n+1, canary))
 			e.write(decoy.addr, painted(n+1, canary))
 			e.write(desc.addr, descriptor(l, decoy.addr, src.addr, uint32(n)))
@@ -332,7 +333,7 @@ func testDesc(e *env) {
 			e.holds("rewritten descriptor", dst.addr, want)
 			e.holds("destination before it was rewritten", decoy.addr, painted(n+1, canary))
 
-			// And once more without a wait in between: the queue is busy with the rewriting itself.
+			// The same without a wait in between: the queue is still busy with the change.
 			e.write(dst.addr, painted(n+1, canary))
 			e.write(desc.addr, descriptor(l, decoy.addr, src.addr, uint32(n)))
 			q.Copy(desc.addr, fresh.addr, uint64(descBytes(l)), tag(1))
@@ -376,7 +377,7 @@ func testOffset(e *env) {
 	}
 }
 
-// What a descriptor or a cell holds may be anything: nothing but memory of the device is touched.
+// A descriptor or a cell may have any content: the copy only uses memory of the device.
 func testIndirectFaults(e *env) {
 	good, desc := e.device(4096), e.device(64)
 	freed := e.device(4096)
@@ -417,7 +418,7 @@ func testIndirectFaults(e *env) {
 	if string(pinned.host) != string(noise(2, 4096)) {
 		e.Fatal("pinned memory was written")
 	}
-	// The descriptor itself may be gone.
+	// The descriptor itself may have been freed.
 	for i, op := range []driver.Op{
 		{Kind: driver.OpDesc, Src: desc.addr, N: 64, Layout: driver.Desc64},
 		{Kind: driver.OpOffset, Dst: desc.addr, Src: desc.addr + 8, N: 500},
@@ -435,7 +436,7 @@ func testIndirectFaults(e *env) {
 	}
 }
 
-// A chain in which each operation needs what the one before it wrote.
+// A chain in which each operation needs the result of the one before.
 func testEveryKindInOrder(e *env) {
 	const n = 100_000
 	q := e.queue()
@@ -453,7 +454,7 @@ func testEveryKindInOrder(e *env) {
 		}
 		f := e.d.NewFlag()
 		release := func() {}
-		if round%2 == 1 { // all of it queued up first
+		if round%2 == 1 { // queue all of it before any runs
 			release = q.block()
 		}
 		post(0)

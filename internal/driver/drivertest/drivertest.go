@@ -1,8 +1,8 @@
 // Package drivertest is the conformance suite that every driver passes.
 //
-// It knows a driver only through its interface. Device memory cannot be read by the host on real hardware, so all
-// results are looked at through copies into pinned memory. Every test has a watchdog: a hang ends the test binary with
-// the stacks of all goroutines.
+// It uses a driver only through its interface. On real hardware the host cannot read device memory, so all results are
+// checked through copies to pinned memory. Every test has a watchdog: a hang ends the test binary with the stacks of
+// all goroutines.
 package drivertest
 
 import (
@@ -21,95 +21,75 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Run puts a driver to the test. open makes a fresh one each time; the suite closes what it opened. What
-// the driver does not promise is named in except.
+type test struct {
+	name string
+	test func(*env)
+}
+
+// everyDriver lists the tests that each driver must pass.
+var everyDriver = []test{
+	{"Name", testName},
+	{"DeviceMemory", testDeviceMemory},
+	{"PinnedMemory", testPinnedMemory},
+	{"RegisteredMemory", testRegisteredMemory},
+	{"PageableMemory", testPageableMemory},
+	{"DevicesApart", testDevicesApart},
+	{"DeviceClose", testDeviceClose},
+	{"LocateAllocatesNothing", testLocateAllocs},
+	{"Epoch", testEpoch},
+	{"Shut", testShut},
+	{"Close", testClose},
+
+	{"Copy", testCopy},
+	{"CopyOverlap", testCopyOverlap},
+	{"CopyHuge", testCopyHuge},
+	{"Copy2D", testCopy2D},
+	{"Batch", testBatch},
+	{"Fill", testFill},
+	{"Program", testProgram},
+	{"ProgramFails", testProgramFails},
+	{"ProgramDropped", testProgramDropped},
+	{"ProgramAllocatesNothing", testProgramAllocs},
+	{"Desc", testDesc},
+	{"Offset", testOffset},
+	{"IndirectFaults", testIndirectFaults},
+	{"EveryKindInOrder", testEveryKindInOrder},
+	{"RunFaults", testRunFaults},
+	{"RunPageable", testRunPageable},
+
+	{"FlagFromHost", testFlagFromHost},
+	{"FlagFromQueue", testFlagFromQueue},
+	{"FlagWait", testFlagWait},
+	{"Await", testAwait},
+	{"AwaitTimeout", testAwaitTimeout},
+	{"AwaitInTime", testAwaitInTime},
+	{"Abandoned", testAbandoned},
+	{"CrossQueue", testCrossQueue},
+
+	{"Call", testCall},
+	{"Post", testPost},
+	{"Done", testDone},
+	{"Wait", testWait},
+	{"WaitLargeCopy", testWaitLargeCopy},
+	{"Drop", testDrop},
+	{"DropRunningCopy", testDropRunningCopy},
+	{"Failures", testFailures},
+	{"Reentrant", testReentrant},
+	{"MemoryGone", testMemoryGone},
+	{"ManyQueues", testManyQueues},
+	{"CopyAllocatesNothing", testCopyAllocs},
+	{"Observer", testObserver},
+
+	{"Gate", testGate},
+	{"GateTimeout", testGateTimeout},
+	{"GateDrop", testGateDrop},
+	{"Work", testWork},
+}
+
+// Run runs the suite on a driver. open returns a new driver for each test, which the suite closes. except names tests
+// that the driver need not pass.
 func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) {
-	for _, tt := range []struct {
-		name string
-		test func(*env)
-	}{
-		{"Name", testName},
-		{"DeviceMemory", testDeviceMemory},
-		{"PinnedMemory", testPinnedMemory},
-		{"RegisteredMemory", testRegisteredMemory},
-		{"PageableMemory", testPageableMemory},
-		{"DevicesApart", testDevicesApart},
-		{"DeviceClose", testDeviceClose},
-		{"LocateAllocatesNothing", testLocateAllocs},
-		{"Epoch", testEpoch},
-		{"Shut", testShut},
-		{"Close", testClose},
-
-		{"Copy", testCopy},
-		{"CopyOverlap", testCopyOverlap},
-		{"CopyHuge", testCopyHuge},
-		{"Copy2D", testCopy2D},
-		{"Batch", testBatch},
-		{"Fill", testFill},
-		{"Program", testProgram},
-		{"ProgramFails", testProgramFails},
-		{"ProgramDropped", testProgramDropped},
-		{"ProgramAllocatesNothing", testProgramAllocs},
-		{"Sole", testSole},
-		{"Desc", testDesc},
-		{"Offset", testOffset},
-		{"IndirectFaults", testIndirectFaults},
-		{"EveryKindInOrder", testEveryKindInOrder},
-		{"RunFaults", testRunFaults},
-		{"RunPageable", testRunPageable},
-
-		{"FlagFromHost", testFlagFromHost},
-		{"FlagFromQueue", testFlagFromQueue},
-		{"FlagWait", testFlagWait},
-		{"Await", testAwait},
-		{"AwaitTimeout", testAwaitTimeout},
-		{"AwaitInTime", testAwaitInTime},
-		{"Abandoned", testAbandoned},
-		{"CrossQueue", testCrossQueue},
-
-		{"Call", testCall},
-		{"Post", testPost},
-		{"Done", testDone},
-		{"Wait", testWait},
-		{"WaitLargeCopy", testWaitLargeCopy},
-		{"Drop", testDrop},
-		{"DropRunningCopy", testDropRunningCopy},
-		{"Failures", testFailures},
-		{"Reentrant", testReentrant},
-		{"MemoryGone", testMemoryGone},
-		{"ManyQueues", testManyQueues},
-		{"CopyAllocatesNothing", testCopyAllocs},
-		{"Observer", testObserver},
-
-		{"Launch", testLaunch},
-		{"LaunchAtRandom", testLaunchAtRandom},
-		{"LaunchArgs", testLaunchArgs},
-		{"LaunchGlobal", testLaunchGlobal},
-		{"LaunchUnload", testLaunchUnload},
-		{"LaunchRefused", testLaunchRefused},
-		{"LaunchAllocatesNothing", testLaunchAllocs},
-
-		{"Gate", testGate},
-		{"GateTimeout", testGateTimeout},
-		{"GateDrop", testGateDrop},
-		{"Work", testWork},
-		{"Words", testWords},
-		{"View", testView},
-		{"Reserve", testReserve},
-		{"Mapping", testMapping},
-		{"Growth", testGrowth},
-		{"MapDeferredFree", testMapDeferredFree},
-		{"MapHost", testMapHost},
-		{"MapDeviceClose", testMapDeviceClose},
-		{"MapPages", testMapPages},
-		{"Managed", testManaged},
-		{"Share", testShare},
-		{"ShareAt", testShareAt},
-		{"ShareSmall", testShareSmall},
-		{"ShareRunning", testShareRunning},
-		{"ShareFreed", testShareFreed},
-		{"ImportHostile", testImportHostile},
-	} {
+	for _, tt := range append(slices.Clone(everyDriver), offeredBy(t, open)...) {
 		if slices.Contains(except, tt.name) {
 			continue
 		}
@@ -140,7 +120,7 @@ type env struct {
 	*testing.T
 	d     driver.Driver
 	dev   driver.Device
-	stage memory // pinned; through which write and read go
+	stage memory // pinned buffer of write and read
 }
 
 const stageBytes = 8 << 20
@@ -172,7 +152,7 @@ func setup(t *testing.T, open func(t *testing.T) driver.Driver) *env {
 type memory struct {
 	addr uintptr
 	n    int
-	host []byte // as the host sees it; nil for device memory
+	host []byte // the bytes, for the host; nil for device memory
 }
 
 func (m memory) end() uintptr { return m.addr + uintptr(m.n) }
@@ -205,26 +185,47 @@ func (e *env) mapped(n int) memory {
 		e.Fatal(err)
 	}
 	m := memory{addressOf(b), n, b[:n]}
-	e.Cleanup(func() { unmap(m) }) // fails where the test has done it already
+	e.Cleanup(func() { unmap(m) }) // fails if the test has done it already
 	return m
 }
 
 // unmap undoes mapped.
 func unmap(m memory) error { return unix.Munmap(m.host[:(m.n+4095)&^4095]) }
 
-// registered registers ordinary host memory; alias is its device address.
-func (e *env) registered(n int) (host, alias memory) {
+// remote is mapped for memory that the test unmaps. It lies at an address that the kernel does not choose by itself, so
+// that a late task finds no memory there instead of a new mapping. The caller must call drop.
+func (e *env) remote(n int) memory {
 	e.Helper()
-	m := e.mapped(n)
-	a, err := e.d.Register(m.addr, uint64(n), true, 0)
+	near := e.mapped(n)
+	p, err := unix.MmapPtr(-1, 0, pointerTo(near.addr-64<<30), uintptr(n), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		e.Fatal(err)
 	}
-	e.Cleanup(func() { e.d.Unregister(m.addr) }) // fails where the test has done it already
-	return m, memory{addr: a, n: n}
+	return memory{uintptr(p), n, hostBytes(uintptr(p), n)}
 }
 
-// write puts b at addr, whatever memory that is.
+// drop undoes remote.
+func drop(m memory) error { return unix.MunmapPtr(pointerTo(m.addr), uintptr(m.n)) }
+
+// registered registers ordinary host memory; alias is its device address.
+func (e *env) registered(n int) (host, alias memory) {
+	e.Helper()
+	return e.register(e.mapped(n))
+}
+
+// register registers m; alias is its device address.
+func (e *env) register(m memory) (host, alias memory) {
+	e.Helper()
+	a, err := e.d.Register(m.addr, uint64(m.n), true, 0)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { e.d.Unregister(m.addr) }) // fails if the test has done it already
+	return m, memory{addr: a, n: m.n}
+}
+
+// write copies b to addr, in any kind of memory.
 func (e *env) write(addr uintptr, b []byte) {
 	e.Helper()
 	e.staged(len(b), func(off, n int) driver.Op {
@@ -233,7 +234,7 @@ func (e *env) write(addr uintptr, b []byte) {
 	}, func(off, n int) {})
 }
 
-// read returns what n bytes at addr hold.
+// read returns the n bytes at addr.
 func (e *env) read(addr uintptr, n int) []byte {
 	e.Helper()
 	b := make([]byte, n)
@@ -279,7 +280,7 @@ func (e *env) refused(what string, err, want error) {
 	}
 }
 
-// run carries op out at once and fails the test if that does not work.
+// run carries op out with Run and fails the test if that fails.
 func (e *env) run(op driver.Op) {
 	e.Helper()
 	if err := e.d.Run(op); err != nil {
@@ -287,13 +288,13 @@ func (e *env) run(op driver.Op) {
 	}
 }
 
-// failure is what a Sink received.
+// failure is a call of Events.Failed.
 type failure struct {
 	tag driver.Tag
 	err error
 }
 
-// queue is a queue of the driver that remembers its failures.
+// queue is a queue of the driver that records its failures.
 type queue struct {
 	driver.Queue
 	e *env
@@ -304,18 +305,18 @@ type queue struct {
 
 func (e *env) queue() *queue {
 	q := &queue{e: e}
-	q.Queue = e.dev.NewQueue(driver.QueueOptions{Sink: q})
+	q.Queue = e.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: q.TaskFailed}})
 	return q
 }
 
-// TaskFailed implements driver.Sink.
+// TaskFailed implements Events.Failed.
 func (q *queue) TaskFailed(tag driver.Tag, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.failed = append(q.failed, failure{tag, err})
 }
 
-// failures returns what failed since it was last asked.
+// failures returns the failures since the last call.
 func (q *queue) failures() []failure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -335,7 +336,7 @@ func (q *queue) sync() {
 	}
 }
 
-// finish is sync where nothing may have failed.
+// finish is sync, and fails the test if a task has failed.
 func (q *queue) finish() {
 	q.e.Helper()
 	q.sync()
@@ -344,7 +345,7 @@ func (q *queue) finish() {
 	}
 }
 
-// fails is sync where exactly one task may have failed, as said.
+// fails is sync, and fails the test unless exactly the given task has failed, with want.
 func (q *queue) fails(what string, tag driver.Tag, want error) {
 	q.e.Helper()
 	q.sync()
@@ -361,7 +362,7 @@ func (q *queue) block() (release func()) {
 	return f.Set
 }
 
-// loop is noise without end: its length is no multiple of anything that an engine cuts memory into.
+// loop is a cyclic source of noise. Its length is not a multiple of any size in which an engine divides memory.
 var loop = sync.OnceValue(func() []byte {
 	b := make([]byte, 4<<20+12347)
 	rand.NewChaCha8([32]byte{}).Read(b)
@@ -382,7 +383,7 @@ func painted(n int, v byte) []byte { return bytes.Repeat([]byte{v}, n) }
 
 const canary = 0xA5
 
-// tag makes the i-th of many different tags.
+// tag returns the i-th of many different tags.
 func tag(i int) driver.Tag { return driver.Tag{Task: uint32(i), Thread: uint32(1000 + i)} }
 
 func testName(e *env) {

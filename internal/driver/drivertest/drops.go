@@ -10,7 +10,7 @@ import (
 
 func testDrop(e *env) {
 	q := e.queue()
-	q.Drop() // nothing there
+	q.Drop() // nothing is queued
 	q.finish()
 	m := e.pinned(2)
 	var dones atomic.Int32
@@ -31,7 +31,7 @@ func testDrop(e *env) {
 		if !q.Idle() || dones.Load() != int32(500*(round+1)) || m.host[0] != 0 {
 			e.Fatalf("after Drop: idle %v, %d tasks over, byte %d", q.Idle(), dones.Load(), m.host[0])
 		}
-		q.finish() // and nothing was said to have failed
+		q.finish() // no failure was reported
 		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: 1})
 		q.finish()
 		if m.host[1] != 1 {
@@ -39,7 +39,7 @@ func testDrop(e *env) {
 		}
 		m.host[1] = 0
 	}
-	// What comes after Drop runs, even if what was dropped is not gone yet.
+	// Tasks submitted after Drop run, even if dropped tasks are still in the queue.
 	in, out := make(chan struct{}), make(chan struct{})
 	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { close(in); <-out }})
 	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
@@ -54,13 +54,13 @@ func testDrop(e *env) {
 	if got := fmt.Sprint(m.host); got != "[0 2]" {
 		e.Fatalf("dropped, kept: %s", got)
 	}
-	// A call that has not begun is never made.
+	// A call that has not begun never runs.
 	q.block()
 	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { e.Error("a dropped call was made") }})
 	q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() { e.Error("a dropped post was made") }})
 	q.Drop()
 	q.finish()
-	// A wait with a time limit is dropped without a word.
+	// A dropped wait with a timeout reports nothing.
 	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Timeout: brief})
 	q.Drop()
 	q.finish()
@@ -68,7 +68,7 @@ func testDrop(e *env) {
 	q.finish()
 }
 
-// A large copy is cut short or finished, silently, and its Done is called once.
+// A large copy is cut short or completes, without a report, and its Done is called once.
 func testDropRunningCopy(e *env) {
 	const n = 32 << 20
 	a, b := e.device(n), e.device(n)
@@ -91,7 +91,7 @@ func testDropRunningCopy(e *env) {
 	e.holds("copy after Drop", b.addr, noise(1, n))
 }
 
-// dropper is a Sink that drops the rest of its queue at the first failure.
+// dropper drops the rest of its queue when the first failure is reported.
 type dropper struct {
 	q     driver.Queue
 	after driver.Op
@@ -105,13 +105,13 @@ func (d *dropper) TaskFailed(driver.Tag, error) {
 	}
 }
 
-// What a queue calls may use that queue, except wait for it.
+// A function that a queue calls may use that queue, except to wait for it.
 func testReentrant(e *env) {
 	m := e.pinned(2)
 	for round := range 100 {
 		clear(m.host)
 		d := &dropper{after: driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1}}
-		q := e.dev.NewQueue(driver.QueueOptions{Sink: d})
+		q := e.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: d.TaskFailed}})
 		d.q = q
 		f := e.d.NewFlag()
 		if round%2 == 0 {
@@ -124,13 +124,13 @@ func testReentrant(e *env) {
 			}
 		}
 		f.Set()
-		for range 2 { // the second for what the Sink has submitted
+		for range 2 { // the second for the tasks that dropper has submitted
 			if !q.Wait(0, nil) {
 				e.Fatal("Wait gave up")
 			}
 		}
 		if d.calls.Load() != 1 || m.host[0] != 1 {
-			e.Fatalf("round %d: %d failures after Drop in the Sink, byte %d", round, d.calls.Load(), m.host[0])
+			e.Fatalf("round %d: %d failures after Drop in Failed, byte %d", round, d.calls.Load(), m.host[0])
 		}
 		// A chain of tasks, each submitted by the end of the one before.
 		left := 50
@@ -153,8 +153,8 @@ func testReentrant(e *env) {
 	}
 }
 
-// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again
-// once it is open.
+// testShut: a shut queue discards its tasks and later ones, so that waiting for it ends, and works again once it is
+// open.
 func testShut(e *env) {
 	q := e.queue()
 	m := e.pinned(2)
@@ -172,7 +172,7 @@ func testShut(e *env) {
 		fill(1)
 		q.Shut()
 		q.sync()
-		for range 100 { // on a queue at rest, too
+		for range 100 { // also on a queue at rest
 			await()
 			fill(1)
 			q.Copy(m.addr, m.addr+1, 1, tag(1))
@@ -191,10 +191,23 @@ func testShut(e *env) {
 			e.Fatal("a queue does not work after it was opened again")
 		}
 		m.host[0] = 0
+		// If two threads shut a queue and open it again, the second Open does not drop tasks submitted after the first.
+		f := e.d.NewFlag()
+		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+		fill(8)
+		q.Wait(brief, nil)
+		q.Open()
+		f.Set()
+		q.finish()
+		if m.host[0] != 8 {
+			e.Fatal("a queue that is open drops work when it is opened")
+		}
+		dones.Add(-1)
+		m.host[0] = 0
 	}
 }
 
-// testClose: a queue that is closed has nothing running, and discards what it has and what comes, for ever.
+// testClose: a closed queue runs nothing, and discards its tasks and all later ones.
 func testClose(e *env) {
 	m := e.pinned(2)
 	var dones atomic.Int32
@@ -249,7 +262,7 @@ func testClose(e *env) {
 		}
 	}
 
-	// What others have of it stays good: a flag that it set.
+	// A flag that it set stays valid.
 	q, other := e.queue(), e.queue()
 	f := e.d.NewFlag()
 	q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
@@ -262,7 +275,7 @@ func testClose(e *env) {
 		e.Fatal("a wait for a flag of a closed queue did not pass")
 	}
 
-	// Queues come and go.
+	// Queues are opened and closed repeatedly.
 	for i := range 200 {
 		q := e.queue()
 		m.host[0], m.host[1] = byte(i), 0

@@ -18,7 +18,7 @@ func (e *env) hole(m memory, page int) {
 	}
 }
 
-// Run refuses what is not there, and then nothing has been written.
+// Run refuses memory that is not mapped, and then has written nothing.
 func testRunFaults(e *env) {
 	const n = 1 << 20
 	good, dev := e.pinned(n), e.device(n)
@@ -31,11 +31,12 @@ func testRunFaults(e *env) {
 	}
 	ordinary := e.mapped(n)
 	if err := e.d.Run(driver.Op{Kind: driver.OpCopy, Dst: ordinary.addr, Src: dev.addr, N: n}); err != nil {
-		// once it is done, the driver has what memory it needs itself: it must not come to lie where some goes
+		// first use, so that the driver allocates its own memory now: later it might get the addresses that the test
+		// unmaps
 		e.Fatal(err)
 	}
-	gone := e.mapped(n)
-	if err := unmap(gone); err != nil {
+	gone := e.remote(n)
+	if err := drop(gone); err != nil {
 		e.Fatal(err)
 	}
 	freed := e.device(n)
@@ -83,7 +84,7 @@ func testRunFaults(e *env) {
 			for _, name := range []string{"batch to", "batch from"} {
 				segs := driver.NewSegments()
 				if name == "batch to" {
-					segs.Add(good.addr, dev.addr, 100) // good, and yet not to be written
+					segs.Add(good.addr, dev.addr, 100) // valid, but must not be written
 					segs.Add(b.addr, dev.addr, b.n)
 				} else {
 					segs.Add(good.addr, dev.addr, 100)
@@ -111,7 +112,7 @@ func testRunFaults(e *env) {
 			e.Fatalf("byte %d before the missing page was written", i)
 		}
 	}
-	// A 2-D copy whose rows would go from one allocation into the next.
+	// A 2-D copy whose rows would extend from one allocation into the next.
 	side := e.device(n)
 	e.write(side.addr, was)
 	pitch := uint64(side.addr-dev.addr) / 4
@@ -126,7 +127,7 @@ func testRunFaults(e *env) {
 	}
 }
 
-// Run copies from and to memory that nobody has registered.
+// Run copies from and to memory that is not registered.
 func testRunPageable(e *env) {
 	for i, n := range sizes {
 		src, dst, dev := make([]byte, n+1), make([]byte, n+1), e.device(n+1)
@@ -173,7 +174,7 @@ func testRunPageable(e *env) {
 	}
 }
 
-// Memory may disappear while a task that needs it is queued: that task fails, the rest goes on.
+// Memory may be unmapped while a task that needs it is queued: that task fails, others run.
 func testMemoryGone(e *env) {
 	for _, n := range []int{100, 64 << 10, 64<<10 + 1, 3 << 20} {
 		good := e.device(n)
@@ -200,8 +201,8 @@ func testMemoryGone(e *env) {
 				return alias.addr, func() error { return e.d.Unregister(m.addr) }
 			}},
 			{"registered memory unmapped", func() (uintptr, func() error) {
-				m, _ := e.registered(n)
-				return m.addr, func() error { return unmap(m) }
+				m, _ := e.register(e.remote(n))
+				return m.addr, func() error { return drop(m) }
 			}},
 			{"never registered", func() (uintptr, func() error) {
 				return e.mapped(n).addr, func() error { return nil }
@@ -230,7 +231,7 @@ func testMemoryGone(e *env) {
 					e.Fatal(err)
 				}
 				release()
-				if limit == 1 { // a waiter that may give up takes another way
+				if limit == 1 { // a wait with a limit takes another path
 					q.Wait(1<<40, nil)
 				}
 				q.sync()
@@ -244,7 +245,7 @@ func testMemoryGone(e *env) {
 						e.Fatalf("%s: failure %d has tag %v, want %v", gone.name, i, f[i].tag, tag(i))
 					}
 				}
-				e.d.Unregister(at) // another mapping may come to lie there; fails where there is nothing to undo
+				e.d.Unregister(at) // another mapping may get the address; fails if there is nothing to undo
 				if last.host[7] != byte(limit+1) {
 					e.Fatalf("%s: the task after the failed ones did not run", gone.name)
 				}

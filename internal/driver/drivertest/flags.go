@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	brief = 20 * time.Millisecond // a wait that is to end in vain
-	long  = 30 * time.Second      // a limit that is not to be reached
+	brief = 20 * time.Millisecond // a wait that has to time out
+	long  = 30 * time.Second      // a limit that must not be reached
 )
 
 func testFlagFromHost(e *env) {
@@ -86,7 +86,7 @@ func testFlagWait(e *env) {
 			e.Fatal("Wait gave up")
 		}
 	}
-	// A waiter may do the producer's work.
+	// A waiter may run the producer's work.
 	q := e.queue()
 	a, b := e.device(4<<20), e.device(4<<20)
 	e.write(a.addr, noise(1, 4<<20))
@@ -153,7 +153,7 @@ func testAwait(e *env) {
 	if ran.Load() != 50 {
 		e.Fatalf("%d of 50 queues went on", ran.Load())
 	}
-	// A flag cleared by an earlier task of the queue is to be waited for.
+	// The queue waits for a flag that an earlier task of it has cleared.
 	q.Submit(driver.Op{Kind: driver.OpClear, Flag: g})
 	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: g})
 	if q.Wait(brief, nil) {
@@ -177,7 +177,7 @@ func testAwaitTimeout(e *env) {
 	if m.host[0] != 9 {
 		e.Fatal("the task after the timeout did not run")
 	}
-	// The time counts from the task's turn: the first wait uses up its own only.
+	// The timeout begins with the task's turn: the first wait does not use up that of the second.
 	for i := range 3 {
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: brief / 4, Tag: tag(i)})
 	}
@@ -203,7 +203,7 @@ func testAwaitInTime(e *env) {
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: brief})
 		time.Sleep(time.Millisecond)
 		f.Set()
-		// Behind it another wait, which the first one's time must not end.
+		// After it another wait, which the timeout of the first must not end.
 		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: g})
 		if q.Wait(brief*3/2, nil) {
 			e.Fatal("a wait without a limit ended")
@@ -224,7 +224,7 @@ func testAwaitInTime(e *env) {
 
 var errDropped = errors.New("the stream was destroyed")
 
-// A flag that was to be set by a task which is dropped lets its waiters go, with an error.
+// If the task that sets a flag is dropped, the waits for the flag end with an error.
 func testAbandoned(e *env) {
 	producer, consumer := e.queue(), e.queue()
 	f := e.d.NewFlag()
@@ -260,7 +260,7 @@ func testAbandoned(e *env) {
 	consumer.fails("flag abandoned before", tag(4), errDropped)
 }
 
-// A token goes round a ring of queues; each hands its memory over by a flag.
+// A token circulates in a ring of queues; each hands its memory over by a flag.
 func testCrossQueue(e *env) {
 	const queues, laps, n = 6, 30, 3000
 	q := make([]*queue, queues)
@@ -277,7 +277,7 @@ func testCrossQueue(e *env) {
 		q[me].Submit(driver.Op{Kind: driver.OpAwait, Flag: before})
 		q[me].Copy(mem[next].addr, mem[me].addr, n, tag(i))
 		q[me].Submit(driver.Op{Kind: driver.OpFill, Dst: mem[me].addr, N: n, Width: 1, Value: 0})
-		// One byte of the next one's memory holds the number of the step.
+		// One byte of the next queue's memory has the number of the step.
 		q[me].Submit(driver.Op{Kind: driver.OpFill, Dst: mem[next].addr + uintptr(i), N: 1, Width: 1, Value: uint32(i)})
 		q[me].Submit(driver.Op{Kind: driver.OpSet, Flag: f})
 		before = f

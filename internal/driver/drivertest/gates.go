@@ -12,7 +12,7 @@ import (
 // door is a Gate that the test opens.
 type door struct {
 	mu     sync.Mutex
-	open   int // guarded by mu; how many may pass
+	open   int // guarded by mu; number of queues that may pass
 	asked  int // guarded by mu
 	passed int // guarded by mu
 	left   int // guarded by mu
@@ -38,7 +38,7 @@ func (g *door) Leave() {
 	g.left++
 }
 
-// let lets n pass, and wakes those that wait.
+// let lets n queues pass, and wakes those that wait.
 func (g *door) let(n int) {
 	g.mu.Lock()
 	g.open += n
@@ -56,7 +56,7 @@ func (g *door) counts() (passed, left, asked int) {
 	return g.passed, g.left, g.asked
 }
 
-// testGate: what comes after a gate runs when it lets the queue pass; the gate takes what let it pass once.
+// testGate: tasks after a gate run once it lets the queue pass; each permission is used once.
 func testGate(e *env) {
 	var mu sync.Mutex
 	var order []int
@@ -83,7 +83,7 @@ func testGate(e *env) {
 	if !slices.Equal(order, []int{1, 2, 3}) {
 		e.Fatalf("in the order %v", order)
 	}
-	// Open before it comes; and one at a time, on several queues.
+	// A gate that is open before the queue reaches it; and one pass at a time, on several queues.
 	g.let(1)
 	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	q.finish()
@@ -99,7 +99,7 @@ func testGate(e *env) {
 	if passed, left, _ := g.counts(); passed != 5 || left != 0 {
 		e.Fatalf("%d passed and %d left, want 5 and 0", passed, left)
 	}
-	// Being woken for nothing does no harm.
+	// A needless wake-up does no harm.
 	g = new(door)
 	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	for range 50 {
@@ -129,10 +129,10 @@ func testGateTimeout(e *env) {
 func testGateDrop(e *env) {
 	q, g := e.queue(), new(door)
 	done := make(chan struct{}, 2)
-	for range 2 { // one that waits, one that never had its turn
+	for range 2 { // one that waits, one whose turn never came
 		q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Done: func() { done <- struct{}{} }})
 	}
-	for { // until it has been asked: only then is there something to leave
+	for { // until it has been asked: only then is Leave called
 		if _, _, asked := g.counts(); asked > 0 {
 			break
 		}
@@ -145,7 +145,7 @@ func testGateDrop(e *env) {
 	if passed, _, _ := g.counts(); passed != 0 {
 		e.Fatalf("%d passed", passed)
 	}
-	g.let(1) // wakes a queue that has gone on
+	g.let(1) // wakes a queue that has left the gate
 	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g})
 	q.finish()
 }
@@ -168,8 +168,8 @@ func testWork(e *env) {
 	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(log, want) {
 		e.Fatalf("in the order %v", log)
 	}
-	// What comes before is done, what comes after is not.
-	if v, ok := driver.As[driver.HostViewer](e.d); ok {
+	// Earlier tasks have run, later ones have not.
+	if v := e.d.Caps().View; v != nil {
 		dev, src := e.device(4096), e.pinned(4096)
 		copy(src.host, noise(1, 4096))
 		q.Copy(dev.addr, src.addr, 4096, tag(1))

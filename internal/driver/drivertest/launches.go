@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// bench is a device with the kernels on it.
+// bench is a device with the kernels loaded.
 type bench struct {
 	*env
 	l     driver.Launcher
@@ -21,11 +21,11 @@ type bench struct {
 	over  atomic.Int64 // launches that were returned
 }
 
-// bench loads the kernels that the driver can run; the test is skipped if it runs none.
+// bench loads the kernels that the driver can run; it skips the test if there are none.
 func (e *env) bench() *bench {
 	e.Helper()
-	l, ok := driver.As[driver.Launcher](e.d)
-	if !ok {
+	l := e.d.Caps().Launch
+	if l == nil {
 		e.Skip("the driver runs no kernels")
 	}
 	b := &bench{env: e, l: l, image: Kernels(e, e.d)}
@@ -42,13 +42,13 @@ func (b *bench) load() driver.Module {
 	return m
 }
 
-// LaunchOver implements driver.LaunchOwner. As the core does, it lets go of the module.
+// LaunchOver implements driver.LaunchOwner. Like the core, it releases the module.
 func (b *bench) LaunchOver(l *driver.Launch) {
 	b.over.Add(1)
 	l.Module.Release()
 }
 
-// launch is a launch of a kernel with arguments in pinned memory, and holds the module.
+// launch returns a launch of a kernel with arguments in pinned memory, which holds the module.
 func (b *bench) launch(m driver.Module, name string, blocks uint32, args ...uintptr) *driver.Launch {
 	b.Helper()
 	code, err := m.Code(name)
@@ -72,7 +72,7 @@ func submit(q *queue, l *driver.Launch, i int) {
 	q.Submit(driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag(i)})
 }
 
-// returned fails the test unless so many launches were returned.
+// returned fails the test unless exactly n launches were returned.
 func (b *bench) returned(n int64) {
 	b.Helper()
 	if got := b.over.Load(); got != n {
@@ -80,7 +80,7 @@ func (b *bench) returned(n int64) {
 	}
 }
 
-// words are what n words at addr hold.
+// words returns the n words at addr.
 func (b *bench) words(addr uintptr, n int) []uint32 {
 	b.Helper()
 	raw, out := b.read(addr, 4*n), make([]uint32, n)
@@ -99,8 +99,8 @@ func (b *bench) putWords(addr uintptr, w ...uint32) {
 	b.write(addr, raw)
 }
 
-// testLaunch: a kernel sees what was done before it in its queue, and what comes after sees what it did, whatever kind
-// of memory it is given.
+// testLaunch: a kernel sees the results of earlier tasks of its queue, and later tasks see its results, with every kind
+// of memory.
 func testLaunch(e *env) {
 	b := e.bench()
 	const n = 1000
@@ -129,8 +129,8 @@ func testLaunch(e *env) {
 	b.returned(int64(launches))
 }
 
-// testLaunchAtRandom: kernels, copies and fills in a queue, and in two with flags between them, leave what they leave
-// one after the other.
+// testLaunchAtRandom: kernels, copies and fills in a queue, and in two with flags between them, have the same result as
+// one after another.
 func testLaunchAtRandom(e *env) {
 	b := e.bench()
 	const n, lists = 64, 4
@@ -188,8 +188,8 @@ func testLaunchAtRandom(e *env) {
 	}
 }
 
-// testLaunchArgs: arguments in device memory are read when the kernel runs, and arguments that lead to each other stay
-// until it is over.
+// testLaunchArgs: arguments in device memory are read when the kernel runs, and arguments with addresses of each other
+// stay until it is over.
 func testLaunchArgs(e *env) {
 	b := e.bench()
 	word, other, args := e.device(4), e.device(4), e.device(24)
@@ -199,7 +199,7 @@ func testLaunchArgs(e *env) {
 	defer q.Close()
 	l := b.launch(b.m, "times", 1, other.addr, 1)
 	l.Copied, l.Args = false, args.addr
-	// what the kernel is given comes after the launch was made, before it in the queue
+	// the arguments are written after the launch was created, by a task before it in the queue
 	stage := e.pinned(16)
 	binary.LittleEndian.PutUint64(stage.host, uint64(word.addr))
 	binary.LittleEndian.PutUint64(stage.host[8:], 1)
@@ -222,8 +222,7 @@ func testLaunchArgs(e *env) {
 	b.returned(2)
 }
 
-// testLaunchGlobal: a variable of a binary is memory of the device, each module has its own, and it is there as long as
-// the module.
+// testLaunchGlobal: a variable of a binary is memory of the device; each module has its own, as long as it is loaded.
 func testLaunchGlobal(e *env) {
 	b := e.bench()
 	other := b.load()
@@ -255,10 +254,8 @@ func testLaunchGlobal(e *env) {
 	if _, err := b.m.Global("no_such", 4); err == nil {
 		e.Error("there is a variable that the binary has not")
 	}
-	if d, ok := b.m.(driver.Describer); ok {
-		if n, ok := d.Variable("scale"); !ok || n != 4 {
-			e.Errorf("the variable has %d bytes: %v", n, ok)
-		}
+	if n, known := b.m.Variable("scale"); known != (e.d.Caps().GPU != nil) || known && n != 4 { // known only to CUDA
+		e.Errorf("the variable has %d bytes: %v", n, known)
 	}
 	b.m.Unload()
 	if loc := e.d.Locate(at); loc.Place == driver.OnDevice {
@@ -266,7 +263,7 @@ func testLaunchGlobal(e *env) {
 	}
 }
 
-// testLaunchUnload: a module that is unloaded stays until the launches that hold it are over, run or dropped.
+// testLaunchUnload: an unloaded module stays until the launches that hold it have run or were dropped.
 func testLaunchUnload(e *env) {
 	b := e.bench()
 	word := e.device(4)
@@ -309,7 +306,35 @@ func testLaunchUnload(e *env) {
 	b.returned(60)
 }
 
-// testLaunchRefused: what is no binary, or not of an open device, is refused.
+// testLaunchDrop: a kernel whose turn has come is not dropped, as it would be running on hardware; later ones are.
+func testLaunchDrop(e *env) {
+	b := e.bench()
+	word := e.device(4)
+	q := e.queue()
+	for round := range 100 {
+		b.putWords(word.addr, 1)
+		submit(q, b.launch(b.m, "times", 1, word.addr, 1), round)
+		if round%2 == 0 {
+			q.Drop()
+		} else {
+			q.Shut()
+		}
+		submit(q, b.launch(b.m, "times", 1, word.addr, 1), round)
+		q.finish()
+		q.Open()
+		want := uint32(3)
+		if round%2 == 0 {
+			want = 9
+		}
+		if got := b.words(word.addr, 1)[0]; got != want {
+			e.Fatalf("round %d: %d, want %d", round, got, want)
+		}
+	}
+	q.Close()
+	b.returned(200)
+}
+
+// testLaunchRefused: data that is not a binary is refused, and so is a device that is not open.
 func testLaunchRefused(e *env) {
 	b := e.bench()
 	if _, err := b.m.Code("no_such_kernel"); err == nil {
@@ -326,18 +351,16 @@ func testLaunchRefused(e *env) {
 			e.Errorf("a module of device %d", device)
 		}
 	}
-	if d, ok := b.m.(driver.Describer); ok {
-		code, err := b.m.Code("sum")
-		if err != nil {
-			e.Fatal(err)
-		}
-		if p, known := d.Params(code); known && (len(p) != 4 || p[3] != kernel.Param{Offset: 24, Size: 8}) {
-			e.Errorf("sum has parameters %v", p)
-		}
+	code, err := b.m.Code("sum")
+	if err != nil {
+		e.Fatal(err)
+	}
+	if p, known := b.m.Params(code); known && (len(p) != 4 || p[3] != kernel.Param{Offset: 24, Size: 8}) {
+		e.Errorf("sum has parameters %v", p)
 	}
 }
 
-// testLaunchAllocs: nothing is allocated per launch.
+// testLaunchAllocs: a launch does not allocate.
 func testLaunchAllocs(e *env) {
 	if testenv.Race {
 		e.Skip("the race detector makes sync.Pool allocate")
@@ -357,7 +380,7 @@ func testLaunchAllocs(e *env) {
 	for range 10 {
 		run()
 	}
-	if got := testing.AllocsPerRun(20, run); got > 1 { // of 16 launches; a goroutine that comes and goes may cost one
+	if got := testing.AllocsPerRun(20, run); got > 1 { // for 16 launches; a goroutine that starts may cost one
 		e.Errorf("16 launches and a wait allocate %v times", got)
 	}
 	q.finish()

@@ -8,20 +8,20 @@ import (
 	"ropeway/internal/driver"
 )
 
-// as finds what a driver may offer, and skips the test where it does not.
-func as[T any](e *env) T {
+// offered returns a capability of the driver, and skips the test if the driver does not have it.
+func offered[T comparable](e *env, capability T) T {
 	e.Helper()
-	t, ok := driver.As[T](e.d)
-	if !ok {
+	var none T
+	if capability == none {
 		e.Skipf("%s does not offer this", e.d.Name())
 	}
-	return t
+	return capability
 }
 
-// grain is the granularity of device memory.
+// grain returns the granularity of device memory.
 func grain(m driver.Mapper) int { return int(m.Granularity(0, driver.PageHugeFirst)) }
 
-// reserve takes n bytes of addresses.
+// reserve reserves n bytes of addresses.
 func (e *env) reserve(m driver.Mapper, n int) memory {
 	e.Helper()
 	addr, err := m.Reserve(uint64(n), 0)
@@ -31,7 +31,7 @@ func (e *env) reserve(m driver.Mapper, n int) memory {
 	return memory{addr: addr, n: n}
 }
 
-// create makes memory on a device or the host.
+// create creates memory on a device or the host.
 func (e *env) create(m driver.Mapper, device, n int) driver.Memory {
 	e.Helper()
 	mem, err := m.Create(device, uint64(n), driver.PageHugeFirst)
@@ -56,7 +56,7 @@ func (e *env) ok(what string, err error) {
 	}
 }
 
-// vacant fails the test unless nothing is at addr, inside a reservation.
+// vacant fails the test unless addr is in a reservation and nothing is mapped there.
 func (e *env) vacant(what string, addr uintptr) {
 	e.Helper()
 	e.located(what, addr, driver.Location{Place: driver.Nowhere})
@@ -66,7 +66,7 @@ func (e *env) vacant(what string, addr uintptr) {
 }
 
 func testReserve(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := grain(m)
 	r := e.reserve(m, 4*g)
 	if r.addr%(2<<20) != 0 {
@@ -82,7 +82,7 @@ func testReserve(e *env) {
 	e.located("released", r.addr, driver.Location{Place: driver.Pageable})
 	e.refused("second release", m.Release(r.addr), driver.ErrNotAllocated)
 
-	// A place that was free a moment ago; another thread may have taken it since.
+	// An address that was free a moment ago; another thread may have taken it since.
 	again, err := m.Reserve(uint64(2*g), r.addr)
 	if err != nil {
 		e.refused("a place that may have been taken", err, driver.ErrFault)
@@ -100,7 +100,7 @@ func testReserve(e *env) {
 }
 
 func testMapping(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := grain(m)
 	r := e.reserve(m, 8*g)
 	mem := e.create(m, 0, 2*g)
@@ -154,9 +154,9 @@ func testMapping(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testGrowth: mappings that touch are one range, whatever comes after or goes from the middle of it.
+// testGrowth: adjacent mappings are one range, even after mappings are added or removed in the middle.
 func testGrowth(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := grain(m)
 	const parts = 5
 	r := e.reserve(m, (parts+1)*g)
@@ -169,7 +169,7 @@ func testGrowth(e *env) {
 		mem := e.create(m, 0, g)
 		held = append(held, mem)
 		at := r.addr + uintptr(i*g)
-		// Copies go on in what is there already while more comes.
+		// Copies continue in existing mappings while more are added.
 		for k := range 20 {
 			if i > 0 {
 				q.Copy(r.addr+uintptr(k), src.addr, uint64(g-k), tag(k))
@@ -182,7 +182,7 @@ func testGrowth(e *env) {
 	e.write(all.addr, want)
 	e.holds("over all borders", all.addr, want)
 
-	// Everything the engine can do, over a border.
+	// Every operation across a border.
 	border := r.addr + uintptr(2*g)
 	flat := e.device(2 * g)
 	for _, n := range []int{2, 64, 4096, 100_000, 2 * g} {
@@ -232,9 +232,9 @@ func testGrowth(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testMapDeferredFree: memory that is mapped stays until it no longer is.
+// testMapDeferredFree: freed memory stays until it is unmapped.
 func testMapDeferredFree(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := grain(m)
 	before, _ := e.dev.Memory()
 	r := e.reserve(m, 4*g)
@@ -244,7 +244,7 @@ func testMapDeferredFree(e *env) {
 	e.write(r.addr, noise(4, g))
 	e.ok("free", mem.Free())
 	e.refused("second free", mem.Free(), driver.ErrNotAllocated)
-	fill := func() { // others that might get the pages
+	fill := func() { // other memory that might get the pages
 		for range 8 {
 			o := e.create(m, 0, g)
 			e.ok("map", m.Map(r.addr+uintptr(g), o))
@@ -268,9 +268,9 @@ func testMapDeferredFree(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testMapHost: memory on the host is the program's, too, where it is mapped.
+// testMapHost: the program can access mapped memory on the host.
 func testMapHost(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := int(m.Granularity(driver.OnHost, driver.PageHugeFirst))
 	r := e.reserve(m, 4*g)
 	mem := e.create(m, driver.OnHost, g)
@@ -305,9 +305,9 @@ func testMapHost(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testMapDeviceClose: what was mapped of a device that was closed is gone, and can be unmapped all the same.
+// testMapDeviceClose: mapped memory of a closed device is gone, and can still be unmapped.
 func testMapDeviceClose(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	g := grain(m)
 	r := e.reserve(m, 8*g)
 	var mem [4]driver.Memory
@@ -356,9 +356,9 @@ func testMapDeviceClose(e *env) {
 	e.ok("release", m.Release(r.addr))
 }
 
-// testMapPages: pages of every kind, sizes that get their pages as they are used, and no memory.
+// testMapPages: pages of every kind, sizes that get their pages on use, and no memory.
 func testMapPages(e *env) {
-	m := as[driver.Mapper](e)
+	m := offered(e, e.d.Caps().Map)
 	for _, page := range []driver.Page{driver.PageHugeFirst, driver.PageHugeOnly, driver.PageNormal} {
 		g := m.Granularity(0, page)
 		mem, err := m.Create(0, 3*g, page)

@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// located fails the test unless addr is at that place with that room.
+// located fails the test unless addr has that place and room.
 func (e *env) located(what string, addr uintptr, want driver.Location) {
 	e.Helper()
 	got := e.d.Locate(addr)
@@ -20,7 +20,7 @@ func (e *env) located(what string, addr uintptr, want driver.Location) {
 	}
 }
 
-// unknown fails the test unless addr is no live memory of the driver, or the start of another allocation.
+// unknown fails the test unless addr is outside live memory of the driver, or the start of another allocation.
 func (e *env) unknown(what string, addr uintptr) {
 	e.Helper()
 	l, d := e.d.Locate(addr), e.d.Describe(addr)
@@ -36,7 +36,7 @@ func (e *env) unknown(what string, addr uintptr) {
 	}
 }
 
-// inside checks every way to look at m, an allocation at a place.
+// inside checks Locate and Describe for m, an allocation at a place.
 func (e *env) inside(what string, m memory, place driver.Place) {
 	e.Helper()
 	n := uint64(m.n)
@@ -148,7 +148,7 @@ func testRegisteredMemory(e *env) {
 	_, err := e.d.Mapped(host.addr + n)
 	e.refused("Mapped past the end", err, driver.ErrNotRegister)
 
-	// Both names are the same bytes, in both directions.
+	// Both addresses are the same bytes, in both directions.
 	copy(host.host, noise(1, n))
 	e.holds("read through the device address", alias.addr, noise(1, n))
 	e.write(alias.addr+5, noise(2, 1000))
@@ -276,7 +276,7 @@ func testLocateAllocs(e *env) {
 	}
 }
 
-// testEpoch: the epoch changes whenever memory goes, so that no cached location outlives it.
+// testEpoch: the epoch changes whenever memory is removed, so that no cached location outlives its memory.
 func testEpoch(e *env) {
 	dev, pin := e.device(4096), e.pinned(4096)
 	host, _ := e.registered(4096)

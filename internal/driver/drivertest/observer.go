@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// observed records what a queue reports of its operations.
+// observed records a queue's reports of its operations.
 type observed struct {
 	mu    sync.Mutex
 	tasks map[uint32][]ran
@@ -34,11 +34,12 @@ func (o *observed) Ran(tag driver.Tag, began, ended int64, err error) {
 	o.order = append(o.order, tag.Task)
 }
 
-// testObserver: each operation is reported once, in the order of the queue, with times that fit: those that ran, that
-// failed and that were dropped.
+// testObserver: each operation, whether it ran, failed or was dropped, is reported once, in the order of the queue,
+// with consistent times.
 func testObserver(e *env) {
 	o := new(observed)
-	q := e.dev.NewQueue(driver.QueueOptions{Sink: &queue{}, Observer: o})
+	events := driver.Events{Now: o.Now, Ran: o.Ran, Failed: (&queue{}).TaskFailed}
+	q := e.dev.NewQueue(driver.QueueOptions{Events: events})
 	host, dev := e.pinned(4<<20), e.device(4<<20)
 	flag, gone := e.d.NewFlag(), errors.New("asked for")
 	number := uint32(0)

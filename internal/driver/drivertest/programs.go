@@ -11,15 +11,15 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// soleOf returns the function by which a driver says which memory has one address.
+// soleOf returns the driver's Sole, or a function that returns false.
 func soleOf(d driver.Driver) func(uintptr) bool {
-	if s, ok := driver.As[driver.Sole](d); ok {
-		return s.Sole
+	if sole := d.Caps().Sole; sole != nil {
+		return sole
 	}
 	return func(uintptr) bool { return false }
 }
 
-// site is memory of each kind, alike.
+// site is memory of each kind, with equal content on each site.
 type site struct{ regions []memory }
 
 const regionBytes = 1 << 20
@@ -27,13 +27,13 @@ const regionBytes = 1 << 20
 func (e *env) site() *site {
 	host, alias := e.registered(regionBytes)
 	s := &site{[]memory{e.device(regionBytes), e.device(regionBytes), e.pinned(regionBytes), host, alias}}
-	for i, m := range s.regions[:4] { // the last is the fourth under another address
+	for i, m := range s.regions[:4] { // the last is the fourth at another address
 		e.write(m.addr, noise(uint64(i), regionBytes))
 	}
 	return s
 }
 
-// tasks is random work on a site, the same for each that is given the same numbers. small makes copies meet often.
+// tasks returns random work on a site, the same for the same random numbers. small makes copies overlap often.
 func (s *site) tasks(r *rand.Rand, count, most, room int, ran *atomic.Int32) []graph.Task {
 	at := func(n int) uintptr { return s.regions[r.IntN(len(s.regions))].addr + uintptr(r.IntN(room-n)) }
 	list := make([]graph.Task, count)
@@ -61,7 +61,7 @@ func (s *site) tasks(r *rand.Rand, count, most, room int, ran *atomic.Int32) []g
 	return list
 }
 
-// testProgram runs random work as a program, and as single operations on memory that is alike.
+// testProgram runs random work as a program on one site, and as single operations on another.
 func testProgram(e *env) {
 	one, other := e.site(), e.site()
 	sole := soleOf(e.d)
@@ -107,7 +107,7 @@ func testProgram(e *env) {
 	}
 }
 
-// testProgramFails: memory that has gone is a failure of the program, named, and nothing after it runs.
+// testProgramFails: a step with unmapped memory fails the program, whose error names the step, and no later step runs.
 func testProgramFails(e *env) {
 	from, to, gone := e.pinned(1000), e.device(1000), e.device(1000)
 	e.write(from.addr, noise(1, 1000))
@@ -133,7 +133,7 @@ func testProgramFails(e *env) {
 	e.holds("a copy after a program that failed", to.addr, noise(1, 1000))
 }
 
-// testProgramDropped: a program that is dropped has an end, and its queue goes on.
+// testProgramDropped: a dropped program ends, and its queue continues.
 func testProgramDropped(e *env) {
 	const n = 4 << 20
 	a, b := e.device(n), e.device(n)
@@ -164,7 +164,7 @@ func testProgramDropped(e *env) {
 	e.holds("a copy after Drop", b.addr, noise(1, n))
 }
 
-// testProgramAllocs: a program is run without allocating anything.
+// testProgramAllocs: running a program does not allocate.
 func testProgramAllocs(e *env) {
 	if testenv.Race {
 		e.Skip("the race detector makes sync.Pool allocate")
@@ -194,7 +194,7 @@ func testProgramAllocs(e *env) {
 	}
 }
 
-// testSole: memory that can be reached under two addresses does not count as having one.
+// testSole: Sole is false for memory with two addresses.
 func testSole(e *env) {
 	sole := soleOf(e.d)
 	host, alias := e.registered(4096)
@@ -206,7 +206,7 @@ func testSole(e *env) {
 	if sole(e.mapped(4096).addr) {
 		e.Error("memory that the driver does not know counts as having one address")
 	}
-	if _, ok := driver.As[driver.Sole](e.d); ok && !sole(e.device(4096).addr) {
+	if e.d.Caps().Sole != nil && !sole(e.device(4096).addr) {
 		e.Error("device memory has one address, and does not count as such")
 	}
 }

@@ -42,7 +42,7 @@ func testCall(e *env) {
 	if m.host[1] != 1 {
 		e.Fatal("the queue did not go on after the call")
 	}
-	// More blocked calls than any pool has workers, and work still flows.
+	// More blocked calls than any pool has workers; other work still runs.
 	out = make(chan struct{})
 	var blocked []*queue
 	for range 100 {
@@ -65,7 +65,7 @@ func testCall(e *env) {
 			e.Error("the queue is done while a call runs")
 		}
 	}})
-	q.Wait(0, nil) // for the call; what it submitted came later
+	q.Wait(0, nil) // waits for the call; its own submissions are later
 	q.finish()
 	if !ran.Load() {
 		e.Fatal("what a call submitted did not run")
@@ -93,8 +93,8 @@ func testPost(e *env) {
 	}
 }
 
-// everyOp returns operations of every kind that can end at once, and some that fail: those whose names begin with bad,
-// through descriptors and cells that hold nonsense, since all else a driver is given has been checked.
+// everyOp returns operations of every kind that can end at once. Those whose names begin with bad fail because of bad
+// descriptors and cells; the core has checked everything else.
 func (e *env) everyOp() map[string]driver.Op {
 	a, b, desc := e.device(2<<20), e.device(2<<20), e.device(256)
 	e.write(desc.addr, append(descriptor(driver.Desc64, a.addr, b.addr, 100), append(cell(a.addr), cell(b.addr)...)...))
@@ -132,7 +132,7 @@ func (e *env) everyOp() map[string]driver.Op {
 	}
 }
 
-// Done is called once, after the Sink and before Wait returns, however a task ends.
+// Done is called once, after Failed and before Wait returns, however a task ends.
 func testDone(e *env) {
 	q := e.queue()
 	for _, how := range []string{"idle", "queued", "dropped"} {
@@ -154,7 +154,7 @@ func testDone(e *env) {
 				defer q.mu.Unlock()
 				reported := len(q.failed) > 0 && q.failed[len(q.failed)-1].tag == op.Tag
 				if reported != (want && how != "dropped") {
-					e.Errorf("%s, %s: Sink called before Done: %v", name, how, reported)
+					e.Errorf("%s, %s: Failed called before Done: %v", name, how, reported)
 				}
 			}
 			q.Submit(op)
@@ -219,7 +219,7 @@ func testWait(e *env) {
 	release()
 	wg.Wait()
 	q.finish()
-	// Wait is for what was submitted before it, not for what comes after.
+	// Wait waits for earlier submissions, not for later ones.
 	out := make(chan struct{})
 	q.Submit(driver.Op{Kind: driver.OpHostFunc, Fn: func() { <-out }})
 	waited := make(chan bool)
@@ -234,7 +234,7 @@ func testWait(e *env) {
 	q.finish()
 }
 
-// A waiter that helps with a large copy keeps to its limit, and the copy is whole.
+// A waiter that helps with a large copy keeps to its limit, and the copy is complete.
 func testWaitLargeCopy(e *env) {
 	const n = 16 << 20
 	a, b := e.device(n), e.device(n)
@@ -318,7 +318,7 @@ func testFailures(e *env) {
 			}
 		}
 	}
-	// The Sink is called before later tasks run.
+	// Failed is called before later tasks run.
 	for i := range 50 {
 		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped, Tag: tag(i)})
 		q.Submit(driver.Op{Kind: driver.OpFunc, Fn: func() {
@@ -386,7 +386,7 @@ func testCopyAllocs(e *env) {
 	const depth = 900
 	for _, grown := range []bool{false, true} {
 		release := q.block()
-		time.Sleep(brief) // until nobody runs but us
+		time.Sleep(brief) // until no other goroutine runs
 		if !grown {
 			for range 2 * depth {
 				q.Copy(a.addr, b.addr, 100, tag(1))
@@ -404,7 +404,7 @@ func testCopyAllocs(e *env) {
 	}
 }
 
-// Nothing is left after Close.
+// Close releases everything.
 func testNoLeak(t *testing.T, open func(t *testing.T) driver.Driver) {
 	before := goleak.IgnoreCurrent()
 	d := open(t)

@@ -16,15 +16,17 @@ type sharing struct {
 	driver.Sharer
 }
 
-func (e *env) sharing() sharing { return sharing{as[driver.Mapper](e), as[driver.Sharer](e)} }
+func (e *env) sharing() sharing {
+	return sharing{offered(e, e.d.Caps().Map), offered(e, e.d.Caps().Share)}
+}
 
-// imported maps what was shared, as another process would: which process it is, a driver does not care.
+// imported maps shared memory as another process would: a driver does not distinguish processes.
 func (e *env) imported(s sharing, sh *driver.Shared) (at memory, end func()) {
 	e.Helper()
 	mem, err := s.Import(sh)
 	e.ok("import", err)
 	if sh.File != nil {
-		e.ok("close", sh.File.Close()) // it stays the caller's
+		e.ok("close", sh.File.Close()) // the caller owns it
 	}
 	if mem.Size() < sh.Offset+sh.Size || mem.Device() != sh.Device {
 		e.Fatalf("imported %d bytes of device %d, shared were %d at %d of device %d", mem.Size(), mem.Device(), sh.Size,
@@ -40,7 +42,7 @@ func (e *env) imported(s sharing, sh *driver.Shared) (at memory, end func()) {
 	}
 }
 
-// same fails the test unless both are one file.
+// same fails the test unless both files are the same.
 func (e *env) same(a, b *driver.Shared) {
 	e.Helper()
 	if a.File == nil || b.File == nil {
@@ -88,12 +90,12 @@ func testShare(e *env) {
 		copy(want[g:], noise(3, g))
 		e.holds("written by the exporter", in.addr, want)
 		q := e.queue()
-		q.Copy(in.addr, r.addr+uintptr(g), uint64(g), tag(1)) // inside the same bytes
+		q.Copy(in.addr, r.addr+uintptr(g), uint64(g), tag(1)) // within the same memory
 		q.finish()
 		copy(want, want[g:])
 		e.holds("copied by a queue", r.addr, want)
 
-		// What was mapped later is the same, too.
+		// A later mapping has the same bytes, too.
 		e.ok("map", s.Map(r.addr+uintptr(6*g), mem))
 		e.holds("mapped after it was shared", r.addr+uintptr(6*g), want)
 		for _, i := range []int{0, 2, 6} {
@@ -109,7 +111,7 @@ func testShare(e *env) {
 	}
 }
 
-// testShareAt: an allocation stays what it is and where it is when it is shared.
+// testShareAt: sharing an allocation changes neither its content nor its address.
 func testShareAt(e *env) {
 	s := e.sharing()
 	before, _ := e.dev.Memory()
@@ -155,7 +157,7 @@ func testShareAt(e *env) {
 	e.refused("share of ordinary memory", err, driver.ErrNotAllocated)
 }
 
-// testShareSmall: small allocations may share what is shared, but none that comes later.
+// testShareSmall: other small allocations may be shared together with one, but no later ones.
 func testShareSmall(e *env) {
 	s := e.sharing()
 	const n = 1000
@@ -182,7 +184,7 @@ func testShareSmall(e *env) {
 	e.holds("imported", in.addr, noise(uint64(pick), n))
 	e.write(all[pick].addr, noise(100, n))
 	e.holds("written by the exporter", in.addr, noise(100, n))
-	// Secrets that come later are not there, wherever they are: not beside what was shared, not in its place.
+	// Later secrets are not shared, neither beside the shared allocation nor at its address.
 	base, secret := in.addr-uintptr(off), noise(77, n)
 	looks := func(what string) {
 		e.Helper()
@@ -222,7 +224,7 @@ func testShareSmall(e *env) {
 	end()
 }
 
-// testShareFreed: the place of a freed allocation belongs to the next one alone.
+// testShareFreed: importers of a freed allocation do not see the next one at its address.
 func testShareFreed(e *env) {
 	s := e.sharing()
 	for _, n := range []int{64 << 10, 2 << 20, 66 << 20} {
@@ -248,14 +250,14 @@ func testShareFreed(e *env) {
 	}
 }
 
-// testShareRunning: no byte is lost that is written while memory moves, by queues, by Run or by Store, and queues
-// that wait for something do not hold it up. Every writer writes each of its slots once: what is lost stays 0.
+// testShareRunning: no byte that queues, Run or Store write while memory moves is lost, and queues that wait do not
+// delay the move. Every writer writes each of its slots once: a lost write leaves 0.
 func testShareRunning(e *env) {
 	s := e.sharing()
 	const part, rounds = 8 << 20, 3
 	src := e.pinned(part)
 	copy(src.host, painted(part, canary))
-	words, _ := driver.As[driver.WordAccess](e.d)
+	words := e.d.Caps().Words
 	stuck := e.queue()
 	release := stuck.block()
 	stuck.Copy(e.device(64).addr, src.addr, 64, tag(1))
@@ -316,7 +318,7 @@ func testShareRunning(e *env) {
 	stuck.finish()
 }
 
-// testImportHostile: what another process gives is not believed.
+// testImportHostile: Import checks everything that another process sends.
 func testImportHostile(e *env) {
 	s := e.sharing()
 	mem := e.create(s, 0, grain(s))
@@ -374,7 +376,7 @@ func testImportHostile(e *env) {
 		_, err := s.Import(bad)
 		e.refused(what, err, driver.ErrFault)
 	}
-	// A promise of more than the machine has is no memory.
+	// A size larger than the machine's memory is refused.
 	huge := file(1<<60, all)
 	if _, err := s.Import(with(func(s *driver.Shared) { s.File = huge })); err == nil {
 		e.Fatal("a file of an exbibyte was imported")

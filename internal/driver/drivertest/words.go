@@ -9,7 +9,7 @@ import (
 
 // testManaged: one address for the host and the device.
 func testManaged(e *env) {
-	m := as[driver.ManagedAllocator](e)
+	m := offered(e, e.d.Caps().Managed)
 	const n = 4 << 20
 	addr, err := m.AllocManaged(n, 0)
 	e.ok("alloc", err)
@@ -56,10 +56,10 @@ func testManaged(e *env) {
 
 // testWords: single words of device memory.
 func testWords(e *env) {
-	w := as[driver.WordAccess](e)
+	w := offered(e, e.d.Caps().Words)
 	dev := e.device(4096)
 	cells := []uintptr{dev.addr, dev.addr + 8, dev.addr + 4088}
-	if m, ok := driver.As[driver.Mapper](e.d); ok {
+	if m := e.d.Caps().Map; m != nil {
 		r, mem := e.reserve(m, grain(m)), e.create(m, 0, grain(m))
 		e.ok("map", m.Map(r.addr, mem))
 		cells = append(cells, r.addr+16)
@@ -92,7 +92,7 @@ func testWords(e *env) {
 		e.refused("load of a bad address", err, driver.ErrFault)
 		e.refused("store to a bad address", w.Store(bad, 1), driver.ErrFault)
 	}
-	// Nobody sees half a word.
+	// Words are never torn.
 	cell := dev.addr + 64
 	e.ok("store", w.Store(cell, 0))
 	var wg sync.WaitGroup
@@ -117,9 +117,9 @@ func testWords(e *env) {
 	e.refused("load of what was freed", err, driver.ErrFault)
 }
 
-// testView: the host computes on memory of the device.
+// testView: the host can use memory of the device.
 func testView(e *env) {
-	v := as[driver.HostViewer](e)
+	v := offered(e, e.d.Caps().View)
 	dev, pin := e.device(1<<20), e.pinned(4096)
 	e.write(dev.addr, noise(1, 1<<20))
 	b, err := v.View(dev.addr+100, 1<<20-100)
@@ -143,7 +143,7 @@ func testView(e *env) {
 	e.ok("free", e.dev.Free(dev.addr))
 	_, err = v.View(dev.addr, 1)
 	e.refused("view of what was freed", err, driver.ErrFault)
-	for i := range kept { // whatever is in it: it does not fault
+	for i := range kept { // any content, but no fault
 		own[i%len(own)] ^= kept[i]
 	}
 }

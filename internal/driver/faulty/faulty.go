@@ -33,26 +33,23 @@ type Driver struct {
 	lost map[int]error // guarded by mu; by physical device
 }
 
-// plan says which of the next calls fail.
+// plan determines which of the next calls fail.
 type plan struct {
 	after int // calls that still succeed
-	times int // calls that fail then; negative: all
+	times int // calls that fail after those; negative: all
 	err   error
 }
 
-// Wrap makes d fail on demand.
+// Wrap returns a driver in front of d that fails on demand.
 func Wrap(d driver.Driver) *Driver { return &Driver{Driver: d, lost: map[int]error{}} }
 
-// Unwrap is the driver that is made to fail; see driver.As.
-func (d *Driver) Unwrap() driver.Driver { return d.Driver }
-
-// Fail makes the n-th call at a point from now on (1 is the next one) fail with err, once.
+// Fail makes the n-th next call at a point (1 is the next one) fail with err, once.
 func (d *Driver) Fail(at Point, n int, err error) { d.set(at, plan{n - 1, 1, err}) }
 
 // FailAll makes every call at a point fail with err until Heal.
 func (d *Driver) FailAll(at Point, err error) { d.set(at, plan{0, -1, err}) }
 
-// Heal takes back everything asked for.
+// Heal cancels all failures and lost devices.
 func (d *Driver) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +57,7 @@ func (d *Driver) Heal() {
 	clear(d.lost)
 }
 
-// Lose makes a physical device vanish: allocations and tasks on it fail, and it says that it is not healthy.
+// Lose makes a physical device lost: allocations and tasks on it fail, and Healthy returns ErrLost.
 func (d *Driver) Lose(device int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +70,7 @@ func (d *Driver) set(at Point, p plan) {
 	d.plan[at] = p
 }
 
-// fault is the error a call at a point is to fail with, or nil.
+// fault returns the error that a call at a point must return, or nil.
 func (d *Driver) fault(at Point) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,11 +173,16 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	q.Queue.Copy(dst, src, n, tag)
 }
 
+// CopyNow implements driver.Queue: it returns false so that Copy counts every copy.
+func (q *queue) CopyNow(uintptr, uintptr, uint64) bool { return false }
+
+// Launch implements driver.Queue.
+func (q *queue) Launch(l *driver.Launch, tag driver.Tag) {
+	q.Submit(driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag})
+}
+
 func (q *queue) Submit(op driver.Op) {
-	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset,
-		driver.OpCompute,
-		driver.OpProgram, driver.OpLaunch:
+	if op.Kind.TouchesMemory() || op.Kind == driver.OpProgram {
 		if err := q.fault(); err != nil {
 			if op.Segs != nil {
 				op.Segs.Release()
@@ -202,7 +204,7 @@ func (q *queue) fault() error {
 	return q.v.d.fault(Task)
 }
 
-// Code is an error that makes the core return a given code.
+// Code returns an error that makes the core return c.
 func Code(c abi.Code) error { return codeError{c} }
 
 type codeError struct{ code abi.Code }

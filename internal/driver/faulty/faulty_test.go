@@ -13,7 +13,7 @@ import (
 
 var errInjected = errors.New("injected")
 
-// sink remembers the failures of a queue.
+// sink records the failures of a queue.
 type sink struct{ failed chan failure }
 
 type failure struct {
@@ -42,7 +42,7 @@ func open(t *testing.T) (*Driver, driver.Device) {
 	return d, dev
 }
 
-// The n-th call fails, once; then all do, until Heal.
+// The n-th call fails, once; later every call fails, until Heal.
 func TestFail(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)
@@ -109,7 +109,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// A task fails in its turn, with its tag; only copies and fills do, and what they hold is freed.
+// A task fails in its turn, with its tag; only tasks that use memory fail, and their lists are released.
 func TestFailTask(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)
@@ -117,7 +117,7 @@ func TestFailTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sink{make(chan failure, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: s})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: s.TaskFailed}})
 	f := d.NewFlag()
 	d.Fail(Task, 2, errInjected)
 	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
@@ -150,7 +150,7 @@ func TestFailTask(t *testing.T) {
 	}
 }
 
-// A lost device refuses everything, its neighbours go on.
+// A lost device refuses everything; other devices are not affected.
 func TestLose(t *testing.T) {
 	d, dev := open(t)
 	other, err := d.Open(1)
@@ -163,7 +163,7 @@ func TestLose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sink{make(chan failure, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: s})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: s.TaskFailed}})
 	d.Lose(0)
 	if err := dev.Healthy(); !errors.Is(err, driver.ErrLost) {
 		t.Errorf("Healthy: %v", err)

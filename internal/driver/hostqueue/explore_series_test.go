@@ -2,11 +2,16 @@
 
 package hostqueue
 
-import "ropeway/internal/driver"
+import (
+	"time"
 
-// launch is what a back end does with a launch: it begins, and then looks whether it was dropped.
+	"ropeway/internal/driver"
+)
+
+// launch runs a launch as a back end does: it begins, and then checks whether it was dropped.
 func (r *rig) launch(op *driver.Op) error {
 	step(&r.drops, nil)
+	r.launched++
 	dropped := r.drops > 0
 	if r.Dropped() {
 		return driver.ErrAborted
@@ -18,7 +23,7 @@ func (r *rig) launch(op *driver.Op) error {
 	return nil
 }
 
-// preload puts n launches into the list of a queue that no goroutine has seen yet.
+// preload appends n launches to the list of a queue that no goroutine has seen yet.
 func (r *rig) preload(n int) {
 	for range n {
 		p := new(probe)
@@ -29,7 +34,42 @@ func (r *rig) preload(n int) {
 	r.become(Ready)
 }
 
-// launches are programs in which a worker runs launches one after the other without the lock.
+// waits lists programs in which a queue waits at its head.
+var waits = []program{
+	{"a condition, or time is up", func(x *Explorer) func() error {
+		r, g := newRig(x, 1), new(gate)
+		x.Start("submitter", false, func() {
+			r.submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Timeout: time.Hour})
+			r.submit(driver.Op{Kind: driver.OpFunc, Fn: func() { r.wants(g.open || r.failed == 1, "passed a gate") }})
+		})
+		x.Start("opener", false, g.opens)
+		return func() error {
+			r.wants(g.left == r.failed && r.ops[1].ran == 1, "left without a failure, or not run")
+			return r.end(0)
+		}
+	}},
+	{"a condition is dropped", func(x *Explorer) func() error {
+		r, g := newRig(x, 1), new(gate)
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpWaitCond, Gate: g}) })
+		x.Start("dropper", false, func() {
+			step(&r.Mu.Mutex, func() bool { return r.submitted > 0 })
+			r.Drop()
+		})
+		return func() error { return r.end(0) }
+	}},
+	{"a flag is cleared before the queue looks", func(x *Explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
+		x.Start("setter", false, func() {
+			step(&f.mu, func() bool { return len(f.queues) > 0 })
+			f.Set()
+			f.Clear()
+		})
+		return func() error { return r.end(0) }
+	}},
+}
+
+// launches lists programs in which a worker runs launches one after another without the lock.
 var launches = []program{
 	{"launches", func(x *Explorer) func() error {
 		r := newRig(x, 1)
@@ -59,7 +99,10 @@ var launches = []program{
 			step(&r.drops, nil)
 			r.drops++
 		})
-		return func() error { return r.end(0) }
+		return func() error {
+			r.wants(r.launched > 0, "the launch whose turn it was has not begun")
+			return r.end(0)
+		}
 	}},
 	{"pause between two launches", func(x *Explorer) func() error {
 		r := newRig(x, 1)
@@ -75,7 +118,7 @@ var launches = []program{
 		x.Start("watcher", false, func() {
 			n, uses := r.Watch()
 			step(&r.inside, nil)
-			first, ended = uses && r.ran == 0, n // the first launch has not left
+			first, ended = uses && r.ran == 0, n // the first launch has not ended
 		})
 		second := r.list.At(1)
 		ran := second.Fn
@@ -95,7 +138,7 @@ var launches = []program{
 			waited = true
 		})
 		x.Start("submitter", false, func() {
-			step(&r.Mu, func() bool { return len(r.waiters) > 0 || waited })
+			step(&r.Mu.Mutex, func() bool { return len(r.waiters) > 0 || waited })
 			r.Push(&driver.Op{Kind: driver.OpLaunch, Fn: func() { step(&waited, func() bool { return waited }) }})
 		})
 		return func() error { r.allRan(); return r.end(0) }

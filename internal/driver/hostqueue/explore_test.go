@@ -11,17 +11,18 @@ import (
 	"ropeway/internal/driver"
 )
 
-// rig is a queue with a small back end: workers that take it from a list, as the pool of the software device does.
+// rig is a queue with a small back end: workers that take the queue from a list, as in the pool of the software device.
 type rig struct {
 	Queue
-	x      *Explorer
-	ready  int // how often it is in the list
-	inside int // goroutines in Exec
-	ran    int // and how often one has left it
-	ops    []*probe
-	wrong  []string
-	failed int // tasks that the Sink received
-	drops  int // calls of Drop that have returned
+	x        *Explorer
+	ready    int // times it is in the list
+	inside   int // goroutines in Exec
+	ran      int // times a goroutine has left Exec
+	ops      []*probe
+	wrong    []string
+	failed   int // tasks that were reported as failed
+	drops    int // calls of Drop that have returned
+	launched int // launches that have begun, dropped or not
 }
 
 // probe is an operation that was submitted.
@@ -34,7 +35,7 @@ func (p *probe) ends() {
 	p.done++
 }
 
-// over reports whether the operation has ended. Its order with that is explored, too.
+// over reports whether the operation has ended. The order of the call and the end is explored, too.
 func (p *probe) over() bool {
 	step(p, nil)
 	return p.done == 1
@@ -44,7 +45,7 @@ func (r *rig) TaskFailed(driver.Tag, error) { r.failed++ }
 
 func newRig(x *Explorer, workers int) *rig {
 	r := &rig{x: x}
-	r.Init(r, driver.QueueOptions{Sink: r})
+	r.Init(r, driver.QueueOptions{Events: driver.Events{Failed: r.TaskFailed}})
 	for i := range workers {
 		x.Start(fmt.Sprintf("worker %d", i), true, func() {
 			for {
@@ -64,7 +65,7 @@ func (r *rig) Schedule() {
 
 func (r *rig) Cancel() {}
 
-// Exec takes two steps, so that others can come between.
+// Exec takes two steps, so that other threads can run in between.
 func (r *rig) Exec(op *driver.Op) error {
 	r.use(1)
 	err := Do(op)
@@ -85,14 +86,14 @@ func (r *rig) use(n int) {
 	}
 }
 
-// wants notes what is wrong unless so.
+// wants records a failure unless so is true.
 func (r *rig) wants(so bool, what string) {
 	if !so {
 		r.wrong = append(r.wrong, what)
 	}
 }
 
-// submit is what the software device does: a short operation runs at once if the queue is at rest.
+// submit submits as the software device does: a short operation runs at once if the queue is at rest.
 func (r *rig) submit(op driver.Op) *probe {
 	p := new(probe)
 	r.ops = append(r.ops, p)
@@ -130,7 +131,7 @@ func (r *rig) now(op *driver.Op) bool {
 
 func (r *rig) post() *probe { return r.submit(driver.Op{Kind: driver.OpFunc}) }
 
-// wait is Queue.Wait of the software device, without the lingering.
+// wait is Queue.Wait of the software device, without polling.
 func (r *rig) wait(l Limit) bool {
 	if r.Idle() {
 		return true
@@ -145,7 +146,7 @@ func (r *rig) wait(l Limit) bool {
 	return r.Sleep(w, l)
 }
 
-// waitFor waits, and wants these to be over if it has not given up.
+// waitFor waits, and wants the probes to be over if the wait succeeded.
 func (r *rig) waitFor(l Limit, ps ...*probe) {
 	if !r.wait(l) {
 		r.wants(!l.None(), "a wait without a limit gave up")
@@ -156,7 +157,7 @@ func (r *rig) waitFor(l Limit, ps ...*probe) {
 	}
 }
 
-// end is what has to hold when nothing goes on any more: the queue is at rest, and every task has ended once.
+// end checks the final state: the queue is at rest, and every task has ended once.
 func (r *rig) end(bits uint32) error {
 	s := r.Snapshot()
 	n := s.Submitted
@@ -181,10 +182,10 @@ func (r *rig) allRan() {
 	}
 }
 
-// limited is a wait that may give up at any time.
+// limited is a limit that may be reached at any time.
 var limited = LimitOf(time.Hour, nil)
 
-// gate opens when the test says so.
+// gate is opened by the test.
 type gate struct {
 	mu   Mutex
 	open bool
@@ -216,7 +217,7 @@ type program struct {
 	p    Program
 }
 
-// programs are what is explored, by what they are about.
+// programs lists the explored programs, by name.
 var programs = []program{
 	{"two submitters", func(x *Explorer) func() error {
 		r := newRig(x, 1)
@@ -443,13 +444,13 @@ var programs = []program{
 	}},
 }
 
-func init() { programs = append(programs, launches...) }
+func init() { programs = append(append(programs, launches...), waits...) }
 
-// pauseAndLook pauses the queue, and wants nothing to run from when it is quiet until it is resumed.
+// pauseAndLook pauses the queue, and wants nothing to run between the end of the running task and Resume.
 func pauseAndLook(r *rig) {
 	r.Pause()
 	step(&r.inside, nil)
-	begun := r.ran + r.inside + 1 // one may be on its way
+	begun := r.ran + r.inside + 1 // one may be about to begin
 	step(&r.word, func() bool { s := stateOf(r.word.v); return s != Running && s != Inline })
 	for range 2 {
 		step(&r.inside, nil)
@@ -458,15 +459,15 @@ func pauseAndLook(r *rig) {
 	r.Resume()
 }
 
-// testFlag is the smallest flag there can be.
+// testFlag is a minimal flag.
 type testFlag struct{ Flag }
 
 func (f *testFlag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return f.Await(LimitOf(timeout, cancel))
 }
 
-// TestExplore proves that the engine is right in every order of the steps of a few goroutines: tasks run in order, one
-// at a time, and end once; waits return when they should; nobody waits for ever.
+// TestExplore proves that the engine is correct in every order of the steps of a few goroutines: tasks run in order,
+// one at a time, and end once; waits return when they should; no goroutine waits for ever.
 func TestExplore(t *testing.T) {
 	const most = 100_000
 	for _, tt := range programs {

@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// Explorer runs a program again and again, each time with its threads in another order, until there is none left that
-// could make a difference.
+// Explorer runs a program repeatedly, each time with its threads in another order, until no order is left that could
+// make a difference.
 //
 // It is a depth-first search over the choices of the next thread, by running anew: no state is stored. Orders that
-// differ only in neighbouring steps of two threads that touch different objects lead to the same; sleep sets
-// (Godefroid) leave all but one of them out. Every access of the engine to shared data happens in a step, or between
-// the step that takes a lock and the release of that lock.
+// differ only in neighbouring steps of two threads on different objects have the same result; sleep sets (Godefroid)
+// leave all but one of them out. Every access of the engine to shared data happens in a step, or between the step that
+// takes a lock and the release of that lock.
 type Explorer struct {
-	path    []node // choices of the run, and what is left to try
+	path    []node // choices of the run, and the alternatives not tried yet
 	threads []*thread
 	objects map[any]int
-	trail   []string // what the run did, for a failure
+	trail   []string // steps of the run, for a failure
 	failed  string
 
-	walk *rand.Rand // draws the next thread; nil: every order is tried
+	walk *rand.Rand // draws the next thread; nil: try every order
 
-	Runs, Pruned, Steps, Deepest int // what was done
+	Runs, Pruned, Steps, Deepest int // statistics
 }
 
-// endless is more steps than any run has that ends.
-const endless = 20000
+// endless is more steps than any run that ends.
+const endless = 200_000
 
 // node is a point of a run where a thread was chosen.
 type node struct {
 	chosen int
-	able   []int // threads that can go on
+	able   []int // threads that can continue
 	tried  []int // chosen before
 	asleep []int // threads whose next step leads nowhere new
 }
 
-// candidate is a thread that was not tried here and leads to something new, or -1.
+// candidate returns a thread that was not tried here and leads to new orders, or -1.
 func (n *node) candidate() int {
 	for _, id := range n.able {
 		if !slices.Contains(n.asleep, id) && !slices.Contains(n.tried, id) {
@@ -50,12 +50,15 @@ func (n *node) candidate() int {
 	return -1
 }
 
-// Program makes what is to be explored: it starts threads, and returns what has to hold at the end.
+// Program starts the threads of one run and returns a function that checks the result at the end.
 type Program func(x *Explorer) (end func() error)
 
 // Start adds a thread. A server need not end.
 func (x *Explorer) Start(name string, server bool, f func()) {
 	t := &thread{id: len(x.threads), name: name, grant: make(chan struct{}), server: server}
+	if x.walk != nil {
+		t.pace = 1 << x.walk.IntN(7)
+	}
 	x.threads = append(x.threads, t)
 	go func() {
 		<-t.grant
@@ -72,7 +75,7 @@ func (x *Explorer) Start(name string, server bool, f func()) {
 	}()
 }
 
-// id numbers objects in the order in which a run comes to them.
+// id numbers objects in the order in which a run accesses them.
 func (x *Explorer) id(object any) int {
 	if object == nil {
 		return -1
@@ -88,7 +91,7 @@ func dependent(a, b *thread) bool { return a.object != nil && a.object == b.obje
 
 func (t *thread) enabled() bool { return !t.over && (t.can == nil || t.can()) }
 
-// Explore runs p in every order, at most so many times, and returns how the first that fails does.
+// Explore runs p in every order, at most the given number of times, and returns the error of the first run that fails.
 func (x *Explorer) Explore(p Program, most int) error {
 	for {
 		if err := x.run(p); err != nil {
@@ -103,7 +106,7 @@ func (x *Explorer) Explore(p Program, most int) error {
 	}
 }
 
-// next changes the last choice that can be changed; false if there is none.
+// next changes the last choice that can be changed, and reports whether there was one.
 func (x *Explorer) next() bool {
 	for len(x.path) > 0 {
 		n := &x.path[len(x.path)-1]
@@ -116,7 +119,7 @@ func (x *Explorer) next() bool {
 	return false
 }
 
-// run makes one run: along the path as far as it goes, and then the first thread that can go on.
+// run makes one run: first the choices of the path, then always the first thread that can continue.
 func (x *Explorer) run(p Program) error {
 	x.threads, x.objects, x.trail, x.failed = nil, map[any]int{}, nil, ""
 	arrived, spawned, enough, current = make(chan *thread), x.Start, false, nil
@@ -139,7 +142,7 @@ func (x *Explorer) run(p Program) error {
 			return fmt.Errorf("it goes on for ever")
 		}
 		if x.walk != nil {
-			x.take(x.threads[able[x.walk.IntN(len(able))]])
+			x.take(x.drawn(able))
 			if x.failed != "" {
 				x.finish()
 				return fmt.Errorf("%s", x.failed)
@@ -180,6 +183,21 @@ func (x *Explorer) run(p Program) error {
 	return err
 }
 
+// drawn returns a random one of these threads. Some are drawn more often, so that others are late.
+func (x *Explorer) drawn(able []int) *thread {
+	n := 0
+	for _, id := range able {
+		n += x.threads[id].pace
+	}
+	n = x.walk.IntN(n)
+	for _, id := range able {
+		if n -= x.threads[id].pace; n < 0 {
+			return x.threads[id]
+		}
+	}
+	panic("unreachable")
+}
+
 // take lets a thread make its next step.
 func (x *Explorer) take(t *thread) {
 	x.trail = append(x.trail, fmt.Sprintf("  %s at %d (%T)", t.name, x.id(t.object), t.object))
@@ -190,7 +208,7 @@ func (x *Explorer) take(t *thread) {
 	current = nil
 }
 
-// Walk runs p so many times, in orders that are drawn, and returns how the first that fails does.
+// Walk runs p in random orders, the given number of times, and returns the error of the first run that fails.
 func (x *Explorer) Walk(p Program, draw *rand.Rand, runs int) error {
 	x.walk = draw
 	for range runs {
@@ -201,7 +219,7 @@ func (x *Explorer) Walk(p Program, draw *rand.Rand, runs int) error {
 	return nil
 }
 
-// finish ends the threads that are left.
+// finish ends the remaining threads.
 func (x *Explorer) finish() {
 	enough = true
 	for i := 0; i < len(x.threads); i++ {

@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
+// Guarded stores a memory fault in *err. It must be deferred with the result of debug.SetPanicOnFault(true).
 func Guarded(old bool, err *error) {
 	if !old {
 		debug.SetPanicOnFault(false)
@@ -18,7 +18,7 @@ func Guarded(old bool, err *error) {
 	}
 }
 
-// asFault is the error for a recovered memory fault; any other panic goes on.
+// asFault returns the error for a recovered memory fault; it repeats any other panic.
 func asFault(r any) error {
 	if e, ok := r.(interface {
 		runtime.Error
@@ -27,27 +27,4 @@ func asFault(r any) error {
 		return fmt.Errorf("%w: memory fault at %#x", driver.ErrFault, e.Addr())
 	}
 	panic(r)
-}
-
-// EachCopy calls f for each copy that op consists of, until one fails: a copy, the rows of a 2-D copy, or the segments
-// of a batch.
-func EachCopy(op *driver.Op, f func(dst, src uintptr, n uint64) error) error {
-	switch op.Kind {
-	case driver.OpCopy:
-		return f(op.Dst, op.Src, op.N)
-	case driver.OpCopy2D:
-		for i := range op.Height {
-			if err := f(op.Dst+uintptr(i*op.DstPitch), op.Src+uintptr(i*op.SrcPitch), op.N); err != nil {
-				return err
-			}
-		}
-	case driver.OpBatch:
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if err := f(s.Dst, s.Src, s.N); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// TestExploration runs TestExplore, which is in a build of its own.
+// TestExploration runs TestExplore, which needs the build tag explore.
 func TestExploration(t *testing.T) {
 	testenv.Long(t, "it runs the engine some 200,000 times")
 	if out, err := testenv.GoTest(t, "TestExplore", "-tags", "explore"); err != nil {
@@ -16,7 +16,7 @@ func TestExploration(t *testing.T) {
 	}
 }
 
-// TestExplorationFindsFaults proves that the exploration fails if the engine is wrong.
+// TestExplorationFindsFaults proves that the exploration fails if the engine has a fault.
 func TestExplorationFindsFaults(t *testing.T) {
 	testenv.FindsFaults(t, "TestExplore", []testenv.Fault{
 		{
@@ -81,8 +81,8 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "a parked queue is not run again", File: "queue.go",
-			From: "\t\tq.become(Ready)\n\t\twas = q.word.Load()&paused == 0",
-			To:   "\t\tq.become(Ready)\n\t\twas = false",
+			From: "\tq.become(Ready)\n\treturn q.word.Load()&paused == 0",
+			To:   "\tq.become(Ready)\n\treturn false",
 		},
 		{
 			Name: "what is shut runs inline", File: "queue.go",
@@ -91,23 +91,33 @@ func TestExplorationFindsFaults(t *testing.T) {
 		},
 		{
 			Name: "what is closed is opened", File: "queue.go",
-			From: "\tif q.closed {\n",
-			To:   "\tif q.closed && q.submitted > 99 {\n",
+			From: "\tif q.closed || q",
+			To:   "\tif q.closed && q.submitted > 99 || q",
 		},
 		{
-			Name: "what was dropped runs", File: "queue.go",
-			From: "drop := q.taken < q.dropTo",
-			To:   "drop := q.taken+1 < q.dropTo",
+			Name: "what was dropped runs", File: "device.go",
+			From: "return q.taken < q.dropTo",
+			To:   "return q.taken+1 < q.dropTo",
 		},
 		{
-			Name: "what comes after Drop is dropped", File: "queue.go",
-			From: "drop := q.taken < q.dropTo",
-			To:   "drop := q.taken <= q.dropTo && q.dropTo > 0",
+			Name: "what comes after Drop is dropped", File: "device.go",
+			From: "return q.taken < q.dropTo",
+			To:   "return q.taken <= q.dropTo && q.dropTo > 0",
 		},
 		{
 			Name: "Drop leaves a queue parked", File: "queue.go",
-			From: "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.Mu.Unlock()\n\tq.Unpark()",
-			To:   "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.Mu.Unlock()",
+			From: "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.unlock(q.unpark())",
+			To:   "max(q.dropTo, q.submitted)\n\tq.watch()\n\tq.back.Cancel()\n\tq.unlock(false)",
+		},
+		{
+			Name: "a launch is dropped that had begun", File: "queue.go",
+			From: "\t\tq.kept = q.taken + 1\n",
+			To:   "",
+		},
+		{
+			Name: "a launch does not learn that it was dropped before a goroutine came", File: "queue.go",
+			From: "q.word.Or(late) // the back end learns that it was dropped",
+			To:   "",
 		},
 		{
 			Name: "an inline operation is not seen", File: "queue.go",
@@ -143,6 +153,16 @@ func TestExplorationFindsFaults(t *testing.T) {
 			Name: "a flag that was set before is waited for", File: "flag.go",
 			From: "if f.Decided() || ",
 			To:   "if ",
+		},
+		{
+			Name: "a flag that was set and cleared is waited for", File: "flag.go",
+			From: " || *since != 0 && *since != f.sets+1",
+			To:   "",
+		},
+		{
+			Name: "a condition is not left when time is up", File: "head.go",
+			From: "if op.Kind == driver.OpWaitCond && !h.passed {",
+			To:   "if false {",
 		},
 		{
 			Name: "a host function is called twice", File: "head.go",

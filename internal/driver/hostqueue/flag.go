@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// begin is where the clock of flags starts; the monotonic clock only moves forward.
+// begin is the zero of the clock of flags. That clock is monotonic.
 var begin = time.Now()
 
-// Now is the time by the clock of flags, in nanoseconds, never 0.
+// Now returns the time by the clock of flags, in nanoseconds, never 0.
 func Now() int64 { return int64(time.Since(begin)) + 1 }
 
-// Parkable is a queue that can come to a halt at its head.
+// Parkable is a queue that can be parked at its head.
 type Parkable interface {
-	// Unpark lets it look again at what it waits for. No lock of a flag or a queue is held.
+	// Unpark makes the queue check its head again. No lock of a flag or a queue is held.
 	Unpark()
 }
 
-// Flag is what drivers' flags have in common. Queues parked at it and goroutines waiting for it are woken when it is
-// set.
+// Flag is the common part of drivers' flags. Setting it wakes the queues parked at it and the goroutines waiting for
+// it.
 type Flag struct {
-	at  atomic.Int64          // when it was set; 0 while it is not
-	err atomic.Pointer[error] // why it never will be
+	at  atomic.Int64          // time at which it was set; 0 if it is not set
+	err atomic.Pointer[error] // why it will never be set
 
 	mu     Mutex
 	queues []Parkable // guarded by mu; parked at this flag
-	sets   uint64     // guarded by mu; how often it was set or abandoned
+	sets   uint64     // guarded by mu; number of times it was set or abandoned
 	hosts  Waiters    // guarded by mu
 }
 
-// IsSet, SetAt, Set and Err are those of driver.Flag.
+// IsSet, SetAt, Set and Err implement driver.Flag.
 func (f *Flag) IsSet() bool  { return f.at.Load() != 0 }
 func (f *Flag) SetAt() int64 { return f.at.Load() }
 func (f *Flag) Set()         { f.SetTo(Now()) }
@@ -45,13 +45,13 @@ func (f *Flag) Err() error {
 	return nil
 }
 
-// Decided reports whether there is nothing to wait for: it is set, or never will be.
+// Decided reports whether waiting has ended: the flag is set, or was abandoned.
 func (f *Flag) Decided() bool { return f.IsSet() || f.err.Load() != nil }
 
-// SetTo sets the flag at a time.
+// SetTo sets the flag with the given time.
 func (f *Flag) SetTo(at int64) { f.open(at, nil) }
 
-// Abandon says that the flag will never be set; it wakes all that wait for it.
+// Abandon records that the flag will never be set, and wakes all that wait for it.
 func (f *Flag) Abandon(err error) { f.open(0, err) }
 
 // open sets or abandons the flag and wakes all that wait for it.
@@ -72,7 +72,7 @@ func (f *Flag) open(at int64, err error) {
 	hosts.Wake()
 }
 
-// LookAgain unparks the queues that are parked here, because there is news of the flag. It does not wait for them.
+// LookAgain makes the queues parked at the flag check it again. It does not wait for them.
 func (f *Flag) LookAgain() {
 	f.mu.Lock()
 	queues := f.queues
@@ -83,9 +83,9 @@ func (f *Flag) LookAgain() {
 	}
 }
 
-// Register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is
-// decided, or was set since the wait began (and has been cleared again; a queue must not miss that, it may have been
-// the last time). since is where the wait remembers when it began. The lock of q is held.
+// Register adds q to the queues to unpark, or returns true if the wait is over: the flag is decided, or was set and
+// cleared again since the wait began. A queue must not miss the latter, as the flag may never be set again. The wait
+// stores its beginning in *since, initially 0. The lock of q is held.
 func (f *Flag) Register(q Parkable, since *uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *Flag) Forget(q Parkable) {
 	}
 }
 
-// Await waits within the limit until the flag is decided.
+// Await waits until the flag is decided, and reports whether it was before the limit was reached.
 func (f *Flag) Await(limit Limit) bool {
 	f.mu.Lock()
 	if f.Decided() {
@@ -120,7 +120,7 @@ func (f *Flag) Await(limit Limit) bool {
 	return w.Sleep(limit, &f.mu, &f.hosts)
 }
 
-// Waiting is how many queues and goroutines the flag knows.
+// Waiting returns the number of queues and goroutines that wait for the flag.
 func (f *Flag) Waiting() (queues, hosts int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

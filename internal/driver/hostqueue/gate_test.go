@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// testGate is a gate that opens when the test says so.
+// testGate is a gate that the test opens.
 type testGate struct {
 	open         bool
 	wake         func()
@@ -25,7 +25,7 @@ func (g *testGate) Pass(wake func()) bool {
 
 func (g *testGate) Leave() { g.lefts++ }
 
-// failingGate is one whose wait can fail.
+// failingGate is a gate whose wait can fail.
 type failingGate struct {
 	testGate
 	err error
@@ -33,7 +33,7 @@ type failingGate struct {
 
 func (g *failingGate) Err() error { return g.err }
 
-// TestHeadGate proves how a gate is passed, and that it is left exactly if it was not.
+// TestHeadGate proves how a gate is passed, and that Leave is called only for a gate that was not passed.
 func TestHeadGate(t *testing.T) {
 	for _, how := range []string{"open", "opened", "woken in vain", "expired", "expired and opened", "dropped",
 		"dropped at once"} {
@@ -80,7 +80,7 @@ func TestHeadGate(t *testing.T) {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
-	// The time of a gate is not that of the one after it.
+	// The timeout of a gate does not affect the next gate.
 	p := newParkable()
 	first, second := &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{},
 		Timeout: time.Hour}, &driver.Op{Kind: driver.OpWaitCond, Gate: &testGate{}}

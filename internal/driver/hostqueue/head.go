@@ -1,36 +1,37 @@
 package hostqueue
 
 import (
+	"sync"
 	"time"
 
 	"ropeway/internal/driver"
 )
 
-// Head is how far the task at the head of a queue, a wait, a gate or a call, has come. The lock of the queue guards it.
+// Head is the progress of the task at the head of a queue: a wait, a gate or a call. The lock of the queue guards it.
 type Head struct {
-	turn     uint64 // heads there were before
+	turn     uint64 // number of earlier heads
 	timer    *timer // running
 	expired  bool   // the timer has fired
-	sets     uint64 // when the wait began, as Flag.Register knows it; 0: not begun
+	sets     uint64 // beginning of the wait, for Flag.Register; 0: not begun
 	called   bool   // the call was started
-	returned bool   // and has come back
-	passed   bool   // the gate is open
+	returned bool   // the call has returned
+	passed   bool   // the gate let the queue pass
 }
 
-// awaited is a flag that has a Flag.
+// awaited is a flag that embeds a Flag.
 type awaited interface {
 	Register(q Parkable, since *uint64) bool
 	Forget(q Parkable)
 }
 
-// Ready reports whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
+// Ready reports whether op, the head of q, can be taken. If not, it has arranged that something unparks q. drop means
 // that op is to be discarded. mu is the lock of q, and held.
-func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
+func (h *Head) Ready(op *driver.Op, drop bool, mu sync.Locker, q Parkable) bool {
 	switch op.Kind {
 	case driver.OpAwait:
 		open := op.Flag.(awaited).Register(q, &h.sets)
 		if open {
-			h.expired = false // it was set in time, but no goroutine looked in time
+			h.expired = false // it was set in time, though no goroutine looked in time
 		}
 		if drop || open || h.expired {
 			return true
@@ -59,7 +60,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	return true
 }
 
-// Leave ends what Ready has arranged for op, which is taken, and reports whether its time was up. The lock of q is
+// Leave undoes what Ready arranged for op, which is taken, and reports whether its timeout expired. The lock of q is
 // held.
 func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	if h.sets != 0 {
@@ -76,16 +77,16 @@ func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	return expired
 }
 
-// limit lets the head wait for a time at most, if it is not 0, counted from the first call.
-func (h *Head) limit(timeout time.Duration, mu *Mutex, q Parkable) {
+// limit starts the timeout of the head, unless it is 0 or already running.
+func (h *Head) limit(timeout time.Duration, mu sync.Locker, q Parkable) {
 	if timeout > 0 && h.timer == nil {
 		turn := h.turn
 		h.timer = after(timeout, func() { h.expire(turn, mu, q) })
 	}
 }
 
-// expire is the end of the time that the head was given whose turn it was.
-func (h *Head) expire(turn uint64, mu *Mutex, q Parkable) {
+// expire ends the wait of the head with number turn, if that is still the head.
+func (h *Head) expire(turn uint64, mu sync.Locker, q Parkable) {
 	mu.Lock()
 	if h.turn == turn {
 		h.expired = true
@@ -94,9 +95,9 @@ func (h *Head) expire(turn uint64, mu *Mutex, q Parkable) {
 	q.Unpark()
 }
 
-// call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
-// a Go test fails); the queue goes on all the same.
-func (h *Head) call(fn func(), mu *Mutex, q Parkable) {
+// call runs a host function while q is parked at it. The queue continues even if the function ends its goroutine
+// (runtime.Goexit, as a failing Go test does).
+func (h *Head) call(fn func(), mu sync.Locker, q Parkable) {
 	defer func() {
 		mu.Lock()
 		h.returned = true
@@ -106,7 +107,8 @@ func (h *Head) call(fn func(), mu *Mutex, q Parkable) {
 	fn()
 }
 
-// Do does a task that is the host's, and does nothing for others: a call has run while the queue was parked.
+// Do runs a task of the host. It does nothing for other tasks, nor for a call, which has run while the queue was
+// parked.
 func Do(op *driver.Op) error {
 	switch op.Kind {
 	case driver.OpSet:

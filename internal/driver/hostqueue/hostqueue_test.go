@@ -14,7 +14,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// parkable is a queue of which only the parking counts.
+// parkable is a Parkable that signals when it is unparked.
 type parkable struct {
 	mu       sync.Mutex
 	head     Head
@@ -35,7 +35,7 @@ func (p *parkable) leave(op *driver.Op) (expired bool) {
 	return p.head.Leave(op, p)
 }
 
-// testFlag is the smallest flag there can be.
+// testFlag is a minimal flag.
 type testFlag struct{ Flag }
 
 func (f *testFlag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
@@ -63,7 +63,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestWaiters proves that those are woken whose tasks are over, and that one that gives up is forgotten.
+// TestWaiters proves that waiters are woken when their tasks are over, and that one that gives up is removed.
 func TestWaiters(t *testing.T) {
 	var mu sync.Mutex
 	var list Waiters
@@ -95,8 +95,8 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// TestHeadWait proves when a wait at the head of a queue is over: when its flag is set, though it be cleared at once,
-// when it is abandoned, when its time is up; and not when another is.
+// TestHeadWait proves when a wait at the head of a queue is over: when its flag is set, even if it is cleared at once,
+// when the flag is abandoned, and when the timeout expires, but not when another flag is set.
 func TestHeadWait(t *testing.T) {
 	for _, how := range []string{"set", "pulse", "abandoned", "expired", "dropped", "expired and set"} {
 		p, f := newParkable(), new(testFlag)
@@ -135,7 +135,7 @@ func TestHeadWait(t *testing.T) {
 			t.Errorf("%s: the flag still knows the queue", how)
 		}
 	}
-	// The time of one head is not that of the next.
+	// The timeout of one head does not affect the next.
 	p := newParkable()
 	first, second := &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag),
 		Timeout: time.Hour}, &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag)}
@@ -162,39 +162,10 @@ func TestHeadCall(t *testing.T) {
 	}
 }
 
-// TestEachCopy proves which copies an operation has, and that the first failure ends it.
-func TestEachCopy(t *testing.T) {
-	segs := &driver.Segments{List: []driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 4, Src: 5, N: 6}}}
-	bad := errors.New("bad")
-	for _, tt := range []struct {
-		op   driver.Op
-		want []driver.Segment
-	}{
-		{driver.Op{Kind: driver.OpCopy, Dst: 1, Src: 2, N: 3}, []driver.Segment{{Dst: 1, Src: 2, N: 3}}},
-		{driver.Op{Kind: driver.OpCopy2D, Dst: 1, Src: 2, N: 3, Height: 2, DstPitch: 10, SrcPitch: 20},
-			[]driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 11, Src: 22, N: 3}}},
-		{driver.Op{Kind: driver.OpBatch, Segs: segs}, segs.List},
-		{driver.Op{Kind: driver.OpFill, Dst: 1, N: 3}, nil},
-	} {
-		var got []driver.Segment
-		if err := EachCopy(&tt.op, func(dst, src uintptr, n uint64) error {
-			got = append(got, driver.Segment{Dst: dst, Src: src, N: n})
-			return nil
-		}); err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%d: %v, %v", tt.op.Kind, got, err)
-		}
-		calls := 0
-		err := EachCopy(&tt.op, func(uintptr, uintptr, uint64) error { calls++; return bad })
-		if calls != min(1, len(tt.want)) || calls == 1 && err != bad {
-			t.Errorf("%d: %d calls, %v", tt.op.Kind, calls, err)
-		}
-	}
-}
-
-// TestTransitions proves that the table in docs/architecture.md has the transitions that the engine allows, and no
+// TestTransitions proves that the list of transitions in the package comment has those that the engine allows, and no
 // others.
 func TestTransitions(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/architecture.md")
+	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,14 +174,15 @@ func TestTransitions(t *testing.T) {
 		byName[s.String()] = s
 	}
 	var got [stateCount]uint32
-	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \| (\w+) \| .* \| .* \|$`).FindAllStringSubmatch(string(page),
-		-1) {
+	for _, m := range regexp.MustCompile(`(?m)^//\t(\w+) → (\w+) +\S`).FindAllStringSubmatch(string(text), -1) {
 		from, ok := byName[m[1]]
-		if to, there := byName[m[2]]; ok && there {
-			got[from] |= 1 << to
+		to, there := byName[m[2]]
+		if !ok || !there || got[from]&(1<<to) != 0 {
+			t.Errorf("%q is no transition, or listed twice", m[0])
 		}
+		got[from] |= 1 << to
 	}
 	if got != transitions {
-		t.Errorf("the page has %b, the engine %b", got, transitions)
+		t.Errorf("the comment has %b, the engine %b", got, transitions)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Indirect is the copy that a descriptor or offset copy amounts to at this moment. peek reads the n bytes (at most 64)
-// of a descriptor or a cell. ErrFault if an address it finds is no memory of the device that op names; how much there
-// is, is not looked at.
+// Indirect returns the plain copy that a descriptor or offset copy describes at this moment. peek reads the n bytes (at
+// most 64) of a descriptor or a cell. The error is ErrFault if an address is not memory of the device of op; Indirect
+// does not check the length.
 func Indirect(op *driver.Op, d driver.Driver, peek func(addr uintptr, n uint64) ([64]byte, error)) (driver.Op, error) {
 	c := driver.Op{Kind: driver.OpCopy, N: op.N}
 	n := uint64(8)
@@ -33,7 +33,7 @@ func Indirect(op *driver.Op, d driver.Driver, peek func(addr uintptr, n uint64) 
 	}
 	for _, addr := range [...]uintptr{c.Src, c.Dst} {
 		if l := d.Locate(addr); l.Place != driver.OnDevice || l.Device != op.Device {
-			return c, fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr,
+			return c, fmt.Errorf("%w: %#x, read when the copy ran, is not memory of device %d", driver.ErrFault, addr,
 				op.Device)
 		}
 	}

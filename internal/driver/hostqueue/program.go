@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// StepFailed is how a program fails of which a step did.
+// StepFailed wraps a step's error as the program's error.
 func StepFailed(s *driver.Step, err error) error {
 	if err == driver.ErrAborted {
 		return err
@@ -18,45 +18,45 @@ func StepFailed(s *driver.Step, err error) error {
 	return fmt.Errorf("%s %d of the model: %w", what, s.Task, err)
 }
 
-// mostStepTimes is how many times a program has: of one with more steps, several share one.
+// mostStepTimes is the largest number of times reported for a program. With more steps, several share a time.
 const mostStepTimes = 256
 
-// StepTimes takes the times of a program's steps, for the observer of a queue.
+// StepTimes measures the steps of a program for the observer of a queue.
 type StepTimes struct {
-	q     *Queue // nil: nobody wants them
+	q     *Queue // nil: no observer wants them
 	op    *driver.Op
 	every int // steps that share a time
-	first int // the first of which the time is not reported
+	first int // first step whose time is not reported yet
 	began int64
 }
 
-// TimeSteps begins to take the times of the steps of a program that q is about to run. If there is but one, its time is
+// TimeSteps begins to measure the steps of a program that q is about to run. A single step is not measured: its time is
 // that of the program.
 func (q *Queue) TimeSteps(op *driver.Op) (t StepTimes) {
-	if n := len(op.Program.Steps); q.steps != nil && n-int(op.N) > 1 && !op.Program.Apart {
-		t = StepTimes{q: q, op: op, every: (n-1)/mostStepTimes + 1, first: int(op.N), began: q.Observer.Now()}
+	if n := len(op.Program.Steps); q.Events.RanSteps != nil && n-int(op.N) > 1 && !op.Program.Apart {
+		t = StepTimes{q: q, op: op, every: (n-1)/mostStepTimes + 1, first: int(op.N), began: q.Events.Now()}
 	}
 	return t
 }
 
-// Ran says that the step with a number has run.
+// Ran records that step number step has run.
 func (t *StepTimes) Ran(step int) {
 	if t.q == nil || step+1 < t.first+t.every && step+1 < len(t.op.Program.Steps) {
 		return
 	}
-	now := t.q.Observer.Now()
-	t.q.steps.RanSteps(t.op.Tag, t.first, step+1-t.first, t.began, now)
+	now := t.q.Events.Now()
+	t.q.Events.RanSteps(t.op.Tag, t.first, step+1-t.first, t.began, now)
 	t.first, t.began = step+1, now
 }
 
-// EachStep calls f with operations that do what the program of op does, for a queue that has no way of its own to run
-// one: all but the last have Tag.More. The operations may be changed and released as any other.
+// EachStep calls f with operations that together do the work of the program of op, for a queue that cannot run
+// programs. All but the last have Tag.More. f owns the operations, like any others.
 func EachStep(op *driver.Op, f func(op driver.Op)) {
 	steps := op.Program.Steps[op.N:]
 	put := func(next driver.Op, last bool) {
 		next.Tag, next.Tag.More = op.Tag, op.Tag.More || !last
 		if next.Launch != nil {
-			next.Launch = next.Launch.Lend() // it stays the program's
+			next.Launch = next.Launch.Lend() // the program keeps its own
 		}
 		if last {
 			next.Done = op.Done

@@ -1,74 +1,85 @@
-// Package hostqueue is the engine of queues whose tasks the host orders: a list of operations, the state machine that
-// says which goroutine may run them, dropping, shutting and closing, waiting, and tasks that wait themselves. Drivers
-// embed a [Queue] and are its [Backend].
-//
-// docs/architecture.md has the diagram of the states. Locks: Queue.Mu, then Flag.mu; a back end adds its own after
-// these.
 package hostqueue
 
 import (
 	"math"
+	"sync/atomic"
 
 	"ropeway/internal/driver"
 )
 
-// Forever as an argument of Run: until the list is empty.
+// Forever makes Run continue until the list is empty.
 const Forever = math.MaxUint64
 
-// Backend is what differs between queues.
+// Backend is the driver's part of a queue.
 type Backend interface {
-	// Schedule has a goroutine call Run, soon: there is something to do. Mu is free.
+	// Schedule arranges that a goroutine calls Run soon: there are tasks to run. Mu is free.
 	Schedule()
 
 	// Exec carries out an operation. It is called by the goroutine that runs the queue, with no lock held.
 	Exec(op *driver.Op) error
 
-	// Cancel cuts short what Exec does at the moment, if that is worth while. Mu is held.
+	// Cancel may cut the running Exec short. Mu is held.
 	Cancel()
 }
 
-// Queue is the engine of one queue. Its zero value with Init called is a queue at rest.
+// Queue is the engine of one queue. After Init a zero Queue is at rest.
 type Queue struct {
-	word     word            // see State
-	Observer driver.Observer // immutable; may be nil; with the word in one cache line
-	Sink     driver.Sink     // immutable
-	back     Backend         // immutable
+	word   word          // see State
+	Events driver.Events // immutable; Ran shares a cache line with word
+	back   Backend       // immutable
 
-	Mu        Mutex
-	list      Ring[driver.Op] // guarded by Mu; not over; of these, only the head may have begun
-	submitted uint64          // guarded by Mu; tasks that there ever were
-	taken     uint64          // guarded by Mu; of these, how many have left the list; the number of its head
-	completed uint64          // guarded by Mu; of these, how many are known to be over
-	dropTo    uint64          // guarded by Mu; tasks of the list with numbers below are discarded
-	closed    bool            // guarded by Mu; End was called: it stays shut
+	Mu        Lock
+	list      Ring[driver.Op] // guarded by Mu; tasks that are not over; only the head may have begun
+	submitted uint64          // guarded by Mu; number of tasks submitted so far
+	taken     uint64          // guarded by Mu; number of these that have left the list, and so the number of its head
+	completed uint64          // guarded by Mu; number of these known to be over
+	dropTo    uint64          // guarded by Mu; tasks of the list with lower numbers are discarded
+	kept      uint64          // guarded by Mu; number, from 1, of a launch that is not discarded: see keepLaunch
+	closed    bool            // guarded by Mu; End was called: the queue stays shut
 	waiters   Waiters         // guarded by Mu
-	room      Waiters         // guarded by Mu; submitters that wait because the list is full
-	head      Head            // guarded by Mu; what is known of the head of the list
-	began     int64           // guarded by Mu; when its turn came, if the queue has an observer; 0: not yet
-	early     int64           // guarded by Mu; the same for a gate that is about to be put into the list; see Asked
-	// guarded by Mu; changes when a task has run, and after inline operations that were watched
+	room      Waiters         // guarded by Mu; submitters that wait while the list is full
+	head      Head            // guarded by Mu; progress of the head of the list
+	began     int64           // guarded by Mu; time of the head's turn, if the queue has an observer; 0: not yet
+	early     int64           // guarded by Mu; the same for a gate that is about to be appended; see Asked
+	// guarded by Mu; changes after a task has run, and after inline operations that were watched
 	ended uint64
-	steps driver.StepObserver // immutable; may be nil
+
+	scheduling atomic.Int32 // calls of Schedule under way; counted only if Checking
 }
 
-// Init says what q belongs to.
+// Init sets the back end and the events of q.
 func (q *Queue) Init(b Backend, o driver.QueueOptions) {
-	q.back, q.Sink, q.Observer, q.steps = b, o.Sink, o.Observer, o.Steps
+	q.back, q.Events = b, o.Events
+	q.Mu.q = q
 }
 
-// Push puts op into the list, and waits while the list is full. It returns how many tasks there were then, ever.
+// Push appends op to the list, and waits while the list is full. It returns the number of tasks submitted so far, op
+// included.
 func (q *Queue) Push(op *driver.Op) uint64 {
 	q.Mu.Lock()
 	n, idle := q.Append(op)
-	q.Mu.Unlock()
-	if idle {
-		q.back.Schedule()
-	}
+	q.unlock(idle)
 	return n
 }
 
-// Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not
-// while it waits.
+// unlock releases Mu, which is held, and then calls Schedule if schedule is set.
+func (q *Queue) unlock(schedule bool) {
+	if !schedule {
+		q.Mu.Unlock()
+		return
+	}
+	if Checking {
+		q.scheduling.Add(1)
+	}
+	q.Mu.Unlock()
+	q.back.Schedule()
+	if Checking {
+		q.scheduling.Add(-1)
+	}
+}
+
+// Append is Push without the call of Schedule. If idle is true, the caller must call it. Mu is held, but released while
+// it waits.
 func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	if q.list.Full() {
 		q.awaitRoom()
@@ -83,22 +94,22 @@ func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	return q.submitted + 1, q.pushed()
 }
 
-// Asked says that the gate of an operation which the caller puts into the list next was asked at a time of the
-// observer's, inline, and did not let the queue pass. What it waits for may have begun then. Mu is free.
+// Asked records that a gate was asked inline at a time of the observer and did not let the queue pass. The caller
+// appends the operation next; what the gate waits for may have begun at that time. Mu is free.
 func (q *Queue) Asked(at int64) {
 	q.Mu.Lock()
 	q.early = at
 	q.Mu.Unlock()
 }
 
-// pushed counts a task that was put into the list, and reports whether that has made q Ready. If there was one before,
-// q was not at rest, and a submitter that runs its own operation knows that its end is late. Mu is held.
+// pushed counts a task that was appended, and reports whether that made q Ready. If the list had a task before, q was
+// not at rest, and late is already set for a submitter that runs its own operation. Mu is held.
 func (q *Queue) pushed() bool {
 	q.submitted++
 	return q.list.Len() == 1 && q.Activate()
 }
 
-// awaitRoom waits while the list is full. Mu is held, but not meanwhile.
+// awaitRoom waits while the list is full. Mu is held, but released while it waits.
 func (q *Queue) awaitRoom() {
 	for q.list.Full() {
 		w := q.room.Add()
@@ -108,20 +119,16 @@ func (q *Queue) awaitRoom() {
 	}
 }
 
-// endLate is EndInline when something has come meanwhile.
+// endLate is EndInline if late was set during the operation.
 func (q *Queue) endLate() {
 	q.Mu.Lock()
 	q.ended++
-	more := q.Release(false)
-	q.Mu.Unlock()
-	if more {
-		q.back.Schedule()
-	}
+	q.unlock(q.Release(false))
 }
 
-// Release gives up the right to run that Claim or TryInline has taken, and reports whether there is more to do, for
-// which the caller asks the back end; due says that a device does something that has to be ended. Waiters are woken
-// after the state has changed: one that has waited finds q idle. Mu is held.
+// Release gives up the right to run from Claim or TryInline, and reports whether the caller must call Schedule because
+// there is more to do. due means that a device has work that must be ended. It wakes waiters after the state has
+// changed, so that they find q idle. Mu is held.
 func (q *Queue) Release(due bool) (more bool) {
 	if due || q.list.Len() > 0 {
 		q.become(Ready)
@@ -134,8 +141,9 @@ func (q *Queue) Release(due bool) (more bool) {
 	return more
 }
 
-// Run carries out tasks, if there are any and no other goroutine does: until the list is empty, until so many are over,
-// ever, or most of them were run; or until q is parked or paused.
+// Run runs tasks, unless there are none or another goroutine does. It stops when the list is empty, when the first
+// until tasks are over, when it has run most tasks, or when q is parked or paused. It reports whether it had the right
+// to run.
 func (q *Queue) Run(until uint64, most int) bool {
 	if q.State() != Ready {
 		return false
@@ -146,8 +154,8 @@ func (q *Queue) Run(until uint64, most int) bool {
 		return false
 	}
 	for q.list.Len() > 0 && q.completed < until && most > 0 && q.word.Load()&paused == 0 {
-		if until != Forever && q.list.Head().Kind == driver.OpLaunch && q.taken >= q.dropTo {
-			break // a goroutine that waits runs no kernel
+		if until != Forever && q.list.Head().Kind == driver.OpLaunch && !q.Dropping() {
+			break // a waiting goroutine does not run kernels
 		}
 		if n := q.series(until, most); n > 1 {
 			most -= q.runSeries(n)
@@ -161,21 +169,17 @@ func (q *Queue) Run(until uint64, most int) bool {
 			q.waiters.Notify(q.completed)
 		}
 	}
-	more := q.Release(false)
-	q.Mu.Unlock()
-	if more {
-		q.back.Schedule()
-	}
+	q.unlock(q.Release(false))
 	return true
 }
 
-// Turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q
-// Running. Mu is held, but not meanwhile.
+// Turn runs the head of the list, or parks q and returns false if the head has to wait. The caller has made q Running.
+// Mu is held, but released while the task runs.
 func (q *Queue) Turn() bool {
-	op := q.list.Head() // if the list grows meanwhile, it gets a copy, and this stays what it is
-	drop := q.taken < q.dropTo
-	if q.Observer != nil && q.began == 0 {
-		q.began = q.Observer.Now()
+	op := q.list.Head() // stays valid if the list grows, because growing copies it
+	drop := q.Dropping()
+	if q.Events.Ran != nil && q.began == 0 {
+		q.began = q.Events.Now()
 	}
 	if !q.head.Ready(op, drop, &q.Mu, q) {
 		q.become(Parked)
@@ -183,7 +187,9 @@ func (q *Queue) Turn() bool {
 	}
 	expired, began := q.head.Leave(op, q), q.began
 	q.began = 0
-	q.taken++
+	if q.taken++; q.taken == q.kept {
+		q.word.Or(late) // the back end learns that it was dropped
+	}
 	q.Mu.Unlock()
 	var err error
 	switch {
@@ -206,23 +212,22 @@ func (q *Queue) Turn() bool {
 	return true
 }
 
-// abandoner is a flag that has a Flag.
+// abandoner is a flag that embeds a Flag.
 type abandoner interface{ Abandon(err error) }
 
-// Finish reports how op went, which began at a time (0: when it was submitted), and frees what it holds. The caller has
-// the right to run, and no lock.
+// Finish reports the result of op, which began at the given time (0: when it was submitted), and releases its
+// resources. The caller has the right to run, and holds no lock.
 func (q *Queue) Finish(op *driver.Op, began int64, err error) {
-	Finish(q.Observer, q.Sink, op, began, err)
+	Finish(&q.Events, op, began, err)
 }
 
-// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to its submitter,
-// and frees what it holds. No lock is held.
-func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err error) {
-	if o != nil {
-		o.Ran(op.Tag, began, o.Now(), err)
+// Finish reports the result of an operation to e and to its submitter, and releases its resources. No lock is held.
+func Finish(e *driver.Events, op *driver.Op, began int64, err error) {
+	if e.Ran != nil {
+		e.Ran(op.Tag, began, e.Now(), err)
 	}
 	if err != nil && err != driver.ErrAborted {
-		sink.TaskFailed(op.Tag, err)
+		e.Failed(op.Tag, err)
 	}
 	if op.Segs != nil {
 		op.Segs.Release()
@@ -235,18 +240,19 @@ func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err
 	}
 }
 
-// Unpark lets the head be looked at again. It may be called when nothing has changed.
+// Unpark makes the queue check its head again. It may be called when nothing has changed.
 func (q *Queue) Unpark() {
 	q.Mu.Lock()
-	was := q.State() == Parked
-	if was {
-		q.become(Ready)
-		was = q.word.Load()&paused == 0
+	q.unlock(q.unpark())
+}
+
+// unpark makes q Ready if it is Parked, and reports whether the caller must call Schedule. Mu is held.
+func (q *Queue) unpark() bool {
+	if q.State() != Parked {
+		return false
 	}
-	q.Mu.Unlock()
-	if was {
-		q.back.Schedule()
-	}
+	q.become(Ready)
+	return q.word.Load()&paused == 0
 }
 
 // Idle implements driver.Queue.
@@ -255,7 +261,7 @@ func (q *Queue) Idle() bool { return q.word.Load()&^atRest == uint32(Rest) }
 // Stalled implements driver.Queue.
 func (q *Queue) Stalled() bool { return q.State() == Parked }
 
-// Dropped reports whether the task that the caller runs was dropped after its turn came.
+// Dropped reports whether the task that the caller runs was dropped after its turn had come.
 func (q *Queue) Dropped() bool {
 	if q.word.Load()&late == 0 {
 		return false
@@ -265,40 +271,48 @@ func (q *Queue) Dropped() bool {
 	return q.completed < q.dropTo
 }
 
+// keepLaunch exempts the head from the drop that follows, if it is a launch that only waits for a goroutine: on
+// hardware it would have begun. Mu is held.
+func (q *Queue) keepLaunch() {
+	if q.State() == Ready && q.list.Len() > 0 && q.list.Head().Kind == driver.OpLaunch && !q.Dropping() {
+		q.kept = q.taken + 1
+	}
+}
+
 // Drop implements driver.Queue.
 func (q *Queue) Drop() {
 	q.Mu.Lock()
+	q.keepLaunch()
 	q.dropTo = max(q.dropTo, q.submitted)
 	q.watch()
 	q.back.Cancel()
-	q.Mu.Unlock()
-	q.Unpark()
+	q.unlock(q.unpark())
 }
 
-// Shut implements driver.Queue. Nothing runs inline any more, so everything goes through the list, where it is
-// discarded.
+// Shut implements driver.Queue. Nothing runs inline afterwards, so every task goes to the list and is discarded there.
 func (q *Queue) Shut() {
 	q.Mu.Lock()
+	q.keepLaunch()
 	q.dropTo = Forever
 	q.word.Or(shut)
 	q.watch()
 	q.back.Cancel()
-	q.Mu.Unlock()
-	q.Unpark()
+	q.unlock(q.unpark())
 }
 
-// Open implements driver.Queue.
+// Open implements driver.Queue. If another goroutine has opened the queue since, its new tasks are kept.
 func (q *Queue) Open() {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
-	if q.closed {
+	if q.closed || q.word.Load()&shut == 0 {
 		return
 	}
 	q.dropTo = q.submitted
 	q.word.And(^uint32(shut))
 }
 
-// End is the first half of driver.Queue's Close: Shut, for ever. The back end waits then, and releases what it holds.
+// End is the first half of driver.Queue's Close: it shuts the queue for ever. The back end then waits and releases its
+// resources.
 func (q *Queue) End() {
 	q.Mu.Lock()
 	q.closed = true
@@ -306,8 +320,8 @@ func (q *Queue) End() {
 	q.Shut()
 }
 
-// Enlist makes the caller a waiter for everything that was submitted; nil if all of that is over. Waiter.Sleep with Mu
-// and Waiters has to follow. Mu is free.
+// Enlist makes the caller a waiter for all tasks submitted so far; nil if they are over. The caller must call Sleep
+// with the result. Mu is free.
 func (q *Queue) Enlist() *Waiter {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -316,30 +330,27 @@ func (q *Queue) Enlist() *Waiter {
 		return nil
 	}
 	w := q.waiters.Add()
-	w.Target = q.submitted // an inline operation is no task of the list; while it goes on, no goroutine is woken
+	w.Target = q.submitted // an inline operation is not in the list, but no goroutine is woken before it ends
 	return w
 }
 
-// Sleep waits for w, which Enlist has made, within a limit, and reports whether everything it waits for is over.
+// Sleep waits for w, a result of Enlist, and reports whether its tasks were over before l was reached.
 func (q *Queue) Sleep(w *Waiter, l Limit) bool {
 	return w.Sleep(l, &q.Mu, &q.waiters) // lockcheck: it takes Mu
 }
 
-// Pause keeps everything from being run, inline or not, until Resume. What runs goes on; Uses reports when it is over.
+// Pause keeps tasks from starting, inline or not, until Resume. A running task continues; Uses reports when it is over.
 func (q *Queue) Pause() {
 	q.Mu.Lock()
 	q.word.Or(paused)
 	q.Mu.Unlock()
 }
 
-// Resume ends what Pause has begun.
+// Resume undoes Pause.
 func (q *Queue) Resume() {
 	q.Mu.Lock()
 	more := q.word.And(^uint32(paused))&paused != 0 && q.State() == Ready
-	q.Mu.Unlock()
-	if more {
-		q.back.Schedule()
-	}
+	q.unlock(more)
 }
 
 // Uses reports whether a task may be running, and so be using memory.
@@ -350,7 +361,7 @@ func (q *Queue) Uses() bool {
 	return s == Running || s == Inline
 }
 
-// Watch is Uses, and a number that Ended no longer returns when that task is over.
+// Watch returns Uses and a number that Ended stops returning once that task is over.
 func (q *Queue) Watch() (ended uint64, uses bool) {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -358,14 +369,14 @@ func (q *Queue) Watch() (ended uint64, uses bool) {
 	return q.ended, s == Running || s == Inline
 }
 
-// Ended is a number that changes when a task has run while Watch knew of it.
+// Ended returns a number that changes after a watched task has run.
 func (q *Queue) Ended() uint64 {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
 	return q.ended
 }
 
-// Snapshot is what tests, and people that look for a mistake, may want to know of a queue.
+// Snapshot is the state of a queue, for tests and debugging.
 type Snapshot struct {
 	State                       State
 	Late, Shut, Paused          bool
@@ -373,7 +384,7 @@ type Snapshot struct {
 	Submitted, Taken, Completed uint64
 }
 
-// Snapshot is what q is at the moment.
+// Snapshot returns the state of q.
 func (q *Queue) Snapshot() Snapshot {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -382,7 +393,8 @@ func (q *Queue) Snapshot() Snapshot {
 		q.list.Len(), len(q.waiters), q.submitted, q.taken, q.completed}
 }
 
-// Launching reports whether a kernel is next. It is for a worker: a thread of the program could be kept by it for ever.
+// Launching reports whether a kernel is next. Only workers run kernels: one could hold a thread of the program for
+// ever.
 func (q *Queue) Launching() bool {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()

@@ -2,7 +2,7 @@ package hostqueue
 
 import "weak"
 
-const keepDepth = 1 << 10 // a ring that has run empty keeps so many places; the garbage collector may free more
+const keepDepth = 1 << 10 // an empty ring keeps this many places; the garbage collector may free more
 
 // Ring is a first-in first-out list that grows as needed.
 type Ring[T any] struct {
@@ -11,16 +11,16 @@ type Ring[T any] struct {
 	n     int
 
 	large *[]T              // the items, if there are more than keepDepth
-	spare weak.Pointer[[]T] // the last that were large
+	spare weak.Pointer[[]T] // the last large items
 }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (r *Ring[T]) Len() int { return r.n }
 
 // Full reports whether submitters have to wait.
 func (r *Ring[T]) Full() bool { return r.n >= MaxDepth }
 
-// Push puts an item at the end.
+// Push appends an item.
 func (r *Ring[T]) Push(item *T) {
 	if r.n == len(r.items) {
 		r.grow()
@@ -29,7 +29,7 @@ func (r *Ring[T]) Push(item *T) {
 	r.n++
 }
 
-// Extend puts an item at the end and returns it. It is zero, or one that Skip has left behind.
+// Extend appends an item and returns it. The item is zero or one that Skip removed.
 func (r *Ring[T]) Extend() *T {
 	if r.n == len(r.items) {
 		r.grow()
@@ -45,7 +45,7 @@ func (r *Ring[T]) grow() {
 	r.items, r.first = grown, 0
 }
 
-// array is an array of at least n items, each of them zero or one that Skip has left behind.
+// array returns at least n items, each of them zero or one that Skip removed.
 func (r *Ring[T]) array(n int) []T {
 	if r.large == nil {
 		if spare := r.spare.Value(); spare != nil && len(*spare) >= n {
@@ -62,15 +62,15 @@ func (r *Ring[T]) array(n int) []T {
 	return grown
 }
 
-// At is the i-th item; there are more.
+// At returns the i-th item; i must be less than Len.
 func (r *Ring[T]) At(i int) *T { return &r.items[(r.first+i)&(len(r.items)-1)] }
 
-// Head and Last are the first and the last item, of which there is at least one.
+// Head and Last return the first and the last item; the ring must not be empty.
 func (r *Ring[T]) Head() *T { return &r.items[r.first] }
 func (r *Ring[T]) Last() *T { return &r.items[(r.first+r.n-1)&(len(r.items)-1)] }
 
-// First is the first n items, of which there are as many, in two parts. Until they are taken out they do not change,
-// also if the ring grows: they can be read while others put items into it.
+// First returns the first n items as two slices; n must not exceed Len. The slices do not change before the items are
+// removed, even if the ring grows, so they can be read while others append.
 func (r *Ring[T]) First(n int) (list, rest []T) {
 	if end := r.first + n; end > len(r.items) {
 		return r.items[r.first:], r.items[:end-len(r.items)]
@@ -78,7 +78,7 @@ func (r *Ring[T]) First(n int) (list, rest []T) {
 	return r.items[r.first : r.first+n], nil
 }
 
-// Pop moves the head into item and forgets what it pointed to.
+// Pop moves the head to item and clears its place.
 func (r *Ring[T]) Pop(item *T) {
 	h := &r.items[r.first]
 	*item = *h
@@ -88,21 +88,21 @@ func (r *Ring[T]) Pop(item *T) {
 	r.n--
 }
 
-// Drop takes the head out and forgets what it pointed to.
+// Drop removes the head and clears its place.
 func (r *Ring[T]) Drop() {
 	var none T
 	*r.Head() = none
 	r.Skip(1)
 }
 
-// Skip takes n items out without clearing them.
+// Skip removes n items without clearing them.
 func (r *Ring[T]) Skip(n int) {
 	r.first = (r.first + n) & (len(r.items) - 1)
 	r.n -= n
 }
 
-// Shrink lets the garbage collector free the memory of a large ring. A ring that grows again before that uses the same
-// memory: a program that submits thousands of tasks and waits does that again and again. The ring is empty.
+// Shrink lets the garbage collector free the memory of a large ring. If the ring grows again before that, it reuses the
+// memory, as in a program that repeatedly submits thousands of tasks and waits. The ring must be empty.
 func (r *Ring[T]) Shrink() {
 	r.first = 0
 	if r.large != nil {

@@ -46,7 +46,7 @@ func TestRingModel(t *testing.T) {
 			"push": func(t *rapid.T) { push(t, rapid.IntRange(1, 40).Draw(t, "n")) },
 			"many": func(t *rapid.T) { push(t, rapid.IntRange(1000, 1100).Draw(t, "n")) },
 			"pop":  func(t *rapid.T) { pop(t, rapid.IntRange(1, 60).Draw(t, "n")) },
-			"first": func(t *rapid.T) { // and what it returned stays as it was when the ring grows
+			"first": func(t *rapid.T) { // its result does not change when the ring grows
 				n := rapid.IntRange(0, len(model)).Draw(t, "n")
 				list, rest := r.First(n)
 				if len(r.items) < 4*keepDepth {
@@ -76,7 +76,7 @@ func TestRingModel(t *testing.T) {
 				if len(r.items)&(len(r.items)-1) != 0 {
 					t.Fatalf("%d places", len(r.items))
 				}
-				// What was popped is forgotten, so that it can be collected.
+				// A popped place is cleared, so that its item can be collected.
 				for i := r.n; i < len(r.items); i++ {
 					if r.items[(r.first+i)&(len(r.items)-1)].Fn != nil {
 						t.Fatal("a place that is empty holds on to something")
@@ -87,8 +87,8 @@ func TestRingModel(t *testing.T) {
 	})
 }
 
-// TestRingReuses proves that a ring that gets large again and again allocates once, and that the garbage collector
-// frees its memory when it is empty.
+// TestRingReuses proves that a ring that repeatedly becomes large allocates once, and that the garbage collector frees
+// the memory of an empty ring.
 func TestRingReuses(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var r Ring[driver.Op]

@@ -2,14 +2,13 @@ package hostqueue
 
 import "ropeway/internal/driver"
 
-// mostSeries is how many launches are run before Mu is taken again, at most.
+// mostSeries is the largest number of launches that run without taking Mu in between.
 const mostSeries = 32
 
-// series is how many tasks at the head of the list can be run one after the other without Mu: launches, up to the last
-// task that a goroutine waits for. An observer wants each by itself, and so do submitters that wait for room. Mu is
-// held.
+// series returns how many tasks at the head of the list can run one after another without Mu: launches, up to the first
+// task that a goroutine waits for. It returns 1 if there is an observer or a submitter waits for room. Mu is held.
 func (q *Queue) series(until uint64, most int) int {
-	if until != Forever || q.Observer != nil || q.taken < q.dropTo || len(q.room) > 0 {
+	if until != Forever || q.Events.Ran != nil || q.taken < q.dropTo || len(q.room) > 0 {
 		return 1
 	}
 	n := min(q.list.Len(), most, mostSeries)
@@ -24,9 +23,9 @@ func (q *Queue) series(until uint64, most int) int {
 	return n
 }
 
-// runSeries runs the first n tasks of the list, which are launches, and returns how many it has run: it ends early when
-// a goroutine pauses or drops the queue, or watches what runs. A goroutine that begins to wait meanwhile waits for all
-// of them. The caller has made q Running. Mu is held, but not meanwhile.
+// runSeries runs the first n tasks of the list, which are launches, and returns how many it has run. It stops early if
+// a goroutine pauses, drops or watches the queue. A goroutine that begins to wait during the series waits for all that
+// run in it. The caller has made q Running. Mu is held, but released while tasks run.
 func (q *Queue) runSeries(n int) (ran int) {
 	list, rest := q.list.First(n)
 	q.taken += uint64(n)
@@ -50,7 +49,7 @@ func (q *Queue) runSeries(n int) (ran int) {
 	return ran
 }
 
-// PushLaunch is Push for a launch: nothing else of the task's place in the list is written to.
+// PushLaunch is Push for a launch: it writes only the fields of a launch to the task's place in the list.
 func (q *Queue) PushLaunch(l *driver.Launch, tag driver.Tag) {
 	q.Mu.Lock()
 	if q.list.Full() {
@@ -58,14 +57,10 @@ func (q *Queue) PushLaunch(l *driver.Launch, tag driver.Tag) {
 	}
 	op := q.list.Extend()
 	op.Kind, op.Tag, op.Launch = driver.OpLaunch, tag, l
-	idle := q.pushed()
-	q.Mu.Unlock()
-	if idle {
-		q.back.Schedule()
-	}
+	q.unlock(q.pushed())
 }
 
-// dropLaunch takes the head, a launch, out of the list. An operation that is one has nothing but these. Mu is held.
+// dropLaunch removes the head, a launch, from the list. It clears all fields that a launch uses. Mu is held.
 func (q *Queue) dropLaunch() {
 	op := q.list.Head()
 	op.Kind, op.Tag, op.Launch, op.Done = 0, driver.Tag{}, nil, nil

@@ -6,12 +6,12 @@ import "fmt"
 type State uint32
 
 const (
-	Rest     State = iota // there is nothing for the host to do
-	Inline                // a submitter runs its own operation; there was nothing else when it began
-	Ready                 // there is something to do, and no goroutine does it; the back end has been asked for one
+	Rest     State = iota // the host has nothing to do
+	Inline                // a submitter runs its own operation; the list was empty when it began
+	Ready                 // there are tasks, and the back end was asked for a goroutine to run them
 	Running               // a goroutine runs the head of the list
-	Starting              // a goroutine gives tasks to a device
-	Ending                // a goroutine ends tasks that a device has done
+	Starting              // a goroutine passes tasks to a device
+	Ending                // a goroutine ends tasks that a device has completed
 	Parked                // the head of the list waits for a flag, a condition, a time or a host function
 
 	stateCount
@@ -21,8 +21,8 @@ var stateNames = [stateCount]string{"Rest", "Inline", "Ready", "Running", "Start
 
 func (s State) String() string { return stateNames[s] }
 
-// transitions has a bit for each state that a state can be followed by. docs/architecture.md says when, and which
-// goroutine does it; a test compares the two.
+// transitions has a bit for each state that can follow a state. The package comment says when, and which goroutine
+// does it; TestTransitions compares the two.
 var transitions = [stateCount]uint32{
 	Rest:     1<<Inline | 1<<Ready,
 	Inline:   1<<Rest | 1<<Ready,
@@ -33,37 +33,38 @@ var transitions = [stateCount]uint32{
 	Parked:   1 << Ready,
 }
 
-// The word of a queue is its state and three bits. It changes with Mu held, but for two transitions: from 0 to Inline,
-// and from Inline to 0 by the submitter that made it Inline. So the common case, a small operation on a queue at rest,
-// is two atomic operations.
+// The word of a queue is its state and three bits. It changes with Mu held, except for two transitions: from 0 to
+// Inline, and from Inline to 0 by the submitter that made it Inline. So the common case, a small operation on a queue
+// at rest, takes two atomic operations.
 const (
 	stateMask = 7
 
-	// Inline: something has come meanwhile, and the end of the operation takes Mu. Running: a goroutine waits for or
-	// watches what runs, or has dropped it, and the end of the task takes Mu.
+	// The end of the running task has to take Mu. If Inline: a task or a waiter came after the operation began. If
+	// Running: a goroutine waits for, watches or has dropped the task.
 	late   = 1 << 3
-	shut   = 1 << 4 // what is submitted is discarded, so nothing runs inline
+	shut   = 1 << 4 // submitted tasks are discarded, so nothing runs inline
 	paused = 1 << 5 // nothing runs, inline or not, until Resume
 
-	atRest = shut | paused // what the word of a queue in Rest may have
+	atRest = shut | paused // the bits that may be set in Rest
 )
 
 func stateOf(w uint32) State { return State(w & stateMask) }
 
-// State is the state at this moment. It changes without Mu only between Rest and Inline.
+// State returns the current state. Without Mu it changes only between Rest and Inline.
 func (q *Queue) State() State { return stateOf(q.word.Load()) }
 
-// TryInline makes q Inline, if it is in Rest and neither shut nor paused. EndInline has to follow.
+// TryInline makes q Inline if it is in Rest and neither shut nor paused. If it returns true, the caller must call
+// EndInline.
 func (q *Queue) TryInline() bool { return q.word.CompareAndSwap(uint32(Rest), uint32(Inline)) }
 
-// EndInline ends what TryInline has begun. Mu is free.
+// EndInline ends an inline operation. Mu is free.
 func (q *Queue) EndInline() {
 	if !q.word.CompareAndSwap(uint32(Inline), uint32(Rest)) {
 		q.endLate()
 	}
 }
 
-// become makes the transition to another state. Mu is held, and the state is none that changes without it.
+// become changes the state. Mu is held, and the state is not one that changes without it.
 func (q *Queue) become(to State) {
 	w := q.word.Load()
 	q.legal(stateOf(w), to)
@@ -72,12 +73,12 @@ func (q *Queue) become(to State) {
 
 func (q *Queue) legal(from, to State) {
 	if transitions[from]&(1<<to) == 0 {
-		panic(fmt.Sprintf("BUG: a queue goes from %v to %v", from, to))
+		Bug(fmt.Sprintf("a queue goes from %v to %v", from, to))
 	}
 }
 
-// Activate makes q Ready if it is in Rest, and reports whether it did: the back end is to be asked for a goroutine. A
-// submitter that runs its own operation does that when it ends. Mu is held.
+// Activate makes q Ready if it is in Rest, and reports whether it did; the caller must then call Schedule. In state
+// Inline the submitter does both when its operation ends. Mu is held.
 func (q *Queue) Activate() bool {
 	for {
 		w := q.word.Load()
@@ -96,7 +97,7 @@ func (q *Queue) Activate() bool {
 	}
 }
 
-// watch sees to it that the end of what runs takes Mu, and returns the state it found. Mu is held.
+// watch makes the end of a running task take Mu, and returns the state. Mu is held.
 func (q *Queue) watch() State {
 	for {
 		w := q.word.Load()
@@ -107,8 +108,8 @@ func (q *Queue) watch() State {
 	}
 }
 
-// Claim takes the right to do what there is to do, for one of the states Running, Starting and Ending. It fails if
-// another goroutine has it, if there is nothing to do, or if q is paused. Mu is held.
+// Claim gives the caller the right to run by changing the state from Ready to Running, Starting or Ending. It fails if
+// another goroutine has the right, if there is nothing to do, or if q is paused. Mu is held.
 func (q *Queue) Claim(to State) bool {
 	w := q.word.Load()
 	if stateOf(w) != Ready || w&paused != 0 {

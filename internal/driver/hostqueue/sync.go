@@ -3,14 +3,15 @@
 package hostqueue
 
 import (
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Goroutines of the engine meet at what this file defines, and nowhere else. With the build tag explore,
-// sync_explore.go defines the same for a test that decides at each meeting which goroutine goes on; in any other build
-// these are the standard library's.
+// Goroutines of the engine synchronise only by the types in this file. With the build tag explore, sync_explore.go
+// defines them for a test that decides at each synchronisation which goroutine continues; in any other build they are
+// the standard library's.
 type (
 	// Mutex is a lock of the engine or of a back end.
 	Mutex = sync.Mutex
@@ -19,10 +20,22 @@ type (
 	timer = time.Timer
 )
 
-// MaxDepth is how many tasks a queue holds before submitters wait.
+func peek(w *word) uint32 { return w.Load() }
+
+func leaving() bool { return false }
+
+// Bug ends the process. A panic of the caller would first call deferred functions, which may wait for locks that the
+// caller holds.
+func Bug(what string) {
+	text := "BUG: " + what + "\n" + string(debug.Stack())
+	go panic(text)
+	select {}
+}
+
+// MaxDepth is the number of tasks in a queue at which submitters wait.
 const MaxDepth = 1 << 17
 
-// Exploring is whether this is a build with the tag explore.
+// Exploring reports whether this is a build with the tag explore.
 const Exploring = false
 
 // Go starts a goroutine that runs tasks.
@@ -30,7 +43,7 @@ func Go(f func()) { go f() }
 
 func spawn(f func()) { go f() }
 
-// Timer calls a function, in a goroutine of its own, some time after it was set. Setting it allocates nothing.
+// Timer calls a function, in a goroutine of its own, a time after it was set. Setting it does not allocate.
 type Timer struct{ t *timer }
 
 // NewTimer returns a timer for f. It is not set.
@@ -40,12 +53,12 @@ func NewTimer(f func()) Timer {
 	return Timer{t}
 }
 
-// Set makes the timer call its function after d. It is not set again before that.
+// Set makes the timer call its function after d. It must not be set again before that.
 func (t Timer) Set(d time.Duration) { t.t.Reset(d) }
 
 func after(d time.Duration, f func()) *timer { return time.AfterFunc(d, f) }
 
-// signal is how a Waiter is woken; it has a capacity of 1.
+// signal wakes a Waiter; it has a capacity of 1.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -55,7 +68,7 @@ func (s signal) up() bool { return len(s) > 0 }
 // wake wakes w. It is called once for each time that w is in a list.
 func (w *Waiter) wake() { w.ch <- struct{}{} }
 
-// drain takes the signal that wake has sent.
+// drain receives the signal of a call of wake.
 func (w *Waiter) drain() { <-w.ch }
 
 // wait reports whether w was woken before the limit was reached.

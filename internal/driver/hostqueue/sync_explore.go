@@ -7,36 +7,37 @@ import (
 	"time"
 )
 
-// What follows stands for what sync.go defines, in tests that explore what goroutines of the engine do in every order.
-// Each meeting of goroutines is a step: the goroutine stops before it, and the explorer says which goes on. Between two
-// steps only one runs.
+// This file replaces sync.go in tests that explore every order of the engine's goroutines. Each synchronisation is a
+// step: the goroutine stops before it, and the explorer chooses which one continues. Between two steps only one
+// goroutine runs.
 
-// MaxDepth is so small that lists run full.
+// MaxDepth is small, so that lists become full.
 const MaxDepth = 2
 
 // thread is a goroutine under an explorer.
 type thread struct {
 	id     int
 	name   string
-	grant  chan struct{} // it may make its next step
-	object any           // what that step touches; nil: nothing that others see
+	grant  chan struct{} // allows the next step
+	object any           // the shared object of that step; nil: none
 	can    func() bool   // whether the step is possible; nil: always
-	server bool          // it need not end
+	server bool          // the thread need not end
+	pace   int           // weight when the next thread is drawn
 	over   bool
-	gone   bool // it is on its way out, because the explorer has seen enough
+	gone   bool // it is being ended, because the explorer is finished with the run
 }
 
 // current is the thread that runs; nil outside an exploration. Handing over by channels orders all accesses.
 var current *thread
 
-// arrived is where threads say that they have come to a step, or ended; spawned, that there is a new one.
+// arrived receives a thread when it has reached a step or ended; spawned starts a new one.
 var (
 	arrived chan *thread
 	spawned func(name string, server bool, f func())
 	enough  bool // all threads are to end
 )
 
-// step is where the current thread waits for the explorer.
+// step makes the current thread wait for the explorer.
 func step(object any, can func() bool) {
 	t := current
 	if t == nil {
@@ -46,7 +47,7 @@ func step(object any, can func() bool) {
 		return
 	}
 	if t.gone {
-		return // a deferred function
+		return // in a deferred function
 	}
 	t.object, t.can = object, can
 	arrived <- t
@@ -66,7 +67,7 @@ func (m *Mutex) Lock() {
 	m.locked = true
 }
 
-// Unlock is no step: others see it with the next one of this thread, soon enough.
+// Unlock is not a step: the next step of this thread lets other threads see it.
 func (m *Mutex) Unlock() {
 	if !m.locked && !enough {
 		panic("BUG: unlock of a mutex that is not locked")
@@ -81,6 +82,9 @@ func (w *word) Load() uint32 {
 	step(w, nil)
 	return w.v
 }
+
+// peek returns the value of w. It is not a step, so an assertion adds no orders.
+func peek(w *word) uint32 { return w.v }
 
 func (w *word) Store(v uint32) {
 	step(w, nil)
@@ -108,16 +112,22 @@ func (w *word) And(bits uint32) (old uint32) {
 	return old
 }
 
+// leaving reports whether the explorer is ending threads before they are done.
+func leaving() bool { return enough }
+
+// Bug fails the run.
+func Bug(what string) { panic("BUG: " + what) }
+
 // timer may fire at any time, whatever its duration.
 type timer struct{ stopped bool }
 
-// Stop keeps it from firing, if it has not.
+// Stop keeps the timer from firing, unless it has fired.
 func (t *timer) Stop() {
 	step(t, nil)
 	t.stopped = true
 }
 
-// Timer calls a function at some time after it was set, in a goroutine of its own.
+// Timer calls a function, in a goroutine of its own, at any time after it was set.
 type Timer struct{ f func() }
 
 // NewTimer returns a timer for f. It is not set.
@@ -137,14 +147,19 @@ func after(_ time.Duration, f func()) *timer {
 	return t
 }
 
-// Exploring is whether this is a build with the tag explore.
+// Exploring reports whether this is a build with the tag explore.
 const Exploring = true
 
-// Go starts a goroutine that runs tasks.
-func Go(f func()) { spawned("runner", false, f) }
+// Go starts a goroutine that runs tasks. Outside an exploration it is an ordinary one.
+func Go(f func()) {
+	if current == nil {
+		go f()
+		return
+	}
+	spawned("runner", false, f)
+}
 
-// Step is where a thread of a back end meets others: it touches an object, and is possible when can says so; nil:
-// always.
+// Step is a synchronisation in a back end: it accesses object, and is possible when can returns true; nil: always.
 func Step(object any, can func() bool) { step(object, can) }
 
 func spawn(f func()) { spawned("goroutine", false, f) }
@@ -172,7 +187,7 @@ func (w *Waiter) drain() {
 	l.lit = false
 }
 
-// wait with a limit finds it reached if it goes on before it is woken.
+// wait treats its limit, if it has one, as reached if it continues before w is woken.
 func (w *Waiter) wait(limit Limit) bool {
 	l := w.ch
 	if limit.None() {

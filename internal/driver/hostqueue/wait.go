@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Limit is how long a goroutine waits or helps: until a time, until a channel is closed, or for ever, which is the zero
-// value.
+// Limit ends a wait or help: at a time, or when a channel is closed. The zero value is no limit.
 type Limit struct {
 	until  time.Time
 	cancel <-chan struct{}
 }
 
-// LimitOf is the limit of a driver's Wait; a timeout of 0 never ends.
+// LimitOf returns the limit of a driver's Wait; a timeout of 0 is no limit.
 func LimitOf(timeout time.Duration, cancel <-chan struct{}) Limit {
 	l := Limit{cancel: cancel}
 	if timeout > 0 {
@@ -41,21 +40,21 @@ func (l Limit) Reached() bool {
 	}
 }
 
-// Waiter is one goroutine that waits for a queue or a flag.
+// Waiter is a goroutine that waits for a queue or a flag.
 type Waiter struct {
-	Target uint64 // queue: tasks that must be over
+	Target uint64 // queue: number of tasks that must be over
 	ch     signal
 }
 
 var waiterPool = sync.Pool{New: func() any { return &Waiter{ch: newSignal()} }}
 
-// Woken reports whether w need wait no longer. Sleep must follow all the same.
+// Woken reports whether w was woken. The caller must still call Sleep.
 func (w *Waiter) Woken() bool { return w.ch.up() }
 
-// Waiters are the goroutines that wait for the same thing. The lock of that thing guards them.
+// Waiters are the goroutines that wait for the same queue, flag or room in a list. Its lock guards them.
 type Waiters []*Waiter
 
-// Add puts a waiter into the list. Once the lock is released, Waiter.Sleep must follow.
+// Add adds a waiter to the list. The caller must call Waiter.Sleep after it has released the lock.
 func (l *Waiters) Add() *Waiter {
 	w := waiterPool.Get().(*Waiter)
 	w.Target = 0
@@ -85,7 +84,7 @@ func (l *Waiters) WakeOne() {
 	}
 }
 
-// WakeAll wakes all of them, and takes them out of the list.
+// WakeAll wakes all of them and empties the list.
 func (l *Waiters) WakeAll() {
 	for i, w := range *l {
 		w.wake()
@@ -94,15 +93,15 @@ func (l *Waiters) WakeAll() {
 	*l = (*l)[:0]
 }
 
-// Wake wakes all of them. They are in no list any more that others can see.
+// Wake wakes all of them. They must be out of every list that others can see.
 func (l Waiters) Wake() {
 	for _, w := range l {
 		w.wake()
 	}
 }
 
-// Sleep waits until w, which is in list, is woken, and returns true, or until the limit is reached, and returns false.
-// mu guards the list and is not held. Afterwards w is in the pool again.
+// Sleep waits until w, which is in list, is woken, and reports whether that happened before the limit was reached. mu
+// guards the list and is not held. Sleep returns w to the pool.
 func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	if w.wait(limit) {
 		waiterPool.Put(w)
@@ -114,7 +113,7 @@ func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 		*list = slices.Delete(*list, i, i+1)
 	}
 	mu.Unlock()
-	if i < 0 { // woken in the meantime
+	if i < 0 { // woken after the limit was reached
 		w.drain()
 	}
 	waiterPool.Put(w)

@@ -8,27 +8,27 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// area is addresses that belong together.
+// area is a range of addresses with the state of its pages.
 type area struct {
 	start uintptr
 	size  uint64
-	delta uintptr // what to add to get the engine's address
+	delta uintptr // engine address minus program address
 
-	// By extent: whether it has pages and page tables, and whether it had no pages when it was mapped. Either may be
-	// wrong, when a mapping goes while it is being prepared; then the kernel does it when it is touched.
+	// One bit for each extent: ready if it has pages and page tables, bare if it had no pages when it was mapped.
+	// Either may be wrong if the extent is unmapped while it is being prepared; the kernel then adds pages on a fault.
 	ready, bare []atomic.Uint32
 
-	preparing [8]sync.Mutex // held, by extent, while it gets its pages
+	preparing [8]sync.Mutex // by extent; held while it gets its pages
 }
 
-// newArea is an area with nothing in it.
+// newArea returns an area in which nothing is ready.
 func newArea(start uintptr, size uint64, delta uintptr) area {
 	words := (size/extent + 31) / 32
 	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words),
 		bare: make([]atomic.Uint32, words)}
 }
 
-// mark says of n bytes at addr that they are not ready, and whether they are bare.
+// mark clears ready for the n bytes at addr and sets bare as given.
 func (r *area) mark(addr uintptr, n uint64, bare bool) {
 	first, last := uint64(addr-r.start)/extent, (uint64(addr-r.start)+n-1)/extent
 	for x := first; x <= last; x = (x/32 + 1) * 32 {
@@ -45,8 +45,8 @@ func (r *area) mark(addr uintptr, n uint64, bare bool) {
 	}
 }
 
-// prepare gives n bytes at addr pages and page tables: a few calls are faster than many faults. Memory is mapped there
-// up to end.
+// prepare gives n bytes at addr pages and page tables: a few calls are faster than many faults. The mapping ends at
+// end.
 func (r *area) prepare(addr uintptr, n uint64, end uintptr) error {
 	if n == 0 {
 		return nil
@@ -77,8 +77,8 @@ func (r *area) prepareExtent(x uint64, bit uint32, end uintptr) error {
 	return nil
 }
 
-// allReady reports whether every extent of a mappedRange is ready. It may say no for a very large one: looking would
-// take too long.
+// allReady reports whether every extent of s is ready. It returns false for a very large range, which would take too
+// long to search.
 func (t *mappedRange) allReady(s *ranges.Span[*mappedRange]) bool {
 	const tooLarge = 4 << 30
 	if s.Size > tooLarge {
@@ -97,10 +97,10 @@ func (t *mappedRange) allReady(s *ranges.Span[*mappedRange]) bool {
 	return true
 }
 
-// prepareIn is prepare for n bytes at addr, in a mappedRange.
+// prepareIn prepares n bytes at addr in s.
 func prepareIn(s *ranges.Span[*mappedRange], addr uintptr, n uint64) error {
 	return s.Of.prepare(addr, n, s.Start+uintptr(s.Size))
 }
 
-// roomIn is how many bytes there are from addr to the end of the mappedRange it is in.
+// roomIn returns the number of bytes from addr to the end of s.
 func roomIn(s *ranges.Span[*mappedRange], addr uintptr) uint64 { return s.Size - uint64(addr-s.Start) }

@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// slowGate notes when it was asked first, by the clock of an observer, and lets the queue pass when it is opened.
+// slowGate records when it was first asked, by the clock of an observer, and lets the queue pass once it is opened.
 type slowGate struct {
 	clock *coreLog
 	asked int64
@@ -29,8 +29,8 @@ func (g *slowGate) Pass(wake func()) bool {
 
 func (g *slowGate) Leave() {}
 
-// TestGateBegins: a gate whose submitter asks it first, as a copy to another server that begins then, has run since
-// that moment for an observer.
+// TestGateBegins: an observer sees an operation with a gate run from the moment its submitter first asks the gate, as a
+// copy to another server begins then.
 func TestGateBegins(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 1 << 20})
 	dev, err := d.Open(0)
@@ -38,7 +38,7 @@ func TestGateBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &coreLog{ran: map[uint32][2]int64{}}
-	q := dev.NewQueue(driver.QueueOptions{Sink: noSink{t}, Observer: o})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Now: o.Now, Ran: o.Ran, Failed: noSink{t}.TaskFailed}})
 	defer q.Close()
 	g := &slowGate{clock: o, wake: make(chan func(), 1), open: make(chan struct{})}
 	q.Submit(driver.Op{Kind: driver.OpWaitCond, Gate: g, Tag: driver.Tag{Task: 1}})

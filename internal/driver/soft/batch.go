@@ -6,20 +6,20 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A batch of up to inlineBatch bytes runs where it was submitted, and it is not known whether its memory is in the
-// cache of that core: if it is, others take longer for a segment, and asking them takes time. So some segments are
-// copied first, which shows how long the rest would take.
+// A batch of up to inlineBatch bytes runs in its submitter. If its memory is in the cache of that core, other cores
+// need longer for each segment, and waking them takes time. So the submitter copies a few segments first and estimates
+// the time for the rest.
 const (
 	probeSegments = 128 // copied first
 	probeBytes    = 64 << 10
-	leastSegments = 128                    // of a chunk that a helper takes
-	leastShared   = 30 * time.Microsecond  // what is left is not shared if it takes less
-	pairShared    = 150 * time.Microsecond // likewise, if there is but one other core
-	perHelper     = 16 * time.Microsecond  // work for which a helper is asked: they are woken one after the other
+	leastSegments = 128                    // in a chunk for a helper
+	leastShared   = 30 * time.Microsecond  // a remainder that takes less is not shared
+	pairShared    = 150 * time.Microsecond // likewise, with only one other core
+	perHelper     = 16 * time.Microsecond  // work that pays for waking one helper; they are woken one after another
 )
 
-// batch copies the segments of op: a large batch in chunks from the start, a small one here or, after the first of
-// them, in chunks.
+// batch copies the segments of op. It divides a large batch into chunks. It copies the first segments of a small one
+// itself and shares the rest only if that pays.
 func (d *Driver) batch(op *driver.Op, pageable bool, q *queue) error {
 	s := op.Segs
 	if s.Bytes > inlineBatch {
@@ -45,13 +45,13 @@ func (d *Driver) batch(op *driver.Op, pageable bool, q *queue) error {
 	return d.share(j, max(int(left/perHelper), 1), q)
 }
 
-// shareFrom is how long what is left of a small batch must take to be shared by as many cores.
+// shareFrom returns the least time that the rest of a small batch must take to be worth sharing between that many
+// cores.
 func shareFrom(cores int) time.Duration {
 	return max(pairShared/time.Duration(max(cores-1, 1)), leastShared)
 }
 
-// divide makes chunks of the segments from first on, of which each has as many: the caller has not looked at their
-// sizes.
+// divide splits segments first to end into chunks of equal count, since the caller does not know their sizes.
 func (j *job) divide(first, end, cores int) {
 	each := min(max((end-first)/(4*cores), leastSegments), groupSegments)
 	j.cuts = j.cuts[:0]

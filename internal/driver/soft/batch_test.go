@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestDivide proves that chunks of as many segments each are the whole of what is left, once.
+// TestDivide proves that the chunks have equal counts and cover the remaining segments exactly once.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.IntRange(1, 100_000).Draw(t, "end")
@@ -30,7 +30,7 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestShareFrom proves that the more cores there are, the less work is shared, down to a limit.
+// TestShareFrom proves that with more cores a smaller remainder is worth sharing, down to a limit.
 func TestShareFrom(t *testing.T) {
 	for cores, want := range map[int]time.Duration{1: pairShared, 2: pairShared, 4: pairShared / 3, 16: leastShared,
 		256: leastShared} {
@@ -40,16 +40,15 @@ func TestShareFrom(t *testing.T) {
 	}
 }
 
-// TestBatchShared proves when a batch that runs in its submitter asks for help: if what is left after the first
-// segments takes longer than that is worth, if there are enough segments to share, and not otherwise. It is whole in
-// any case, and what fails in a part of it is reported.
+// TestBatchShared proves that a batch that runs in its submitter asks for help only if the remaining segments take long
+// enough and are numerous enough to share. Every segment is copied in any case, and a failure in any part is reported.
 func TestBatchShared(t *testing.T) {
 	const size, most = 256, 4096
 	for _, tt := range []struct {
 		name   string
 		count  int
 		from   time.Duration
-		bad    int // a segment whose memory is not there; -1 for none
+		bad    int // a segment whose memory is not mapped; -1 for none
 		shared bool
 	}{
 		{"slow", most, 0, -1, true},
@@ -71,11 +70,11 @@ func TestBatchShared(t *testing.T) {
 			must(t, err)
 			src, err := dev.Alloc(most*size, driver.PageNormal)
 			must(t, err)
-			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // by fragments, for which nobody helps
+			for at := uintptr(0); at < most*size; at += parallelBytes / 2 { // in fragments too small for helpers
 				must(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: src + at, N: parallelBytes / 2, Width: 1, Value: 7}))
 			}
 			sink := &log{make(chan error, 1)}
-			q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+			q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 			segs := driver.NewSegments()
 			for i := range tt.count {
 				at := uintptr((i*37 + 5) % tt.count * size)

@@ -7,9 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// BenchmarkQueue is what a queue costs: a copy that runs in its submitter and a wait for it; one that goes into the
-// list, and is run by the goroutine that waits, or by a worker for one that may give up; and a queue that is parked at
-// a flag.
+// BenchmarkQueue measures a queue: a copy that runs in its submitter and a wait for it; a copy that is queued and run
+// by the waiting goroutine, or by a worker if the wait has a limit; and a queue that is parked at a flag.
 func BenchmarkQueue(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -20,7 +19,7 @@ func BenchmarkQueue(b *testing.B) {
 	defer dev.Close()
 	dst, _ := dev.Alloc(1<<20, driver.PageNormal)
 	src, _ := d.AllocHost(1 << 20)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	q := dev.NewQueue(logged())
 	nothing := func() {}
 	for _, tt := range []struct {
 		name string

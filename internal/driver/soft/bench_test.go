@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// BenchmarkCopy64 is the shortest path there is: a small copy on a queue at rest.
+// BenchmarkCopy64 measures the shortest path: a small copy on a queue at rest.
 func BenchmarkCopy64(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -21,13 +21,13 @@ func BenchmarkCopy64(b *testing.B) {
 	defer dev.Close()
 	dst, _ := dev.Alloc(4096, driver.PageNormal)
 	src, _ := d.AllocHost(4096)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	q := dev.NewQueue(logged())
 	for b.Loop() {
 		q.Copy(dst, src, 64, driver.Tag{})
 	}
 }
 
-// BenchmarkCopy64Mapped is the same copy to memory that is mapped into a reservation.
+// BenchmarkCopy64Mapped measures the same copy to memory mapped into a reservation.
 func BenchmarkCopy64Mapped(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -48,13 +48,13 @@ func BenchmarkCopy64Mapped(b *testing.B) {
 		b.Fatal(err)
 	}
 	src, _ := d.AllocHost(4096)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	q := dev.NewQueue(logged())
 	for b.Loop() {
 		q.Copy(r, src, 64, driver.Tag{})
 	}
 }
 
-// BenchmarkRun64 is the same for a copy that is made at once.
+// BenchmarkRun64 measures the same copy by Run.
 func BenchmarkRun64(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -72,7 +72,7 @@ func BenchmarkRun64(b *testing.B) {
 	}
 }
 
-// BenchmarkMap maps and unmaps 2 MiB. The metric says how that compares with the system calls under it.
+// BenchmarkMap maps and unmaps 2 MiB. The metric compares that with the underlying system calls.
 func BenchmarkMap(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -139,7 +139,7 @@ func BenchmarkMap(b *testing.B) {
 	}
 }
 
-// BenchmarkShare shares an allocation for the first time: its bytes move once. The metric says how that compares with a
+// BenchmarkShare shares an allocation for the first time: its bytes move once. The metric compares that with a
 // copy.
 func BenchmarkShare(b *testing.B) {
 	const n = 256 << 20
@@ -182,7 +182,7 @@ func BenchmarkShare(b *testing.B) {
 	b.ReportMetric(float64(moved.Microseconds())/float64(b.N), "us/share")
 }
 
-// BenchmarkImport imports, maps and unmaps 1 GiB. The metric says how that compares with the system calls under it.
+// BenchmarkImport imports, maps and unmaps 1 GiB. The metric compares that with the underlying system calls.
 func BenchmarkImport(b *testing.B) {
 	const n = 1 << 30
 	d := open(b, Options{Devices: 1, Memory: 2 << 30})

@@ -8,19 +8,19 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// What cores do of a kernel is reported to a queue's observer, if it wants to know: for each goroutine that makes calls
-// of a launch one piece, from its first block to its last. A core of the software device is a number: the lowest that
-// no other goroutine has while it makes calls. So a core does one thing at a time, and there are as many as there are
-// workers; more only for blocks that run at the same time.
+// A queue's observer may ask for the work of each core. Every goroutine that runs blocks of a launch reports one piece
+// of work, from its first block to its last. A core of the software device is only a number: the lowest one that no
+// other running goroutine has. So a core does one thing at a time, and there are at most as many cores as workers,
+// except for blocks that have to run at the same time.
 
-// cores are the numbers that are in use.
+// cores is the set of core numbers in use.
 type cores struct {
 	mu   sync.Mutex
-	used []uint64 // guarded by mu; a bit for each
+	used []uint64 // guarded by mu; one bit for each number
 }
 
-// take is a number that is not in use.
-func (c *cores) take() int {
+// acquire returns the lowest number that is not in use.
+func (c *cores) acquire() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range c.used {
@@ -40,27 +40,27 @@ func (c *cores) release(n int) {
 	c.mu.Unlock()
 }
 
-// coreWatch is where hands of a launch report what they do. A launch that is watched once keeps it.
+// coreWatch receives reports of what the goroutines of a launch do. A launch keeps it for later runs.
 type coreWatch struct {
-	cores    *cores // immutable
-	observer driver.Observer
-	to       driver.CoreObserver
-	tag      driver.Tag
-	shares   sync.Pool // of *kernel.Share
+	cores  *cores // immutable
+	to     *driver.Events
+	tag    driver.Tag
+	of     *driver.Launch
+	shares sync.Pool // of *kernel.Share
 }
 
-// watchCores has what the cores do of l, which is about to run on q, reported, if it is wanted and known.
-func (d *Driver) watchCores(l *launch, q *queue, tag driver.Tag) {
-	if q == nil || q.cores == nil {
+// watchCores makes l, which is about to run op on q, report the work of its cores if the observer of q wants it.
+func (d *Driver) watchCores(l *launch, q *queue, op *driver.Op) {
+	if q == nil || q.Events.Worked == nil {
 		return
 	}
 	if l.watched == nil {
 		l.watched = &coreWatch{cores: &d.kernels.cores}
 	}
-	l.watched.observer, l.watched.to, l.watched.tag = q.Observer, q.cores, tag
+	l.watched.to, l.watched.tag, l.watched.of = &q.Events, op.Tag, op.Launch
 }
 
-// hand makes calls of the launch until none is left, and reports them.
+// hand runs blocks of the launch until none is left, and reports them.
 func (l *launch) hand() {
 	w := l.watched
 	if w == nil {
@@ -72,13 +72,13 @@ func (l *launch) hand() {
 		s = new(kernel.Share)
 	}
 	*s = kernel.Share{}
-	core := w.cores.take()
-	defer w.cores.release(core) // a function of the program may end the goroutine
-	began := w.observer.Now()
+	core := w.cores.acquire()
+	defer w.cores.release(core) // deferred: a function of the program may end the goroutine
+	began := w.to.Now()
 	l.run.Work(s)
 	if s.Calls > 0 {
-		w.to.Worked(w.tag, driver.CoreWork{Core: core, First: s.First, Blocks: s.Calls, Began: began,
-			Ended: w.observer.Now()})
+		w.to.Worked(w.tag, driver.CoreWork{Launch: w.of, Core: core, First: s.First, Blocks: s.Calls, Began: began,
+			Ended: w.to.Now()})
 	}
 	w.shares.Put(s)
 }

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// coreLog is an observer that wants to know what cores do. Its clock counts.
+// coreLog is an observer that records the work of cores. Its clock counts its calls.
 type coreLog struct {
 	mu   sync.Mutex
 	now  int64
@@ -36,13 +36,15 @@ func (l *coreLog) Worked(tag driver.Tag, w driver.CoreWork) {
 	l.work[tag.Task] = append(l.work[tag.Task], w)
 }
 
-// TestCores: an observer receives which core ran how many blocks of each kernel and when, once for each core that did;
-// a core does one thing at a time, and what it does lies in the times of the task.
+// TestCores: an observer receives one report for each core that ran blocks of a kernel, with their number and times. A
+// core does one thing at a time, within the times of the task.
 func TestCores(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	o := &coreLog{work: map[uint32][]driver.CoreWork{}, ran: map[uint32][2]int64{}}
-	q := b.dev.NewQueue(driver.QueueOptions{Sink: &b.log, Observer: o})
-	other := b.dev.NewQueue(driver.QueueOptions{Sink: &b.log, Observer: o})
+	opts := driver.QueueOptions{Events: driver.Events{
+		Now: o.Now, Ran: o.Ran, Worked: o.Worked, Failed: b.log.TaskFailed,
+	}}
+	q, other := b.dev.NewQueue(opts), b.dev.NewQueue(opts)
 	code, err := b.m.Code("nothing")
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +130,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// TestCoresUnwatched: without such an observer nothing is kept for cores.
+// TestCoresUnwatched: without such an observer a launch keeps no state for reports.
 func TestCoresUnwatched(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	b.launch("nothing", 9, nil)

@@ -6,15 +6,15 @@ import (
 	"ropeway/internal/arena"
 )
 
-// Addresses that are released stay reserved, with nothing mapped there, for a grace period, as in RCU: until everything
-// is over that was running then. It may have looked them up before, and must not find what is mapped there next.
-// Nothing is stopped or waited for: the next call that reserves or releases addresses looks whether it is time.
+// Released addresses stay reserved, with nothing mapped, for a grace period as in RCU: until all work that was running
+// at the release has ended. That work may have looked them up and must not reach the next mapping. Nothing is stopped
+// or waited for: the next call that reserves or releases addresses checks whether the period is over.
 
-// deferral is addresses that wait for the end of their grace period.
+// deferral is a set of address ranges that wait for the end of their grace period.
 type deferral struct {
 	spans  []span
-	tasks  []running // of queues
-	period uint64    // of the quiescer, from which on no call of Run, Store or Load goes on that did then
+	tasks  []running // running on queues at the release
+	period uint64    // the quiescer's period at which all calls of Run, Store and Load from then have ended
 }
 
 type span struct {
@@ -22,21 +22,21 @@ type span struct {
 	size  uint64
 }
 
-// running is what a queue was running at a time.
+// running identifies the task that a queue was running at some moment.
 type running struct {
 	q     *queue
 	ended uint64 // see hostqueue.Queue.Watch
 }
 
-// unreserve frees addresses that no new work finds any more, now or later; used says that there may be work that did
-// find them. At the kernel's limit of mappings they stay a while, too.
+// unreserve frees addresses that new work cannot find, now or later. used reports that running work may have found
+// them. At the kernel's limit of mappings they also stay reserved for a while.
 func (d *Driver) unreserve(used bool, spans ...span) {
 	s := &d.quiesce
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &deferral{spans: spans}
 	if used {
-		// Two periods: for calls that began before this one, and since.
+		// Two periods: one for calls that began before this one, one for calls since.
 		a.tasks, a.period = s.running(), s.period.Load()+2
 	}
 	s.deferrals = append(s.deferrals, a)
@@ -66,7 +66,7 @@ func (s *quiescer) reclaim() {
 	})
 }
 
-// nextPeriod begins another period, if no call of the one before goes on. mu is held.
+// nextPeriod begins another period if no call of the previous one is running. mu is held.
 func (s *quiescer) nextPeriod() {
 	period := s.period.Load()
 	before := &s.inside[(period+1)%2]
@@ -78,7 +78,7 @@ func (s *quiescer) nextPeriod() {
 	s.period.Store(period + 1)
 }
 
-// running is what all queues are running. mu is held.
+// running returns the tasks that queues are running. mu is held.
 func (s *quiescer) running() (all []running) {
 	for q := s.queues; q != nil; q = q.following {
 		if ended, yes := q.Watch(); yes {
@@ -90,7 +90,7 @@ func (s *quiescer) running() (all []running) {
 
 func (r running) over() bool { return r.q.Ended() != r.ended }
 
-// forget frees everything. Nothing uses it any more.
+// forget frees all ranges at once: no work is left that could use them.
 func (s *quiescer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

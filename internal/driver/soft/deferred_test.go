@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// lent is addresses that were used, and how they are freed.
+// lent is a range of addresses in use, and how to free it.
 type lent struct {
 	name string
 	take func(d *Driver) (uintptr, error)
@@ -42,22 +42,23 @@ func isTaken(at uintptr) bool {
 	return false
 }
 
-// deferrals is how many wait to be freed.
+// deferrals returns the number of ranges that wait to be freed.
 func (d *Driver) deferrals() int {
 	d.quiesce.mu.Lock()
 	defer d.quiesce.mu.Unlock()
 	return len(d.quiesce.deferrals)
 }
 
-// TestUnreserve proves that releasing addresses neither waits for work nor stops any, and that they are not handed out
-// before all work is over that began when something was there: what comes to them next is not the engine's.
+// TestUnreserve proves that releasing addresses neither waits for work nor stops it, and that they are not reused until
+// all work that began before the release has ended.
 func TestUnreserve(t *testing.T) {
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
 		for _, l := range lents {
 			t.Run(where+"/"+l.name, func(t *testing.T) {
 				d, dev, dst, src := quiesceBed(t)
 				sink := &log{make(chan error, 10)}
-				q, other := dev.NewQueue(driver.QueueOptions{Sink: sink}), dev.NewQueue(driver.QueueOptions{Sink: sink})
+				opts := driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}}
+				q, other := dev.NewQueue(opts), dev.NewQueue(opts)
 				at, err := l.take(d)
 				if err != nil {
 					t.Fatal(err)
@@ -85,9 +86,9 @@ func TestUnreserve(t *testing.T) {
 				if d.Accessible(at, false) {
 					t.Error("what was released can be read")
 				}
-				// Others go on meanwhile, and what they do does not bring the addresses back.
+				// Other work continues, and does not make the addresses free.
 				for range 3 {
-					if !other.(driver.InlineCopier).CopyNow(dst, src, 64) || !other.Wait(0, nil) {
+					if !other.CopyNow(dst, src, 64) || !other.Wait(0, nil) {
 						t.Error("another queue is stopped")
 					}
 					if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: 64}); err != nil {
@@ -114,11 +115,11 @@ func TestUnreserve(t *testing.T) {
 	}
 }
 
-// TestUnreserveInside proves that what a queue runs may release addresses.
+// TestUnreserveInside proves that an operation of a queue may release addresses.
 func TestUnreserveInside(t *testing.T) {
 	d, dev, _, _ := quiesceBed(t)
 	sink := &log{make(chan error, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 	for _, l := range lents {
 		for _, size := range []uint64{0, 1 << 30} { // in the submitter, and in a worker
 			at, err := l.take(d)
@@ -137,15 +138,15 @@ func TestUnreserveInside(t *testing.T) {
 	}
 }
 
-// TestUnreserveBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then
-// is over.
+// TestUnreserveBusy proves that addresses become free even if queues and Run are never idle: it is enough that the work
+// at the time of the release has ended.
 func TestUnreserveBusy(t *testing.T) {
 	many(t)
 	d, dev, dst, src := quiesceBed(t)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for i := range 4 {
-		q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+		q := dev.NewQueue(logged())
 		wg.Go(func() {
 			for !stop.Load() {
 				switch i {
@@ -156,7 +157,7 @@ func TestUnreserveBusy(t *testing.T) {
 						q.Copy(dst+200<<10, src+200<<10, 100<<10, driver.Tag{})
 					}
 					q.Wait(0, nil)
-				default: // at least one of them is always there
+				default: // at least one of them always runs
 					in := d.quiesce.enter()
 					for k := 0; k < 1000 && !stop.Load(); k++ {
 						next := d.quiesce.enter()
@@ -193,7 +194,7 @@ func TestUnreserveBusy(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLoadCounts proves that addresses do not go while Load reads a word that it has found there.
+// TestLoadCounts proves that addresses stay reserved while Load reads a word at them.
 func TestLoadCounts(t *testing.T) {
 	d, _, _, _ := quiesceBed(t)
 	at, err := d.AllocManaged(extent, 0)

@@ -47,7 +47,7 @@ func (v *device) Free(addr uintptr) error {
 	if v.closed {
 		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.number)
 	}
-	v.d.epoch.Add(1) // before, for the next owner of the address; and after, for a lookup that came between
+	v.d.epoch.Add(1) // before, for the next owner of the address, and after, for a lookup in between
 	defer v.d.epoch.Add(1)
 	return notAllocated(v.arena.Free(addr))
 }
@@ -70,7 +70,7 @@ func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 
 func (v *device) Healthy() error { return nil }
 
-// Close frees what is left; the mappings stay until the driver closes, so that a stray address can do no harm.
+// Close frees the remaining memory. The mappings stay until the driver closes, so that a stray address does no harm.
 func (v *device) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +87,7 @@ func (v *device) Close() error {
 		return true
 	})
 	for _, addr := range left {
-		v.arena.Free(addr) //nolint:errcheck // freed by the program meanwhile
+		v.arena.Free(addr) //nolint:errcheck // the program may have freed it since
 	}
 	v.d.epoch.Add(1)
 	v.arena.Trim()

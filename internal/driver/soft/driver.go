@@ -3,11 +3,22 @@
 // Device memory is a memfd mapped twice (see internal/arena): programs see addresses that fault when the host touches
 // them, the engine works through a second mapping. Pinned host memory is made the same way, but open.
 //
-// Memory can also be had apart from its addresses (virtual), shared with other processes (share) and managed.
+// Memory can also be mapped to reserved addresses (virtual), shared with other processes (share) and managed.
 //
-// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and goroutines that
-// wait for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then
-// queue.mu → flag.mu → pool.mu.
+// Three kinds of goroutine carry copies out: the submitter (copies up to 64 KiB and batches up to 1 MiB, on a queue at
+// rest), the workers of the pool, and goroutines that wait for a queue. Large operations are cut into chunks, which the
+// goroutine that runs the queue and idle workers claim from a counter: see queue, job and pool. There is no goroutine
+// for a stream.
+//
+// A fault while the engine copies is a recoverable panic (debug.SetPanicOnFault) and becomes driver.ErrFault of the
+// task.
+//
+// Sharing memory moves its bytes, so it waits for what queues are running (quiesce.go). Releasing addresses does not:
+// they stay reserved until what was running is over (deferred.go).
+//
+// Lock order: device.mu → Driver.mu, kernels.mu, quiescer.mu; kernels.mu → virtual.mu; Arena.movers → quiescer.gate →
+// virtual.mu → Arena.mu; quiescer.mu → Queue.Mu → Flag.mu → pool.mu. Nothing is called with pool.mu held.
+// Events.Failed, Op.Done and Op.Fn are called with no lock of the driver held.
 package soft
 
 import (
@@ -24,21 +35,19 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Options says what the software machine is like.
+// Options configures the software machine.
 type Options struct {
-	Devices  int    // how many devices there are; 0: 8
-	Memory   uint64 // bytes of each device, at most; 0: 64 GiB
-	Open     bool   // the host may touch device memory (RC form, where both are one)
+	Devices  int    // number of devices; 0: 8
+	Memory   uint64 // most bytes of each device; 0: 64 GiB
+	Open     bool   // the host may touch device memory (RC form, where both are the same memory)
 	OwnPages bool   // every pinned allocation has pages of its own
 	Guard    bool   // made for the checker: see guard.go; implies OwnPages
-
-	KernelProcess bool // kernels of shared objects run in a process of their own: see process.go; not with Guard
 
 	// Shade receives which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
 	// called with no lock held. nil: it is not reported.
 	Shade func(lo, hi uintptr, forbidden bool)
 
-	Warn func(text string) // receives what the user should know, one line each; may be nil
+	Warn func(text string) // receives messages for the user, one line each; may be nil
 }
 
 const (
@@ -54,19 +63,18 @@ const (
 type Driver struct {
 	pool     *pool
 	budget   *arena.Budget
-	files    *arena.Files // what is in no arena
+	files    *arena.Files // memory outside the arenas
 	warn     func(string)
-	prot     int // of device windows
+	prot     int // protection of the device windows
 	ownPages bool
 	guard    bool
-	outside  bool // kernels have a process of their own
 	shade    func(lo, hi uintptr, forbidden bool)
 	seed     maphash.Seed // of Sum
 
 	base   uintptr // start of the device windows
-	shift  uint    // log2 of the bytes between two of them
-	memory uint64  // bytes of memory of a device, at most
-	window uint64  // bytes of addresses of an arena, at most: memory, or more to guard
+	shift  uint    // log2 of the distance between two of them
+	memory uint64  // most bytes of memory of a device
+	window uint64  // most bytes of addresses of an arena: memory, or more with Guard
 
 	windows []atomic.Pointer[arena.Arena] // by physical device; set once, when it is first opened
 	host    atomic.Pointer[arena.Arena]   // pinned host memory; set once
@@ -75,21 +83,27 @@ type Driver struct {
 	epoch   atomic.Uint64 // see driver.Driver
 	quiesce quiescer
 	kernels kernels
-	shaded  atomic.Uintptr // the end of what shade has received
-	// memory of an arena was shared: this process may have imported it, too, and found it another address
+	shaded  atomic.Uintptr // end of the addresses reported to shade
+	// memory of an arena was shared: this process may have imported it, so that it has a second address
 	shares atomic.Bool
 
-	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
+	found func() // immutable; for tests, else nil: called by Load between finding a word and reading it
 
-	mu     sync.Mutex // held while arenas are made and closed
+	mu     sync.Mutex // held while arenas are created and closed
 	opened []*device  // guarded by mu; nil where none is open
 	warned bool       // guarded by mu
-	pinned uintptr    // guarded by mu; start of the addresses reserved for pinned memory, to guard; else 0
+	pinned uintptr    // guarded by mu; start of the addresses reserved for pinned memory with Guard; else 0
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New makes a software machine. It reserves addresses; memory is taken as it is used.
+// Caps implements driver.Driver.
+func (d *Driver) Caps() driver.Caps {
+	return driver.Caps{Base: d, Map: d, Share: d, Managed: d, Words: d, View: d, Launch: d, Guard: d, Sole: d.Sole,
+		Fence: d.Fence}
+}
+
+// New returns a software machine. It reserves addresses; memory is allocated as it is used.
 func New(o Options) (*Driver, error) {
 	if o.Devices == 0 {
 		o.Devices = defaultDevices
@@ -110,12 +124,12 @@ func New(o Options) (*Driver, error) {
 		prot:     unix.PROT_NONE,
 		ownPages: o.OwnPages,
 		guard:    o.Guard,
-		outside:  o.KernelProcess && !o.Guard,
 		shade:    o.Shade,
 		seed:     maphash.MakeSeed(),
 		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
 		opened:   make([]*device, o.Devices),
 	}
+	d.kernels.afterDrop = afterDrop
 	d.files = arena.NewFiles(d.budget)
 	if o.Open {
 		d.prot = readWrite
@@ -126,7 +140,7 @@ func New(o Options) (*Driver, error) {
 	if d.guard {
 		d.window = max(d.memory, guardWindow)
 	}
-	asked := o.Memory != defaultMemory // less than the default is no news
+	asked := o.Memory != defaultMemory // less than the default is not worth a warning
 	for {
 		err := d.reserve(o.Devices)
 		if err == nil {
@@ -148,7 +162,7 @@ func New(o Options) (*Driver, error) {
 		d.warn(fmt.Sprintf("each device has %d MiB of memory, not %d MiB: "+
 			"the machine or its limits (ulimit -v?) allow no more", d.memory>>20, want>>20))
 	}
-	if d.guard { // the span of pinned memory is asked for before there is any
+	if d.guard { // Span is called before any memory is pinned
 		if _, err := d.hostArena(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
@@ -156,8 +170,8 @@ func New(o Options) (*Driver, error) {
 	return d, nil
 }
 
-// reserve takes addresses for the windows of all devices, if there is also room for what will be mapped beside them:
-// the engine's views, pinned memory (twice), and something for the program.
+// reserve reserves the windows of all devices, if there is room for the other mappings as well: the engine's views,
+// pinned memory (twice), and some for the program.
 func (d *Driver) reserve(devices int) error {
 	const others = 256 << 20
 	d.shift = uint(bits.Len64(d.window - 1))
@@ -180,8 +194,8 @@ func (d *Driver) Name() string { return "soft" }
 // Devices implements driver.Driver.
 func (d *Driver) Devices() int { return len(d.windows) }
 
-// newArena makes an arena of window bytes, or of half as often as needed: where a ulimit or a sanitizer leaves
-// little address space, a small device is better than none. d.mu is held.
+// newArena returns an arena of window bytes, halved until it fits: where a ulimit or a sanitizer leaves little address
+// space, a small device is better than none. d.mu is held.
 func (d *Driver) newArena(name string, prot int, at uintptr, window uint64, fenced bool) (*arena.Arena, error) {
 	for size := window; ; size = size / 2 &^ (2<<20 - 1) {
 		a, err := arena.New(arena.Options{
@@ -237,12 +251,12 @@ func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return new(flag) }
 
-// isWindow reports whether addr is in the range that device memory has.
+// isWindow reports whether addr is in the windows of device memory.
 func (d *Driver) isWindow(addr uintptr) bool {
 	return (addr-d.base)>>d.shift < uintptr(len(d.windows))
 }
 
-// arenaOf is the arena addr lies in, or nil.
+// arenaOf returns the arena that contains addr, or nil.
 func (d *Driver) arenaOf(addr uintptr) *arena.Arena {
 	if i := (addr - d.base) >> d.shift; i < uintptr(len(d.windows)) {
 		return d.windows[i].Load()
@@ -306,7 +320,6 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 func (d *Driver) Close() error {
 	d.pool.close()
 	d.quiesce.forget()
-	d.kernels.close()
 	errs := []error{d.virtual.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()

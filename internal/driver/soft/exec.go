@@ -10,11 +10,12 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// backBytes is from where on it pays to ask whether memory has its pages.
+// backBytes is the smallest copy that is worth asking whether its memory has pages.
 const backBytes = 4096
 
-// back gives n bytes at addr pages, if they are of a large allocation that has none yet: in 2 MiB steps that is several
-// times faster than faults. resolve does it for what one goroutine moves at a time, chunks do it for themselves.
+// back gives n bytes at addr pages if they belong to a large allocation that has none yet: in 2 MiB steps that is
+// several times faster than faults. resolve calls it for ranges that one goroutine moves, each chunk of a job for
+// itself.
 func (d *Driver) back(addr uintptr, n uint64) error {
 	if a := d.arenaOf(addr); a != nil {
 		return outOfMemory(a.Prepare(addr, n))
@@ -25,17 +26,17 @@ func (d *Driver) back(addr uintptr, n uint64) error {
 	return nil
 }
 
-// Addresses that can be memory of the program. The page below lowest is never mapped, and the Go runtime takes a fault
-// there for a nil pointer. No process has memory above highest, but an arm64 processor ignores the top byte, and would
-// find other memory there.
+// Bounds of the program's memory. The page below lowest is never mapped, and the Go runtime reports a fault there as a
+// nil pointer. No process has memory above highest, but an arm64 processor ignores the top byte and would access other
+// memory.
 const (
 	lowest  = 4096
 	highest = 1<<56 - 1
 )
 
-// resolve is where the engine finds n bytes that the program knows as addr. It fails when they are not inside one live
-// allocation or registration; pageable allows ordinary host memory, which may not be there (in RC form, where host and
-// device memory are one, it is always allowed).
+// resolve returns the engine's address of the program's n bytes at addr. It fails unless they are inside one live
+// allocation or registration. pageable also allows ordinary host memory, which need not be mapped; RC form, where host
+// and device memory are the same, always allows it.
 func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error) {
 	if a := d.arenaOf(addr); a != nil {
 		if a.Room(addr) < n {
@@ -83,11 +84,11 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	if (pageable || d.prot == readWrite) && addr >= lowest && addr <= highest && n <= highest-uint64(addr) {
 		return addr, nil
 	}
-	return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+	return 0, fmt.Errorf("%w: %d bytes at %#x are not memory that the device can reach", driver.ErrFault, n, addr)
 }
 
-// copyNow copies in the calling goroutine, which belongs to the program. The core has looked at the addresses a moment
-// ago, so arena memory needs no second look: what is freed meanwhile stays mapped.
+// copyNow copies in the calling goroutine, which belongs to the program. The core has just checked the addresses, so
+// arena memory needs no second lookup: even if it is freed now, it stays mapped.
 func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
 	to, from := d.arenaOf(dst), d.arenaOf(src)
 	if to == nil || from == nil || n >= backBytes {
@@ -98,7 +99,7 @@ func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
 	return nil
 }
 
-// moveNow is apart from copyNow, whose frame it would make large.
+// moveNow is not part of copyNow because it would enlarge the stack frame.
 //
 //go:noinline
 func (d *Driver) moveNow(dst, src uintptr, n uint64) error {
@@ -112,7 +113,7 @@ func (d *Driver) moveNow(dst, src uintptr, n uint64) error {
 	return d.move(&driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, false, nil)
 }
 
-// quickly is where the engine finds a few bytes of memory in an arena or mapped into a reservation.
+// quickly returns the engine's address of a few bytes in an arena or mapped into a reservation.
 func (d *Driver) quickly(addr uintptr, n uint64) (uintptr, bool) {
 	if a := d.arenaOf(addr); a != nil {
 		return addr + a.Delta(), true
@@ -123,27 +124,27 @@ func (d *Driver) quickly(addr uintptr, n uint64) (uintptr, bool) {
 	return 0, false
 }
 
-// tryCopy copies memory that may have lost its pages.
+// tryCopy copies memory that may be unmapped by now; a fault becomes an error.
 func tryCopy(dst, src, n uintptr) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(dst, src, n)
 	return nil
 }
 
-// exec carries out an operation of a queue; a large one is open to helpers of q, if that is not nil, while it runs.
+// exec carries out an operation of a queue. Helpers of q, if q is not nil, may join a large one.
 func (d *Driver) exec(op *driver.Op, q *queue) error {
-	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
+	switch op.Kind.Class() {
+	case driver.Moves:
 		return d.move(op, false, q)
-	case driver.OpDesc, driver.OpOffset:
+	case driver.Finds:
 		return d.indirect(op, q)
-	case driver.OpProgram:
+	case driver.Runs:
 		var times hostqueue.StepTimes
 		if q != nil {
 			times = q.TimeSteps(op)
 		}
 		return d.program(op, q, times)
-	case driver.OpLaunch:
+	case driver.Launches:
 		return d.launch(op, q)
 	}
 	return hostqueue.Do(op)
@@ -170,8 +171,8 @@ func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
 		return d.rows(op, 0, op.Height, pageable)
 	case driver.OpBatch:
 		return d.batch(op, pageable, q)
-	default:
-		n := op.N * uint64(op.Width)
+	case driver.OpFill:
+		n := op.Bytes()
 		dst, err := d.resolve(op.Dst, n, pageable)
 		if err != nil {
 			return err
@@ -182,6 +183,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
 		fill(dst, op, op.N)
 		return nil
 	}
+	return driver.ErrUnsupported
 }
 
 // overlap reports whether the rows of a 2-D copy may touch rows they are copied from.
@@ -206,16 +208,13 @@ func (d *Driver) copy(op *driver.Op, pageable bool, q *queue) error {
 	return nil
 }
 
-// whole fails unless all rows of a 2-D copy, with what lies between them, are inside one range on either side: chunks
-// see their own rows only.
-func (d *Driver) whole(op *driver.Op, pageable bool) error {
-	if op.Height == 0 {
-		return nil
-	}
-	if _, err := d.resolve(op.Dst, (op.Height-1)*op.DstPitch+op.N, pageable); err != nil {
-		return err
-	}
-	_, err := d.resolve(op.Src, (op.Height-1)*op.SrcPitch+op.N, pageable)
+// whole fails unless all rows of a 2-D copy, with the bytes between them, are inside one range on either side. Chunks
+// check only their own rows.
+func (d *Driver) whole(op *driver.Op, pageable bool) (err error) {
+	op.Ranges(0, func(lo, hi uintptr, _ bool) bool {
+		_, err = d.resolve(lo, uint64(hi-lo), pageable)
+		return err == nil
+	})
 	return err
 }
 
@@ -240,18 +239,18 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 	return nil
 }
 
-// streamBatch is from how many bytes on a batch is written past the cache.
+// streamBatch is the size in bytes of the smallest batch that bypasses the cache.
 const streamBatch = 4 << 20
 
-// resolver resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and
-// comparing with its bounds is cheaper than looking it up.
+// resolver resolves the source or the destination addresses of a batch. Neighbours in the list mostly share an
+// allocation, and comparing with its bounds is cheaper than a lookup.
 type resolver struct {
 	d        *Driver
 	pageable bool
-	frame    memcopy.Frame // addresses known to lie in one live arena allocation that has its pages
+	frame    memcopy.Frame // addresses in one live allocation that has its pages
 }
 
-// resolve is where the engine finds n bytes at addr, and remembers the allocation they are in.
+// resolve returns the engine's address of n bytes at addr, and remembers their allocation.
 func (l *resolver) resolve(addr uintptr, n uint64) (uintptr, error) {
 	at, err := l.d.resolve(addr, n, l.pageable)
 	if err != nil {
@@ -264,7 +263,7 @@ func (l *resolver) resolve(addr uintptr, n uint64) (uintptr, error) {
 		}
 		return at, nil
 	}
-	if n == 0 || !a.Ready(addr) { // where 0 bytes lie there may be no allocation, or the end of two arenas
+	if n == 0 || !a.Ready(addr) { // 0 bytes may lie outside any allocation, or between two arenas
 		return at, nil
 	}
 	f, lo, hi := &l.frame, addr, addr+uintptr(a.Room(addr))
@@ -272,7 +271,7 @@ func (l *resolver) resolve(addr uintptr, n uint64) (uintptr, error) {
 		if f.Lo < addr {
 			return at, nil
 		}
-		// The same allocation, further down: a list may go through it backwards.
+		// A lower address of the same allocation: a list may go through it backwards.
 		if r, ok := a.Find(addr); ok && r.Start+uintptr(r.Size) == hi {
 			lo = r.Start
 		}
@@ -281,13 +280,13 @@ func (l *resolver) resolve(addr uintptr, n uint64) (uintptr, error) {
 	return at, nil
 }
 
-// segments copies a run of a batch of total bytes, until stop (which may be nil) says otherwise.
+// segments copies part of a batch of total bytes, until stop, if not nil, is set.
 func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) error {
-	const turn = 256 // segments between two looks at stop
+	const turn = 256 // segments between two checks of stop
 	to, from := resolver{d: d, pageable: pageable}, resolver{d: d, pageable: pageable}
 	stream := total >= streamBatch
 	for len(list) > 0 && (stop == nil || !stop.Load()) {
-		// What lies in known allocations is copied in one go; what does not is looked up, and is then known.
+		// Segments in the remembered allocations are copied in one call; the next one outside them is looked up.
 		n := memcopy.CopySegments(asSegments(list[:min(turn, len(list))]), to.frame, from.frame, stream)
 		list = list[n:]
 		if n == turn || len(list) == 0 {
@@ -320,7 +319,7 @@ func fill(dst uintptr, op *driver.Op, n uint64) {
 	}
 }
 
-// indirect carries out the copy that a descriptor or cells in device memory describe now.
+// indirect carries out the copy that a descriptor or cells in device memory describe at this moment.
 func (d *Driver) indirect(op *driver.Op, q *queue) error {
 	c, err := hostqueue.Indirect(op, d, d.peek)
 	if err != nil {
@@ -329,7 +328,7 @@ func (d *Driver) indirect(op *driver.Op, q *queue) error {
 	return d.move(&c, false, q)
 }
 
-// peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
+// peek reads the n bytes (at most 64) of a descriptor or a cell.
 func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	from, err := d.resolve(addr, n, false)
 	if err != nil {
@@ -348,8 +347,8 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	return b, nil
 }
 
-// Run carries op out now. Pageable memory is touched first, every page of it, so that a bad range is found before
-// anything is written.
+// Run implements driver.Driver. It first touches every page of pageable memory, so that it finds a bad range before it
+// writes anything.
 func (d *Driver) Run(op driver.Op) error {
 	defer d.quiesce.enter().Add(-1)
 	if err := d.probe(&op); err != nil {
@@ -358,7 +357,7 @@ func (d *Driver) Run(op driver.Op) error {
 	return d.move(&op, true, nil)
 }
 
-// probe finds out whether op's pageable memory is there.
+// probe fails if pageable memory of op is not mapped.
 func (d *Driver) probe(op *driver.Op) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	switch op.Kind {
@@ -367,17 +366,17 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 			return err
 		}
 	case driver.OpFill:
-		return d.probeTo(op.Dst, op.N*uint64(op.Width))
+		return d.probeTo(op.Dst, op.Bytes())
 	}
-	return hostqueue.EachCopy(op, d.probePair)
+	return op.EachCopy(d.probePair)
 }
 
-// vouches reports whether memory that resolve has found at addr is there without a look.
+// vouches reports whether memory that resolve found at addr is certain to be mapped.
 func (d *Driver) vouches(addr uintptr) bool {
 	return d.arenaOf(addr) != nil || d.virtual.mapped.Find(addr) != nil
 }
 
-// probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.
+// probePair touches the memory to be written at dst and read at src, except where the driver vouches for it.
 func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 	if err := d.probeTo(dst, n); err != nil {
 		return err
@@ -396,7 +395,7 @@ func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 	return nil
 }
 
-// probeTo is the half of probePair that is written.
+// probeTo is probePair for the destination.
 func (d *Driver) probeTo(dst uintptr, n uint64) error {
 	to, err := d.resolve(dst, n, true)
 	if err != nil {

@@ -4,25 +4,21 @@ import (
 	"bytes"
 
 	"ropeway/internal/arena"
-	"ropeway/internal/driver"
 )
 
-// Pinned memory is kept apart for tools that look for accesses beside it, the checker (Guard) and AddressSanitizer
-// (Shade). It lies between closed addresses, arena.FenceBytes of them on either side, and at the end of its own
-// pages, where its alignment leaves less than 64 bytes. What is left on the first and the last page holds a pattern,
-// for the checker.
+// Pinned memory is fenced for tools that detect accesses beside it: the checker (Guard) and AddressSanitizer (Shade).
+// Each allocation has arena.FenceBytes of closed addresses on either side. It ends where its last page ends, up to the
+// alignment, which leaves less than 64 bytes. For the checker, the rest of its first and last page holds a pattern.
 
-// fenced reports whether pinned memory is kept apart.
+// fenced reports whether pinned memory has fences.
 func (d *Driver) fenced() bool { return d.guard || d.shade != nil }
 
-// untouched is what the bytes around an allocation hold; programs rarely write just that.
+// untouched is the pattern around an allocation, a byte that programs rarely write.
 const untouched = 0x9d
-
-var _ driver.Fencer = (*Driver)(nil)
 
 var margin = bytes.Repeat([]byte{untouched}, pageSize)
 
-// Fence implements driver.Fencer.
+// Fence is Caps.Fence.
 func (d *Driver) Fence(addr uintptr, size uint64) {
 	a, end := d.host.Load(), addr+uintptr(size)
 	if !d.fenced() || a == nil || !a.Contains(addr) {
@@ -47,14 +43,14 @@ func (d *Driver) Fence(addr uintptr, size uint64) {
 	d.shade(end, last, true)
 }
 
-// darken says that the allocation at addr goes, if there is one.
+// darken reports to shade that the allocation at addr, if there is one, is freed.
 func (d *Driver) darken(a *arena.Arena, addr uintptr) {
 	if r, ok := a.Find(addr); ok && r.Start == addr {
 		d.shade(r.Start, r.Start+uintptr(r.Size), true)
 	}
 }
 
-// lighten says that the addresses of pinned memory may be anybody's again.
+// lighten reports to shade that the addresses of pinned memory may be used for anything again.
 func (d *Driver) lighten(a *arena.Arena) {
 	if last := d.shaded.Swap(0); last != 0 {
 		d.shade(a.Base(), last, false)
@@ -70,7 +66,7 @@ func (d *Driver) Beside(addr uintptr, size uint64) (before, behind [2]uintptr) {
 	return written(a, floor(addr), addr), written(a, end, ceil(end))
 }
 
-// written is what of the bytes from lo to hi is no longer untouched, from the first to the last.
+// written returns the range from the first to the last byte in [lo, hi) that differs from the pattern.
 func written(a *arena.Arena, lo, hi uintptr) [2]uintptr {
 	b := a.Bytes(lo, uint64(hi-lo))
 	if bytes.Equal(b, margin[:len(b)]) {

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestBeside proves that bytes beside pinned memory that the program writes are found, from the first to the last, on
-// either side, and that a new allocation has none.
+// TestBeside proves that Beside returns the range of bytes that the program wrote on either side of pinned memory, and
+// nothing for a new allocation.
 func TestBeside(t *testing.T) {
 	d, err := New(Options{Devices: 1, Memory: 64 << 20, Guard: true})
 	if err != nil {
@@ -40,8 +40,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestShade proves that Shade receives every byte around pinned memory, and of the memory itself when
-// it goes and comes back; and that nothing is forbidden any more when the driver is closed.
+// TestShade proves that Shade receives every byte around pinned memory, and the memory itself when it is freed and
+// allocated again, and that nothing is forbidden after the driver is closed.
 func TestShade(t *testing.T) {
 	forbidden := map[uintptr]bool{} // by address, every eighth
 	d, err := New(Options{Devices: 1, Memory: 64 << 20, Shade: func(lo, hi uintptr, yes bool) {

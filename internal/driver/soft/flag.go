@@ -10,8 +10,8 @@ import (
 // flag is the driver's Flag.
 type flag struct {
 	hostqueue.Flag
-	producer atomic.Pointer[queue] // queue of the latest OpSet: a waiter helps there
-	task     atomic.Uint64         // and how many tasks of it must be over, if the OpSet went into the ring
+	producer atomic.Pointer[queue] // queue of the latest OpSet: a waiter helps that queue
+	task     atomic.Uint64         // number of its tasks that must have ended, if the OpSet was queued
 }
 
 func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {

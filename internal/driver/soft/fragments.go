@@ -6,10 +6,10 @@ import (
 	"ropeway/internal/driver"
 )
 
-// With Guard, what is one range to the program may be several to the engine: parts of registered memory have a second
-// view. The functions here cut work at those borders; without Guard none of them is called.
+// With Guard, one range of the program may be several fragments for the engine, because parts of registered memory have
+// a second view. The functions here cut work at the borders of fragments; without Guard none of them is called.
 
-// contiguous is how many of the n bytes at addr the engine finds in one fragment.
+// contiguous returns how many of the n bytes at addr are in one fragment.
 func (d *Driver) contiguous(addr uintptr, n uint64) uint64 {
 	if d.vouches(addr) || d.isWindow(addr) {
 		return n
@@ -35,7 +35,8 @@ func (d *Driver) contiguous(addr uintptr, n uint64) uint64 {
 	return n
 }
 
-// each calls f for the fragments of n bytes at addr, with where the engine finds them. Ordinary memory is allowed.
+// each calls f with the engine's address and the length of each fragment of the n bytes at addr. Ordinary memory is
+// allowed.
 func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error) error {
 	for n > 0 {
 		part := d.contiguous(addr, n)
@@ -52,53 +53,24 @@ func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error
 	return nil
 }
 
-// inFragments carries out op if its memory is not one fragment, and reports whether it did. A batch loses the
-// segments that were carried out, and is still to be done.
+// inFragments carries out op if one of its ranges has several fragments, and reports whether it did.
 func (d *Driver) inFragments(op *driver.Op, pageable bool, q *queue) (done bool, err error) {
-	one := func(addr uintptr, n uint64) bool { return d.contiguous(addr, n) == n }
-	switch op.Kind {
-	case driver.OpCopy:
-		if one(op.Dst, op.N) && one(op.Src, op.N) {
-			return false, nil
-		}
-		return true, d.copyFragments(op, pageable, q)
-	case driver.OpCopy2D:
-		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src,
-			(op.Height-1)*op.SrcPitch+op.N) {
-			return false, nil
-		}
-		if err := d.whole(op, pageable); err != nil {
-			return true, err
-		}
-		for i := range op.Height {
-			row := driver.Op{Dst: op.Dst + uintptr(i*op.DstPitch), Src: op.Src + uintptr(i*op.SrcPitch), N: op.N}
-			if err := d.copyFragments(&row, pageable, q); err != nil {
-				return true, err
-			}
-		}
-		return true, nil
-	case driver.OpBatch:
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if one(s.Dst, s.N) && one(s.Src, s.N) {
-				continue
-			}
-			if err := d.copyFragments(&driver.Op{Dst: s.Dst, Src: s.Src, N: s.N}, pageable, q); err != nil {
-				return true, err
-			}
-			op.Segs.Bytes -= s.N
-			s.N = 0
-		}
+	op.Ranges(0, func(lo, hi uintptr, _ bool) bool {
+		done = d.contiguous(lo, uint64(hi-lo)) < uint64(hi-lo)
+		return !done
+	})
+	if !done {
 		return false, nil
-	case driver.OpFill:
-		if n := op.N * uint64(op.Width); !one(op.Dst, n) {
-			if _, err := d.resolve(op.Dst, n, pageable); err != nil {
-				return true, err
-			}
-			return true, d.fillFragments(op)
-		}
 	}
-	return false, nil
+	if err := d.whole(op, pageable); err != nil {
+		return true, err
+	}
+	if op.Kind == driver.OpFill {
+		return true, d.fillFragments(op)
+	}
+	return true, op.EachCopy(func(dst, src uintptr, n uint64) error {
+		return d.copyFragments(&driver.Op{Dst: dst, Src: src, N: n}, pageable, q)
+	})
 }
 
 // copyFragments copies op.N bytes, fragment by fragment.
@@ -123,7 +95,7 @@ func (d *Driver) copyFragments(op *driver.Op, pageable bool, q *queue) error {
 	return nil
 }
 
-// copyOver copies bytes over themselves, by way of a copy of them, so that they end as memmove leaves them.
+// copyOver copies between overlapping ranges through a buffer, with the result of memmove.
 func (d *Driver) copyOver(op *driver.Op) error {
 	all := make([]byte, 0, op.N)
 	err := d.each(op.Src, op.N, func(at uintptr, n uint64) error {
@@ -136,7 +108,7 @@ func (d *Driver) copyOver(op *driver.Op) error {
 	return d.write(op.Dst, all)
 }
 
-// write puts bytes at addr.
+// write copies b to addr.
 func (d *Driver) write(addr uintptr, b []byte) error {
 	return d.each(addr, uint64(len(b)), func(at uintptr, n uint64) error {
 		copy(bytesAt(at, n), b)
@@ -145,7 +117,7 @@ func (d *Driver) write(addr uintptr, b []byte) error {
 	})
 }
 
-// hostOf is the program's own address of addr, where registered memory has two.
+// hostOf returns the host address of addr, which may be the device address of registered memory.
 func (d *Driver) hostOf(addr uintptr) uintptr {
 	if r, ok := d.hosts.find(addr); ok {
 		return r.host(addr)
@@ -153,7 +125,7 @@ func (d *Driver) hostOf(addr uintptr) uintptr {
 	return addr
 }
 
-// fillFragments fills fragment by fragment. An element that lies on a border is written by itself.
+// fillFragments fills fragment by fragment. An element across a border is written by itself.
 func (d *Driver) fillFragments(op *driver.Op) error {
 	width := uint64(op.Width)
 	element := binary.LittleEndian.AppendUint32(nil, op.Value)[:width]

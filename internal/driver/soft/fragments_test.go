@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestFragmentsModel does random work on host memory of which parts are registered and closed, and the same on plain
-// bytes. Wherever the borders between views lie, the bytes end alike.
+// TestFragmentsModel does random work on host memory with registered and closed parts, and the same on plain bytes.
+// Wherever the borders between views are, the results are equal.
 func TestFragmentsModel(t *testing.T) {
 	const size = 64 << 10
 	mem := mmap(t, -1, size, readWrite, unix.MAP_PRIVATE)
@@ -144,7 +144,7 @@ func TestFragmentsLarge(t *testing.T) {
 		must(t, d.Protect(lo, hi, driver.NoAccess))
 	}
 	failed := &log{make(chan error, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: failed})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failed.TaskFailed}})
 	q.Copy(far, src, size-200, driver.Tag{})
 	segs := driver.NewSegments()
 	for off := uintptr(0); off < size-200; off += 100_000 {
@@ -182,7 +182,7 @@ func TestFragmentsDescriptor(t *testing.T) {
 	binary.LittleEndian.PutUint64(mem[at+int(driver.Desc32.Src):], uint64(far))
 	binary.LittleEndian.PutUint64(mem[at+int(driver.Desc32.Dst):], uint64(far+100))
 	failed := &log{make(chan error, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: failed})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failed.TaskFailed}})
 	q.Submit(driver.Op{Kind: driver.OpDesc, Src: alias + at - 10, N: 64, Layout: driver.Desc32})
 	q.Wait(0, nil)
 	select {

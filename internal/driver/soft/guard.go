@@ -12,28 +12,25 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A driver with Guard is made for the checker, which closes host memory to the program while a copy is pending. It
-// differs from others in this:
+// Guard serves the checker, which closes host memory to the program while a copy is pending. With it:
 //
-//   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
-//     of the window has been, so that a stale address is known as such. The windows are larger than the memory,
-//     for that.
+//   - Addresses are fresh: freed device or pinned memory is not reused before the rest of the window has been, so that
+//     a stale address is recognised. For that the windows are larger than the memory.
 //   - Freed pinned memory is closed to the program.
-//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see
-//     fence.go).
+//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is fenced (see fence.go).
 //   - Registered memory gets a shadow, so that it can be closed too (see shadow).
 //
-// Memory that is mapped into reservations, imported or managed cannot be closed: Closable finds nothing there.
+// Memory that is mapped into reservations, imported or managed cannot be closed: Closable returns an empty range.
 
 var _ driver.Guard = (*Driver)(nil)
 
 const (
-	guardWindow = 64 << 30  // addresses of an arena, if that is more than its memory
-	mostPinned  = 256 << 30 // addresses of pinned memory; what fits at pinnedAt
+	guardWindow = 64 << 30  // least bytes of addresses of an arena
+	mostPinned  = 256 << 30 // most bytes of addresses of pinned memory; they fit at pinnedAt
 	pageSize    = 4096
 )
 
-// reservePinned takes n bytes of addresses, away from all others if possible.
+// reservePinned reserves n bytes of addresses, at pinnedAt if possible.
 func reservePinned(n uint64) (uintptr, error) {
 	for _, at := range pinnedAt {
 		if arena.ReserveAt(at, n) == nil {
@@ -43,7 +40,7 @@ func reservePinned(n uint64) (uintptr, error) {
 	return arena.Reserve(n)
 }
 
-// pinnedWindow is how many addresses pinned memory has.
+// pinnedWindow returns the size of the address range of pinned memory.
 func (d *Driver) pinnedWindow() uint64 {
 	switch {
 	case d.guard:
@@ -154,7 +151,7 @@ func (d *Driver) Sum(addr uintptr, n uint64) uint64 {
 
 func (d *Driver) sum(addr uintptr, n uint64) (sum uint64, err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
-	var h maphash.Hash // the same as maphash.Bytes of the whole, which is faster where there is but one part
+	var h maphash.Hash // has the same result as maphash.Bytes of the whole, which is faster for a single part
 	h.SetSeed(d.seed)
 	err = d.each(addr, n, func(at uintptr, part uint64) error {
 		if part == n {

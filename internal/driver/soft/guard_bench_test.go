@@ -66,7 +66,7 @@ func BenchmarkSum(b *testing.B) {
 	}
 }
 
-// BenchmarkAllocHostGuard is what fresh addresses cost: pages that are new each time, opened and closed.
+// BenchmarkAllocHostGuard measures the cost of fresh addresses: new pages for each allocation, opened and closed.
 func BenchmarkAllocHostGuard(b *testing.B) {
 	for _, size := range []uint64{4 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {

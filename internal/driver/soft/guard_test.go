@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// guardian makes a driver for the checker.
+// guardian returns a driver for the checker.
 func guardian(t testing.TB) *Driver {
 	t.Helper()
 	d := open(t, Options{Devices: 1, Memory: 256 << 20, Guard: true})
@@ -34,7 +34,7 @@ func must(t interface {
 	}
 }
 
-// mmap is n bytes of new memory; fd is -1 for memory of no file.
+// mmap returns n bytes of new memory; fd is -1 for anonymous memory.
 func mmap(t testing.TB, fd, n, prot, flags int) []byte {
 	t.Helper()
 	if fd < 0 {
@@ -46,7 +46,7 @@ func mmap(t testing.TB, fd, n, prot, flags int) []byte {
 	return b
 }
 
-// faults reports whether the program's reading, or writing, of a byte faults. It does not change the byte.
+// faults reports whether a read, or a write, of the byte by the program faults. It does not change the byte.
 func faults(addr uintptr, write bool) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { yes = recover() != nil }()
@@ -58,7 +58,7 @@ func faults(addr uintptr, write bool) (yes bool) {
 	return false
 }
 
-// access fails the test unless the program may read and write addr, or not.
+// access fails the test unless the program may read and write addr exactly as given.
 func access(t *testing.T, what string, addr uintptr, read, write bool) {
 	t.Helper()
 	if got := !faults(addr, false); got != read {
@@ -122,7 +122,7 @@ func TestGuardPinned(t *testing.T) {
 	access(t, "read-only", p, true, false)
 	must(t, d.Protect(p, p+12288, driver.NoAccess))
 
-	// The engine does not care.
+	// The engine is not affected.
 	src := mmap(t, -1, n, readWrite, unix.MAP_PRIVATE)
 	for i := range src {
 		src[i] = byte(i * 7)
@@ -147,7 +147,7 @@ func TestGuardPinned(t *testing.T) {
 	}
 }
 
-// Freed memory is closed, and its address, like a device's, is not handed out again at once.
+// Freed memory is closed, and its address, like a device's, is not reused at once.
 func TestGuardFreed(t *testing.T) {
 	d := guardian(t)
 	dev, err := d.Open(0)
@@ -181,13 +181,13 @@ func TestGuardFreed(t *testing.T) {
 	p, err := d.AllocHost(4096)
 	must(t, err)
 	must(t, d.Protect(p, p+4096, driver.NoAccess))
-	must(t, d.FreeHost(p)) // closed is no hindrance
+	must(t, d.FreeHost(p)) // closed memory can be freed
 	if err := d.Protect(p, p+4096, driver.ReadWrite); !errors.Is(err, driver.ErrNotAllocated) {
 		t.Errorf("freed memory was opened: %v", err)
 	}
 }
 
-// Memory reported is what a device has, not the addresses it may use.
+// Memory reports a device's memory, not the addresses it may use.
 func TestGuardMemory(t *testing.T) {
 	d := guardian(t)
 	dev, err := d.Open(0)
@@ -201,7 +201,7 @@ func TestGuardMemory(t *testing.T) {
 	}
 }
 
-// A driver that is not made to guard closes nothing.
+// A driver without Guard closes nothing.
 func TestNoGuard(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()

@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// many lets more goroutines run at a time than there are processors, so that the kernel interrupts them anywhere. With
-// -cpu 1 there stays one.
+// many lets more goroutines run at a time than there are processors, so that the kernel interrupts them anywhere. It
+// does nothing with -cpu 1.
 func many(t *testing.T) {
 	if old := runtime.GOMAXPROCS(0); old > 1 {
 		runtime.GOMAXPROCS(6)
@@ -52,17 +52,18 @@ func newGroundWith(t *testing.T, o Options) *ground {
 	return g
 }
 
-// counter is a Sink that counts.
+// counter counts failures.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) TaskFailed(driver.Tag, error) { c.n.Add(1) }
 
 func (g *ground) queue() (*queue, *counter) {
 	c := new(counter)
-	return g.dev.NewQueue(driver.QueueOptions{Sink: c, Priority: int(g.queues.Add(1) % 8)}).(*queue), c
+	opts := driver.QueueOptions{Priority: int(g.queues.Add(1) % 8), Events: driver.Events{Failed: c.TaskFailed}}
+	return g.dev.NewQueue(opts).(*queue), c
 }
 
-// rounds is n, or less of it in short runs.
+// rounds returns n, or less in short runs.
 func rounds(n int) int {
 	if testing.Short() {
 		return n / 10
@@ -70,7 +71,7 @@ func rounds(n int) int {
 	return n
 }
 
-// dawdle lets others go first, for a random while.
+// dawdle lets other goroutines run for a random while.
 func dawdle(rnd *rand.Rand) {
 	switch rnd.IntN(6) {
 	case 0:
@@ -84,7 +85,7 @@ func dawdle(rnd *rand.Rand) {
 	}
 }
 
-// rand is another source of random numbers, for the goroutine of the test to draw.
+// rand returns a new source of random numbers. Only the goroutine of the test may call it.
 func (g *ground) rand() *rand.Rand {
 	g.drawn++
 	return g.source(g.drawn)
@@ -105,7 +106,7 @@ func (g *ground) crowd(n int, fn func(i int, rnd *rand.Rand)) {
 	wg.Wait()
 }
 
-// atRest fails the test unless nothing is left of q's work.
+// atRest fails the test if any of q's work is left.
 func (g *ground) atRest(q *queue) {
 	g.Helper()
 	q.Wait(0, nil)
@@ -115,7 +116,8 @@ func (g *ground) atRest(q *queue) {
 	}
 }
 
-// Many goroutines submit to one queue and wait for it in every way. Each sees its own work done when Wait says so.
+// Many goroutines submit to one queue and wait for it in every way. Each finds its own work done when Wait returns
+// true.
 func TestHammerSubmitAndWait(t *testing.T) {
 	g := newGround(t)
 	q, failed := g.queue()
@@ -177,7 +179,7 @@ func TestHammerSubmitAndWait(t *testing.T) {
 	}
 }
 
-// Tasks of one submitter run in its order, whatever others do and however they get to run.
+// Tasks of one submitter run in its order, whatever other submitters do and whoever runs the tasks.
 func TestHammerOrder(t *testing.T) {
 	g := newGround(t)
 	q, _ := g.queue()
@@ -204,7 +206,8 @@ func TestHammerOrder(t *testing.T) {
 	g.atRest(q)
 }
 
-// Drop races with submitters, waiters, flags, calls and large copies; every task ends once, and the queue goes on.
+// Drop races with submitters, waiters, flags, calls and large copies; every task ends once, and the queue works
+// afterwards.
 func TestHammerDrop(t *testing.T) {
 	g := newGround(t)
 	a, err := g.dev.Alloc(4<<20, driver.PageNormal)
@@ -303,7 +306,7 @@ func TestHammerRing(t *testing.T) {
 	const queues = 5
 	laps := rounds(2000)
 	var q [queues]*queue
-	var full, taken [queues]driver.Flag // of queue i: its token is there; its successor has it
+	var full, taken [queues]driver.Flag // of queue i: it has the token; its successor has taken it
 	for i := range q {
 		q[i], _ = g.queue()
 		full[i], taken[i] = g.d.NewFlag(), g.d.NewFlag()
@@ -341,7 +344,7 @@ func TestHammerRing(t *testing.T) {
 	}
 }
 
-// The pool's books balance after a storm of queues and jobs: all workers idle, and each of them can still be woken.
+// After many queues and jobs the pool's state is consistent: all workers are idle, and each of them can still be woken.
 func TestHammerPool(t *testing.T) {
 	g := newGround(t)
 	a, err := g.dev.Alloc(2<<20, driver.PageNormal)
@@ -383,7 +386,7 @@ func TestHammerPool(t *testing.T) {
 			}
 			time.Sleep(50 * time.Microsecond)
 		}
-		// As many tasks that need one another as there are workers.
+		// One task for each worker, each waiting for the others.
 		var there sync.WaitGroup
 		there.Add(p.max)
 		var all []*queue
@@ -393,13 +396,13 @@ func TestHammerPool(t *testing.T) {
 			all = append(all, q)
 		}
 		for _, q := range all {
-			for !q.Wait(time.Second, nil) { // no help from us
+			for !q.Wait(time.Second, nil) { // a wait with a limit does not run the queue
 			}
 		}
 	}
 }
 
-// Memory comes and goes while queues use it: tasks fail or work, nothing else happens.
+// Memory is allocated and freed while queues use it: tasks fail or succeed, nothing else happens.
 func TestHammerMemory(t *testing.T) {
 	g := newGround(t)
 	g.crowd(4, func(i int, rnd *rand.Rand) {

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Flags are set by the host while queues park at them: no wake-up is lost.
+// The host sets flags while queues park at them: no wake-up is lost.
 func TestHammerPark(t *testing.T) {
 	g := newGround(t)
 	g.crowd(4, func(i int, rnd *rand.Rand) {
@@ -64,7 +64,7 @@ func TestHammerPark(t *testing.T) {
 	})
 }
 
-// Waits that end by time, by cancel and by success at the same moment leave nothing behind.
+// Waits that end by timeout, cancellation and success at the same moment leave nothing behind.
 func TestHammerGiveUp(t *testing.T) {
 	g := newGround(t)
 	q, _ := g.queue()
@@ -94,7 +94,7 @@ func TestHammerGiveUp(t *testing.T) {
 		}
 	}
 	g.atRest(q)
-	// Waiters are used again: none comes with news for someone else.
+	// Waiters are reused: none carries a wake-up for another wait.
 	for range 100 {
 		if w := new(hostqueue.Waiters).Add(); w.Woken() {
 			t.Fatal("a waiter in the pool has been woken already")

@@ -9,17 +9,17 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// registration is host memory of the program that the device may use.
+// registration is a range of the program's memory that the device may use.
 type registration struct {
 	start  uintptr
 	size   uint64
 	alias  uintptr // device address, 0 if not mapped
-	device int32   // whose address alias is
+	device int32   // the device that alias belongs to
 	id     uint64
-	shadow *shadow // what the engine sees elsewhere; nil without Guard or if there is nothing
+	shadow *shadow // the engine's own views; nil without Guard, or if there are none
 }
 
-// host is the program's address of addr, a host or a device address of the range.
+// host returns the host address of addr, a host or a device address of the range.
 func (r *registration) host(addr uintptr) uintptr {
 	if uint64(addr-r.start) < r.size {
 		return addr
@@ -27,7 +27,7 @@ func (r *registration) host(addr uintptr) uintptr {
 	return addr - r.alias + r.start
 }
 
-// room is how many bytes there are from addr, a host or a device address, to the end.
+// room returns the number of bytes from addr, a host or a device address, to the end of the range.
 func (r *registration) room(addr uintptr) uint64 {
 	if off := uint64(addr - r.start); off < r.size {
 		return r.size - off
@@ -35,7 +35,7 @@ func (r *registration) room(addr uintptr) uint64 {
 	return r.size - uint64(addr-r.alias)
 }
 
-// engine is where the engine finds addr, a host or a device address of the range.
+// engine returns the engine's address of addr, a host or a device address of the range.
 func (r *registration) engine(addr uintptr) uintptr {
 	addr = r.host(addr)
 	if r.shadow != nil {
@@ -44,8 +44,8 @@ func (r *registration) engine(addr uintptr) uintptr {
 	return addr
 }
 
-// hostRanges holds what is registered. A mapped range is known under two addresses: the program's own, and a device
-// address that faults when the host touches it, as it would on hardware.
+// hostRanges holds the registrations. A mapped one has two addresses: the program's own, and a device address that
+// faults when the host touches it, as on hardware.
 type hostRanges struct {
 	byHost, byAlias ranges.Set[*registration]
 
@@ -67,8 +67,8 @@ func (h *hostRanges) find(addr uintptr) (*registration, bool) {
 // Register implements driver.Driver.
 func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	h := &d.hosts
-	if addr+uintptr(n) < addr || n > mostHost {
-		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
+	if addr < lowest || addr+uintptr(n) < addr || n > mostHost {
+		return 0, fmt.Errorf("%w: %d bytes at %#x are not memory of the program", driver.ErrFault, n, addr)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *Driver) Unregister(addr uintptr) error {
 		h.byAlias.Remove(h.byAlias.Find(a))
 		err = arena.Unreserve(a, aliasBytes(s.Of.size))
 	}
-	if err := s.Of.endShadow(); err != nil { // the bytes are there, and that is all the program asks for
+	if err := s.Of.endShadow(); err != nil { // the memory still works, so the program gets no error
 		d.warn(fmt.Sprintf("%d registered bytes at %#x stay shared with child processes: %v", s.Of.size, addr, err))
 	}
 	return err
@@ -150,7 +150,7 @@ func (d *Driver) FreeHost(addr uintptr) error {
 	return notAllocated(a.Free(addr))
 }
 
-// hostArena is the arena of pinned host memory, made when first asked for.
+// hostArena returns the arena of pinned host memory, created by the first call.
 func (d *Driver) hostArena() (*arena.Arena, error) {
 	if a := d.host.Load(); a != nil {
 		return a, nil
@@ -176,10 +176,10 @@ func (d *Driver) hostArena() (*arena.Arena, error) {
 	return a, nil
 }
 
-// mostHost is more than a process can have.
+// mostHost is more memory than a process can have.
 const mostHost = 1 << 47
 
-// aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
+// aliasBytes returns the size of the address range that arena.Reserve takes for the device address of n bytes.
 func aliasBytes(n uint64) uint64 { return roundUp(n, 2<<20) }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }

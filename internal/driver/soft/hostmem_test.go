@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// virtualBytes is how many bytes of address space the process has.
+// virtualBytes returns the bytes of address space that the process uses.
 func virtualBytes(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
@@ -26,11 +27,11 @@ func virtualBytes(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// forThreads is address space that threads may have taken meanwhile: 72 MiB each with the race detector, a stack and an
-// arena of malloc.
+// forThreads is address space that new threads may take: 72 MiB each with the race detector, for a stack and an arena
+// of malloc.
 const forThreads = 2 << 30
 
-// Registering and unregistering, again and again, uses up nothing.
+// Registering and unregistering repeatedly leaks nothing.
 func TestRegisterGivesBack(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	b, err := unix.Mmap(-1, 0, 1<<20, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -59,6 +60,17 @@ func TestRegisterGivesBack(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRegisterNothing proves that the first page, which is never mapped, cannot be registered. The Go runtime reports a
+// fault there as a nil pointer, which is a panic that would leave the queue Inline.
+func TestRegisterNothing(t *testing.T) {
+	d := open(t, Options{Devices: 1, Memory: 1 << 20})
+	for _, addr := range []uintptr{1, 4095, 1<<64 - 1} {
+		if _, err := d.Register(addr, 64, false, 0); !errors.Is(err, driver.ErrFault) {
+			t.Errorf("%#x: %v, want ErrFault", addr, err)
+		}
 	}
 }
 
@@ -145,7 +157,7 @@ func TestCopy2DOverTwoAllocations(t *testing.T) {
 // Registrations come and go beside copies and lookups of others.
 func TestHammerRegister(t *testing.T) { hammerRegister(t, newGround(t), 500) }
 
-// With Guard each of them moves memory there and back, beside that of others.
+// With Guard each registration moves memory to a file and back, beside that of others.
 func TestHammerRegisterGuard(t *testing.T) {
 	hammerRegister(t, newGroundWith(t, Options{Guard: true}), 50)
 }

@@ -9,12 +9,12 @@ import (
 	"ropeway/internal/driver"
 )
 
-// noSink is a Sink for work that does not fail.
+// noSink ignores failures.
 type noSink struct{ t *testing.T }
 
 func (s noSink) TaskFailed(_ driver.Tag, err error) { s.t.Error(err) }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time that the process has used.
 func cpuTime(t *testing.T) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -23,8 +23,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestIdleUsesNoCPU: once the work is done, workers and waiters sleep. A goroutine that went on looking for work would
-// use all of the time that passes; the bound is a third of it.
+// TestIdleUsesNoCPU: once the work is done, workers and waiters sleep. A goroutine that kept polling would use all of
+// the time that passes; the limit is a third of it.
 func TestIdleUsesNoCPU(t *testing.T) {
 	d, err := New(Options{Devices: 1, Memory: leastMemory})
 	if err != nil {
@@ -43,8 +43,8 @@ func TestIdleUsesNoCPU(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	busy, blocked := dev.NewQueue(driver.QueueOptions{Sink: noSink{t}}),
-		dev.NewQueue(driver.QueueOptions{Sink: noSink{t}})
+	busy, blocked := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: noSink{t}.TaskFailed}}),
+		dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: noSink{t}.TaskFailed}})
 	for range 20 {
 		busy.Copy(p[0], p[1], n, driver.Tag{})
 	}

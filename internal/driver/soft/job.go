@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// A job is one large operation cut into chunks. Its owner and any number of helpers claim chunks until none is
-// left, so that a busy or missing core costs its share and no more (a fixed split waits for the slowest).
+// A job is one large operation cut into chunks. Its owner and any number of helpers claim chunks until none is left, so
+// that a busy core delays only the chunk it has claimed; with a fixed split all would wait for the slowest.
 type job struct {
 	d        *Driver
 	op       driver.Op // copy, 2-D copy, batch, fill or launch
@@ -19,13 +19,13 @@ type job struct {
 	chunks   int64
 	step     uint64  // bytes, rows or elements per chunk
 	cuts     []int32 // batch: chunk i is segments cuts[i] to cuts[i+1]
-	dst, src uintptr // copy and fill: where the engine finds the memory
+	dst, src uintptr // copy and fill: engine addresses
 
-	kernel *launch // launch: what runs it; see kernels.go
+	kernel *launch // of a launch; see kernels.go
 
 	claimed atomic.Int64
 	helpers atomic.Int32
-	stop    atomic.Bool // no more chunks: cancelled, or failed
+	stop    atomic.Bool // claim no more chunks: cancelled or failed
 	failed  atomic.Pointer[error]
 	waiting atomic.Bool   // the owner sleeps on quiet
 	quiet   chan struct{} // capacity 1
@@ -35,14 +35,15 @@ type job struct {
 }
 
 const (
-	// Below this an operation is done by one goroutine: waking another costs more than it brings.
+	// A smaller operation runs in one goroutine: waking another costs more than it saves.
 	parallelBytes = 512 << 10
 	chunkBytes    = 512 << 10
 	minChunkBytes = 64 << 10
 	groupSegments = 512 // most segments of a batch in one chunk
 )
 
-// chunkFor is how large the chunks of n bytes are: small enough to share, large enough to be worth claiming.
+// chunkFor returns the size of chunks of an operation on n bytes: small enough to share, large enough to be worth
+// claiming.
 func chunkFor(n uint64) uint64 {
 	c := n / uint64(4*runtime.GOMAXPROCS(0))
 	c = min(max(c, minChunkBytes), chunkBytes)
@@ -51,7 +52,7 @@ func chunkFor(n uint64) uint64 {
 
 func (j *job) claimable() bool { return !j.stop.Load() && j.claimed.Load() < j.chunks }
 
-// work claims and does chunks until there are none, or l is reached.
+// work claims and runs chunks until none is left or l is reached.
 func (j *job) work(l hostqueue.Limit) {
 	for !j.stop.Load() && !l.Reached() {
 		i := j.claimed.Add(1) - 1
@@ -66,7 +67,7 @@ func (j *job) work(l hostqueue.Limit) {
 	}
 }
 
-// leave ends a helper's part.
+// leave ends the caller's part as a helper.
 func (j *job) leave() {
 	if j.helpers.Add(-1) == 0 && j.waiting.Load() {
 		select {
@@ -76,8 +77,8 @@ func (j *job) leave() {
 	}
 }
 
-// waitForHelpers returns when the last helper has left: at most one chunk's time away, so it looks a few times
-// before it sleeps.
+// waitForHelpers waits for the last helper to leave. That takes at most the time of a chunk, so it polls before it
+// sleeps.
 func (j *job) waitForHelpers() {
 	for range 64 {
 		if j.helpers.Load() == 0 {
@@ -92,7 +93,7 @@ func (j *job) waitForHelpers() {
 	j.waiting.Store(false)
 }
 
-// chunk does the i-th chunk.
+// chunk runs chunk i.
 func (j *job) chunk(i int64) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	op := &j.op
@@ -125,8 +126,8 @@ func (j *job) chunk(i int64) (err error) {
 	return nil
 }
 
-// cut divides the batch into chunks of about chunkFor bytes. Segments that are larger are split first; the order of the
-// list means nothing, so the rest of one goes to its end.
+// cut divides the batch into chunks of about chunkFor bytes. It splits larger segments first and appends the
+// remainders, since the order of the list does not matter.
 func (j *job) cut(s *driver.Segments) {
 	for i := 0; i < len(s.List); i++ {
 		if g := s.List[i]; g.N > chunkBytes {
@@ -153,9 +154,9 @@ func (j *job) cut(s *driver.Segments) {
 	j.chunks = int64(len(j.cuts) - 1)
 }
 
-// parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. The job of a
-// queue is in q.job meanwhile, so that a goroutine that waits for the queue can help, and one that drops its work can
-// stop it.
+// parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. While it runs,
+// q.job is its job, so that a goroutine that waits for the queue can help and one that drops the queue's work can stop
+// it.
 func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, q *queue) error {
 	j := d.newJob(op, pageable)
 	j.dst, j.src = dst, src
@@ -164,36 +165,32 @@ func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, q *que
 		j.step = chunkFor(op.N)
 		j.chunks = int64((op.N + j.step - 1) / j.step)
 	case driver.OpCopy2D:
-		j.step = max(1, chunkFor(op.N*op.Height)/op.N)
+		j.step = max(1, chunkFor(op.Bytes())/op.N)
 		j.chunks = int64((op.Height + j.step - 1) / j.step)
 	case driver.OpBatch:
 		j.cut(op.Segs)
 	case driver.OpFill:
-		j.step = chunkFor(op.N*uint64(op.Width)) / uint64(op.Width)
+		j.step = chunkFor(op.Bytes()) / uint64(op.Width)
 		j.chunks = int64((op.N + j.step - 1) / j.step)
 	}
 	return d.share(j, d.pool.max, q)
 }
 
-// newJob is a job for op; its chunks are still to be made.
+// newJob returns a job for op without chunks.
 func (d *Driver) newJob(op *driver.Op, pageable bool) *job {
 	j := d.pool.jobs.Get().(*job)
 	j.d, j.op, j.pageable = d, *op, pageable
 	return j
 }
 
-// share does the chunks of j, with helpers, of which it asks at most so many, and ends it. Others may come by
-// themselves.
+// share runs j to its end. It wakes at most the given number of helpers; waiting goroutines may join by themselves.
 func (d *Driver) share(j *job, helpers int, q *queue) error {
 	if q != nil {
 		q.job.Store(j)
 	}
 	d.pool.offer(j, helpers)
-	if q != nil && q.Dropped() { // before the job could be found
+	if q != nil && j.kernel == nil && q.Dropped() { // the drop may have come before the job could be found
 		j.stop.Store(true)
-		if j.kernel != nil { // a helper may have begun it
-			j.kernel.stop()
-		}
 	}
 	j.work(hostqueue.Limit{})
 	d.pool.withdraw(j)
@@ -211,7 +208,7 @@ func (d *Driver) share(j *job, helpers int, q *queue) error {
 	return err
 }
 
-// reset makes j ready for the pool. Nothing else refers to it any more.
+// reset makes j ready for reuse. Nothing else refers to it.
 func (j *job) reset() {
 	j.d, j.op, j.chunks, j.kernel = nil, driver.Op{}, 0, nil
 	j.claimed.Store(0)

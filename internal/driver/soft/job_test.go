@@ -16,7 +16,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// The chunks of a job are the whole of it, once.
+// The chunks of a job cover it exactly once.
 func TestJobCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s driver.Segments
@@ -52,8 +52,8 @@ func TestChunkFor(t *testing.T) {
 	}
 }
 
-// Many jobs at a time, helped by workers and by waiters of all kinds, each whole when its owner says so. Jobs are
-// reused all the while.
+// Many jobs at a time, helped by workers and by waiters of all kinds; each is complete when its owner reports it. Jobs
+// are reused throughout.
 func TestJobHammer(t *testing.T) {
 	many(t)
 	drivertest.Watch(t, 10*time.Minute)
@@ -83,7 +83,7 @@ func TestJobHammer(t *testing.T) {
 		wg.Go(func() {
 			rnd := source(g)
 			sink := &log{make(chan error, 1)}
-			q := dev.NewQueue(driver.QueueOptions{Sink: sink, Priority: g})
+			q := dev.NewQueue(driver.QueueOptions{Priority: g, Events: driver.Events{Failed: sink.TaskFailed}})
 			for i := range rounds {
 				v := byte(i*7 + g)
 				size := n - uint64(rnd.IntN(400_000))
@@ -129,8 +129,7 @@ func TestJobHammer(t *testing.T) {
 	}
 }
 
-// A waiter that helps may be the one to find that memory is gone: that is the task's failure, not the end of the
-// process.
+// A waiter that helps may be the goroutine that finds the memory unmapped: the task fails, and the process continues.
 func TestHelperFault(t *testing.T) {
 	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 1, Memory: 1 << 30})
@@ -158,7 +157,7 @@ func TestHelperFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := &log{make(chan error, 1)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: sink}).(*queue)
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}}).(*queue)
 	for range 30 {
 		q.Copy(dst, src, n, driver.Tag{})
 		for q.job.Load() == nil && !q.Idle() {
@@ -172,8 +171,7 @@ func TestHelperFault(t *testing.T) {
 	}
 }
 
-// TestCutSplitsLargeSegments: no chunk is left with more than one claim's worth of bytes, and every byte is in one
-// fragment.
+// TestCutSplitsLargeSegments: no chunk exceeds the limit, and every byte is in exactly one segment.
 func TestCutSplitsLargeSegments(t *testing.T) {
 	s := driver.NewSegments()
 	s.Add(1<<40, 1<<41, 3*chunkBytes+5)
@@ -204,12 +202,12 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 	}
 }
 
-// TestDropBeforeOffer proves that a large copy is cut short that is dropped when its turn has come and before it is
-// open to helpers.
+// TestDropBeforeOffer proves that a large copy stops early if it is dropped after its turn has come and before it is
+// offered to helpers.
 func TestDropBeforeOffer(t *testing.T) {
 	d, dev, dst, src := quiesceBed(t)
 	sink := &log{make(chan error, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 	const n = 1 << 20 // more than one chunk
 	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: dst, N: n, Width: 1, Value: 1}); err != nil {
 		t.Fatal(err)
@@ -234,7 +232,7 @@ func TestDropBeforeOffer(t *testing.T) {
 	}
 	last := bytesAt(src+n-1, 1)
 	last[0] = 7
-	q.Copy(dst, src, n, driver.Tag{}) // the next one is not cut short
+	q.Copy(dst, src, n, driver.Tag{}) // the next copy completes
 	q.Wait(0, nil)
 	last[0] = 0
 	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: src, Src: dst, N: n}); err != nil || last[0] != 7 {

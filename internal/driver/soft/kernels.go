@@ -16,40 +16,30 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Kernels are functions of shared objects, in this process or in one of their own (process.go). They are given device
-// addresses and follow them, so the windows of all devices are opened when the first binary is loaded, and what is
-// mapped into reservations is mapped there for the program, too. Guarded memory is open only while a kernel runs, and
-// only what is allocated.
+// Kernels are functions of shared objects or of the program. They dereference device addresses, so loading the first
+// binary opens the windows of all devices and maps the memory in reservations for the program, too. Guarded memory is
+// open only where it is allocated and only while a kernel runs.
 //
-// A launch of several blocks is a job with as many chunks as workers may take part: each calls the kernel for one block
-// after the other until none is left. Threads that wait do not help: a kernel may not end. A launch of one block needs
-// no job.
+// A launch of several blocks is a job with one chunk for each worker that may take part; a worker calls the kernel for
+// one block after another until none is left. Waiting threads do not help, because a kernel may never end. A launch of
+// one block needs no job.
 
 var _ driver.Launcher = (*Driver)(nil)
 
-// kernels is what the driver knows of kernels.
+// kernels holds the driver's state of kernels.
 type kernels struct {
-	shown    atomic.Bool // device memory is to be open
-	allShown atomic.Bool // it is
+	shown    atomic.Bool // device memory has to be open
+	allShown atomic.Bool // all device memory is open
 	cores    cores
 
+	afterDrop time.Duration // immutable; see afterDrop
+
 	mu      sync.Mutex
-	modules map[*module]struct{} // guarded by mu; that are loaded
-	process kernel.Process       // guarded by mu; nil: there is none, or not yet
+	modules map[*module]struct{} // guarded by mu; the loaded ones
 
 	running   int           // guarded by mu; launches for which guarded memory is open
-	disturbed bool          // guarded by mu; there was more than one of them at a time
-	over      chan struct{} // guarded by mu; closed when there is none any more; nil: nothing waits for that
-}
-
-// close ends the process of the kernels. None runs, and no binary is loaded.
-func (k *kernels) close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.process != nil {
-		k.process.Close()
-		k.process = nil
-	}
+	disturbed bool          // guarded by mu; several of them ran at the same time
+	over      chan struct{} // guarded by mu; closed when running becomes 0; nil: nobody waits
 }
 
 // module implements driver.Module.
@@ -58,8 +48,6 @@ type module struct {
 	cpu    kernel.CPU
 	device int
 	object kernel.SharedObject
-
-	outside kernel.Process // cpu, if that runs kernels elsewhere; else nil
 
 	// guarded by kernels.mu; its variables that were asked for; nil: it was unloaded
 	mapped map[string]*ranges.Span[*mappedRange]
@@ -70,22 +58,18 @@ func (d *Driver) Runs(f kernel.Format) bool { return f == kernel.Native || f == 
 
 // LoadModule implements driver.Launcher.
 func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Module, error) {
-	cpu, err := d.cpuFor(image)
+	cpu, err := kernel.OnCPU(image)
 	if err != nil {
 		return nil, err
 	}
-	outside, _ := cpu.(kernel.Process)
-	if outside == nil {
-		if err := d.show(); err != nil {
-			return nil, err
-		}
+	if err := d.show(); err != nil {
+		return nil, err
 	}
 	o, err := cpu.Load(name, image)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{d: d, cpu: cpu, outside: outside, device: device, object: o,
-		mapped: map[string]*ranges.Span[*mappedRange]{}}
+	m := &module{d: d, cpu: cpu, device: device, object: o, mapped: map[string]*ranges.Span[*mappedRange]{}}
 	k := &d.kernels
 	k.mu.Lock()
 	if k.modules == nil {
@@ -103,7 +87,7 @@ func (d *Driver) LoadModule(device int, name string, image []byte) (driver.Modul
 	return m, nil
 }
 
-// show opens device memory, once. What is mapped or opened from here on sees shown.
+// show opens device memory, once. Later mappings and devices look at shown.
 func (d *Driver) show() error {
 	k := &d.kernels
 	if k.allShown.Load() {
@@ -132,9 +116,10 @@ func (d *Driver) show() error {
 
 func (m *module) Code(symbol string) (uintptr, error) { return m.object.Symbol(symbol) }
 
-// Global implements driver.Module. The variable is memory of the object; from now on it counts as memory of the device.
+// Global implements driver.Module. The variable is memory of the object; from now on it also counts as memory of the
+// device.
 func (m *module) Global(symbol string, size uint64) (uintptr, error) {
-	addr, err := m.variable(symbol)
+	addr, err := m.object.Symbol(symbol)
 	if err != nil {
 		return 0, err
 	}
@@ -165,6 +150,10 @@ func (m *module) Global(symbol string, size uint64) (uintptr, error) {
 	return addr, nil
 }
 
+// Params and Variable implement driver.Module. A shared object does not describe its kernels.
+func (m *module) Params(uintptr) ([]kernel.Param, bool) { return nil, false }
+func (m *module) Variable(string) (uint64, bool)        { return 0, false }
+
 func (m *module) Hold()    { m.object.Hold() }
 func (m *module) Release() { m.object.Release() }
 
@@ -194,7 +183,7 @@ func (m *module) unload() {
 	m.object.Close()
 }
 
-// unloadAll takes the modules of a device away.
+// unloadAll unloads the modules of a device.
 func (k *kernels) unloadAll(device int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,18 +194,18 @@ func (k *kernels) unloadAll(device int) {
 	}
 }
 
-// launch is what launches run in, one after the other; a queue has one. One goroutine owns it, others work in it.
+// launch runs launches, one after another; a queue has one. One goroutine owns it, others help.
 type launch struct {
-	cpu      kernel.CPU // immutable; whose run it is
+	cpu      kernel.CPU // immutable; created run
 	run      kernel.Run // immutable
 	call     kernel.Call
-	turn     atomic.Uint64 // what run knows the launch by
+	turn     atomic.Uint64 // identifies the launch to run
 	together bool
-	args     []byte     // a copy of them, where addresses had to be changed
-	watched  *coreWatch // what its cores do is reported there; nil: to nobody
+	args     []byte     // buffer for arguments in which addresses were changed
+	watched  *coreWatch // receives the work of its cores; may be nil
 }
 
-// work makes calls until none is left.
+// work runs blocks until none is left.
 func (l *launch) work() {
 	switch {
 	case l.together:
@@ -228,20 +217,23 @@ func (l *launch) work() {
 	}
 }
 
-// stop ends the launch, if one runs.
-func (l *launch) stop() { l.run.Stop(l.turn.Load(), false) }
+// afterDrop is the time a kernel may continue after it was dropped: a short one completes, as on hardware.
+const afterDrop = 50 * time.Millisecond
 
-// alone makes the calls in the goroutine that owns l.
-func (l *launch) alone(q *queue) (err error) {
-	if q != nil && q.Dropped() { // before its turn could be known to cancel
-		return driver.ErrAborted
-	}
+// drop stops the running launch, if there is one, after a time.
+func (l *launch) drop(after time.Duration) {
+	turn := l.turn.Load()
+	time.AfterFunc(after, func() { l.run.Stop(turn, false) })
+}
+
+// alone runs the blocks in the goroutine that owns l.
+func (l *launch) alone() (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	l.work()
 	return nil
 }
 
-// launchOf is what a launch on q runs in. The caller runs q, or q is nil.
+// launchOf returns the launch of q for cpu, a new one if q is nil. The caller runs q.
 func (d *Driver) launchOf(q *queue, cpu kernel.CPU) *launch {
 	if q == nil {
 		return &launch{cpu: cpu, run: cpu.NewRun()}
@@ -266,15 +258,10 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		Code: o.Code, Per: o.Per, Blocks: o.Blocks, First: o.First, Grid: o.Grid, Threads: o.Threads, Args: o.Args,
 		Size: o.Size, Watch: o.Touched != nil, ByAddress: o.ByAddress,
 	}
-	if err := d.reachArgs(l, m.outside != nil); errors.Is(err, driver.ErrFault) {
+	if err := d.reachArgs(l); errors.Is(err, driver.ErrFault) {
 		return &driver.KernelError{Failure: driver.KernelException, Launch: o, Err: err}
 	} else if err != nil {
 		return err
-	}
-	if m.outside != nil {
-		if err := m.outside.Show(d.views()); err != nil {
-			return fmt.Errorf("kernels in a process of their own: %w", err)
-		}
 	}
 	if d.guard {
 		end := d.unveil(o.Seen != nil)
@@ -289,12 +276,13 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 		defer timer.Stop()
 	}
 	hands := min(calls, uint64(d.pool.max))
-	if m.outside == nil {
-		d.watchCores(l, q, op.Tag)
+	d.watchCores(l, q, op)
+	if q != nil && q.Dropped() { // before its turn could be known to cancel
+		l.drop(d.kernels.afterDrop)
 	}
 	var err error
-	if hands <= 1 || l.together || m.outside != nil {
-		err = l.alone(q)
+	if hands <= 1 || l.together {
+		err = l.alone()
 	} else {
 		j := d.newJob(op, false)
 		j.kernel, j.chunks = l, int64(hands)
@@ -310,7 +298,7 @@ func (d *Driver) launch(op *driver.Op, q *queue) error {
 	return err
 }
 
-// failure is the error of a kernel that has failed.
+// failure returns the error for a kernel that failed with f.
 func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 	kind := driver.KernelException
 	switch {
@@ -321,15 +309,15 @@ func (d *Driver) failure(l *driver.Launch, f *kernel.Fault) error {
 		kind = driver.KernelTrap
 	case f.Address != 0 && (d.isWindow(uintptr(f.Address)) || d.virtual.reserved.Find(uintptr(f.Address)) != nil):
 		kind = driver.KernelMemory
-	case f.Signal == 0 && !f.Barrier && !f.Lost && f.Result == 0:
+	case f.Signal == 0 && !f.Barrier && f.Result == 0:
 		return driver.ErrAborted
 	}
 	return &driver.KernelError{Failure: kind, Launch: l, Err: f}
 }
 
-// reachArgs makes sure that a kernel reaches what its arguments name. Registered memory has a device address of its
-// own, at which there is nothing on this CPU: it becomes the program's address, in a copy of the arguments.
-func (d *Driver) reachArgs(l *launch, outside bool) error {
+// reachArgs makes sure that a kernel can use the addresses in its arguments. Nothing is mapped at the device addresses
+// of registered memory; a copy of the arguments has host addresses instead.
+func (d *Driver) reachArgs(l *launch) error {
 	r := &l.call
 	if r.Size == 0 {
 		return nil
@@ -338,17 +326,17 @@ func (d *Driver) reachArgs(l *launch, outside bool) error {
 	if err != nil {
 		return err
 	}
-	if d.hosts.byAlias.Empty() || outside { // elsewhere the program's addresses lead to nothing either
+	if d.hosts.byAlias.Empty() {
 		return nil
 	}
 	return d.unalias(l, at)
 }
 
-// keptArgs is how many bytes of a copy of arguments are kept for the next one.
+// keptArgs is the largest buffer for arguments that is kept for the next launch.
 const keptArgs = 1 << 20
 
-// unalias replaces device addresses of registered memory in the arguments, which are at an address that the program
-// gave. Arguments without such an address stay where they are.
+// unalias replaces device addresses of registered memory by host addresses in a copy of the arguments at the engine
+// address at. Arguments without such an address are not copied.
 func (d *Driver) unalias(l *launch, at uintptr) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if cap(l.args) > keptArgs {

@@ -58,7 +58,7 @@ func newKernelBench(t *testing.T, o Options) *kernelBench {
 	if b.m, err = b.d.LoadModule(0, "test.so", kerneltest.Compile(t, kernelSource)); err != nil {
 		t.Fatal(err)
 	}
-	b.q = b.dev.NewQueue(driver.QueueOptions{Sink: &b.log})
+	b.q = b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.log.TaskFailed}})
 	t.Cleanup(func() {
 		b.q.Close()
 		b.dev.Close()
@@ -67,7 +67,7 @@ func newKernelBench(t *testing.T, o Options) *kernelBench {
 	return b
 }
 
-// launch queues a kernel with arguments in pinned memory.
+// launch queues a kernel, with its arguments in pinned memory.
 func (b *kernelBench) launch(name string, blocks uint32, change func(*driver.Launch), args ...uintptr) {
 	b.Helper()
 	code, err := b.m.Code(name)
@@ -103,7 +103,7 @@ func (b *kernelBench) fill(addr uintptr, n uint64, value uint32) {
 	b.q.Submit(driver.Op{Kind: driver.OpFill, Dst: addr, N: n, Width: 4, Value: value})
 }
 
-// words are what device memory holds.
+// words returns the content of device memory.
 func (b *kernelBench) words(addr uintptr, n uint64) []uint32 {
 	b.Helper()
 	b.q.Wait(0, nil)
@@ -118,15 +118,6 @@ func (b *kernelBench) words(addr uintptr, n uint64) []uint32 {
 	return out
 }
 
-// bothSides runs a test with kernels in this process and in one of their own.
-func bothSides(t *testing.T, test func(*testing.T, *kernelBench)) {
-	for _, outside := range []bool{false, true} {
-		t.Run(map[bool]string{false: "inside", true: "outside"}[outside], func(t *testing.T) {
-			test(t, newKernelBench(t, Options{KernelProcess: outside}))
-		})
-	}
-}
-
 func (b *kernelBench) failure() error {
 	b.Helper()
 	b.q.Wait(0, nil)
@@ -138,11 +129,9 @@ func (b *kernelBench) failure() error {
 	}
 }
 
-// TestLaunch: kernels use device memory by its addresses, in the order of their queue, with copies; in guarded
-// memory, too.
+// TestLaunch: kernels dereference device addresses, guarded ones too, and run in the order of their queue with copies.
 func TestLaunch(t *testing.T) {
-	for name, o := range map[string]Options{"plain": {}, "guarded": {Guard: true}, "open": {Open: true},
-		"outside": {KernelProcess: true}, "open outside": {Open: true, KernelProcess: true}} {
+	for name, o := range map[string]Options{"plain": {}, "guarded": {Guard: true}, "open": {Open: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newKernelBench(t, o)
 			const n = 10000
@@ -162,7 +151,7 @@ func TestLaunch(t *testing.T) {
 			if err := b.d.Store(cell, uint64(z)); err != nil {
 				t.Fatal(err)
 			}
-			b.launch("follow", 1, nil, cell) // an address that is in device memory itself
+			b.launch("follow", 1, nil, cell) // follows an address stored in device memory
 			if got := b.words(z, 1)[0]; got != 42 {
 				t.Errorf("through a pointer in device memory: %d, want 42", got)
 			}
@@ -175,9 +164,8 @@ func TestLaunch(t *testing.T) {
 }
 
 // TestLaunchArgsOnDevice: arguments in device memory are read when the kernel runs.
-func TestLaunchArgsOnDevice(t *testing.T) { bothSides(t, testLaunchArgsOnDevice) }
-
-func testLaunchArgsOnDevice(t *testing.T, b *kernelBench) {
+func TestLaunchArgsOnDevice(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	p, args := b.alloc(4), b.alloc(16)
 	b.fill(p, 1, 5)
 	b.q.Wait(0, nil)
@@ -190,10 +178,9 @@ func testLaunchArgsOnDevice(t *testing.T, b *kernelBench) {
 	}
 }
 
-// TestLaunchFails: how a kernel fails comes to the sink, and the queue goes on.
-func TestLaunchFails(t *testing.T) { bothSides(t, testLaunchFails) }
-
-func testLaunchFails(t *testing.T, b *kernelBench) {
+// TestLaunchFails: the sink receives how a kernel failed, and the queue continues.
+func TestLaunchFails(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	reserved, err := b.d.Reserve(extent, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -224,11 +211,10 @@ func testLaunchFails(t *testing.T, b *kernelBench) {
 	}
 }
 
-// TestLaunchDrop: dropping work ends a kernel that does not end, and no failure is reported; a wait with a limit comes
-// back meanwhile.
-func TestLaunchDrop(t *testing.T) { bothSides(t, testLaunchDrop) }
-
-func testLaunchDrop(t *testing.T, b *kernelBench) {
+// TestLaunchDrop: dropping work stops an endless kernel, and no failure is reported; a wait with a limit returns while
+// the kernel runs.
+func TestLaunchDrop(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	b.launch("endless", 2, nil)
 	if b.q.Wait(20*time.Millisecond, nil) {
 		t.Error("an endless kernel has ended")
@@ -240,10 +226,9 @@ func testLaunchDrop(t *testing.T, b *kernelBench) {
 	}
 }
 
-// TestLaunchTogether: blocks that run at the same time meet.
-func TestLaunchTogether(t *testing.T) { bothSides(t, testLaunchTogether) }
-
-func testLaunchTogether(t *testing.T, b *kernelBench) {
+// TestLaunchTogether: blocks that have to run at the same time do so.
+func TestLaunchTogether(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	p := b.alloc(4)
 	b.fill(p, 1, 0)
 	b.launch("meet", 24, func(l *driver.Launch) { l.Together = true }, p)
@@ -256,9 +241,8 @@ func testLaunchTogether(t *testing.T, b *kernelBench) {
 }
 
 // TestGlobals: variables of a binary are memory of its device, one for each device, until it is unloaded.
-func TestGlobals(t *testing.T) { bothSides(t, testGlobals) }
-
-func testGlobals(t *testing.T, b *kernelBench) {
+func TestGlobals(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	addr, err := b.m.Global("scale", 4)
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +272,7 @@ func testGlobals(t *testing.T, b *kernelBench) {
 	b.m.Release()
 }
 
-// TestRegisteredInKernel: the device address of registered memory leads a kernel to it.
+// TestRegisteredInKernel: a kernel can use the device address of registered memory.
 func TestRegisteredInKernel(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	host := make([]byte, 8192)
@@ -307,11 +291,10 @@ func TestRegisteredInKernel(t *testing.T) {
 	}
 }
 
-// TestMappedInKernel: memory that is mapped into a reservation, before or after the first binary, is where its
-// address says.
-func TestMappedInKernel(t *testing.T) { bothSides(t, testMappedInKernel) }
-
-func testMappedInKernel(t *testing.T, b *kernelBench) {
+// TestMappedInKernel: a kernel can use memory that was mapped into a reservation before or after the first binary was
+// loaded.
+func TestMappedInKernel(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	at, err := b.d.Reserve(extent, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -335,15 +318,14 @@ func testMappedInKernel(t *testing.T, b *kernelBench) {
 	}
 }
 
-// owner counts launches that come back.
+// owner counts launches that are returned.
 type owner struct{ n atomic.Int32 }
 
 func (o *owner) LaunchOver(*driver.Launch) { o.n.Add(1) }
 
-// TestLaunchReturns: every launch comes back to its owner once, run, failed or dropped.
-func TestLaunchReturns(t *testing.T) { bothSides(t, testLaunchReturns) }
-
-func testLaunchReturns(t *testing.T, b *kernelBench) {
+// TestLaunchReturns: every launch is returned to its owner once, whether it ran, failed or was dropped.
+func TestLaunchReturns(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	var o owner
 	mine := func(l *driver.Launch) { l.Over = &o }
 	b.launch("nothing", 1, mine)
@@ -357,10 +339,9 @@ func testLaunchReturns(t *testing.T, b *kernelBench) {
 	}
 }
 
-// TestFormatsOfSoft: the software device runs shared objects and nothing else; what cannot be loaded says why.
-func TestFormatsOfSoft(t *testing.T) { bothSides(t, testFormatsOfSoft) }
-
-func testFormatsOfSoft(t *testing.T, b *kernelBench) {
+// TestFormatsOfSoft: the software device runs only shared objects; loading anything else fails with the reason.
+func TestFormatsOfSoft(t *testing.T) {
+	b := newKernelBench(t, Options{})
 	for f := kernel.Unknown; f <= kernel.InProcess; f++ {
 		if b.d.Runs(f) != (f == kernel.Native || f == kernel.InProcess) {
 			t.Errorf("%v: %v", f, b.d.Runs(f))
@@ -390,7 +371,7 @@ func BenchmarkLaunch(b *testing.B) {
 		b.Fatal(err)
 	}
 	code, _ := m.Code("nothing")
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	q := dev.NewQueue(logged())
 	p, _ := dev.Alloc(128, driver.PageNormal)
 	l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: 1, Args: p, Size: 64}
 	b.Run("copy", func(b *testing.B) {

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// left is what a driver could leave behind in its process.
+// left counts what a driver could leave behind in its process.
 type left struct{ mappings, files int }
 
-// leftovers counts mappings and open files that only this package makes.
+// leftovers counts mappings and open files that only this package creates.
 func leftovers(t testing.TB) (l left) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")

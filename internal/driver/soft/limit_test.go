@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestSmallAddressSpace: where ulimit -v leaves little, devices are small, say so once, and all of them work.
+// TestSmallAddressSpace: if ulimit -v leaves little, devices are small, one warning says so, and all of them work.
 func TestSmallAddressSpace(t *testing.T) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 
 var _ driver.ManagedAllocator = (*Driver)(nil)
 
-// Where managed memory lies, if the addresses are free.
+// Addresses of managed memory, if they are free.
 const (
 	managedAt    = 0x900_0000_0000
-	managedBytes = 3 << 40 // and how much of it there can be
+	managedBytes = 3 << 40 // the most there can be
 )
 
-// managed is one allocation of managed memory: a file that is mapped once, for the program and the engine alike.
+// managed is one allocation of managed memory: a file mapped once, for both the program and the engine.
 type managed struct {
 	area
 	file *arena.File
@@ -61,9 +61,9 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	return addr, nil
 }
 
-// managedPlace reserves n bytes, at the lowest place that managed memory has free. mu is held.
+// managedPlace reserves n bytes at the lowest free address of managed memory. mu is held.
 func (v *virtual) managedPlace(n uint64) (uintptr, error) {
-	const tries = 16 // where others have the addresses: a sanitizer, the program
+	const tries = 16 // a sanitizer or the program may have the addresses
 	at := uintptr(managedAt)
 	for range tries {
 		for s := v.mapped.Overlap(at, n); s != nil; s = v.mapped.Overlap(at, n) {
@@ -92,7 +92,7 @@ func (d *Driver) FreeManaged(addr uintptr) error {
 	return m.file.Close()
 }
 
-// takeManaged takes away what is at addr, whose addresses stay reserved.
+// takeManaged unmaps and returns the managed memory at addr; its addresses stay reserved.
 func (v *virtual) takeManaged(addr uintptr) (*managed, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

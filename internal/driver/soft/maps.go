@@ -25,14 +25,14 @@ func (m *mapsLine) sharable() bool {
 	return m.shared && m.prot&unix.PROT_READ != 0 && !device
 }
 
-// movable reports whether the memory is the program's alone, and of no file.
+// movable reports whether the memory is private and anonymous.
 func (m *mapsLine) movable() bool {
 	own := m.path == "" || m.path == "[heap]" || strings.HasPrefix(m.path, "[anon:") && !strings.HasPrefix(m.path,
 		"[anon: Go")
 	return !m.shared && m.prot&unix.PROT_READ != 0 && m.inode == 0 && own
 }
 
-// gapless reports whether the list covers all from lo to hi.
+// gapless reports whether the list covers all of [lo, hi).
 func gapless(list []mapsLine, lo, hi uintptr) bool {
 	for _, m := range list {
 		if m.lo > lo {
@@ -43,7 +43,7 @@ func gapless(list []mapsLine, lo, hi uintptr) bool {
 	return lo >= hi
 }
 
-// mappings returns what is mapped between lo and hi.
+// mappings returns the mappings that overlap [lo, hi).
 func mappings(lo, hi uintptr) ([]mapsLine, error) {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -61,7 +61,7 @@ func mappings(lo, hi uintptr) ([]mapsLine, error) {
 		if err1 == nil && first >= uint64(hi) {
 			break
 		}
-		f := strings.Fields(rest) // permissions, offset, device, inode, path; which may be missing, or have spaces
+		f := strings.Fields(rest) // permissions, offset, device, inode, path; the path may be missing or contain spaces
 		if err1 != nil || err2 != nil || len(f) < 4 || len(f[0]) < 4 {
 			return nil, fmt.Errorf("maps: %q is not understood", line)
 		}

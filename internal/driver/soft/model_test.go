@@ -18,9 +18,8 @@ import (
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
-// A program is what the model test runs: operations for several queues, in an order in which they could also run one
-// after the other. Each queue has memory of its own; what another queue needs goes through a slot, handed over by a
-// flag.
+// A program of the model test is a list of operations for several queues, in an order in which they could also run one
+// after another. Each queue has memory of its own; queues pass data through slots, handed over by flags.
 type program struct {
 	steps []step
 	want  [modelQueues]modelQueue
@@ -36,7 +35,7 @@ type step struct {
 	host  func()
 }
 
-// modelQueue is what a queue and its memory are to be at the end.
+// modelQueue is the expected state of a queue and its memory at the end.
 type modelQueue struct {
 	mem    []byte
 	failed []string
@@ -55,14 +54,14 @@ const (
 	cellBytes   = 1 << 20
 )
 
-// machine is what programs run on.
+// machine runs programs.
 type machine struct {
 	d     *Driver
 	own   [modelQueues]uintptr // device memory of the queues
 	meta  [modelQueues]uintptr // their descriptors and cells
 	slots uintptr
 	cells uintptr // pinned
-	look  uintptr // pinned, to see what device memory holds
+	look  uintptr // pinned, to read device memory back
 }
 
 func TestEngineModel(t *testing.T) {
@@ -99,7 +98,7 @@ func TestEngineModel(t *testing.T) {
 	})
 }
 
-// draw makes a program and works out what it does.
+// draw draws a program and computes its result.
 func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 	p := new(program)
 	for i := range p.want {
@@ -241,7 +240,7 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 	return p
 }
 
-// failure is how a Sink's news are compared.
+// failure is a reported failure, made comparable.
 func failure(tag driver.Tag, err error) string {
 	for _, known := range []error{driver.ErrFault, driver.ErrTimeout, driver.ErrLost} {
 		if errors.Is(err, known) {
@@ -251,7 +250,7 @@ func failure(tag driver.Tag, err error) string {
 	return fmt.Sprintf("%d: %v", tag.Task, err)
 }
 
-// failedTasks is a Sink. The queue calls it for one task at a time.
+// failedTasks holds the failures of a queue, which reports one task at a time.
 type failedTasks []string
 
 func (f *failedTasks) TaskFailed(tag driver.Tag, err error) { *f = append(*f, failure(tag, err)) }
@@ -263,7 +262,7 @@ func (m *machine) run(t *rapid.T, dev driver.Device, p *program) {
 	var logs [modelQueues][]int
 	var dones atomic.Int64
 	for i := range q {
-		q[i] = dev.NewQueue(driver.QueueOptions{Sink: &failed[i], Priority: i})
+		q[i] = dev.NewQueue(driver.QueueOptions{Priority: i, Events: driver.Events{Failed: failed[i].TaskFailed}})
 		if err := m.d.Run(driver.Op{Kind: driver.OpFill, Dst: m.own[i], N: ownBytes, Width: 1}); err != nil {
 			t.Fatal(err)
 		}

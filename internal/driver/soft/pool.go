@@ -9,22 +9,21 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// pool is the driver's executor: as many goroutines as there are processors, started when first needed, asleep
-// while there is nothing to do. A worker takes a queue that has work and runs it, or helps with a job that another
-// goroutine has opened.
+// pool is the driver's executor: one worker goroutine for each processor, started when first needed, asleep while idle.
+// A worker runs a queue that has work, or helps with a job that another goroutine has offered.
 //
 // Lock order: Queue.Mu → Flag.mu → pool.mu; nothing is called with pool.mu held.
 type pool struct {
 	mu      sync.Mutex
 	wake    sync.Cond     // on mu
-	ready   [8]queues     // guarded by mu; queues to be run, by priority
-	open    *job          // guarded by mu; jobs that want helpers, newest first
+	ready   [8]queues     // guarded by mu; queues with work, by priority
+	open    *job          // guarded by mu; jobs offered to helpers, newest first
 	workers int           // guarded by mu
 	idle    int           // guarded by mu
 	closed  bool          // guarded by mu
 	max     int           // immutable
-	news    atomic.Uint32 // changes when there is something new to do
-	jobs    sync.Pool     // of this pool alone: p.mu guards fields of a job
+	news    atomic.Uint32 // changes when there is new work
+	jobs    sync.Pool     // not shared between pools: p.mu guards fields of a job
 	running sync.WaitGroup
 
 	shareFrom time.Duration // immutable outside tests; see batch
@@ -41,8 +40,8 @@ func newPool() *pool {
 	return p
 }
 
-// schedule hands q, which is Ready, to a worker. Another goroutine may run q before the worker comes to it, which finds
-// nothing to do then.
+// schedule hands q, which is Ready, to a worker. Another goroutine may run q first; the worker then finds nothing to
+// do.
 func (p *pool) schedule(q *queue) {
 	p.mu.Lock()
 	if !q.queued {
@@ -61,7 +60,7 @@ func (p *pool) schedule(q *queue) {
 	p.mu.Unlock()
 }
 
-// remove takes q out of its list. p.mu is held.
+// remove removes q from its list. p.mu is held.
 func (p *pool) remove(q *queue) {
 	l := &p.ready[q.priority]
 	if q.prev != nil {
@@ -77,7 +76,7 @@ func (p *pool) remove(q *queue) {
 	q.prev, q.next, q.queued = nil, nil, false
 }
 
-// unschedule takes q out of its list, because the caller is about to run it: a worker would come in vain.
+// unschedule removes q from its list because the caller is about to run it, so that no worker wakes for nothing.
 func (p *pool) unschedule(q *queue) {
 	p.mu.Lock()
 	if q.queued {
@@ -89,7 +88,7 @@ func (p *pool) unschedule(q *queue) {
 // rouse wakes or starts up to n workers. p.mu is held.
 func (p *pool) rouse(n int) {
 	for ; n > 0 && p.idle > 0; n-- {
-		p.idle-- // counted here, so that two calls in a row do not count on one sleeper
+		p.idle-- // counted here, so that two calls in a row do not wake the same sleeper
 		p.wake.Signal()
 	}
 	for ; n > 0 && p.workers < p.max && !p.closed; n-- {
@@ -99,7 +98,7 @@ func (p *pool) rouse(n int) {
 	}
 }
 
-// offer opens j to helpers, and wakes up to most of them.
+// offer lets helpers join j, and wakes at most the given number of them.
 func (p *pool) offer(j *job, most int) {
 	p.mu.Lock()
 	j.offered = true
@@ -123,10 +122,10 @@ func (p *pool) withdraw(j *job) {
 	j.waitForHelpers()
 }
 
-// join makes the caller a helper of j, if j still takes any. The caller must leave it again.
+// join makes the caller a helper of j if j still accepts any. The caller must call leave.
 func (p *pool) join(j *job) bool {
 	p.mu.Lock()
-	ok := j.offered && j.claimable() && j.kernel == nil // kernels run on workers alone
+	ok := j.offered && j.claimable() && j.kernel == nil // only workers run kernels
 	if ok {
 		j.helpers.Add(1)
 	}
@@ -134,20 +133,20 @@ func (p *pool) join(j *job) bool {
 	return ok
 }
 
-// cancel stops what the goroutine that runs q has open to helpers, and the kernel that runs.
+// cancel stops the job of q at once, and its kernel after a time.
 func (p *pool) cancel(q *queue) {
 	p.mu.Lock()
-	// The job is q's as long as it is offered: the owner withdraws it before it lets go of it.
-	if j := q.job.Load(); j != nil && j.offered {
+	// While the job is offered it belongs to q: the owner withdraws it before it releases it.
+	if j := q.job.Load(); j != nil && j.offered && j.kernel == nil {
 		j.stop.Store(true)
 	}
 	p.mu.Unlock()
 	if l := q.launch.Load(); l != nil {
-		l.stop()
+		l.drop(q.d.kernels.afterDrop)
 	}
 }
 
-// next is the most urgent thing to do. p.mu is held.
+// next returns the most urgent work: a queue, or a job that counts the caller as a helper. p.mu is held.
 func (p *pool) next() (*queue, *job) {
 	for i := range p.ready {
 		if q := p.ready[i].first; q != nil {
@@ -166,7 +165,7 @@ func (p *pool) next() (*queue, *job) {
 
 func (p *pool) work() {
 	defer p.running.Done()
-	p.mu.Lock()   // not deferred: a panic comes out of a queue or a job with p.mu let go
+	p.mu.Lock()   // not deferred: if a queue or a job panics, p.mu is not held
 	fresh := true // has worked since it last lingered
 	for {
 		q, j := p.next()
@@ -196,11 +195,11 @@ func (p *pool) work() {
 	}
 }
 
-// lingers is how often a goroutine that has run out of work looks again before going to sleep: some 10 µs, against the
-// 20 to 50 µs that waking up takes. The parts of a batch and the copies of a stream follow each other closer than that.
+// lingers is how often an idle goroutine polls for work before it sleeps: some 10 µs, against the 20 to 50 µs that
+// waking up takes. The parts of a batch and the copies of a stream are closer together than that.
 const lingers = 64
 
-// linger returns when there is news, or none for a while. p.mu is held, and let go meanwhile.
+// linger polls for new work for a while. p.mu is held, but released while it polls.
 func (p *pool) linger() {
 	seen := p.news.Load()
 	p.mu.Unlock()
@@ -210,7 +209,7 @@ func (p *pool) linger() {
 	p.mu.Lock()
 }
 
-// close ends the workers. There is no work left by then.
+// close ends the workers. No work may be left.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

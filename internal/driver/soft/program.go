@@ -7,12 +7,12 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// lookAfter is how many steps of a program, or hundreds of copies in order, run between two looks whether the queue
-// was dropped.
+// lookAfter is the number of steps of a program, or of large copies in order, between two checks whether the queue was
+// dropped. Small copies have a check every 256*lookAfter.
 const lookAfter = 64
 
-// program runs the steps of a program from number op.N on. Copies of a step that may run in any order are a batch,
-// and large ones are shared with helpers of q, if that is not nil. It takes times.
+// program runs a program from step op.N and reports to times. It runs the unordered copies of a step as a batch, and
+// shares large ones with helpers of q, if q is not nil.
 func (d *Driver) program(op *driver.Op, q *queue, times hostqueue.StepTimes) error {
 	steps := op.Program.Steps[op.N:]
 	for i := range steps {
@@ -38,14 +38,14 @@ func (d *Driver) step(s *driver.Step, q *queue) error {
 	if !d.guard && s.Largest <= chunkBytes {
 		return d.move(&op, false, q)
 	}
-	// The list would be changed: parts of it are cut.
+	// A copy of the list: large segments in it are going to be cut.
 	op.Segs = driver.NewSegments()
 	defer op.Segs.Release()
 	op.Segs.List, op.Segs.Bytes = append(op.Segs.List, s.Segs.List...), s.Segs.Bytes
 	return d.move(&op, false, q)
 }
 
-// inOrder makes the copies of a step one after the other.
+// inOrder makes the copies of a step one after another.
 func (d *Driver) inOrder(s *driver.Step, q *queue) error {
 	list := s.Segs.List
 	if d.guard || s.Largest >= parallelBytes {
@@ -72,11 +72,11 @@ func (d *Driver) inOrder(s *driver.Step, q *queue) error {
 	return nil
 }
 
-// run copies a list in its order, by way of the cache: what one copy has written the next one often reads.
+// run copies a list in its order through the cache, since a copy often reads what the one before it wrote.
 func (d *Driver) run(list []driver.Segment) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	return d.segments(list, 0, false, nil)
 }
 
-// Sole implements driver.Sole: memory of an arena has one address, as long as none was shared.
+// Sole is Caps.Sole: memory of an arena has one address until any is shared.
 func (d *Driver) Sole(addr uintptr) bool { return d.arenaOf(addr) != nil && !d.shares.Load() }

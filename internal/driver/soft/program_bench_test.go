@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/graph"
 )
 
-// BenchmarkProgram compares scattered copies as a program with the same as a batch, and one after the other; the
-// metric is nanoseconds a copy.
+// BenchmarkProgram compares scattered copies as a program, as a batch and as single copies; the metric is nanoseconds
+// for each copy.
 func BenchmarkProgram(b *testing.B) {
 	for _, shape := range []struct {
 		count int
@@ -31,7 +31,7 @@ func BenchmarkProgram(b *testing.B) {
 				Src: src + uintptr(from[i])*shape.bytes, N: uint64(shape.bytes)}
 		}
 		g := graph.New(tasks, nil)
-		q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+		q := dev.NewQueue(logged())
 		for _, way := range []struct {
 			name string
 			do   func()

@@ -10,9 +10,9 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A queue runs its operations in order. There is no goroutine for it: a small operation on a queue at rest runs in the
-// submitter; otherwise it goes into the list and the queue to a worker of the pool. A goroutine that waits for the
-// queue runs it itself if no worker has begun, or helps with the chunks of what is running.
+// A queue runs its operations in order. It has no goroutine of its own: a small operation on a queue at rest runs in
+// the submitter; any other is added to the list, and a worker of the pool runs the queue. A goroutine that waits for
+// the queue runs it if no worker has begun, or helps with chunks of the running operation.
 type queue struct {
 	d        *Driver // immutable
 	priority int     // immutable
@@ -20,9 +20,8 @@ type queue struct {
 
 	hostqueue.Queue
 
-	job    atomic.Pointer[job]    // what the goroutine that runs it has open to helpers
-	cores  driver.CoreObserver    // immutable; receives what cores do; may be nil
-	launch atomic.Pointer[launch] // what its kernels run in; nil: none has run. The goroutine that runs q changes it
+	job    atomic.Pointer[job]    // the job that its running operation offers to helpers
+	launch atomic.Pointer[launch] // nil: no kernel has run. Written by the goroutine that runs q
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
@@ -34,20 +33,19 @@ type queue struct {
 func newQueue(d *Driver, device int, o driver.QueueOptions) *queue {
 	q := &queue{d: d, priority: min(max(o.Priority, 0), len(d.pool.ready)-1), device: device}
 	q.Init(q, o)
-	q.cores, _ = o.Observer.(driver.CoreObserver)
 	return q
 }
 
-// inlineBytes is up to where a copy on a queue at rest runs in its submitter: handing it to another core takes
+// inlineBytes is the largest copy that runs in its submitter if the queue is at rest: handing it to another core takes
 // about as long as copying it.
 const inlineBytes = 64 << 10
 
-// inlineBatch is the same for a batch: its caller has just gone through the list, and often has the memory in its
-// cache. It asks for help if that is worth it: see batch. Measured on Zen 3 with 4096 segments of 256 bytes that were
-// in the cache: 190 µs in the caller, 320 µs with a second core.
+// inlineBatch is the same limit for a batch: its caller has just gone through the list, and often has the memory in its
+// cache. The caller asks for help if that pays: see batch. Measured on Zen 3 with 4096 cached segments of 256 bytes:
+// 190 µs in the caller, 320 µs with a second core.
 const inlineBatch = 1 << 20
 
-// tasksPerTurn is how many tasks a worker runs of one queue before others get a turn.
+// tasksPerTurn is the number of tasks that a worker runs from one queue before others get a turn.
 const tasksPerTurn = 64
 
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
@@ -56,16 +54,16 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		return
 	}
 	err := q.d.copyNow(dst, src, n)
-	if q.Observer != nil {
-		q.Observer.Ran(tag, 0, q.Observer.Now(), err)
+	if q.Events.Ran != nil {
+		q.Events.Ran(tag, 0, q.Events.Now(), err)
 	}
 	if err != nil {
-		q.Sink.TaskFailed(tag, err)
+		q.Events.Failed(tag, err)
 	}
 	q.EndInline()
 }
 
-// CopyNow implements driver.InlineCopier. A copy that fails is made again by Copy, which reports it.
+// CopyNow implements driver.Queue. The caller repeats a failed copy with Copy, which reports the failure.
 func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	if n > inlineBytes || !q.TryInline() {
 		return false
@@ -75,7 +73,7 @@ func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	return err == nil
 }
 
-// pushCopy is apart from Copy, whose frame it would make large.
+// pushCopy is not part of Copy because it would enlarge the stack frame.
 //
 //go:noinline
 func (q *queue) pushCopy(dst, src uintptr, n uint64, tag driver.Tag) {
@@ -95,23 +93,23 @@ func (q *queue) Submit(op driver.Op) {
 	}
 }
 
-// Launch implements driver.LaunchQueue.
+// Launch implements driver.Queue.
 func (q *queue) Launch(l *driver.Launch, tag driver.Tag) { q.PushLaunch(l, tag) }
 
-// now runs op in its submitter, if q is at rest.
+// now runs op in its submitter if q is at rest, and reports whether it did.
 func (q *queue) now(op *driver.Op) bool {
 	if !q.TryInline() {
 		return false
 	}
-	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
+	// small looked at the flag of a wait before q was at rest: a task that has run since may have cleared it.
 	ready := true
 	switch op.Kind {
 	case driver.OpAwait:
 		ready = op.Flag.IsSet()
 	case driver.OpWaitCond:
 		asked := int64(0)
-		if q.Observer != nil {
-			asked = q.Observer.Now()
+		if q.Events.Ran != nil {
+			asked = q.Events.Now()
 		}
 		if ready = op.Gate.Pass(q.Unpark); !ready && asked != 0 {
 			q.Asked(asked)
@@ -131,21 +129,19 @@ func (q *queue) now(op *driver.Op) bool {
 // small reports whether op can run in its submitter.
 func small(op *driver.Op) bool {
 	switch op.Kind {
-	case driver.OpCopy:
-		return op.N <= inlineBytes
-	case driver.OpFill:
-		return op.N*uint64(op.Width) <= inlineBytes
-	case driver.OpCopy2D:
-		return op.N*op.Height <= inlineBytes // both are bounded far below overflow
 	case driver.OpBatch:
-		return op.Segs.Bytes <= inlineBatch
+		return op.Bytes() <= inlineBatch
+	case driver.OpProgram:
+		return op.Bytes() <= inlineBatch && !op.Program.Long
 	case driver.OpAwait:
 		return op.Flag.IsSet()
-	case driver.OpCompute:
-		return op.N <= inlineBytes
-	case driver.OpProgram:
-		return op.Program.Bytes <= inlineBatch && !op.Program.Long
-	case driver.OpHostFunc, driver.OpDesc, driver.OpOffset, driver.OpLaunch:
+	case driver.OpHostFunc:
+		return false
+	}
+	switch op.Kind.Class() {
+	case driver.Moves, driver.Computes:
+		return op.Bytes() <= inlineBytes
+	case driver.Finds, driver.Launches:
 		return false
 	}
 	return true
@@ -160,7 +156,7 @@ func (q *queue) Exec(op *driver.Op) error { return q.d.exec(op, q) }
 // Cancel implements hostqueue.Backend.
 func (q *queue) Cancel() { q.d.pool.cancel(q) }
 
-// Close implements driver.Queue. A queue that is closed uses no memory any more: the quiescer need not know it.
+// Close implements driver.Queue. A closed queue uses no memory, so the quiescer can forget it.
 func (q *queue) Close() {
 	q.End()
 	q.Wait(0, nil)
@@ -185,8 +181,8 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return q.Sleep(w, l)
 }
 
-// assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but wait;
-// it reports whether it did anything. A goroutine that may stop waiting must not run the queue, so it only helps with
+// assist runs what it can of the first target tasks until l is reached or nothing is left but to wait, and reports
+// whether it did anything. A goroutine whose wait may be cut short must not run the queue, so it only helps with
 // chunks.
 func (q *queue) assist(l hostqueue.Limit, target uint64) (did bool) {
 	if l.None() && q.State() == hostqueue.Ready && !q.Launching() {

@@ -14,12 +14,19 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// log is a Sink that remembers.
+// log records reported failures.
 type log struct{ failed chan error }
+
+func newLog() *log { return &log{make(chan error, 10)} }
+
+// logged returns options for a queue whose failures do not matter.
+func logged() driver.QueueOptions {
+	return driver.QueueOptions{Events: driver.Events{Failed: newLog().TaskFailed}}
+}
 
 func (l *log) TaskFailed(_ driver.Tag, err error) { l.failed <- err }
 
-// bench is a device whose pool has no workers: a queue that is ready stays so until a waiter takes it.
+// bench is a device whose pool has no workers: a ready queue stays ready until a waiter runs it.
 type bench struct {
 	*testing.T
 	d   *Driver
@@ -43,11 +50,11 @@ func newBench(t *testing.T) *bench {
 }
 
 func (b *bench) queue() *queue {
-	return b.dev.NewQueue(driver.QueueOptions{Sink: &b.log}).(*queue)
+	return b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.log.TaskFailed}}).(*queue)
 }
 
 // is fails the test unless q is in a state, with or without the bit that makes the end of an inline operation take the
-// lock. A queue that is ready is in a list of the pool.
+// lock. A ready queue must be in a list of the pool.
 func (b *bench) is(q *queue, what string, state hostqueue.State, late bool) {
 	b.Helper()
 	b.d.pool.mu.Lock()
@@ -71,14 +78,14 @@ func (b *bench) failures() (all []error) {
 	}
 }
 
-// push puts op into the list of q, where Submit might run it at once.
+// push adds op to the list of q; Submit might run it at once.
 func push(q *queue, op driver.Op) { q.Push(&op) }
 
 func post(fn func()) driver.Op { return driver.Op{Kind: driver.OpFunc, Fn: fn} }
 
 func await(f driver.Flag) driver.Op { return driver.Op{Kind: driver.OpAwait, Flag: f} }
 
-// drain does what a worker does with q, until it is parked or empty.
+// drain runs q as a worker does, until it is parked or empty.
 func (b *bench) drain(q *queue) {
 	for q.Run(hostqueue.Forever, tasksPerTurn) {
 	}
@@ -200,7 +207,7 @@ func TestQueuePriority(t *testing.T) {
 	b := newBench(t)
 	var order []int
 	for i, p := range []int{7, 3, 0, 3, -5, 99} {
-		q := b.dev.NewQueue(driver.QueueOptions{Sink: &b.log, Priority: p}).(*queue)
+		q := b.dev.NewQueue(driver.QueueOptions{Priority: p, Events: driver.Events{Failed: b.log.TaskFailed}}).(*queue)
 		push(q, post(func() { order = append(order, i) }))
 	}
 	for {
@@ -217,7 +224,7 @@ func TestQueuePriority(t *testing.T) {
 	}
 }
 
-// A wait whose flag was set in time does not fail because no worker was free until its time was up.
+// A wait whose flag was set in time does not fail, even if no worker was free until the timeout.
 func TestAwaitSetInTimeRunLate(t *testing.T) {
 	const limit = 20 * time.Millisecond
 	for {
@@ -241,8 +248,8 @@ func TestAwaitSetInTimeRunLate(t *testing.T) {
 	}
 }
 
-// A queue that waits when a flag is set goes on, even if the flag is cleared before a worker looks at the queue: nobody
-// may ever set it again.
+// A queue that waits when a flag is set continues even if the flag is cleared before a worker looks at the queue: the
+// flag may never be set again.
 func TestAwaitPulse(t *testing.T) {
 	b := newBench(t)
 	q := b.queue()
@@ -253,7 +260,7 @@ func TestAwaitPulse(t *testing.T) {
 	f.Clear()
 	b.drain(q)
 	b.is(q, "set and cleared while it waited", hostqueue.Rest, false)
-	// Only a set that came while it waited counts.
+	// Only a set during the wait counts.
 	q.Submit(await(f))
 	b.drain(q)
 	b.is(q, "waits for the next one", hostqueue.Parked, false)
@@ -265,7 +272,7 @@ func TestAwaitPulse(t *testing.T) {
 	b.is(q, "set", hostqueue.Rest, false)
 }
 
-// slowFlag is a flag whose IsSet takes its time: before lets things happen between the look and the answer.
+// slowFlag is a flag with a slow IsSet: before runs between the check and its return.
 type slowFlag struct {
 	*flag
 	before func()
@@ -277,7 +284,7 @@ func (f slowFlag) IsSet() bool {
 	return set
 }
 
-// A flag that a task of the queue clears is looked at after that, not before.
+// A wait reads its flag after an earlier task of the queue has cleared it.
 func TestAwaitAfterClear(t *testing.T) {
 	b := newBench(t)
 	q := b.queue()
@@ -289,7 +296,7 @@ func TestAwaitAfterClear(t *testing.T) {
 	b.is(q, "wait for a flag that was cleared before", hostqueue.Ready, false)
 }
 
-// The same by chance.
+// The same with random timing.
 func TestAwaitAfterClearHammer(t *testing.T) {
 	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
@@ -299,7 +306,7 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}}).(*queue)
+	q := dev.NewQueue(logged()).(*queue)
 	rounds := 30_000
 	if testing.Short() {
 		rounds = 3000
@@ -310,7 +317,7 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 		var ran atomic.Bool
 		push(q, post(func() {}))
 		push(q, driver.Op{Kind: driver.OpClear, Flag: f})
-		for range i % 50 { // so that the queue comes to rest about now
+		for range i % 50 { // so that the queue reaches rest about now
 			f.IsSet()
 		}
 		q.Submit(await(f))
@@ -318,7 +325,7 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 		if i%50 == 0 {
 			time.Sleep(10 * time.Microsecond)
 		}
-		for f.IsSet() { // the clearing is still to come
+		for f.IsSet() { // until the flag is cleared
 			runtime.Gosched()
 		}
 		if ran.Load() || q.Idle() {
@@ -357,7 +364,7 @@ func TestQueueFull(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	testenv.AwaitParked(t, submitters, "soft.TestQueueFull.func") // for room, or done
+	testenv.AwaitParked(t, submitters, "soft.TestQueueFull.func") // they wait for room, or are done
 	if q.Wait(time.Millisecond, nil) {
 		t.Fatal("not full any more")
 	}
@@ -370,7 +377,7 @@ func TestQueueFull(t *testing.T) {
 		t.Fatalf("%d of %d ran", ran.Load(), each*submitters)
 	}
 
-	// The same with Drop: what was in the list goes, submitters that waited for room go on.
+	// The same with Drop: the list is emptied, and submitters that waited for room continue.
 	ran.Store(0)
 	var dones atomic.Int64
 	g := b.d.NewFlag()
@@ -397,7 +404,7 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// A flag that is set and abandoned by turns lets each waiter go with what it is at that time.
+// A flag that is set and abandoned in turn releases each waiter with the state at that time.
 func TestFlagWaiters(t *testing.T) {
 	b := newBench(t)
 	f := b.d.NewFlag().(*flag)
@@ -442,7 +449,7 @@ func TestStalled(t *testing.T) {
 		t.Error("a queue at rest is stalled")
 	}
 	q.Submit(await(f))
-	for !q.Stalled() { // until a worker has looked at it
+	for !q.Stalled() { // until a worker has parked it
 		runtime.Gosched()
 	}
 	in, out := make(chan bool), make(chan bool)

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// quiescer pauses the engine, so that a goroutine can change what is mapped at the engine's addresses while nothing
-// uses them: memory moves to a file that is shared. It also knows what may be using addresses that were released (see
-// deferral), for which nothing is paused.
+// quiescer pauses the engine, so that a goroutine can replace mappings at the engine's addresses while nothing uses
+// them: memory moves to a file that can be shared. It also knows which work may be using released addresses (see
+// deferral); nothing is paused for those.
 //
-// Every queue is paused: a bit of its state keeps submitters from running operations inline, so that the path of a
-// small copy pays nothing for it, and a goroutine that runs the list looks before each task. What is running then is
-// waited for. Queues that wait for something (a flag, a gate, a call, a worker) use no memory and are not waited for.
+// It pauses every queue: a bit of the queue's state keeps submitters from running operations inline, which costs a
+// small copy nothing, and stops a goroutine that runs the list before its next task. It waits for running operations.
+// Queues that wait for something (a flag, a gate, a call, a worker) use no memory, so it does not wait for them.
 //
-// Everything else that uses memory (Driver.Run, Words) is counted. Run and Words.Store are stopped too, but only when
-// all queues are: a queue's work may call them.
+// Other uses of memory (Driver.Run, Load and Store) are counted. Run and Store are stopped too, but only after all
+// queues: a queue's work may call them.
 type quiescer struct {
-	stopped atomic.Bool // nothing may begin to use memory
+	stopped atomic.Bool // no call may begin to use memory
 
 	gate sync.RWMutex // held for writing while the engine is paused
 
-	period atomic.Uint64 // written with mu held: see deferral
-	inside [2][16]tally  // calls of Run, Store and Load that go on: by grace period, and spread over cache lines
+	period atomic.Uint64 // counts grace periods, see deferral; written with mu held
+	inside [2][16]tally  // running calls of Run, Store and Load, by grace period, spread over cache lines
 
 	mu        sync.Mutex
-	queues    *queue      // guarded by mu; all that are open, linked through themselves
-	paused    bool        // guarded by mu; all queues are, and new ones have to be
-	deferrals []*deferral // guarded by mu; addresses that cannot be unmapped yet
+	queues    *queue      // guarded by mu; all open queues, linked through themselves
+	paused    bool        // guarded by mu; all queues are paused, and new ones have to be
+	deferrals []*deferral // guarded by mu; addresses that cannot be freed yet
 }
 
-// tally has a cache line for itself.
+// tally is a counter with a cache line of its own.
 type tally struct {
 	n atomic.Int64
 	_ [56]byte
 }
 
-// add puts q, which is new, into the list.
+// add adds q, which is new, to the list.
 func (s *quiescer) add(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *quiescer) add(q *queue) {
 	}
 }
 
-// remove takes q out of the list, if it is there. Nothing of q is running, and nothing that uses memory will.
+// remove removes q from the list, if it is there. q runs nothing, and will run nothing that uses memory.
 func (s *quiescer) remove(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,11 +86,11 @@ func (s *quiescer) unlink(q *queue) {
 	}
 	q.listed, q.preceding, q.following = false, nil, nil
 	if s.paused {
-		q.Resume() // nobody else will, and what it discards from now on uses no memory
+		q.Resume() // no other call will, and q only discards tasks from now on, which uses no memory
 	}
 }
 
-// pauseAll pauses every queue, or lets them all go on, and returns them.
+// pauseAll pauses or resumes all queues, and returns them.
 func (s *quiescer) pauseAll(yes bool) []*queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,14 +107,15 @@ func (s *quiescer) pauseAll(yes bool) []*queue {
 	return all
 }
 
-// pauseEngine returns when nothing uses memory, and nothing will before the function it returns is called. It must not
-// be called by what a queue runs.
+// pauseEngine waits until the engine uses no memory and keeps it so until resume is called. An operation of a queue
+// must not call it.
 func (s *quiescer) pauseEngine() (resume func()) {
 	s.gate.Lock()
 	for _, q := range s.pauseAll(true) {
 		spinUntil(func() bool { return !q.Uses() })
 	}
-	// A call counts itself, then looks at stopped, and this does it the other way round: one of the two sees the other.
+	// A call counts itself, then looks at stopped; this is done here in the opposite order, so one of the two sees the
+	// other.
 	s.stopped.Store(true)
 	for period := range s.inside {
 		for i := range s.inside[period] {
@@ -128,7 +129,7 @@ func (s *quiescer) pauseEngine() (resume func()) {
 	}
 }
 
-// spinUntil returns when something is so, which it polls.
+// spinUntil polls so until it returns true.
 func spinUntil(so func() bool) {
 	const patience = 200
 	for i := 0; !so(); i++ {
@@ -140,7 +141,7 @@ func spinUntil(so func() bool) {
 	}
 }
 
-// enter counts the caller, once it may use memory; the caller takes 1 off what is returned when it no longer does.
+// enter waits until the caller may use memory, and counts it. The caller subtracts 1 from the result when it is done.
 func (s *quiescer) enter() *atomic.Int64 {
 	for {
 		n := s.look()
@@ -152,8 +153,8 @@ func (s *quiescer) enter() *atomic.Int64 {
 	}
 }
 
-// look is enter for a caller that only reads, for a moment: it does not wait while the engine is paused, because a lock
-// may be held that pausing takes. What is read is there before memory moves and after.
+// look is enter for a short read. It does not wait while the engine is paused, because the caller may hold a lock that
+// pausing takes. Memory can be read before, while and after it moves.
 func (s *quiescer) look() *atomic.Int64 {
 	counts := &s.inside[s.period.Load()%2]
 	n := &counts[lane()%uintptr(len(counts))].n
@@ -161,7 +162,7 @@ func (s *quiescer) look() *atomic.Int64 {
 	return n
 }
 
-// wait returns when the pause that the caller has seen is over.
+// wait waits for the end of the pause that the caller has seen.
 func (s *quiescer) wait() {
 	s.gate.RLock()
 	defer s.gate.RUnlock()

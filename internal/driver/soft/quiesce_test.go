@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// small machine with one device and some memory, for tests of standstills.
+// small machine with one device and some memory, for tests of pauses.
 func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	t.Helper()
 	drivertest.Watch(t, 10*time.Minute)
@@ -32,7 +32,7 @@ func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	return d, dev, dst, src
 }
 
-// over reports whether c is closed within a moment.
+// over reports whether c is closed within a short time.
 func over(c <-chan struct{}, moment time.Duration) bool {
 	select {
 	case <-c:
@@ -52,14 +52,14 @@ func inBackground(f func()) <-chan struct{} {
 	return c
 }
 
-// TestQuiesceWaits proves that a standstill waits for what is running, wherever that is, and that what is running may
-// use memory by other ways meanwhile.
+// TestQuiesceWaits proves that a pause waits for running operations in every goroutine, and that these may still use
+// memory by other calls.
 func TestQuiesceWaits(t *testing.T) {
 	const moment = 20 * time.Millisecond
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
 		t.Run(where, func(t *testing.T) {
 			d, dev, dst, src := quiesceBed(t)
-			q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+			q := dev.NewQueue(logged())
 			inside, goOn := make(chan struct{}), make(chan struct{})
 			work := func() error {
 				close(inside)
@@ -95,12 +95,12 @@ func TestQuiesceWaits(t *testing.T) {
 	}
 }
 
-// TestQuiesceHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs
+// TestQuiesceHolds proves that nothing runs during a pause, however it was submitted, and that all of it runs
 // afterwards.
 func TestQuiesceHolds(t *testing.T) {
 	const moment = 20 * time.Millisecond
 	d, dev, dst, src := quiesceBed(t)
-	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
+	options := logged()
 	q, waiting, full := dev.NewQueue(options), dev.NewQueue(options), dev.NewQueue(options)
 	f := d.NewFlag()
 	waiting.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
@@ -119,7 +119,7 @@ func TestQuiesceHolds(t *testing.T) {
 	for _, q := range []driver.Queue{q, fresh} {
 		q.Submit(count)
 		q.Copy(dst, src, 64, driver.Tag{})
-		if q.(driver.InlineCopier).CopyNow(dst, src, 64) {
+		if q.CopyNow(dst, src, 64) {
 			t.Error("CopyNow copied during a standstill")
 		}
 		if q.Wait(time.Millisecond, nil) || q.Idle() {
@@ -165,7 +165,7 @@ func TestQuiesceHolds(t *testing.T) {
 	if n := ran.Load(); n != 4 {
 		t.Errorf("%d tasks ran, want 4", n)
 	}
-	if !q.(driver.InlineCopier).CopyNow(dst, src, 64) {
+	if !q.CopyNow(dst, src, 64) {
 		t.Error("the direct path is gone")
 	}
 	q.Shut()
@@ -177,8 +177,8 @@ func TestQuiesceHolds(t *testing.T) {
 	}
 }
 
-// TestQuiesceHammer lets standstills come and go under load: in each of them a word that everybody changes must not
-// change.
+// TestQuiesceHammer pauses and resumes the engine under load: during a pause a word that all operations change must
+// stay the same.
 func TestQuiesceHammer(t *testing.T) {
 	many(t)
 	d, dev, dst, _ := quiesceBed(t)
@@ -194,7 +194,7 @@ func TestQuiesceHammer(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for !stop.Load() {
-				q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+				q := dev.NewQueue(logged())
 				for k := range 50 {
 					q.Submit(driver.Op{Kind: driver.OpCompute, Work: touch, N: uint64(k%2) << 30})
 					if k%10 == i {
@@ -232,12 +232,12 @@ func TestQuiesceHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// TestQuiesceForgets proves that only queues that are open are kept in mind, without the help of the garbage collector:
-// closed ones and those of a closed device are not, whatever was done with them.
+// TestQuiesceForgets proves that the quiescer lists only open queues, without the help of the garbage collector: closed
+// ones and those of a closed device are removed, whatever they did before.
 func TestQuiesceForgets(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	d, dev, dst, src := quiesceBed(t)
-	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
+	options := logged()
 	known := func() (n int) {
 		d.quiesce.mu.Lock()
 		defer d.quiesce.mu.Unlock()
@@ -277,11 +277,11 @@ func TestQuiesceForgets(t *testing.T) {
 	}
 }
 
-// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: the addresses may
+// TestCloseWaits proves that the quiescer forgets a queue only after a copy in its submitter has ended: addresses may
 // be released then.
 func TestCloseWaits(t *testing.T) {
 	d, dev, _, _ := quiesceBed(t)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+	q := dev.NewQueue(logged())
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	ran := inBackground(func() {
 		q.Submit(driver.Op{Kind: driver.OpCompute, Work: func() error { close(inside); <-goOn; return nil }})
@@ -302,11 +302,10 @@ func TestCloseWaits(t *testing.T) {
 	<-closed
 }
 
-// TestCloseWhilePaused proves that a queue that is closed during a standstill discards what comes later; nobody will
-// let it go on.
+// TestCloseWhilePaused proves that a queue that is closed during a pause discards later operations: nothing resumes it.
 func TestCloseWhilePaused(t *testing.T) {
 	d, dev, dst, src := quiesceBed(t)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+	q := dev.NewQueue(logged())
 	resume := d.quiesce.pauseEngine()
 	q.Close()
 	q.Copy(dst, src, 64, driver.Tag{})
@@ -319,5 +318,5 @@ func TestCloseWhilePaused(t *testing.T) {
 	}
 }
 
-// word0 is the word at addr, whatever that is worth.
+// word0 returns the word at addr, ignoring errors.
 func (d *Driver) word0(addr uintptr) uint64 { v, _ := d.Load(addr); return v }

@@ -13,38 +13,37 @@ import (
 )
 
 // A shadow is a second mapping of registered memory: the engine works through it while the program's own is closed.
-// Only whole pages have one; what lies on the first and last page beside the range is not the device's business.
+// Only whole pages have one; the first and the last page may also hold other data of the program.
 //
-// Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes
-// their place at the same address, and moves back when the range is unregistered. Other threads may use the memory
-// meanwhile. So it moves in steps of moveStep bytes, each of them read-only to the program while it is copied (half a
-// millisecond) and replaced at once, so that reading always works and no write is lost: one that comes in between
-// faults. The checker's handler asks Accessible and has it tried again, which is why it watches the range before
-// Register is called. A system call that writes there in that moment fails with EFAULT.
+// Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which is mapped
+// at the same address, and moves back when the range is unregistered. Other threads may use the memory at the same
+// time. So it moves in steps of moveStep bytes; each step is read-only to the program while it is copied (half a
+// millisecond) and is replaced atomically. Reads always work and no write is lost: a write during the step faults, and
+// the checker's handler, which asks Accessible, retries it. That is why the checker watches the range before it calls
+// Register. A system call that writes there during the step fails with EFAULT.
 //
-// While memory is moved, a child of fork shares it with its parent. What the program said about the pages with madvise
-// or mlock is lost.
+// While memory is in the memfd, a child of fork shares it with its parent. The effects of madvise and mlock on the
+// pages are lost.
 //
-// Everything else (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) is used where it is and cannot
-// be closed. So is a range that is not mapped from end to end: the program is wrong about it, and what else lies there
-// must not be moved.
+// Other memory (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) has no shadow and cannot be closed.
+// Nor has a range with a gap: the program is mistaken about it, and other mappings in it must not be moved.
 type shadow struct {
-	lo, hi    uintptr    // whole pages of the range
-	view      uintptr    // where the engine sees lo
-	fragments []fragment // what it really sees there, in address order
+	lo, hi    uintptr    // the whole pages of the range
+	view      uintptr    // the engine's address of lo
+	fragments []fragment // the parts that are mapped there, in address order
 }
 
 // fragment is a part of one mapping of the program.
 type fragment struct {
 	lo, hi uintptr
 	prot   int    // the program's
-	inode  uint64 // of the file that is there while it is registered
-	moved  bool   // private memory that has to move back
+	inode  uint64 // of the file mapped while it is registered
+	moved  bool   // it was private and has to move back
 }
 
 const moveStep = 1 << 20
 
-// next is the first fragment that ends after addr, or nil.
+// next returns the first fragment that ends after addr, or nil.
 func (s *shadow) next(addr uintptr) *fragment {
 	for i := range s.fragments {
 		if addr < s.fragments[i].hi {
@@ -54,7 +53,7 @@ func (s *shadow) next(addr uintptr) *fragment {
 	return nil
 }
 
-// engine is where the engine finds addr, an address of the program.
+// engine returns the engine's address of addr, an address of the program.
 func (s *shadow) engine(addr uintptr) uintptr {
 	if p := s.next(addr); p != nil && addr >= p.lo {
 		return addr - s.lo + s.view
@@ -62,7 +61,7 @@ func (s *shadow) engine(addr uintptr) uintptr {
 	return addr
 }
 
-// newShadow makes a shadow of what can have one between start and end; nil if nothing can.
+// newShadow returns a shadow of the memory in [start, end) that can have one, or nil.
 func newShadow(start, end uintptr) *shadow {
 	s := &shadow{lo: ceil(start), hi: floor(end)}
 	if s.lo >= s.hi {
@@ -93,22 +92,22 @@ func newShadow(start, end uintptr) *shadow {
 		}
 	}
 	if len(s.fragments) == 0 {
-		arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))) //nolint:errcheck // address space, and nothing in it
+		arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))) //nolint:errcheck // only address space is lost
 		return nil
 	}
 	return s
 }
 
-// share maps memory that is shared already.
+// share maps a shared mapping a second time.
 func (s *shadow) share(p fragment) error {
-	// Huge pages of hugetlbfs cannot be closed one small page at a time; the kernel says so here.
+	// Huge pages of hugetlbfs cannot be closed one small page at a time; the kernel refuses them here.
 	if err := protect(p.lo, p.lo+pageSize, p.prot); err != nil {
 		return err
 	}
 	return remap(p.lo, 0, p.lo-s.lo+s.view, uint64(p.hi-p.lo))
 }
 
-// move puts private memory into the file and returns up to where that was possible.
+// move moves private memory to the file and returns the end of the part that it could move.
 func (s *shadow) move(p fragment, file *memfile) uintptr {
 	if file.open(uint64(s.hi-s.lo)) != nil {
 		return p.lo
@@ -126,7 +125,7 @@ func (s *shadow) move(p fragment, file *memfile) uintptr {
 		at += n
 	}
 	if p.prot&readWrite != readWrite {
-		protect(view, view+(at-p.lo), p.prot) //nolint:errcheck // the engine may then write what the program may not
+		protect(view, view+(at-p.lo), p.prot) //nolint:errcheck // else the engine may write where the program may not
 	}
 	return at
 }
@@ -165,8 +164,8 @@ func (r *registration) endShadow() error {
 	return errors.Join(err, arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))))
 }
 
-// join returns the parts of p where its file still is, as few as possible: the program may have unmapped some of it
-// and have other memory there now.
+// join returns the parts of p that still map its file, merged where they touch: the program may have unmapped or
+// replaced others.
 func join(list []mapsLine, p fragment) (still []mapsLine) {
 	for _, m := range list {
 		m.lo, m.hi = max(m.lo, p.lo), min(m.hi, p.hi)
@@ -182,14 +181,14 @@ func join(list []mapsLine, p fragment) (still []mapsLine) {
 	return still
 }
 
-// moveBack makes memory private again: a private copy takes its place, step by step.
+// moveBack makes memory private again: it replaces the memory by a private copy, step by step.
 func (s *shadow) moveBack(p fragment, m mapsLine) error {
 	size := uint64(m.hi - m.lo)
 	stage, err := arena.Reserve(size)
 	if err != nil {
 		return err
 	}
-	var moved uintptr // of the stage; others may have memory there by now
+	var moved uintptr // bytes moved out of the stage; their addresses may be reused by now
 	for at := m.lo; at < m.hi && err == nil; at += moveStep {
 		n, to := min(m.hi-at, moveStep), stage+(at-m.lo)
 		err = errors.Join(protect(at, at+n, p.prot&^unix.PROT_WRITE), protect(to, to+n, readWrite))
@@ -214,8 +213,8 @@ func (s *shadow) moveBack(p fragment, m mapsLine) error {
 	return err
 }
 
-// copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from,
-// and need none where they go, which is new.
+// copyPages copies whole pages except pages of zeros: the destination is new, so copying them would only allocate
+// memory.
 func copyPages(dst, src, n uintptr) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	for ; n > 0; n -= pageSize {
@@ -228,9 +227,9 @@ func copyPages(dst, src, n uintptr) (err error) {
 	return nil
 }
 
-// memfile is a memfd, made when it is first needed. The mappings keep it alive.
+// memfile is a memfd, created when it is first needed. Its mappings keep it alive.
 type memfile struct {
-	fd    int // 0: not made
+	fd    int // 0: not created
 	inode uint64
 }
 
@@ -257,7 +256,7 @@ func (f *memfile) close() {
 	}
 }
 
-// mapAt maps n bytes of the file from off on at addr, in place of what is there.
+// mapAt maps n bytes of the file at off to addr, replacing the mapping there.
 func (f *memfile) mapAt(addr uintptr, n uint64, prot int, off uintptr) error {
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED,
 		uintptr(f.fd), off)
@@ -267,8 +266,8 @@ func (f *memfile) mapAt(addr uintptr, n uint64, prot int, off uintptr) error {
 	return nil
 }
 
-// remap moves the mapping of old bytes at from to an address, in place of what is there. With old 0 a shared mapping
-// stays and is mapped a second time.
+// remap moves the mapping of old bytes at from to the address to, replacing the mapping there. With old 0 it maps a
+// shared mapping a second time.
 func remap(from, old, to uintptr, n uint64) error {
 	_, _, e := unix.Syscall6(unix.SYS_MREMAP, from, old, uintptr(n), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, to, 0)
 	if e != 0 {
@@ -277,11 +276,10 @@ func remap(from, old, to uintptr, n uint64) error {
 	return nil
 }
 
-// mapped reports whether the program still has memory at all of the n bytes at addr: the shadow alone would not show
-// that it has gone.
+// mapped reports whether all of the n bytes at addr are still mapped: the shadow stays even if the program unmaps them.
 func mapped(addr uintptr, n uint64) bool {
 	lo := floor(addr)
-	_, _, e := unix.RawSyscall(unix.SYS_MSYNC, lo, ceil(addr+uintptr(n))-lo, unix.MS_ASYNC) // looks, and does nothing
+	_, _, e := unix.RawSyscall(unix.SYS_MSYNC, lo, ceil(addr+uintptr(n))-lo, unix.MS_ASYNC) // only checks the mappings
 	return e != unix.ENOMEM
 }
 

@@ -17,7 +17,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// Go's own memory is not moved, nor is a range that is not all there.
+// Go's own memory is not moved, nor is a range with a gap.
 func TestGuardLeavesAlone(t *testing.T) {
 	d := guardian(t)
 	b := make([]byte, 1<<20)
@@ -41,7 +41,7 @@ func TestGuardLeavesAlone(t *testing.T) {
 	}
 }
 
-// kinds are the memory a program may register.
+// kinds lists the kinds of memory that a program may register.
 func kinds(t *testing.T, n int) []struct {
 	name           string
 	mem            []byte
@@ -75,7 +75,7 @@ func kinds(t *testing.T, n int) []struct {
 }
 
 func TestGuardRegistered(t *testing.T) {
-	const n, size = 3<<20 + 4096, 3<<20 + 1000 // more than two steps; no whole number of pages
+	const n, size = 3<<20 + 4096, 3<<20 + 1000 // more than two steps, and not a whole number of pages
 	for _, k := range kinds(t, n) {
 		t.Run(k.name, func(t *testing.T) {
 			d := guardian(t)
@@ -164,7 +164,7 @@ func TestGuardRegistered(t *testing.T) {
 	}
 }
 
-// Memory that the program may only read stays so, for the engine too.
+// Memory that the program may only read stays read-only, for the engine too.
 func TestGuardReadOnlyMemory(t *testing.T) {
 	d := guardian(t)
 	b := mmap(t, -1, 16384, readWrite, unix.MAP_PRIVATE)
@@ -191,7 +191,7 @@ func TestGuardReadOnlyMemory(t *testing.T) {
 	}
 }
 
-// What the program unmapped, and what it has there now, is left alone.
+// Parts that the program unmapped or replaced are not touched.
 func TestGuardUnmappedMeanwhile(t *testing.T) {
 	d := guardian(t)
 	b := mmap(t, -1, 1<<20, readWrite, unix.MAP_PRIVATE)
@@ -210,7 +210,7 @@ func TestGuardUnmappedMeanwhile(t *testing.T) {
 	if d.Accessible(hole, false) || !d.Accessible(start, true) {
 		t.Error("what is mapped is not known")
 	}
-	// Something else, at half of it.
+	// Replace half of it.
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, hole, 128<<10, readWrite,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 	if e != 0 {
@@ -226,7 +226,7 @@ func TestGuardUnmappedMeanwhile(t *testing.T) {
 	}
 }
 
-// A range over several mappings has the runs that can be closed, one after the other.
+// A range over several mappings has one fragment for each part that can be closed.
 func TestGuardSeveralRuns(t *testing.T) {
 	d := guardian(t)
 	b := mmap(t, -1, 40960, readWrite, unix.MAP_PRIVATE)
@@ -255,7 +255,7 @@ func TestGuardSeveralRuns(t *testing.T) {
 	access(t, "reading", start+20480, true, false)
 }
 
-// Registering again and again uses up neither mappings nor files, and Close releases everything.
+// Registering repeatedly leaks neither mappings nor files, and Close releases everything.
 func TestGuardGivesBack(t *testing.T) {
 	lines := func() int {
 		b, err := os.ReadFile("/proc/self/maps")
@@ -284,7 +284,7 @@ func TestGuardGivesBack(t *testing.T) {
 	for range 1000 {
 		round()
 	}
-	// The Go runtime may map something of its own meanwhile.
+	// The Go runtime may have added mappings of its own.
 	if m, f := lines(), files(); m > maps+20 || f > fds+2 {
 		t.Errorf("1,000 rounds: %d mappings, were %d; %d files, were %d", m, maps, f, fds)
 	}
@@ -308,8 +308,8 @@ func TestGuardGivesBack(t *testing.T) {
 	}
 }
 
-// Other threads go on reading and writing while memory is moved: a write that faults can be tried again as soon as
-// Accessible returns, and none is lost.
+// Other threads read and write while memory is moved: a write that faults can be retried as soon as Accessible returns,
+// and none is lost.
 func TestGuardMovesUnderWriters(t *testing.T) {
 	d := guardian(t)
 	const n, writers = 4 << 20, 3

@@ -9,10 +9,10 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Memory that other processes are to see needs a file of its own: the file of an arena holds everything a device has.
-// So memory of a device moves to one when it is first shared, while the engine holds still, and its addresses stay what
-// they are. Small allocations share a chunk of 64 KiB, which moves whole: a process that imports one sees its
-// neighbours, as with pages on hardware.
+// Shared memory needs a file of its own: the file of an arena holds all memory of a device. So memory of a device moves
+// to a file when it is first shared, while the engine is paused; its addresses do not change. Small allocations share a
+// chunk of 64 KiB, which moves as a whole: a process that imports one can read its neighbours, as with pages on
+// hardware.
 
 var _ driver.Sharer = (*Driver)(nil)
 
@@ -66,7 +66,7 @@ func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
 	return shared(f, l)
 }
 
-// memoryAt is the memory of the mapping that starts at addr.
+// memoryAt returns the memory of the mapping that starts at addr.
 func (v *virtual) memoryAt(addr uintptr) (*memory, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +81,7 @@ func (v *virtual) memoryAt(addr uintptr) (*memory, error) {
 	return nil, fmt.Errorf("%w: no allocation starts at %#x", driver.ErrNotAllocated, addr)
 }
 
-// way says how bytes move to a file of their own: those of an allocation, or of m, if it is not nil.
+// way returns how memory moves to a file of its own: m, or an allocation if m is nil.
 func (d *Driver) way(m *memory) arena.Way {
 	v := &d.virtual
 	w := arena.Way{Files: d.files, Still: func() func() {
@@ -98,7 +98,7 @@ func (d *Driver) way(m *memory) arena.Way {
 	return w
 }
 
-// follow maps another file wherever m is mapped. If that fails, it maps what was there before. virtual.mu is held.
+// follow maps another file wherever m is mapped. If that fails, it restores the mappings. virtual.mu is held.
 func (m *memory) follow(fd int, off uint64) error {
 	for i, at := range m.at {
 		err := arena.MapFile(at.start+at.in.delta, m.size, readWrite, fd, off)
@@ -116,7 +116,7 @@ func (m *memory) follow(fd int, off uint64) error {
 	return nil
 }
 
-// shared describes memory in f to another process.
+// shared describes memory in f for another process.
 func shared(f *arena.File, l driver.Shared) (*driver.Shared, error) {
 	fd, err := f.Duplicate()
 	if errors.Is(err, arena.ErrClosed) {
@@ -129,7 +129,7 @@ func shared(f *arena.File, l driver.Shared) (*driver.Shared, error) {
 	return &l, nil
 }
 
-// unshared is why memory could not be shared.
+// unshared converts an error of Separate.
 func unshared(err error) error {
 	if errors.Is(err, arena.ErrUnsupported) {
 		return fmt.Errorf("%w: %v", driver.ErrUnsupported, err)

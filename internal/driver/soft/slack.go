@@ -8,19 +8,18 @@ import (
 	"ropeway/internal/arena"
 )
 
-// slack is spare mappings. The kernel limits how many a process has, and at the limit it refuses to replace one, even
-// where fewer would be left: memory could no longer be unmapped. Then these go, which makes room for it. The other way,
-// to unmap first and reserve again, would leave a moment in which another thread gets addresses that work may still be
-// using.
+// slack is a reserve of mappings. The kernel limits the mappings of a process and at the limit refuses to replace one,
+// even if fewer would be left: memory could no longer be unmapped. Giving up the reserve makes room. Unmapping first
+// and reserving again is no alternative: another thread could get the addresses in between while work still uses them.
 type slack struct {
-	at uintptr // an extent of addresses; 0: not reserved yet
-	// how many pages of it can be read: every other one, from the first on, so that each makes two mappings more
+	at uintptr // one extent of addresses; 0: not reserved yet
+	// number of readable pages: every other page, so that each adds two mappings
 	opened int
 }
 
-const slackPages = 128 // what is opened: 256 mappings of some 65,000
+const slackPages = 128 // readable pages when full: 256 mappings of some 65,000
 
-// fill makes the mappings that are missing, as far as the kernel allows.
+// fill adds the missing mappings, as far as the kernel allows.
 func (s *slack) fill() {
 	if s.at == 0 {
 		at, err := arena.Reserve(extent)
@@ -36,7 +35,7 @@ func (s *slack) fill() {
 	}
 }
 
-// vacate is arena.Vacate, also at the limit.
+// vacate is arena.Vacate that also works at the limit.
 func (s *slack) vacate(addr uintptr, n uint64) error {
 	err := arena.Vacate(addr, n)
 	if s.opened > 0 && errors.Is(err, unix.ENOMEM) {

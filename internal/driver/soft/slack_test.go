@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestUnmapAtLimit proves that at the kernel's limit of mappings, where nothing can be mapped any more, memory can
-// still be freed, also where that needs more mappings than before.
+// TestUnmapAtLimit proves that memory can still be freed at the kernel's limit of mappings, even if that needs more
+// mappings than before.
 func TestUnmapAtLimit(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestUnmapAtLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all [5]driver.Memory
-	// three that touch, two that do not
+	// three adjacent ones, two apart
 	where := [5]uintptr{base, base + extent, base + 2*extent, base + 4*extent, base + 6*extent}
 	for i, device := range []int{0, 0, 0, 0, driver.OnHost} {
 		m, err := d.Create(device, extent, driver.PageNormal)
@@ -53,8 +53,7 @@ func TestUnmapAtLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The runtime must not need a mapping from here on, for which it would end the process: it gets what it may want
-	// before.
+	// From here on the runtime must not need another mapping: it would end the process. So give it memory first.
 	room := make([]byte, 16<<20)
 	room[0] = 1
 	runtime.KeepAlive(room)
@@ -69,7 +68,7 @@ func TestUnmapAtLimit(t *testing.T) {
 		return nil
 	}
 	full := fill()
-	var last [8][]byte // the call that gets to the limit is still allowed; after it, none is
+	var last [8][]byte // the call that reaches the limit still succeeds; later ones fail
 	for i := range last {
 		last[i], _ = unix.Mmap(-1, 0, pageSize, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	}

@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/driver/faulty"
 )
 
-// open makes a small software machine.
+// open returns a small software machine.
 func open(t testing.TB, o Options) *Driver {
 	t.Helper()
 	o.Warn = func(text string) { t.Log(text) }
@@ -49,7 +49,7 @@ func TestConformanceFaulty(t *testing.T) {
 	})
 }
 
-// In RC form host and device memory are one: the host may touch device memory, and queues reach all of the host's.
+// In RC form host and device memory are the same: the host may touch device memory, and queues can use all host memory.
 func TestOpenWindow(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20, Open: true})
 	defer d.Close()
@@ -64,7 +64,7 @@ func TestOpenWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := &log{make(chan error, 10)}
-	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 	heap := bytes.Repeat([]byte{7}, n)
 	for _, n := range []uint64{100, 5000, n} {
 		clear(bytesAt(addr, n))
@@ -74,7 +74,7 @@ func TestOpenWindow(t *testing.T) {
 			t.Fatalf("%d bytes of ordinary memory: not all there", n)
 		}
 	}
-	// Nothing vouches for ordinary memory, so a copy may find it missing: here, in a worker, in a helper.
+	// Ordinary memory may turn out to be unmapped during a copy: in the submitter, in a worker, in a helper.
 	b, err := unix.Mmap(-1, 0, 2*n, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestOpenWindow(t *testing.T) {
 	}
 }
 
-// Neighbours in a batch may be of different devices, whose windows touch, and nothing may lie between.
+// Neighbours in a batch may belong to different devices whose windows are adjacent.
 func TestLens(t *testing.T) {
 	d := open(t, Options{Devices: 2, Memory: leastMemory})
 	defer d.Close()

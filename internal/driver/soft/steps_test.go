@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// stepTimes notes what a queue reports of steps.
+// stepTimes records the step times that a queue reports.
 type stepTimes struct {
 	clock int64
 	parts [][4]int64 // first, count, began, ended
@@ -22,8 +22,8 @@ func (s *stepTimes) RanSteps(tag driver.Tag, first, count int, began, ended int6
 	s.parts = append(s.parts, [4]int64{int64(first), int64(count), began, ended})
 }
 
-// TestStepTimes: each step of a program is in one time that is reported, the times follow each other, and there is a
-// limit to their number. A queue without such an observer reports none, nor does a program that is part of another one.
+// TestStepTimes: each step of a program is in exactly one reported time, the times are consecutive, and their number is
+// limited. A queue without such an observer reports none, nor does a program inside another one.
 func TestStepTimes(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 64 << 20})
 	dev, err := d.Open(0)
@@ -42,9 +42,11 @@ func TestStepTimes(t *testing.T) {
 			for _, wanted := range []bool{true, false} {
 				p.Apart = !wanted && long
 				o := new(stepTimes)
-				opts := driver.QueueOptions{Sink: &log{make(chan error, 1)}, Observer: o, Steps: o}
+				opts := driver.QueueOptions{Events: driver.Events{
+					Now: o.Now, Ran: o.Ran, RanSteps: o.RanSteps, Failed: newLog().TaskFailed,
+				}}
 				if !wanted && !long {
-					opts.Steps = nil
+					opts.Events.RanSteps = nil
 				}
 				q := dev.NewQueue(opts)
 				ran = 0

@@ -11,27 +11,27 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a shadow of it a
-// constant distance away, through which the engine works. Mapping memory puts the file it is in into the shadow; memory
-// on the host goes into the window, too. No byte is copied.
+// Virtual memory: memory and addresses are allocated separately. A reservation is a window, which the program may not
+// touch, and a second range at a constant distance, through which the engine works. Map maps the file of the memory to
+// the second range, and memory on the host to the window as well. No byte is copied.
 //
-// Memory of a device is a block of its arena. Memory on the host, managed memory and what was imported are files of
-// their own: the program may be writing to them at any time, so they could not be moved when they are shared.
+// Memory of a device is a block of its arena. Memory on the host, managed and imported memory have files of their own:
+// the program may write to them at any time, so they could not be moved when they are shared.
 
 var _ driver.Mapper = (*Driver)(nil)
 
 const (
-	extent   = 2 << 20 // what places and sizes are multiples of
-	giant    = 1 << 30 // the same for pages of that size
+	extent   = 2 << 20 // the granularity of addresses and sizes
+	giant    = 1 << 30 // the granularity for pages of that size
 	mappedID = 1 << 62 // allocation ids of mapped and managed memory have this bit, others never
 
-	backMapped = 64 << 20 // up to where memory in a file of its own gets its pages at once, as in an arena
+	backMapped = 64 << 20 // memory in a file of its own gets its pages at once up to this size, as in an arena
 )
 
-// virtual is what is reserved and mapped. Lookups take no lock.
+// virtual holds reservations and mappings. Lookups take no lock.
 type virtual struct {
-	mapped   ranges.Set[*mappedRange] // where memory is
-	reserved ranges.Set[*reservation] // where memory may be
+	mapped   ranges.Set[*mappedRange] // addresses with memory
+	reserved ranges.Set[*reservation] // addresses where memory can be mapped
 
 	mu       sync.Mutex           // held by writers of the sets
 	memories map[*memory]struct{} // guarded by mu; not freed, or still mapped
@@ -40,9 +40,8 @@ type virtual struct {
 	slack    slack                // guarded by mu
 }
 
-// mappedRange is memory at addresses that follow each other: mappings of one reservation that touch, are on one
-// device and of one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes
-// its place.
+// mappedRange describes contiguous memory: adjacent mappings of one reservation with the same device and place, or one
+// managed allocation. It is immutable: mapping and unmapping replace it.
 type mappedRange struct {
 	*area
 	place  driver.Place
@@ -51,20 +50,20 @@ type mappedRange struct {
 	id     uint64
 }
 
-// reservation is what Reserve gave.
+// reservation is a range of addresses from Reserve.
 type reservation struct {
 	area
 	mappings map[uintptr]*mapping // guarded by virtual.mu; by address
-	lost     int                  // guarded by virtual.mu; how many of them are gone
-	used     bool                 // guarded by virtual.mu; something was mapped here once
+	lost     int                  // guarded by virtual.mu; number of mappings that are gone
+	used     bool                 // guarded by virtual.mu; something has been mapped here
 }
 
-// mapping is one mapping.
+// mapping is memory mapped at an address of a reservation.
 type mapping struct {
 	in    *reservation // immutable
 	start uintptr      // immutable
 	of    *memory      // immutable
-	gone  bool         // guarded by virtual.mu; the device was closed, and nothing is there any more
+	gone  bool         // guarded by virtual.mu; the device was closed, and nothing is mapped there
 }
 
 // memory implements driver.Memory. It is a block or a file.
@@ -76,7 +75,7 @@ type memory struct {
 	block  *arena.Block
 	file   *arena.File
 
-	at     []*mapping // guarded by virtual.mu; where it is mapped
+	at     []*mapping // guarded by virtual.mu; its mappings
 	backed bool       // guarded by virtual.mu; it has its pages
 	freed  bool       // guarded by virtual.mu
 	gone   bool       // guarded by virtual.mu; its device was closed
@@ -86,7 +85,7 @@ func (m *memory) Size() uint64      { return m.size }
 func (m *memory) Device() int       { return m.device }
 func (m *memory) Page() driver.Page { return m.page }
 
-// where is the file that the memory is in.
+// where returns the file that contains the memory, and the offset in it.
 func (m *memory) where() (fd int, off uint64) {
 	if m.block != nil {
 		return m.block.File()
@@ -149,11 +148,11 @@ func (d *Driver) Release(addr uintptr) error {
 		return err
 	}
 	d.epoch.Add(1)
-	d.unreserve(r.used, r.spans()...) // lockcheck: nobody finds r any more
+	d.unreserve(r.used, r.spans()...) // lockcheck: r can no longer be found
 	return nil
 }
 
-// unreserve takes the reservation that starts at addr out of the set.
+// unreserve removes the reservation that starts at addr from the set.
 func (v *virtual) unreserve(addr uintptr) (*reservation, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -170,13 +169,13 @@ func (v *virtual) unreserve(addr uintptr) (*reservation, error) {
 	return s.Of, nil
 }
 
-// spans is the addresses of the program and of the engine.
+// spans returns the program's and the engine's addresses of r.
 func (r *reservation) spans() []span { return []span{{r.start, r.size}, {r.start + r.delta, r.size}} }
 
 // Create implements driver.Mapper.
 func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
 	if g := d.Granularity(device, page); n == 0 || n%g != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d", driver.ErrUnsupported, n, g)
+		return nil, fmt.Errorf("%w: %d bytes are not a multiple of %d", driver.ErrUnsupported, n, g)
 	}
 	m := &memory{d: d, device: device, page: page, size: n}
 	if device == driver.OnHost {
@@ -211,7 +210,7 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 	return m, nil
 }
 
-// add makes m known.
+// add adds m to the set of memories.
 func (v *virtual) add(m *memory) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -275,7 +274,7 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 	return nil
 }
 
-// forget drops mappings that are gone where n bytes at addr are. virtual.mu is held.
+// forget removes mappings that are gone and overlap the n bytes at addr. virtual.mu is held.
 func (r *reservation) forget(addr uintptr, n uint64) {
 	for at, m := range r.mappings {
 		if m.gone && at < addr+uintptr(n) && addr < at+uintptr(m.of.size) {
@@ -285,12 +284,12 @@ func (r *reservation) forget(addr uintptr, n uint64) {
 	}
 }
 
-// opens reports whether the program sees the memory, too: it, or kernels that it brings.
+// opens reports whether the memory is also mapped at the program's addresses, for the program or its kernels.
 func (m *memory) opens() bool {
 	return m.device == driver.OnHost || m.d.prot == readWrite || m.d.kernels.shown.Load()
 }
 
-// show maps the memory where m says. virtual.mu is held.
+// show maps the memory. virtual.mu is held.
 func (m *mapping) show() error {
 	fd, off := m.of.where()
 	if err := arena.MapFile(m.start+m.in.delta, m.of.size, readWrite, fd, off); err != nil {
@@ -302,14 +301,14 @@ func (m *mapping) show() error {
 		}
 	}
 	m.in.mark(m.start, m.of.size, !m.of.backed)
-	if m.of.opens() && !m.of.backed && m.of.size <= backMapped { // the program does not ask for pages
+	if m.of.opens() && !m.of.backed && m.of.size <= backMapped { // the program's accesses do not call prepare
 		m.of.backed = true
 		return m.in.prepare(m.start, m.of.size, m.start+uintptr(m.of.size))
 	}
 	return nil
 }
 
-// hide undoes show, also where it failed half way. virtual.mu is held.
+// hide undoes show, even if that failed half way. virtual.mu is held.
 func (m *mapping) hide() error {
 	slack := &m.of.d.virtual.slack
 	err := slack.vacate(m.start+m.in.delta, m.of.size)
@@ -328,7 +327,7 @@ func (d *Driver) Unmap(addr uintptr) error {
 	return errors.Join(err, last.end())
 }
 
-// unmap takes the mapping away that starts at addr, and returns its memory if that is to be freed now.
+// unmap removes the mapping that starts at addr, and returns its memory if that has to be freed now.
 func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -348,7 +347,7 @@ func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err e
 	epoch.Add(1) // see device.Free
 	defer epoch.Add(1)
 	v.disappear(m)
-	if err := m.hide(); err != nil { // the memory must not be given to others
+	if err := m.hide(); err != nil { // the memory is still mapped and must not be reused
 		v.appear(m)
 		return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, errors.Join(err, m.show()))
 	}
@@ -367,7 +366,7 @@ func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err e
 	return o, nil
 }
 
-// appear puts a mapping into the set, joined with what touches it. mu is held.
+// appear adds a mapping to the set, merged with its neighbours. mu is held.
 func (v *virtual) appear(m *mapping) {
 	t := mappedRange{area: &m.in.area, place: driver.OnDevice, device: int32(m.of.device), page: extent}
 	if m.of.device == driver.OnHost {
@@ -397,7 +396,7 @@ func (v *virtual) appear(m *mapping) {
 	v.mapped.Replace(out, []*ranges.Span[*mappedRange]{{Start: lo, Size: uint64(hi - lo), Of: &t}})
 }
 
-// disappear takes a mapping out of the set. mu is held.
+// disappear removes a mapping from the set. mu is held.
 func (v *virtual) disappear(m *mapping) {
 	s := v.mapped.Find(m.start)
 	var in []*ranges.Span[*mappedRange]
@@ -412,13 +411,13 @@ func (v *virtual) disappear(m *mapping) {
 	v.mapped.Replace([]*ranges.Span[*mappedRange]{s}, in)
 }
 
-// newID is a number for a mapping. mu is held.
+// newID returns an allocation id for a mapping. mu is held.
 func (v *virtual) newID() uint64 {
 	v.lastID++
 	return mappedID | v.lastID
 }
 
-// lose frees the memory of a device that is being closed: where it was mapped there is nothing any more.
+// lose unmaps and frees the memory of a device that is being closed.
 func (v *virtual) lose(device int32) error {
 	v.mu.Lock()
 	var errs []error
@@ -436,7 +435,7 @@ func (v *virtual) lose(device int32) error {
 		}
 		m.at, m.gone = nil, true
 		delete(v.memories, m)
-		if errs = append(errs, err); err == nil { // else it stays mapped, and is not used again
+		if errs = append(errs, err); err == nil { // else it stays mapped and is never reused
 			over = append(over, m)
 		}
 	}
@@ -447,7 +446,7 @@ func (v *virtual) lose(device int32) error {
 	return errors.Join(errs...)
 }
 
-// close frees everything. Nothing uses it any more.
+// close frees everything. No work is left that could use it.
 func (v *virtual) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// The model of virtual memory: reservations are rows of extents, each with a part of some memory behind it or nothing;
-// memory that was imported has the bytes of what was shared.
+// The model of virtual memory: a reservation is a list of extents, each mapped to a part of some memory or to nothing;
+// imported memory has the bytes of the shared memory.
 
 type modelMemory struct {
 	mem   driver.Memory
-	bytes []byte // shared with whatever has the same bytes
+	bytes []byte // shared by all memories with the same bytes
 	maps  int
 	freed bool
 	gone  bool
@@ -48,7 +48,7 @@ type virtualModel struct {
 
 const stageSize = 512 << 10
 
-// mappedRange is how many bytes there are from addr on in one fragment, and whose they are.
+// mappedRange returns the number of contiguous bytes at addr, and their owner.
 func (m *virtualModel) mappedRange(addr uintptr) (room uint64, device int) {
 	a := m.area(addr)
 	if a == nil {
@@ -75,7 +75,7 @@ func (m *virtualModel) area(addr uintptr) *modelArea {
 	return nil
 }
 
-// each calls f for the model's bytes behind n bytes at addr, in order.
+// each calls f for the model's bytes of the n bytes at addr, in order.
 func (m *virtualModel) each(addr uintptr, n uint64, f func(b []byte)) {
 	a := m.area(addr)
 	for n > 0 {
@@ -88,18 +88,18 @@ func (m *virtualModel) each(addr uintptr, n uint64, f func(b []byte)) {
 	}
 }
 
-// read is what the model has at addr.
+// read returns the model's n bytes at addr.
 func (m *virtualModel) read(addr uintptr, n uint64) (all []byte) {
 	m.each(addr, n, func(b []byte) { all = append(all, b...) })
 	return all
 }
 
-// write makes the model have b at addr.
+// write sets the model's bytes at addr to b.
 func (m *virtualModel) write(addr uintptr, b []byte) {
 	m.each(addr, uint64(len(b)), func(to []byte) { b = b[copy(to, b):] })
 }
 
-// meet reports whether two ranges have a byte in common, under whatever addresses.
+// meet reports whether two ranges share a byte, possibly at different addresses.
 func (m *virtualModel) meet(x, y uintptr, n uint64) bool {
 	seen := map[*byte]bool{}
 	const grain = 4096
@@ -116,7 +116,7 @@ func (m *virtualModel) meet(x, y uintptr, n uint64) bool {
 	return both
 }
 
-// address draws an address in a reservation, mostly one where something is mapped.
+// address draws an address in a reservation, mostly a mapped one.
 func (m *virtualModel) address() uintptr {
 	a := rapid.SampledFrom(m.areas).Draw(m.T, "area")
 	x := rapid.IntRange(0, len(a.extents)-1).Draw(m.T, "extent")
@@ -163,7 +163,7 @@ func (m *virtualModel) release(t *rapid.T) {
 	}
 	n := uint64(len(m.areas[i].extents)) * extent
 	m.areas = append(m.areas[:i], m.areas[i+1:]...)
-	if rapid.Bool().Draw(t, "again") { // the place may be used by another by now
+	if rapid.Bool().Draw(t, "again") { // another reservation may have the address by now
 		if at, err := m.d.Reserve(n, addr); err == nil && at == addr {
 			m.areas = append(m.areas, &modelArea{addr, make([]modelExtent, n/extent)})
 		} else {
@@ -184,7 +184,7 @@ func (m *virtualModel) create(t *rapid.T) {
 	v := byte(rapid.IntRange(1, 255).Draw(t, "value"))
 	nm := &modelMemory{mem: mem, bytes: bytes.Repeat([]byte{v}, n*extent)}
 	m.mems = append(m.mems, nm)
-	// It holds what it was left with: write all of it once.
+	// Its content is undefined: write all of it once.
 	r, err := m.d.Reserve(uint64(n)*extent, 0)
 	m.want("reserve", err, nil)
 	m.want("map", m.d.Map(r, mem), nil)
@@ -229,7 +229,7 @@ func (m *virtualModel) unmap(t *rapid.T) {
 	a := m.area(addr)
 	e := a.extents[int(addr-a.addr)/extent]
 	if e.of == nil || e.begin != addr {
-		if err := m.d.Unmap(addr); err != nil { // where a device took it, it may be unmapped once more
+		if err := m.d.Unmap(addr); err != nil { // a mapping that was lost with its device may be unmapped again
 			m.want("unmap", err, driver.ErrNotAllocated)
 		}
 		return
@@ -248,7 +248,7 @@ func (m *virtualModel) clear(a *modelArea, of *modelMemory, begin uintptr) {
 	}
 }
 
-// drop forgets memory that is gone.
+// drop removes memory that is gone from the model.
 func (m *virtualModel) drop(of *modelMemory) {
 	if !of.freed || of.maps > 0 {
 		return
@@ -292,7 +292,7 @@ func (m *virtualModel) share(t *rapid.T) {
 	}
 }
 
-// fill writes somewhere, by a queue or at once.
+// fill fills a random range, by a queue or by Run.
 func (m *virtualModel) fill(t *rapid.T) {
 	addr := m.address()
 	n := rapid.Uint64Range(1, 3*extent/2).Draw(t, "n")
@@ -311,7 +311,7 @@ func (m *virtualModel) copy(t *rapid.T) {
 	from, _ := m.mappedRange(src)
 	ok := n <= to && n <= from
 	if ok && m.meet(dst, src, n) {
-		return // which byte comes first is not promised under two addresses
+		return // the order of bytes under two addresses is undefined
 	}
 	op := driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}
 	if rapid.Bool().Draw(t, "batch") {
@@ -321,7 +321,7 @@ func (m *virtualModel) copy(t *rapid.T) {
 		}
 	}
 	if !ok && op.Kind == driver.OpBatch {
-		return // some of it may be written
+		return // part of it may have been written
 	}
 	b := []byte(nil)
 	if ok {
@@ -333,7 +333,7 @@ func (m *virtualModel) copy(t *rapid.T) {
 	}
 }
 
-// do carries op out, by a queue or at once, and fails unless it succeeds or faults as said.
+// do carries op out, by a queue or by Run, and fails the test unless it succeeds or faults as expected.
 func (m *virtualModel) do(t *rapid.T, op driver.Op, ok bool) {
 	if op.Kind != driver.OpBatch && rapid.Bool().Draw(t, "at once") {
 		err := m.d.Run(op)
@@ -355,7 +355,7 @@ func (m *virtualModel) do(t *rapid.T, op driver.Op, ok bool) {
 	m.failed = nil
 }
 
-// closeDevice closes a device, whose memory goes with it, and opens it again.
+// closeDevice closes a device, which frees its memory, and opens it again.
 func (m *virtualModel) closeDevice(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "really") > 0 {
 		return
@@ -384,11 +384,11 @@ func (m *virtualModel) closeDevice(t *rapid.T) {
 	m.dev[i], err = m.d.Open(i)
 	m.want("open", err, nil)
 	if i == 0 {
-		m.q = m.dev[0].NewQueue(driver.QueueOptions{Sink: &m.failed})
+		m.q = m.dev[0].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: m.failed.TaskFailed}})
 	}
 }
 
-// check compares an address, and what is behind it.
+// check compares the location and the content at an address.
 func (m *virtualModel) check() {
 	if len(m.areas) == 0 {
 		return
@@ -436,7 +436,7 @@ func TestVirtualModel(t *testing.T) {
 		}
 		m.stage, err = d.AllocHost(stageSize)
 		m.want("stage", err, nil)
-		m.q = m.dev[0].NewQueue(driver.QueueOptions{Sink: &m.failed})
+		m.q = m.dev[0].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: m.failed.TaskFailed}})
 		m.reserve(t)
 		m.create(t)
 		guarded := func(areas, mems bool, f func(*rapid.T)) func(*rapid.T) {

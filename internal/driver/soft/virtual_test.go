@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// TestVirtualHammer uses mapped memory from all sides: what stays mapped is always there, whatever is mapped behind it,
-// shared or released meanwhile.
+// TestVirtualHammer uses mapped memory from many goroutines: memory that stays mapped keeps working while other memory
+// is mapped after it, shared or released.
 func TestVirtualHammer(t *testing.T) {
 	many(t)
 	drivertest.Watch(t, 10*time.Minute)
@@ -37,7 +37,7 @@ func TestVirtualHammer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const base, all = 4, 12 // extents that stay, and that there are
+	const base, all = 4, 12 // extents that stay mapped, and all of them
 	r, err := d.Reserve(all*extent, 0)
 	must(err)
 	var stays []driver.Memory
@@ -60,14 +60,15 @@ func TestVirtualHammer(t *testing.T) {
 			}
 		})
 	}
-	// Copies inside what stays, over its borders: each goroutine has a lane of its own in every extent.
+	// Copies inside the extents that stay, and across their borders: each goroutine has a lane of its own in every
+	// extent.
 	for g := range 3 {
 		src, err := d.AllocHost(extent)
 		must(err)
 		back, err := d.AllocHost(extent)
 		must(err)
 		sink := &log{make(chan error, 1000)}
-		q := dev[g%2].NewQueue(driver.QueueOptions{Sink: sink})
+		q := dev[g%2].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 		repeat(func(i int) {
 			n := []uint64{64, 5000, 100_000, 600_000}[i%4]
 			at := r + uintptr((i%(base-1)+1)*extent) - uintptr(n/2)
@@ -75,7 +76,7 @@ func TestVirtualHammer(t *testing.T) {
 				at = r + uintptr(i%base*extent+g*700_000-int(n/2))
 			}
 			if g == 0 && n == 600_000 || g > 0 && n > 100_000 {
-				n = 64 // would meet another's lane
+				n = 64 // more would reach another lane
 			}
 			for k := range bytesAt(src, n) {
 				bytesAt(src, n)[k] = byte(i + k + g)
@@ -94,7 +95,7 @@ func TestVirtualHammer(t *testing.T) {
 			}
 		})
 	}
-	// A tail that grows and shrinks, and copies that go into it: they work or fault.
+	// A tail that grows and shrinks, and copies to it: they succeed or fault.
 	repeat(func(i int) {
 		var tail []driver.Memory
 		for k := range 1 + i%4 {
@@ -109,7 +110,7 @@ func TestVirtualHammer(t *testing.T) {
 		}
 	})
 	tailSink := &log{make(chan error, 1000)}
-	tail := dev[1].NewQueue(driver.QueueOptions{Sink: tailSink})
+	tail := dev[1].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: tailSink.TaskFailed}})
 	pin, err := d.AllocHost(2 * extent)
 	must(err)
 	repeat(func(i int) {
@@ -121,7 +122,7 @@ func TestVirtualHammer(t *testing.T) {
 			}
 		}
 	})
-	// Sharing moves what the copies go to.
+	// Sharing moves the memory that the copies use.
 	repeat(func(i int) {
 		s, err := d.Share(stays[i%base])
 		if err != nil {
@@ -140,7 +141,7 @@ func TestVirtualHammer(t *testing.T) {
 		must(err)
 		must(dev[0].Free(p))
 	})
-	// Addresses come and go.
+	// Addresses are reserved and released.
 	repeat(func(i int) {
 		at, err := d.Reserve(2*extent, 0)
 		must(err)
@@ -170,7 +171,7 @@ func TestVirtualHammer(t *testing.T) {
 	}
 }
 
-// TestVirtualLeaves proves that nothing is left behind by memory that comes and goes, neither files nor addresses nor
+// TestVirtualLeaves proves that memory that is created, mapped and freed leaks neither files nor addresses nor
 // mappings.
 func TestVirtualLeaves(t *testing.T) {
 	before := leftovers(t)
@@ -234,11 +235,11 @@ func TestVirtualLeaves(t *testing.T) {
 	if now := leftovers(t); now != some {
 		t.Errorf("%+v are left behind, %+v before", now, some)
 	}
-	// threads of the runtime take some; a round is 64 MiB and more
+	// threads of the runtime take some; a leak takes at least 64 MiB a round
 	if grown := virtualBytes(t) - bytes; grown > 200<<20 {
 		t.Errorf("%d bytes of address space are left behind", grown)
 	}
-	round(false) // what is there when the driver closes goes with it
+	round(false) // closing the driver frees the rest
 	must(dev.Close())
 	must(d.Close())
 	if now := leftovers(t); now != before {
@@ -246,7 +247,7 @@ func TestVirtualLeaves(t *testing.T) {
 	}
 }
 
-// TestManagedPlace proves where managed memory lies, and that it goes elsewhere where the place is taken.
+// TestManagedPlace proves at which addresses managed memory lies, and that it lies elsewhere if they are in use.
 func TestManagedPlace(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
@@ -274,7 +275,7 @@ func TestManagedPlace(t *testing.T) {
 	if x, y := alloc(2*extent), alloc(extent); x != b || y != b+2*extent {
 		t.Errorf("freed addresses are not used again: %#x and %#x", x, y)
 	}
-	// The program has mapped something where the next would be.
+	// The program has mapped something at the next address.
 	next := c + extent
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, next, extent, unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
@@ -293,7 +294,7 @@ func TestManagedPlace(t *testing.T) {
 	}
 }
 
-// TestVirtualRefuses proves that what the core would not ask for does no harm.
+// TestVirtualRefuses proves that calls which the core never makes do no harm.
 func TestVirtualRefuses(t *testing.T) {
 	d, other := open(t, Options{Devices: 1, Memory: 256 << 20}), open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()

@@ -8,15 +8,15 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// What a kernel touches of guarded memory is seen where its launch asks for it: device memory stays closed while it
-// runs, and each page is opened when it is touched. That takes kernels that run one at a time. One that does not end
-// for a while may wait for another: then all is open to both, and not all is seen of either.
+// A launch may ask which guarded memory its kernel touches. Device memory then stays closed while the kernel runs, and
+// each page is opened on its first access. Only one such kernel can run at a time. If a kernel runs for long it may be
+// waiting for another one: then both run with all memory open, and both reports are incomplete.
 
-// aside is how long a launch waits for the one before it. Changed by tests alone.
+// aside is how long a launch waits for the ones that are running. Only tests change it.
 var aside = time.Second
 
-// unveil lets a kernel use guarded memory, as far as it is allocated; veil has to follow. end is for veil. see: what
-// the kernel touches is to be seen.
+// unveil lets a kernel use allocated guarded memory; with see it watches the accesses. The caller must pass end to
+// veil.
 func (d *Driver) unveil(see bool) (end func() (list []kernel.Touch, all bool)) {
 	if d.kernels.begin(see && d.prot != readWrite) {
 		end = kernel.WatchPages(d.allocated())
@@ -27,7 +27,7 @@ func (d *Driver) unveil(see bool) (end func() (list []kernel.Touch, all bool)) {
 	return end
 }
 
-// veil ends what unveil began, when the kernel of o is over.
+// veil undoes unveil when the kernel of o is over.
 func (d *Driver) veil(o *driver.Launch, end func() (list []kernel.Touch, all bool)) {
 	var list []kernel.Touch
 	all := false
@@ -40,8 +40,8 @@ func (d *Driver) veil(o *driver.Launch, end func() (list []kernel.Touch, all boo
 	}
 }
 
-// begin counts a launch, and reports whether it is to be watched. wait: it is, if no other is running, and waits for
-// that.
+// begin counts a launch and reports whether to watch it. With wait it waits for other launches, and returns true unless
+// one is still running.
 func (k *kernels) begin(wait bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,7 +56,7 @@ func (k *kernels) begin(wait bool) bool {
 	return wait
 }
 
-// waitAside waits until no launch is running, or for as long as it is to. mu is held, and released meanwhile.
+// waitAside waits until no launch is running, at most the time aside. mu is held, but released while it waits.
 func (k *kernels) waitAside() {
 	for limit := time.Now().Add(aside); k.running > 0 && time.Now().Before(limit); {
 		if k.over == nil {
@@ -72,7 +72,7 @@ func (k *kernels) waitAside() {
 	}
 }
 
-// eachAllocated calls f with what is allocated on all devices, in ascending order, in whole pages.
+// eachAllocated calls f with the allocated ranges of all devices, in ascending order and rounded to whole pages.
 func (d *Driver) eachAllocated(f func(lo, hi uintptr)) {
 	for i := range d.windows {
 		if a := d.windows[i].Load(); a != nil {
@@ -84,20 +84,20 @@ func (d *Driver) eachAllocated(f func(lo, hi uintptr)) {
 	}
 }
 
-// allocated is what is allocated on all devices, sorted, in whole pages.
+// allocated returns the allocated ranges of all devices, sorted and rounded to whole pages.
 func (d *Driver) allocated() (list []kernel.Range) {
 	d.eachAllocated(func(lo, hi uintptr) { list = append(list, kernel.Range{Lo: lo, Hi: hi}) })
 	return list
 }
 
-// uncover opens what is allocated on all devices.
+// uncover opens the allocated memory of all devices.
 func (d *Driver) uncover() {
 	d.eachAllocated(func(lo, hi uintptr) {
-		arena.ProtectPages(lo, uint64(hi-lo), readWrite) //nolint:errcheck // then the kernel faults, and says where
+		arena.ProtectPages(lo, uint64(hi-lo), readWrite) //nolint:errcheck // then the kernel faults and reports where
 	})
 }
 
-// cover ends a launch: the last one closes device memory. It reports whether no other ran at the same time.
+// cover ends a launch; the last one closes device memory. alone reports that no other launch ran at the same time.
 func (d *Driver) cover() (alone bool) {
 	k := &d.kernels
 	k.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/kernel/kerneltest"
 )
 
-// seenBy makes a launch report what was seen of it; the function is called when it is over.
+// seenBy makes a launch store its report of touched pages in list and all.
 func seenBy(list *[]kernel.Touch, all *bool) func(*driver.Launch) {
 	return func(l *driver.Launch) {
 		l.Seen = func(touched []kernel.Touch, complete bool) { *list, *all = touched, complete }
@@ -30,8 +30,8 @@ func (b *kernelBench) noFailure() {
 	}
 }
 
-// TestSeen: of guarded memory the pages that a kernel touches are seen, also those that it finds the address of in
-// memory. Copies of other queues are not seen, and device memory is closed before and after.
+// TestSeen: the guarded pages that a kernel touches are reported, also if the kernel loads their address from memory.
+// Copies of other queues are not reported, and device memory is closed before and after.
 func TestSeen(t *testing.T) {
 	b := newKernelBench(t, Options{Guard: true})
 	cell, target, other := b.alloc(64), b.alloc(3*pageSize), b.alloc(64<<10)
@@ -62,8 +62,8 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestSeenTwoAtOnce: a kernel that waits for another gets company, with all memory open, and of neither is all seen;
-// the next kernel is seen again.
+// TestSeenTwoAtOnce: a kernel that waits for another one runs together with it, with all memory open, and both reports
+// are incomplete; the next kernel is watched again.
 func TestSeenTwoAtOnce(t *testing.T) {
 	was := aside
 	defer func() { aside = was }()
@@ -93,7 +93,7 @@ void go(uint32_t *p) { __atomic_store_n(p, 1, __ATOMIC_RELEASE); }`))
 		runtime.Gosched()
 	}
 	first := b.q
-	b.q = b.dev.NewQueue(driver.QueueOptions{Sink: &b.log})
+	b.q = b.dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: b.log.TaskFailed}})
 	t.Cleanup(b.q.Close)
 	b.launch("go", 1, func(l *driver.Launch) {
 		l.Seen = func(list []kernel.Touch, all bool) { lists[1], alls[1] = list, all; over.Add(1) }

@@ -13,10 +13,10 @@ var (
 	_ driver.HostViewer = (*Driver)(nil)
 )
 
-// word is where the engine finds the word at addr.
+// word returns the engine's address of the word at addr.
 func (d *Driver) word(addr uintptr) (uintptr, error) {
 	if addr%8 != 0 {
-		return 0, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+		return 0, fmt.Errorf("%w: a word at %#x, which is not a multiple of 8", driver.ErrFault, addr)
 	}
 	return d.resolve(addr, 8, false)
 }
@@ -59,7 +59,7 @@ func (d *Driver) View(addr uintptr, n uint64) ([]byte, error) {
 	return bytesAt(at, n), nil
 }
 
-// Stays implements driver.HostViewer. Arenas lose their pages when memory is freed, and keep their addresses.
+// Stays implements driver.HostViewer. Freed memory of an arena loses its pages but stays mapped.
 func (d *Driver) Stays(addr uintptr) bool {
 	return d.arenaOf(addr) != nil || d.virtual.mapped.Find(addr) != nil
 }

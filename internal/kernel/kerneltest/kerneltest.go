@@ -2,17 +2,12 @@
 package kerneltest
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"ropeway/internal/dl"
 	"ropeway/internal/kernel/native"
@@ -60,7 +55,7 @@ func Compile(t testing.TB, source string, flags ...string) []byte {
 var (
 	once   sync.Once
 	failed error
-	said   string
+	said   []byte
 )
 
 // Support compiles the C code that runs kernels and makes package native use it: what a C program has from
@@ -80,20 +75,12 @@ func Support(t testing.TB) {
 			failed = err
 			return
 		}
-		shim, out, host := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so"), filepath.Join(dir,
-			"ropeway-kernels")
-		hosts, _ := filepath.Glob(filepath.Join(root, "capi", "kernelhost", "*.c"))
-		both := []string{filepath.Join(shim, "kernel.c"), filepath.Join(shim, "order.c"),
-			filepath.Join(shim, "watch.c")}
-		common := []string{"-std=gnu11", "-O2", "-fvisibility=hidden", "-Wno-deprecated-declarations",
-			"-I", filepath.Join(root, "capi", "include")}
-		said, failed = gcc(common, both, "-shared", "-fPIC", "-o", out, filepath.Join(shim, "spawn.c"))
-		if failed != nil {
-			return
-		}
-		said, failed = gcc(common, both, append(hosts, "-rdynamic", "-o", host, "-lpthread", "-ldl")...)
-		if failed == nil {
-			failed = errors.Join(use(out), useProgram(host))
+		shim, out := filepath.Join(root, "capi", "shim"), filepath.Join(dir, "support.so")
+		gcc := exec.Command("gcc", "-std=gnu11", "-O2", "-fvisibility=hidden", "-Wno-deprecated-declarations",
+			"-shared", "-fPIC", "-I", filepath.Join(root, "capi", "include"), "-o", out,
+			filepath.Join(shim, "kernel.c"), filepath.Join(shim, "order.c"), filepath.Join(shim, "watch.c"))
+		if said, failed = gcc.CombinedOutput(); failed == nil {
+			failed = use(out)
 		}
 	})
 	if failed != nil {
@@ -101,40 +88,18 @@ func Support(t testing.TB) {
 	}
 }
 
-func gcc(common, sources []string, more ...string) (said string, err error) {
-	text, err := exec.Command("gcc", slices.Concat(common, sources, more)...).CombinedOutput()
-	return string(text), err
-}
-
-// useProgram makes package native use a program, which need not stay where it is.
-func useProgram(path string) error {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.MemfdCreate("ropeway-kernels", 0) // it stays as long as this process does
-	if err != nil {
-		return err
-	}
-	if _, err := unix.Write(fd, content); err != nil {
-		return err
-	}
-	native.UseProgram(fmt.Sprintf("/proc/self/fd/%d", fd))
-	return nil
-}
-
 func use(path string) error {
 	l, err := dl.OpenGlobal(path)
 	if err != nil {
 		return err
 	}
-	var at [5]uintptr
+	var at [4]uintptr
 	for i, name := range []string{"ropeway_kernel_run", "ropeway_kernel_stop", "ropeway_kernel_prepare",
-		"ropeway_kernel_spawn", "ropeway_kernel_watch"} {
+		"ropeway_kernel_watch"} {
 		if at[i], err = l.Symbol(name); err != nil {
 			return err
 		}
 	}
-	native.Use(at[0], at[1], at[2], at[3], at[4])
+	native.Use(at[0], at[1], at[2], at[3])
 	return nil
 }

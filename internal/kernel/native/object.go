@@ -59,6 +59,9 @@ func keepNeeded(image []byte) {
 
 // file puts an image where the loader finds it: into a file in memory.
 func file(name string, image []byte) (f *os.File, path string, err error) {
+	if err := kernel.Loadable(image); err != nil {
+		return nil, "", fmt.Errorf("the shared object cannot be loaded: %w", err)
+	}
 	name = filepath.Base(name)
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // a kernel before 6.3

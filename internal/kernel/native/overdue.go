@@ -1,58 +1,31 @@
 package native
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"weak"
 )
 
-// running is a run of either kind.
-type running interface {
-	// current returns the number of the launch that was begun last, and whether it goes on.
-	current() (turn uint64, live bool)
-}
-
 // runs are all runs that there are; one that nobody has any more is nil.
 var runs struct {
 	mu   sync.Mutex
-	list []func() running // guarded by mu
+	list []weak.Pointer[run] // guarded by mu
 }
 
 // listed enters a new run in runs.
-func listed[R any, P interface {
-	*R
-	running
-}](r P) P {
-	w := weak.Make((*R)(r))
-	find := func() running {
-		if r := w.Value(); r != nil {
-			return P(r)
-		}
-		return nil
-	}
+func listed(r *run) *run {
 	runs.mu.Lock()
 	defer runs.mu.Unlock()
 	if n := len(runs.list); n == cap(runs.list) { // before it grows
-		left := runs.list[:0]
-		for _, f := range runs.list {
-			if f() != nil {
-				left = append(left, f)
-			}
-		}
-		clear(runs.list[len(left):])
-		runs.list = left
+		runs.list = slices.DeleteFunc(runs.list, func(w weak.Pointer[run]) bool { return w.Value() == nil })
 	}
-	runs.list = append(runs.list, find)
+	runs.list = append(runs.list, weak.Make(r))
 	return r
 }
 
+// current returns the number of the launch that was begun last, and whether it goes on.
 func (r *run) current() (turn uint64, live bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.turn, r.live
-}
-
-func (r *outside) current() (turn uint64, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.turn, r.live
@@ -67,15 +40,15 @@ func Overdue(limit time.Duration) (overdue <-chan struct{}, end func()) {
 			turn uint64
 			at   time.Time
 		}
-		since := map[running]begun{}
+		since := map[*run]begun{}
 		look := time.NewTicker(max(limit/20, time.Millisecond))
 		defer look.Stop()
 		for {
 			runs.mu.Lock()
-			list := append([]func() running(nil), runs.list...)
+			list := slices.Clone(runs.list)
 			runs.mu.Unlock()
-			for _, find := range list {
-				r := find()
+			for _, w := range list {
+				r := w.Value()
 				if r == nil {
 					continue
 				}

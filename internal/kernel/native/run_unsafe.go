@@ -79,17 +79,7 @@ func (r *launched) fault(late bool) *kernel.Fault {
 	return &kernel.Fault{Signal: syscall.Signal(r.failed), Block: r.block, Address: r.address, Code: r.code}
 }
 
-// launchedAt is the i-th launch in memory that a process shares with those that run kernels.
-func launchedAt(memory []byte, i int) *launched {
-	return (*launched)(unsafe.Pointer(&memory[i*runBytes : (i+1)*runBytes][0]))
-}
-
-// runBytes is how much there is for one.
-const runBytes = 256
-
-var _ [runBytes - unsafe.Sizeof(launched{})]byte // it is enough
-
-// run implements kernel.Run in this process.
+// run implements kernel.Run.
 type run struct {
 	launched
 	list  []touch // of a launch that is watched
@@ -172,6 +162,3 @@ func (r *run) End() *kernel.Fault {
 	r.live = false
 	return r.fault(r.late)
 }
-
-// addressOf is where bytes are that the garbage collector does not move.
-func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -3,6 +3,9 @@
 // The functions are called by C code of libascendcl.so (capi/shim/kernel.c): it knows which block a thread runs, and
 // gets a thread out of a kernel that has crashed or does not end. A C program has that library; for other programs it
 // is opened when the first kernel is loaded.
+//
+// Lock order: outside.mu → process.mu → peer.mu. process.mu is held while the keeper is asked, so another goroutine
+// deals with what the keeper reports by itself.
 package native
 
 import (
@@ -20,39 +23,19 @@ import (
 const library = "libascendcl.so"
 
 // support is the addresses of the functions that run kernels.
-type support struct{ run, stop, prepare, spawn, watch uintptr }
+type support struct{ run, stop, prepare, watch uintptr }
 
 var (
 	mu       sync.Mutex
 	given    support  // guarded by mu; what Use was called with, or was found
 	prepared *support // guarded by mu; nil: not yet
-	program  string   // guarded by mu; what UseProgram was called with
 )
 
 // Use says where the functions are that run kernels: a program that has libascendcl.so calls it.
-func Use(run, stop, prepare, spawn, watch uintptr) {
+func Use(run, stop, prepare, watch uintptr) {
 	mu.Lock()
 	defer mu.Unlock()
-	given = support{run, stop, prepare, spawn, watch}
-}
-
-// UseProgram says where the program is that runs kernels in processes of their own. Else it is beside libascendcl.so.
-func UseProgram(path string) {
-	mu.Lock()
-	defer mu.Unlock()
-	program = path
-}
-
-// locate finds the functions. mu is held.
-func locate() (support, error) {
-	if given.run == 0 {
-		var err error
-		if given, err = open(); err != nil {
-			return support{}, fmt.Errorf("kernels on a CPU need %s: "+
-				"set LD_LIBRARY_PATH to the lib64 folder of the toolkit: %w", library, err)
-		}
-	}
-	return given, nil
+	given = support{run, stop, prepare, watch}
 }
 
 // find finds the functions, and makes the process ready for kernels.
@@ -62,9 +45,14 @@ func find() (*support, error) {
 	if prepared != nil {
 		return prepared, nil
 	}
-	s, err := locate()
-	if err != nil {
-		return nil, err
+	s := given
+	if s.run == 0 {
+		var err error
+		if s, err = open(); err != nil {
+			return nil, fmt.Errorf("kernels on a CPU need %s: "+
+				"set LD_LIBRARY_PATH to the lib64 folder of the toolkit: %w", library, err)
+		}
+		given = s
 	}
 	if e := dl.CallInt(s.prepare); e != 0 {
 		return nil, fmt.Errorf("kernels cannot be run: %w", syscall.Errno(e))
@@ -96,7 +84,7 @@ func open() (support, error) {
 func functions(l *dl.Library) (s support, err error) {
 	for name, at := range map[string]*uintptr{
 		"ropeway_kernel_run": &s.run, "ropeway_kernel_stop": &s.stop, "ropeway_kernel_prepare": &s.prepare,
-		"ropeway_kernel_spawn": &s.spawn, "ropeway_kernel_watch": &s.watch,
+		"ropeway_kernel_watch": &s.watch,
 	} {
 		if *at, err = l.Symbol(name); err != nil {
 			return support{}, err

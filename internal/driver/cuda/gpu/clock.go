@@ -11,39 +11,40 @@ import (
 )
 
 // A clock converts the time of an event of a GPU to the clock of flags. It uses the time that the GPU measures from a
-// base event. Two events are as far apart as the GPU says, within one part in thousands; while it is in use, the two
-// clocks are compared regularly, and this one is corrected by running a little faster or slower, not by a jump.
+// base event. The distance of two events is the one that the GPU measures, within one part in thousands. While it is in
+// use, the two clocks are compared regularly, and this one is corrected by running a little faster or slower, not by a
+// jump.
 type clock struct {
-	running atomic.Bool // there is a base
+	running atomic.Bool // it has a base
 
 	mu     sync.Mutex
-	stream uintptr    // guarded by mu; for the base alone
+	stream uintptr    // guarded by mu; used only for the base
 	events [2]uintptr // guarded by mu; the base, and the next one
-	at     int64      // guarded by mu; when the base happened
-	tuned  int64      // guarded by mu; when that was found out; 0: never
-	next   int64      // guarded by mu; when it is to be found out again
-	rate   float64    // guarded by mu; nanoseconds of ours in one of the GPU's, after the base
-	before float64    // guarded by mu; and before it
-	skew   float64    // guarded by mu; what the rate is above 1 in the long run
+	at     int64      // guarded by mu; time of the base
+	tuned  int64      // guarded by mu; time of the last comparison; 0: never
+	next   int64      // guarded by mu; time of the next comparison
+	rate   float64    // guarded by mu; nanoseconds of the host for one of the GPU, after the base
+	before float64    // guarded by mu; the same before the base
+	skew   float64    // guarded by mu; excess of the rate over 1 in the long run
 }
 
 const (
-	tuneEvery  = int64(time.Second)     // a base is not used longer: the GPU gives milliseconds as 32 bits
-	tuneWait   = 2 * time.Millisecond   // a base that takes longer is no good
-	tuneLazily = 2 * int64(time.Second) // bases that are farther apart are not compared
-	tuneTries  = 4                      // to find a moment in which the host is not held up
-	tuneGood   = 20 * time.Microsecond  // and a base that good needs no other try
-	// an event that is off by more, before it was asked for or after it was seen, was then
+	tuneEvery  = int64(time.Second)     // longest use of a base: the GPU returns milliseconds as a 32-bit float
+	tuneWait   = 2 * time.Millisecond   // a base that takes longer is not used
+	tuneLazily = 2 * int64(time.Second) // bases that are further apart are not compared
+	tuneTries  = 4                      // tries to find a moment in which the host is not interrupted
+	tuneGood   = 20 * time.Microsecond  // a base that takes no longer needs no other try
+	// an event measured more than this before its request, or after it was seen, gets that time
 	ClockSlack = int64(time.Millisecond)
 	mostSkew   = 1e-3
 )
 
 func (k *clock) runs() bool { return k.running.Load() }
 
-// HasClock reports whether the GPU measures when its events happen.
+// HasClock reports whether the GPU measures the times of its events.
 func (c *GPU) HasClock() bool { return c.clock.runs() }
 
-// StartClock makes the GPU's clock go, where the GPU has one.
+// StartClock starts the GPU's clock, if the GPU has one.
 func (c *GPU) StartClock() {
 	k := &c.clock
 	k.mu.Lock()
@@ -73,7 +74,7 @@ func (c *GPU) StartClock() {
 	k.running.Store(ok && r == libcuda.Success)
 }
 
-// stop forgets everything. Nothing uses the clock any more.
+// stop resets the clock. Nothing may use it.
 func (k *clock) stop() {
 	k.running.Store(false)
 	k.mu.Lock()
@@ -81,8 +82,7 @@ func (k *clock) stop() {
 	k.stream, k.events, k.at, k.tuned, k.next = 0, [2]uintptr{}, 0, 0, 0
 }
 
-// tune makes a new base, and compares it with the old one; false if that did not succeed. The GPU is entered, mu is
-// held.
+// tune makes a new base, compares it with the old one, and reports success. The GPU is entered, mu is held.
 func (k *clock) tune(c *GPU, now int64) bool {
 	lib, next := c.lib, k.events[1]
 	var middle int64
@@ -113,8 +113,9 @@ func (k *clock) tune(c *GPU, now int64) bool {
 	return true
 }
 
-// steer is when a new base happened, ms after the old one, and the rate from there on. middle is when the host thinks
-// it did: half of the difference is made good until the next time, and what lasts ends up in the skew. mu is held.
+// steer returns the time of a new base, ms after the old one, and the rate after it. middle is its time as measured by
+// the host: the rate corrects half of the difference until the next comparison, and a lasting difference goes into the
+// skew. mu is held.
 func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 	at = k.at + int64(float64(ms)*1e6*k.rate)
 	off := bounded(float64(middle-at)/float64(tuneEvery), mostSkew)
@@ -124,9 +125,9 @@ func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
-// poll queries an event until it has happened, and returns when that was.
+// poll queries an event until it has happened, and returns the time.
 func poll(lib libcuda.API, event uintptr) (seen int64, ok bool) {
-	const soon = 64 // looks; for a thread of C it takes long to let others have the processor
+	const soon = 64 // polls without yielding, which takes long in a thread of C
 	begin := time.Now()
 	for i := 0; ; i++ {
 		if i > soon {
@@ -141,8 +142,8 @@ func poll(lib libcuda.API, event uintptr) (seen int64, ok bool) {
 	}
 }
 
-// TimeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time
-// asked.
+// TimeOf returns when an event happened. The event was recorded at the time asked, and a query has shown that it
+// happened.
 func (c *GPU) TimeOf(event uintptr, asked int64) int64 {
 	seen := hostqueue.Now()
 	k := &c.clock

@@ -2,23 +2,23 @@ package gpu
 
 import "ropeway/internal/driver/cuda/libcuda"
 
-// Fence wakes a waiting goroutine when a stream has reached a point: there the GPU writes a number to pinned memory,
-// which is seen half a microsecond before CUDA reports it. Putting it on the stream takes one or two microseconds,
-// while the copies run, so it is used only for longer copies.
+// Fence shows a polling goroutine that a stream has reached a point: there the GPU writes a number to pinned memory,
+// which is visible half a microsecond before CUDA reports the end. Putting the fence on the stream takes one or two
+// microseconds, while the copies run, so it is used only for longer copies.
 //
-// It belongs to its stream, and the goroutine that uses the stream uses the fence.
+// The goroutine that owns the stream owns the fence.
 type Fence struct {
 	word   uintptr // pinned
-	Number uint32  // the last that was put on the stream
-	dead   bool    // libcuda cannot, or the GPU is lost
+	Number uint32  // the last one put on the stream
+	dead   bool    // libcuda has no fences, or the GPU is lost
 }
 
 const (
-	fenceBytes = 64 // fences are so far apart: each has a line of the cache to itself
+	fenceBytes = 64 // distance of fences: each has a cache line of its own
 	fenceBlock = 4096
 )
 
-// FenceOf is the fence of a stream; a dead one if there is no memory.
+// FenceOf returns the fence of a stream; a dead one if there is no memory.
 func (c *GPU) FenceOf(stream uintptr) *Fence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *GPU) FenceOf(stream uintptr) *Fence {
 	return b
 }
 
-// Put puts the next number on the stream, after all that is there now. It reports whether that went well.
+// Put puts the next number on the stream, and reports whether it could.
 func (f *Fence) Put(c *GPU, stream uintptr) bool {
 	if f.dead {
 		return false
@@ -57,7 +57,7 @@ func (f *Fence) Put(c *GPU, stream uintptr) bool {
 	return !f.dead
 }
 
-// Passed looks for a moment, and reports whether the stream has passed the number.
+// Passed polls for a moment, and reports whether the stream has passed the number.
 func (f *Fence) Passed(number uint32) bool {
 	for range 32 {
 		if int32(WordAt(f.word).Load()-number) >= 0 {

@@ -1,5 +1,5 @@
-// Package gpu has what a driver needs of a GPU whatever it does there: the context, streams and events for reuse, the
-// clock of events, fences, pinned memory for the driver itself, and the errors after which the GPU is lost.
+// Package gpu has the basics of a GPU for a driver: its context, streams and events for reuse, the clock of events,
+// fences, pinned memory for the driver itself, and the errors after which the GPU is lost.
 package gpu
 
 import (
@@ -14,13 +14,13 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// Priorities is how many a stream can have.
+// Priorities is the number of priorities of streams.
 const Priorities = 8
 
-// GPU is a GPU as a device has it: its context, and what is kept there for reuse. GPUs that are one GPU share the
-// context alone.
+// GPU is the GPU of one device: its context, and resources kept for reuse. Devices on the same GPU share only the
+// context.
 type GPU struct {
-	Number  int // of the device; immutable
+	Number  int // the device's number; immutable
 	Ordinal int // CUDA's number; immutable
 	Sharers int // devices that are this GPU; immutable
 	SMs     int // its multiprocessors; immutable while there is a context
@@ -29,19 +29,19 @@ type GPU struct {
 	warn func(string) // immutable
 
 	primary  atomic.Uintptr        // the primary context; 0 until it is used
-	lives    atomic.Uint64         // contexts there were before
-	why      atomic.Pointer[error] // the GPU can no longer be used
-	reported atomic.Bool           // a task has failed because of that
+	lives    atomic.Uint64         // number of earlier contexts
+	why      atomic.Pointer[error] // why the GPU is lost; nil: it is not
+	reported atomic.Bool           // a task has failed with that reason
 	clock    clock
 	inner    inner
 
 	mu          sync.Mutex
 	events      [libcuda.EventKinds][]uintptr       // guarded by mu; not in use
 	streams     [Priorities][]uintptr               // guarded by mu; not in use
-	made        struct{ events, streams []uintptr } // guarded by mu; all there are
+	made        struct{ events, streams []uintptr } // guarded by mu; all of them
 	quarantined []quarantined                       // guarded by mu
 	fences      map[uintptr]*Fence                  // guarded by mu; by stream
-	fenceWords  []uintptr                           // guarded by mu; of fences to come
+	fenceWords  []uintptr                           // guarded by mu; words for new fences
 	blocks      []uintptr                           // guarded by mu; pinned memory that stays until the GPU stops
 }
 
@@ -53,13 +53,13 @@ func (c *GPU) Init(lib libcuda.API, number, ordinal, sharers int, warn func(stri
 // Context is CUDA's handle of the context; 0 if there is none.
 func (c *GPU) Context() uintptr { return c.primary.Load() }
 
-// Life is the number of contexts that there were before. What belongs to a context is of no use in another life.
+// Life returns the number of earlier contexts. Resources of one life cannot be used in another.
 func (c *GPU) Life() uint64 { return c.lives.Load() }
 
 // Lost reports whether the GPU can no longer be used.
 func (c *GPU) Lost() bool { return c.why.Load() != nil }
 
-// Start makes the context, unless that was done.
+// Start creates the context, unless there is one.
 func (c *GPU) Start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *GPU) Start() error {
 	return nil
 }
 
-// Stop releases everything that the GPU has. Nothing uses it any more.
+// Stop releases all resources on the GPU. Nothing may use them.
 func (c *GPU) Stop() error {
 	c.clock.stop()
 	c.mu.Lock()
@@ -103,12 +103,12 @@ func (c *GPU) Stop() error {
 	note("cuDevicePrimaryCtxRelease", c.lib.PrimaryCtxRelease(c.Ordinal))
 	c.forgetAll()
 	if c.Lost() {
-		return nil // what is broken cannot be tidied up
+		return nil // resources of a lost GPU cannot be released
 	}
 	return errors.Join(errs...)
 }
 
-// forgetAll forgets the context and all that was in it but the clock, which was stopped. mu is held.
+// forgetAll forgets the context and its resources, except the clock, which was stopped. mu is held.
 func (c *GPU) forgetAll() {
 	c.primary.Store(0)
 	c.lives.Add(1)
@@ -126,7 +126,7 @@ func (c *GPU) forgetAll() {
 	c.quarantined = nil
 }
 
-// Enter makes the GPU's context the calling thread's, which the goroutine keeps until leave.
+// Enter locks the goroutine to its thread and makes the GPU's context current there, until Leave.
 func (c *GPU) Enter() libcuda.Result {
 	runtime.LockOSThread()
 	return c.lib.CtxSetCurrent(c.Context())
@@ -134,7 +134,7 @@ func (c *GPU) Enter() libcuda.Result {
 
 func (c *GPU) Leave() { runtime.UnlockOSThread() }
 
-// EnablePeer lets c reach memory of other. Where the hardware cannot, copies go through the host, which CUDA sees to.
+// EnablePeer lets c access memory of other. If the hardware cannot, CUDA copies through the host.
 func (c *GPU) EnablePeer(other *GPU) {
 	c.Enter()
 	defer c.Leave()
@@ -145,17 +145,21 @@ func (c *GPU) EnablePeer(other *GPU) {
 func (c *GPU) Event(kind libcuda.EventKind) (uintptr, libcuda.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	free := &c.events[kind]
+	return take(&c.events[kind], &c.made.events, func() (uintptr, libcuda.Result) { return c.lib.EventCreate(kind) })
+}
+
+// take returns one of what is not in use, or makes one.
+func take(free, made *[]uintptr, create func() (uintptr, libcuda.Result)) (uintptr, libcuda.Result) {
 	if n := len(*free); n > 0 {
-		e := (*free)[n-1]
+		x := (*free)[n-1]
 		*free = (*free)[:n-1]
-		return e, libcuda.Success
+		return x, libcuda.Success
 	}
-	e, r := c.lib.EventCreate(kind)
+	x, r := create()
 	if r == libcuda.Success {
-		c.made.events = append(c.made.events, e)
+		*made = append(*made, x)
 	}
-	return e, r
+	return x, r
 }
 
 func (c *GPU) GiveEvent(e uintptr, kind libcuda.EventKind) {
@@ -168,17 +172,9 @@ func (c *GPU) GiveEvent(e uintptr, kind libcuda.EventKind) {
 func (c *GPU) Stream(priority int) (uintptr, libcuda.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	free := &c.streams[priority]
-	if n := len(*free); n > 0 {
-		s := (*free)[n-1]
-		*free = (*free)[:n-1]
-		return s, libcuda.Success
-	}
-	s, r := c.lib.StreamCreate(priority)
-	if r == libcuda.Success {
-		c.made.streams = append(c.made.streams, s)
-	}
-	return s, r
+	return take(&c.streams[priority], &c.made.streams, func() (uintptr, libcuda.Result) {
+		return c.lib.StreamCreate(priority)
+	})
 }
 
 // OwnStream is a stream that belongs to a queue, until that is closed or collected.
@@ -189,12 +185,12 @@ type OwnStream struct {
 	priority int
 }
 
-// Owned makes a stream that was taken one that belongs to a queue.
+// Owned gives a stream that was taken to a queue.
 func (c *GPU) Owned(stream uintptr, priority int) OwnStream {
 	return OwnStream{c, stream, c.Life(), priority}
 }
 
-// Release lets another have the stream. What is still on it runs first, which does no harm.
+// Release makes the stream available again. Work that is still on it runs first, which does no harm.
 func (o OwnStream) Release() {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
@@ -212,7 +208,7 @@ func (c *GPU) Query(event uintptr) libcuda.Result {
 	return c.look(event, c.lib.EventQuery)
 }
 
-// Ended reports whether a stream has done all there was.
+// Ended reports whether all work on a stream is done.
 func (c *GPU) Ended(stream uintptr) libcuda.Result {
 	return c.look(stream, c.lib.StreamQuery)
 }
@@ -226,7 +222,7 @@ func (c *GPU) look(at uintptr, query func(uintptr) libcuda.Result) libcuda.Resul
 	return query(at)
 }
 
-// Healthy is nil, or why the GPU is lost.
+// Healthy returns nil, or why the GPU is lost.
 func (c *GPU) Healthy() error {
 	if e := c.why.Load(); e != nil {
 		return *e
@@ -234,8 +230,8 @@ func (c *GPU) Healthy() error {
 	return nil
 }
 
-// Check is the error for a call that a task has made on this GPU. After some results nothing works there any more: the
-// task that meets one first has a fault, everything later finds the device lost.
+// Check returns the error for a call made for a task on this GPU. After some results the GPU no longer works: the first
+// task with such a result gets a fault, later ones find the device lost.
 func (c *GPU) Check(call string, r libcuda.Result) error {
 	err := c.Note(call, r)
 	if r.Sticky() && r != libcuda.ContextDestroyed && !c.reported.Swap(true) {
@@ -245,7 +241,7 @@ func (c *GPU) Check(call string, r libcuda.Result) error {
 	return err
 }
 
-// Note is check for a call that no task has made: the fault is left to one.
+// Note is Check for a call that was not made for a task: it leaves the fault to one.
 func (c *GPU) Note(call string, r libcuda.Result) error {
 	err := libcuda.Failed(c.lib, call, r)
 	if !r.Sticky() {

@@ -8,18 +8,18 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program
-// has freed and wrongly uses again must not have become the driver's, because the mistake would go unnoticed.
+// inner is pinned memory for the driver itself. Its addresses are reserved with the context: the driver must not get
+// memory that a program has freed, because a program that wrongly uses that memory would go unnoticed.
 type inner struct {
 	mu   sync.Mutex
 	addr uintptr // guarded by mu; 0: there is none
-	used uint64  // guarded by mu; bytes from there on; they are not used again
+	used uint64  // guarded by mu; bytes used; they are not reused
 }
 
-// innerBytes is room for the stages of all lanes, and for many tables.
+// innerBytes has room for the stages of all lanes and for many tables.
 const innerBytes = 256 << 20
 
-// reserve takes the addresses.
+// reserve reserves the addresses.
 func (in *inner) reserve() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -31,7 +31,7 @@ func (in *inner) reserve() {
 	}
 }
 
-// release releases the addresses. Nothing uses what was there.
+// release releases the addresses. Nothing may use them.
 func (in *inner) release() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -43,8 +43,8 @@ func (in *inner) release() error {
 	return err
 }
 
-// take is the next n bytes, accessible; 0 if there are none.
-func (in *inner) take(n uint64) uintptr {
+// alloc returns the next n bytes, made accessible; 0 if there are none.
+func (in *inner) alloc(n uint64) uintptr {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n = pinnedPages(n)
@@ -63,16 +63,16 @@ func (in *inner) take(n uint64) uintptr {
 	return addr
 }
 
-// has reports whether addr is one of its addresses.
+// has reports whether addr is in the reserved range.
 func (in *inner) has(addr uintptr) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.addr != 0 && addr-in.addr < innerBytes
 }
 
-// AllocInner takes pinned memory for the driver itself. The GPU is entered.
+// AllocInner allocates pinned memory for the driver itself. The GPU is entered.
 func (c *GPU) AllocInner(n uint64) (uintptr, libcuda.Result) {
-	if addr := c.inner.take(n); addr != 0 {
+	if addr := c.inner.alloc(n); addr != 0 {
 		if at, r := c.lib.MemHostRegister(addr, pinnedPages(n)); r == libcuda.Success && at == addr {
 			return addr, libcuda.Success
 		} else if r == libcuda.Success {
@@ -82,14 +82,14 @@ func (c *GPU) AllocInner(n uint64) (uintptr, libcuda.Result) {
 	return c.lib.MemHostAlloc(n)
 }
 
-// Keep takes pinned memory that stays until the GPU stops. The GPU is entered.
+// Keep allocates pinned memory that stays until the GPU stops. The GPU is entered.
 func (c *GPU) Keep(n uint64) (uintptr, libcuda.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keepLocked(n)
 }
 
-// keepLocked is keep with mu held.
+// keepLocked is Keep with mu held.
 func (c *GPU) keepLocked(n uint64) (uintptr, libcuda.Result) {
 	addr, r := c.AllocInner(n)
 	if r == libcuda.Success {
@@ -98,15 +98,15 @@ func (c *GPU) keepLocked(n uint64) (uintptr, libcuda.Result) {
 	return addr, r
 }
 
-// KeepWords is pieces of so many bytes, all zero, of a block that is kept; none if there is no memory. The GPU is
-// entered.
+// KeepWords allocates a block like Keep and returns it as pieces of the given size, all zero; none if there is no
+// memory. The GPU is entered.
 func (c *GPU) KeepWords(block, piece uintptr) []uintptr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keepWordsLocked(block, piece)
 }
 
-// keepWordsLocked is keepWords with mu held.
+// keepWordsLocked is KeepWords with mu held.
 func (c *GPU) keepWordsLocked(block, piece uintptr) (pieces []uintptr) {
 	addr, r := c.keepLocked(uint64(block))
 	if r != libcuda.Success {
@@ -119,7 +119,7 @@ func (c *GPU) keepWordsLocked(block, piece uintptr) (pieces []uintptr) {
 	return pieces
 }
 
-// FreeInner frees it. The GPU is entered.
+// FreeInner frees memory of AllocInner. The GPU is entered.
 func (c *GPU) FreeInner(addr uintptr) libcuda.Result {
 	if c.inner.has(addr) {
 		return c.lib.MemHostUnregister(addr)

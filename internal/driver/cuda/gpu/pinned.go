@@ -17,23 +17,23 @@ const (
 	HostPage = 4096
 )
 
-// Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was
-// freed, side by side with other allocations, and the two could not be distinguished. A page that cannot be touched
-// follows.
+// Pinned memory is mapped here and registered with CUDA. CUDA's own pinned memory stays mapped after it is freed,
+// beside other allocations, so that a stale address could not be recognised. A page without access follows each
+// allocation.
 
-// pinnedPages is how many bytes of pages n bytes of pinned memory have.
+// pinnedPages returns the size of the pages of n bytes of pinned memory.
 func pinnedPages(n uint64) uint64 { return (max(n, 1) + HostPage - 1) &^ (HostPage - 1) }
 
-// openPages puts n bytes of memory at reserved addresses, in large pages where there is room for them.
+// openPages makes n bytes at reserved addresses accessible, with large pages if possible.
 func openPages(addr uintptr, n uint64) error {
 	err := arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE)
 	if err == nil && n >= HugePage {
-		unix.Syscall(unix.SYS_MADVISE, addr, uintptr(n), unix.MADV_HUGEPAGE) // where it fails small pages do too
+		unix.Syscall(unix.SYS_MADVISE, addr, uintptr(n), unix.MADV_HUGEPAGE) // if it fails, small pages are good enough
 	}
 	return err
 }
 
-// AllocPinned takes pinned memory in the context of c. After it is a margin of so many bytes that are no memory.
+// AllocPinned allocates pinned memory in the context of c. The margin bytes after it are not accessible.
 func (c *GPU) AllocPinned(n uint64) (addr uintptr, margin uint64, err error) {
 	pages := pinnedPages(n)
 	addr, err = arena.Reserve(pages + HostPage)
@@ -56,10 +56,10 @@ func (c *GPU) AllocPinned(n uint64) (addr uintptr, margin uint64, err error) {
 	return addr, pages + HostPage - n, nil
 }
 
-// FreePinned undoes allocPinned.
+// FreePinned undoes AllocPinned.
 func (c *GPU) FreePinned(addr uintptr, n uint64) error {
 	bytes := arena.Reserved(pinnedPages(n) + HostPage)
-	if c.Context() == 0 { // it was lost for good
+	if c.Context() == 0 { // the lost context was destroyed
 		return arena.Unreserve(addr, bytes)
 	}
 	c.Enter()
@@ -72,14 +72,14 @@ func (c *GPU) FreePinned(addr uintptr, n uint64) error {
 	return errors.Join(err, arena.Unreserve(addr, bytes))
 }
 
-// quarantined is host memory that the program has freed and a lost GPU may still use. Until its context is gone,
-// nothing else may be placed there.
+// quarantined is host memory that the program has freed but a lost GPU may still access. Its addresses must not be
+// reused before the context is destroyed.
 type quarantined struct {
 	addr  uintptr
-	bytes uint64 // as arena.Reserve took them
+	bytes uint64 // as reserved by arena.Reserve
 }
 
-// quarantine keeps host memory until the context of c, which is lost, is gone.
+// quarantine keeps host memory until the context of c, which is lost, is destroyed.
 func (c *GPU) quarantine(addr uintptr, bytes uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

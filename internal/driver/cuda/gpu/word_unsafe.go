@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// WordAt is the word at addr, which is pinned memory.
+// WordAt returns the word at addr in pinned memory.
 func WordAt(addr uintptr) *atomic.Uint32 {
 	return (*atomic.Uint32)(*(*unsafe.Pointer)(unsafe.Pointer(&addr)))
 }

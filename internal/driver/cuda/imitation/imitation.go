@@ -1,4 +1,4 @@
-// Package imitation runs tests of the cuda driver where there is no GPU, on a libcuda of its own.
+// Package imitation runs tests of the cuda driver without a GPU, on a libcuda of its own.
 package imitation
 
 import (
@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"ropeway/internal/testenv"
@@ -15,7 +16,7 @@ import (
 //go:embed testdata
 var source embed.FS
 
-// Build makes the library and returns its path. A process with LD_PRELOAD set to it finds one GPU.
+// Build compiles the library and returns its path. A process with LD_PRELOAD set to it finds one GPU.
 func Build(t testing.TB) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
@@ -32,8 +33,11 @@ func Build(t testing.TB) string {
 	return library
 }
 
+// Here reports whether this process has the imitation.
+func Here() bool { return strings.HasSuffix(os.Getenv("LD_PRELOAD"), "/libcuda.so.1") }
+
 // Rerun runs this test binary again on the imitation, with flags like "-test.run=TestX" and variables added to the
-// environment. It fails the test if one of those fails, or none runs.
+// environment. It fails the test if one of those tests fails, or if none runs.
 func Rerun(t *testing.T, env []string, flags ...string) {
 	t.Helper()
 	self, err := os.Executable()

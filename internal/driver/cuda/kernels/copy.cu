@@ -150,7 +150,11 @@ __device__ __forceinline__ void copy_part(u64 dst, u64 src, u64 bytes, u64 numbe
     copy_pieces({from, src + (from - dst), u32(to - from)}, 1);
 }
 
-// Entry is a piece in the table: 48 bits of an address, 10 of the length and 6 of a tag in each word.
+}  // namespace
+
+// Entry is a piece in the table: 48 bits of an address, 10 of the length and 6 of a tag in each word. It is outside the
+// namespace because its name is part of a name in the PTX, turn of ropeway_gather; of an unnamed namespace nvcc would
+// add a hash of this file's path.
 struct Entry {
     u64 to, from;
 
@@ -159,6 +163,8 @@ struct Entry {
         return {to & low48, from & low48, (u32(to >> 48) & 1023) | (u32(from >> 48) & 1023) << 10};
     }
 };
+
+namespace {
 
 // look reads an entry as it is now; the host may be writing it.
 __device__ __forceinline__ Entry look(const Entry *at) {

@@ -2,7 +2,7 @@ package kernels
 
 import "ropeway/internal/driver"
 
-// Direction is where the two ends of a copy are.
+// Direction is the direction of a copy.
 type Direction uint8
 
 // Directions. Between two devices the copy engines do the work.
@@ -14,32 +14,33 @@ const (
 
 // The numbers below are from an H200 (docs/record/gpu.md has the tables).
 const (
-	warps = Threads / 32 // of a block
+	warps = Threads / 32 // warps in a block
 
-	// linkBlocks is how many blocks keep the link busy: 16 do for aligned segments, 32 for odd ones; more gain
-	// little. They take a quarter of an H200's multiprocessors, and none of them whole.
+	// linkBlocks is the number of blocks that keep the link busy: 16 do for aligned segments, 32 for odd ones; more
+	// gain little. They use a quarter of an H200's multiprocessors, each of them only in part.
 	linkBlocks = 32
 
-	// deviceBlocks are for each multiprocessor: memory bandwidth wants them all. As many as fit would gain nothing.
+	// deviceBlocks is the number of blocks for each multiprocessor: full memory bandwidth needs all multiprocessors,
+	// but more blocks gain nothing.
 	deviceBlocks = 2
 
-	// Pieces are not shorter than what a warp has in flight at a time, nor longer than what lets warps end together.
+	// A piece is at least what a warp has in flight at a time, and short enough that warps end together.
 	leastPiece      = 2 << 10
 	longestOnLink   = 64 << 10
 	longestOnDevice = 256 << 10
 
-	line = 128 // later pieces of a segment begin at a multiple
+	line = 128 // later pieces of a segment begin at a multiple of this
 )
 
-// Plan says how the kernel's share of a batch runs.
+// Plan is the plan for the kernel's share of a batch.
 type Plan struct {
-	Blocks int    // at most
-	Piece  uint64 // bytes of an entry, at most
+	Blocks int    // most blocks
+	Piece  uint64 // most bytes of an entry
 	Tag    Tag    // of the entries
 }
 
-// New plans a batch of so many bytes on a GPU with sms multiprocessors. limit is how many blocks the kernel may have;
-// 0 leaves that to the direction. A batch that takes the link for a while leaves most of the GPU to others.
+// New plans a batch of the given bytes on a GPU with sms multiprocessors. limit is the most blocks of the kernel; 0
+// leaves that to the direction. A batch that uses the link for a while leaves most of the GPU to other work.
 func New(d Direction, bytes uint64, sms, limit int) Plan {
 	p := Plan{Blocks: deviceBlocks * sms, Piece: leastPiece}
 	longest := uint64(longestOnDevice)
@@ -56,10 +57,10 @@ func New(d Direction, bytes uint64, sms, limit int) Plan {
 	return p
 }
 
-// Room is how many entries a batch has at most. bytes is exact.
+// Room returns the most entries of a batch. bytes is exact.
 func (p Plan) Room(segments int, bytes uint64) int { return 2*segments + int(bytes/p.Piece) }
 
-// Window is a range of addresses that is known to be memory of one kind. The device sees it Delta higher.
+// Window is a range of memory of one kind. The device's addresses are higher by Delta.
 type Window struct {
 	Lo    uintptr
 	Size  uint64
@@ -72,26 +73,26 @@ func (w *Window) Has(addr uintptr, n uint64) bool {
 	return off <= w.Size && n <= w.Size-off
 }
 
-// Reachable reports whether entries can name the device's addresses of the window. Linux hands out higher ones only
-// on request; copy engines do those.
+// Reachable reports whether entries can hold the device's addresses of the window. Linux gives out higher ones only on
+// request; copy engines use those.
 func (w *Window) Reachable() bool {
 	const top = 1 << 48
 	return w.Size <= top && uint64(w.Lo+w.Delta) <= top-w.Size
 }
 
-// apart reports whether w and o share no memory, as the device sees them.
+// apart reports whether w and o do not overlap at the device's addresses.
 func (w *Window) apart(o *Window) bool {
 	a, b := uint64(w.Lo+w.Delta), uint64(o.Lo+o.Delta)
 	return a+w.Size <= b || b+o.Size <= a
 }
 
-// Everywhere is a window for segments that were looked at before.
+// Everywhere is a window for segments that were checked before.
 var Everywhere = Window{Size: 1 << 48}
 
-// Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It
-// stops before the first segment that is not inside both windows, overlaps itself or has large bytes or more, and
-// returns how many entries it has written and how many segments it has dealt with. Empty segments have no entries.
-// Flush comes after the last. This is most of what a batch costs the host; see pack.
+// Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It stops
+// before the first segment that is not inside both windows, overlaps itself or has at least large bytes, and returns
+// the number of entries written and of segments done. Empty segments have no entries. The caller must call Flush after
+// the last one. This is most of the host's time for a batch; see pack.
 func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large uint64) (entries, segments int) {
 	short := min(p.Piece, large-1, to.Size, from.Size)
 	plain := to.Delta == 0 && from.Delta == 0 && to.apart(&from)
@@ -122,9 +123,9 @@ func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large 
 	return n, len(list)
 }
 
-// pack writes an entry for each segment, up to the first that does not have 1 to short bytes or begins more than
-// toRoom behind to, or fromRoom behind from, and returns how many. It is a function of its own so that all its
-// variables are in registers.
+// pack writes an entry for each segment, up to the first that does not have 1 to short bytes or begins more than toRoom
+// after to, or fromRoom after from, and returns their number. It is a function of its own so that all its variables are
+// in registers.
 //
 //go:noinline
 func (t Tag) pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRoom uintptr, short uint64) int {
@@ -139,10 +140,10 @@ func (t Tag) pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRo
 	return len(list)
 }
 
-// overlap reports whether the n bytes at a and at b share any.
+// overlap reports whether the n bytes at a and at b overlap.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
-// Cut writes the entries of one segment and returns how many there are.
+// Cut writes the entries of one segment and returns their number.
 func (p Plan) Cut(table []Entry, s driver.Segment) int {
 	n := 0
 	for ; s.N > 0; n++ {
@@ -156,8 +157,8 @@ func (p Plan) Cut(table []Entry, s driver.Segment) int {
 	return n
 }
 
-// Launch is the grid for a table of so many entries, and how many entries a warp takes at a time: a power of two up
-// to 32, small enough for every warp to come round twice, so that reading the table costs no time of its own.
+// Launch returns the grid for a table of the given entries, and the number of entries a warp takes at a time: a power
+// of two up to 32, small enough that every warp takes entries twice, so that reading the table costs no extra time.
 func (p Plan) Launch(entries int) (blocks int, run uint32) {
 	run = 1
 	for run < 32 && int(2*run)*2*warps*p.Blocks <= entries {
@@ -181,5 +182,5 @@ func (f *FewParams) Set(p Plan, list []driver.Segment) (blocks int) {
 	return max(1, min(p.Blocks, (int(parts)+warps-1)/warps))
 }
 
-// MoveBlocks is the grid for Move: how much there is to copy is not known before it runs.
+// MoveBlocks returns the grid for Move; the number of bytes is not known before it runs.
 func MoveBlocks(sms int) int { return deviceBlocks * max(sms, 1) }

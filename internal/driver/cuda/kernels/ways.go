@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// Way is how a part of a batch is carried out.
+// Way is a way to carry out a part of a batch.
 type Way uint8
 
 // Ways.
@@ -12,14 +12,14 @@ const (
 	ByBatch             // one cuMemcpyBatchAsync
 )
 
-// Share is a part of a batch: how many segments, and how many bytes they have together.
+// Share is the size of a part of a batch: its segments and their bytes.
 type Share struct {
 	Segments int
 	Bytes    uint64
 }
 
-// Large is from how many bytes on a segment of a batch of more than MostFew may be better off with a copy engine.
-// Best decides, for all that are; and for the whole of a batch of fewer.
+// Large returns the least bytes of a segment that a copy engine may copy faster, in a batch of more than MostFew. Best
+// decides for all of those together, and for the whole of a smaller batch.
 func Large(d Direction) uint64 {
 	if d == OnDevice {
 		return 4 << 20
@@ -27,7 +27,7 @@ func Large(d Direction) uint64 {
 	return 256 << 10
 }
 
-// price is what a way costs, in nanoseconds: to begin, for each segment, at least so much for each, and for each MiB.
+// price is the time of a way in nanoseconds: to start, for each segment, the least for each segment, and for each MiB.
 type price struct{ start, segment, least, mib float64 }
 
 func (p price) of(s Share) float64 {
@@ -35,9 +35,9 @@ func (p price) of(s Share) float64 {
 	return p.start + max(n*p.least, n*p.segment+float64(s.Bytes)/(1<<20)*p.mib)
 }
 
-// prices are from an H200 (docs/record/gpu.md has the tables). A copy engine moves a MiB a little sooner than the
-// kernel, over the link as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by
-// less if it gets them in one call. On the device the call gains nothing.
+// prices are from an H200 (docs/record/gpu.md has the tables). A copy engine moves a MiB a little faster than the
+// kernel, both over the link and on the device, and leaves the multiprocessors free; but it pauses between two copies,
+// for less time if they come in one call. On the device a single call gains nothing.
 var prices = [...][3]price{
 	ByKernel: {ToDevice: {12200, 0, 0, 20520}, FromDevice: {12000, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
 	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 6000, 524}},
@@ -45,8 +45,8 @@ var prices = [...][3]price{
 		OnDevice: {7000, 2900, 6000, 524}},
 }
 
-// Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is
-// not there, the kernel or cuMemcpyBatchAsync, is not chosen.
+// Best returns the fastest way to copy s. beside means that the kernel is launched for other segments anyway; kernel
+// and batched, that the kernel and cuMemcpyBatchAsync are available.
 func Best(d Direction, s Share, beside, kernel, batched bool) Way {
 	best, least := ByLoop, math.Inf(1)
 	for way, p := range prices {

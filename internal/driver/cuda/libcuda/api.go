@@ -1,6 +1,6 @@
 // Package libcuda calls the functions of libcuda, NVIDIA's driver library. It loads the library by name; neither cgo
-// nor a CUDA toolkit is needed. Methods have the names of the functions that they call, without the "cu". What is done
-// with them, and when, is decided in package cuda.
+// nor a CUDA toolkit is needed. Methods have the names of the functions that they call, without the "cu". Package cuda
+// decides when to call them.
 package libcuda
 
 import (
@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// API is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work
-// on the context that is current on the calling thread.
+// API is the part of libcuda that the driver uses. The library itself implements it, and a fake for tests in ordinary
+// memory. Calls use the current context of the calling thread.
 type API interface {
 	DriverVersion() (int, Result)
 	DeviceCount() (int, Result)
@@ -20,8 +20,8 @@ type API interface {
 	PrimaryCtxRetain(device int) (context uintptr, r Result)
 	PrimaryCtxRelease(device int) Result
 	CtxSetCurrent(context uintptr) Result
-	CtxEnablePeerAccess(of uintptr) Result // lets the current context reach the device of another
-	CtxSynchronize() Result                // waits for everything on the current context
+	CtxEnablePeerAccess(of uintptr) Result // lets the current context access the device of another
+	CtxSynchronize() Result                // waits for all work in the current context
 
 	MemInfo() (free, total uint64, r Result)
 	MemAlloc(n uint64) (uintptr, Result)
@@ -35,7 +35,7 @@ type API interface {
 	StreamDestroy(stream uintptr) Result
 	StreamQuery(stream uintptr) Result
 	StreamWaitEvent(stream, event uintptr) Result
-	// a word of pinned memory, after what is on the stream; not every libcuda can
+	// writes a word of pinned memory after the work on the stream; not every libcuda can
 	StreamWriteValue(stream, addr uintptr, value uint32) Result
 	EventCreate(kind EventKind) (uintptr, Result)
 	EventDestroy(event uintptr) Result
@@ -47,7 +47,7 @@ type API interface {
 
 	MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) Result // any context may be current
 	HasMemcpyBatch() bool
-	// in any order; its result is of no segment in particular
+	// in any order; the result does not tell which segment failed
 	MemcpyBatchAsync(list []driver.Segment, stream uintptr) Result
 	Memcpy2DAsync(c *Copy2D, stream uintptr) Result
 	MemsetD8Async(dst uintptr, value byte, n uint64, stream uintptr) Result
@@ -60,7 +60,7 @@ type API interface {
 	ModuleUnload(module uintptr) Result
 	ModuleFunction(module uintptr, name string) (uintptr, Result)
 	ModuleGlobal(module uintptr, name string) (addr uintptr, n uint64, r Result)
-	FuncMaxThreads(kernel uintptr) (int, Result)               // in a block
+	FuncMaxThreads(kernel uintptr) (int, Result)               // most threads of a block
 	FuncAllowShared(kernel uintptr, bytes uint32) Result       // dynamic shared memory of a block
 	FuncParams(kernel uintptr) (list []kernel.Param, r Result) // not every libcuda knows
 	LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) Result
@@ -68,12 +68,12 @@ type API interface {
 
 	// Graphs. A libcuda before CUDA 12.0 does not support them.
 	GraphCreate(context uintptr, nodes []Node) (Graph, Result)
-	// makes node i, a kernel, another one; launches before keep what they had
+	// replaces node i, a kernel; earlier launches are not affected
 	GraphSetKernel(g *Graph, i int, context uintptr, n *Node) Result
 	GraphLaunch(g *Graph, stream uintptr) Result // any context may be current
-	GraphDestroy(g *Graph) Result                // what was launched goes on
+	GraphDestroy(g *Graph) Result                // running launches continue
 
-	// Memory apart from its addresses. What an old libcuda has not got is not supported.
+	// Virtual memory. Functions that an old libcuda lacks return NotSupported.
 	MemAddressReserve(n, align uint64, at uintptr) (uintptr, Result) // at, if not 0, is a hint
 	MemAddressFree(addr uintptr, n uint64) Result
 	MemCreate(n uint64, at Place) (handle uint64, r Result)
@@ -83,37 +83,37 @@ type API interface {
 	MemSetAccess(addr uintptr, n uint64, to Place) Result
 	MemExport(handle uint64) (fd int, r Result)
 	MemImport(fd int) (handle uint64, r Result)
-	IPCGetMemHandle(addr uintptr, handle *[IPCBytes]byte) Result // of memory that MemAlloc gave
+	IPCGetMemHandle(addr uintptr, handle *[IPCBytes]byte) Result // of memory from MemAlloc
 	IPCOpenMemHandle(handle *[IPCBytes]byte) (addr uintptr, n uint64, r Result)
 	IPCCloseMemHandle(addr uintptr) Result
-	ConcurrentManaged(device int) (bool, Result) // the host can use managed memory while the GPU does
+	ConcurrentManaged(device int) (bool, Result) // the host may use managed memory at the same time as the GPU
 	MemAllocManaged(n uint64) (uintptr, Result)  // to be freed with MemFree
 
 	Describe(r Result) (name, text string)
 }
 
-// EventKind is what an event is good for.
+// EventKind is the use of an event.
 type EventKind uint8
 
 // The kinds of events.
 const (
-	// it is queried, and no thread sleeps until it happens, which makes it cheaper to record
+	// only queried: no thread sleeps until it happens, so it is cheaper to record
 	AskedEvent EventKind = iota
-	SleptEvent           // one may sleep until it happens
-	TimedEvent           // and its time can be read
+	SleptEvent           // a thread may sleep until it happens
+	TimedEvent           // a thread may sleep until it happens, and its time can be read
 	EventKinds
 )
 
-// Shape says how a kernel of a program is launched.
+// Shape has the parameters of a launch of a program's kernel.
 type Shape struct {
 	Blocks, Threads [3]uint32
 	Shared          uint32  // bytes of dynamic shared memory
 	Together        bool    // all blocks run at the same time
-	Args            uintptr // where the parameters are, in memory that is not Go's own
+	Args            uintptr // address of the arguments, outside Go's heap
 	Bytes           uint64
 }
 
-// Node is what one node of a graph does: a kernel, or if that is 0, a fill, or if that has no width, a copy.
+// Node is a node of a graph: a kernel or, if Kernel is 0, a fill or, if Width is 0, a copy.
 type Node struct {
 	Kernel uintptr
 	Shape  Shape
@@ -123,7 +123,7 @@ type Node struct {
 	Value    uint32
 	Width    uint32 // bytes of a value
 
-	Level int // it comes after the nodes of all lower levels; they are numbered from 0, without gaps
+	Level int // the node runs after all nodes of lower levels; levels begin at 0, without gaps
 }
 
 // Graph is a graph that can be launched.
@@ -132,7 +132,7 @@ type Graph struct {
 	Nodes          []uintptr
 }
 
-// Place is where memory is made, or what may use it: the number of a GPU, or the host.
+// Place is the number of a GPU, or the host: where memory is created, or what may access it.
 type Place int
 
 // HostPlace is the host.
@@ -141,7 +141,7 @@ const HostPlace Place = -1
 // IPCBytes is the size of a handle by which another process opens an allocation.
 const IPCBytes = 64
 
-// Copy2D says what a 2-D copy does.
+// Copy2D has the parameters of a 2-D copy.
 type Copy2D struct {
 	Dst, Src           uintptr
 	DstPitch, SrcPitch uint64
@@ -151,7 +151,7 @@ type Copy2D struct {
 // Result is what a function of libcuda returns.
 type Result int32
 
-// The results that mean something to the driver.
+// The results that the driver distinguishes.
 const (
 	Success            Result = 0
 	OutOfMemory        Result = 2
@@ -186,7 +186,7 @@ const (
 	UnknownError       Result = 999
 )
 
-// Sticky reports whether a context is of no use after r: everything that comes later fails in the same way.
+// Sticky reports whether r breaks the context: all later calls fail in the same way.
 func (r Result) Sticky() bool {
 	switch r {
 	case ECCUncorrectable, NVLinkError, IllegalAddress, LaunchTimeout, ContextDestroyed, DeviceAssert, LaunchFailed,
@@ -196,7 +196,7 @@ func (r Result) Sticky() bool {
 	return r >= HardwareStack && r < LaunchFailed // kinds of faults of a kernel
 }
 
-// Kind is the driver's error that r amounts to.
+// Kind returns the driver's error for r.
 func (r Result) Kind() error {
 	switch r {
 	case OutOfMemory:
@@ -212,10 +212,10 @@ func (r Result) Kind() error {
 	return ErrRefused
 }
 
-// ErrRefused is a refusal that no program should see: the driver asked for what it must not.
+// ErrRefused is a refusal that no program should see: the driver's call was invalid.
 var ErrRefused = errors.New("CUDA refused a call")
 
-// Failed is the error for a call that returned r, nil if that is success.
+// Failed returns the error for a call that returned r; nil for success.
 func Failed(a API, call string, r Result) error {
 	if r == Success {
 		return nil
@@ -224,7 +224,7 @@ func Failed(a API, call string, r Result) error {
 	return fmt.Errorf("%w: %s: %s: %s", r.Kind(), call, name, text)
 }
 
-// Absent is why there are no GPUs to use, in one line. It is a driver.ErrUnsupported.
+// Absent is the reason why no GPU can be used, in one line. It wraps driver.ErrUnsupported.
 type Absent string
 
 func (a Absent) Error() string { return string(a) }

@@ -7,12 +7,12 @@ import (
 	"ropeway/internal/driver"
 )
 
-// nameless is a libcuda that only describes its results.
+// nameless is a libcuda that can only describe results.
 type nameless struct{ API }
 
 func (nameless) Describe(Result) (name, text string) { return "CUDA_ERROR", "an error" }
 
-// TestResults proves that each result of CUDA is the error of a driver that fits.
+// TestResults proves that each result of CUDA becomes the right error of a driver.
 func TestResults(t *testing.T) {
 	for r, want := range map[Result]error{
 		Success: nil, OutOfMemory: driver.ErrNoMemory, Deinitialized: driver.ErrClosed,

@@ -7,7 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// copyLists are what cuMemcpyBatchAsync reads. They come from a pool, so they are on the heap and stay where they are.
+// copyLists holds the lists that cuMemcpyBatchAsync reads. It comes from a pool, so it is on the heap and does not
+// move.
 type copyLists struct {
 	dsts, srcs  []uintptr
 	sizes       []uint64
@@ -15,14 +16,13 @@ type copyLists struct {
 	first, fail uint64
 }
 
-// copyAttributes is the C structure that says how a batch may be carried out. The rest of it is hints for managed
-// memory.
+// copyAttributes is the C structure of a batch's attributes. The rest of it is hints for managed memory.
 type copyAttributes struct {
 	sourceOrder uint32
 	_           [5]uint32
 }
 
-// inStreamOrder is a sourceOrder: sources are read when the stream has come to the batch.
+// inStreamOrder is a sourceOrder: sources are read when the stream has reached the batch.
 const inStreamOrder = 1
 
 var copyListsPool = sync.Pool{New: func() any { return new(copyLists) }}

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// nodeArgs is what describes a node of a graph to C.
+// nodeArgs holds the C structures for a node of a graph.
 type nodeArgs struct {
 	kernel kernelNode
 	copy   memcpy3D
@@ -61,7 +61,7 @@ func (l *library) hasGraphs() bool {
 	return true
 }
 
-// handles is n handles that stay where they are.
+// handles returns n handles on the heap, which do not move.
 //
 //go:noinline
 func handles(n int) []uintptr { return make([]uintptr, n) }
@@ -70,13 +70,13 @@ func (l *library) GraphCreate(context uintptr, nodes []Node) (g Graph, r Result)
 	if !l.hasGraphs() {
 		return g, NotSupported
 	}
-	o := take()
+	o := getOuts()
 	defer o.done()
 	if r = l.call(l.graphCreate, o.at(0), 0); r != Success {
 		return g, r
 	}
 	g = Graph{Template: o.address(), Nodes: handles(len(nodes))}
-	before, first := 0, 0 // the nodes of the level before are those from before to first
+	before, first := 0, 0 // the nodes of the previous level are [before, first)
 	for i := range nodes {
 		if i > 0 && nodes[i].Level != nodes[i-1].Level {
 			before, first = first, i
@@ -101,7 +101,7 @@ func (l *library) GraphCreate(context uintptr, nodes []Node) (g Graph, r Result)
 	return g, Success
 }
 
-// addNode adds a node whose handle goes to at, after count others whose handles are at after.
+// addNode adds a node after the count nodes whose handles are at after, and stores its handle at at.
 func (l *library) addNode(o *outs, g *Graph, at, after, count, context uintptr, n *Node) Result {
 	w := &o.node
 	switch {
@@ -116,7 +116,7 @@ func (l *library) addNode(o *outs, g *Graph, at, after, count, context uintptr, 
 	return l.call(l.graphAddMemcpy, at, g.Template, after, count, uintptr(unsafe.Pointer(&w.copy)), context)
 }
 
-// set makes w.kernel the kernel of n, and returns where it is.
+// set makes w.kernel the kernel of n, and returns its address.
 func (w *nodeArgs) set(o *outs, context uintptr, n *Node) uintptr {
 	s := &n.Shape
 	w.kernel = kernelNode{function: n.Kernel, blocks: s.Blocks, threads: s.Threads, shared: s.Shared, context: context}
@@ -126,7 +126,7 @@ func (w *nodeArgs) set(o *outs, context uintptr, n *Node) uintptr {
 	return uintptr(unsafe.Pointer(&w.kernel))
 }
 
-// extraOf is where it says what the parameters of a kernel are.
+// extraOf returns the address of the list that describes the parameters of a kernel.
 func (w *launchArgs) extraOf(s *Shape) uintptr {
 	w.size = s.Bytes
 	w.extra = [5]uintptr{paramBuffer, s.Args, paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
@@ -134,7 +134,7 @@ func (w *launchArgs) extraOf(s *Shape) uintptr {
 }
 
 func (l *library) GraphSetKernel(g *Graph, i int, context uintptr, n *Node) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	return l.call(l.graphSetKernel, g.Exec, g.Nodes[i], o.node.set(o, context, n))
 }

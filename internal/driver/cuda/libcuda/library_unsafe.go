@@ -11,21 +11,21 @@ import (
 	"ropeway/internal/dl"
 )
 
-// libraryName is where NVIDIA's driver package puts its library.
+// libraryName is the library of NVIDIA's driver package.
 const libraryName = "libcuda.so.1"
 
 // Flags of libcuda.
 const (
 	portable      = 1 // pinned memory: of all contexts
-	deviceMap     = 2 // pinned memory: devices can reach it
+	deviceMap     = 2 // pinned memory: devices can access it
 	nonBlocking   = 1 // streams: do not wait for the default stream
-	blockingSync  = 1 // events: a thread that waits sleeps
+	blockingSync  = 1 // events: a waiting thread sleeps
 	disableTiming = 2
-	unified       = 4 // memory type: the address says whose memory it is
+	unified       = 4 // memory type: derived from the address
 
 )
 
-// library is libcuda. Each field is the address of the function named in symbols; 0 if this version has none.
+// library is libcuda. Each field is the address of the function named in symbols; 0 if this version lacks it.
 type library struct {
 	init, driverGetVersion, getErrorName, getErrorString          uintptr
 	deviceGetCount, deviceGet, deviceGetName                      uintptr
@@ -52,7 +52,7 @@ type library struct {
 	graphSetKernel, graphLaunch                                   uintptr
 }
 
-// symbols lists what is looked up; what is optional may be missing in an old library.
+// symbols lists the functions to look up; an old library may lack optional ones.
 func (l *library) symbols() []struct {
 	at       *uintptr
 	name     string
@@ -172,8 +172,8 @@ func (l *library) call(fn uintptr, args ...uintptr) Result {
 	return Result(dl.CallInt(fn, args...))
 }
 
-// drop calls a function that releases something. When the process exits CUDA ends before the program's last handlers
-// run, and has released everything itself.
+// drop calls a function that releases a resource. At exit, CUDA ends before the program's last handlers run, and has
+// then released everything itself.
 func (l *library) drop(fn uintptr, args ...uintptr) Result {
 	r := l.call(fn, args...)
 	if r == Deinitialized {
@@ -182,8 +182,8 @@ func (l *library) drop(fn uintptr, args ...uintptr) Result {
 	return r
 }
 
-// outs is where functions put what they return beside the result. It comes from a pool, so it is on the heap and stays
-// where it is while C writes to it.
+// outs receives the values that functions return besides the result. It comes from a pool, so it is on the heap and
+// does not move while C writes to it.
 type outs struct {
 	word [2]uint64
 	text [128]byte
@@ -199,7 +199,7 @@ type outs struct {
 
 var outsPool = sync.Pool{New: func() any { return new(outs) }}
 
-func take() *outs {
+func getOuts() *outs {
 	o := outsPool.Get().(*outs)
 	o.word = [2]uint64{}
 	return o
@@ -210,27 +210,27 @@ func (o *outs) at(i int) uintptr  { return uintptr(unsafe.Pointer(&o.word[i])) }
 func (o *outs) address() uintptr  { return uintptr(o.word[0]) }
 func (o *outs) int32(i int) int32 { return int32(o.word[i]) } // C wrote the low half
 func (l *library) DriverVersion() (int, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.driverGetVersion, o.at(0))
 	return int(o.int32(0)), r
 }
 
 func (l *library) DeviceCount() (int, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.deviceGetCount, o.at(0))
 	return int(o.int32(0)), r
 }
 
-// handle is the CUdevice of a number.
+// handle returns the CUdevice of a number.
 func (l *library) handle(o *outs, device int) (uintptr, Result) {
 	r := l.call(l.deviceGet, o.at(0), uintptr(device))
 	return uintptr(o.int32(0)), r
 }
 
 func (l *library) DeviceName(device int) (string, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r == Success {
@@ -244,7 +244,7 @@ func (l *library) DeviceName(device int) (string, Result) {
 }
 
 func (l *library) PrimaryCtxRetain(device int) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r != Success {
@@ -259,7 +259,7 @@ func (l *library) PrimaryCtxRelease(device int) Result { return l.onDevice(l.pri
 
 // onDevice calls a function whose only argument is a device.
 func (l *library) onDevice(fn uintptr, device int) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r != Success {
@@ -281,14 +281,14 @@ func (l *library) CtxEnablePeerAccess(of uintptr) Result {
 func (l *library) CtxSynchronize() Result { return l.call(l.ctxSynchronize) }
 
 func (l *library) MemInfo() (free, total uint64, r Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r = l.call(l.memGetInfo, o.at(0), o.at(1))
 	return o.word[0], o.word[1], r
 }
 
 func (l *library) MemAlloc(n uint64) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memAlloc, o.at(0), uintptr(n))
 	return o.address(), r
@@ -297,7 +297,7 @@ func (l *library) MemAlloc(n uint64) (uintptr, Result) {
 func (l *library) MemFree(addr uintptr) Result { return l.drop(l.memFree, addr) }
 
 func (l *library) MemHostAlloc(n uint64) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memHostAlloc, o.at(0), uintptr(n), portable|deviceMap)
 	return o.address(), r
@@ -309,7 +309,7 @@ func (l *library) MemHostRegister(addr uintptr, n uint64) (uintptr, Result) {
 	if r := l.call(l.memHostRegister, addr, uintptr(n), portable|deviceMap); r != Success {
 		return 0, r
 	}
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memHostGetDevicePointer, o.at(0), addr, 0)
 	return o.address(), r
@@ -318,7 +318,7 @@ func (l *library) MemHostRegister(addr uintptr, n uint64) (uintptr, Result) {
 func (l *library) MemHostUnregister(addr uintptr) Result { return l.drop(l.memHostUnregister, addr) }
 
 func (l *library) StreamCreate(priority int) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	var level int32
 	if r := l.call(l.ctxPriorityRange, o.at(0), o.at(1)); r == Success {
@@ -341,7 +341,7 @@ func (l *library) StreamWriteValue(stream, addr uintptr, value uint32) Result {
 }
 
 func (l *library) EventCreate(kind EventKind) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	flags := [EventKinds]uintptr{AskedEvent: disableTiming, SleptEvent: blockingSync | disableTiming,
 		TimedEvent: blockingSync}
@@ -350,7 +350,7 @@ func (l *library) EventCreate(kind EventKind) (uintptr, Result) {
 }
 
 func (l *library) EventElapsedTime(from, to uintptr) (float32, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.eventElapsed, o.at(0), from, to)
 	return math.Float32frombits(uint32(o.word[0])), r
@@ -389,7 +389,7 @@ type memcpy2D struct {
 }
 
 func (l *library) Memcpy2DAsync(c *Copy2D, stream uintptr) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	o.copy = memcpy2D{
 		srcType: unified, srcDevice: c.Src, srcPitch: c.SrcPitch,
@@ -407,7 +407,7 @@ func (l *library) MemsetD32Async(dst uintptr, value uint32, n uint64, stream uin
 }
 
 func (l *library) Describe(r Result) (name, text string) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	name, text = fmt.Sprintf("CUDA error %d", int32(r)), "no description"
 	if l.call(l.getErrorName, uintptr(r), o.at(0)) == Success && o.word[0] != 0 {
@@ -420,7 +420,7 @@ func (l *library) Describe(r Result) (name, text string) {
 	return name, text
 }
 
-// cString is the text at addr, which ends with a zero and is not Go's own.
+// cString returns the text at addr, which ends with a zero and is not in Go's heap.
 func cString(addr uintptr) string {
 	p := (*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr)))
 	n := 0

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// Values of libcuda for memory apart from its addresses.
+// Values of libcuda for virtual memory.
 const (
 	pinnedMemory  = 1 // type of memory
-	posixFile     = 1 // type of what is shared: a file descriptor
+	posixFile     = 1 // type of a shared handle: a file descriptor
 	onDevicePlace = 1
 	onNodePlace   = 3 // a NUMA node of the host
 	mayReadWrite  = 3
 	attachGlobal  = 1  // managed memory: of all GPUs
-	concurrently  = 89 // attribute of a device: the host can use managed memory while the GPU does
-	peersToo      = 1  // of what is opened: as other GPUs need it
+	concurrently  = 89 // attribute of a device: see ConcurrentManaged
+	peersToo      = 1  // flag of opening: enable peer access as needed
 )
 
 // memLocation is the C structure for a place.
@@ -27,7 +27,7 @@ func (p Place) location() memLocation {
 	return memLocation{onDevicePlace, int32(p)}
 }
 
-// memProp is the C structure that says what memory is wanted.
+// memProp is the C structure for the properties of new memory.
 type memProp struct {
 	kind, handleTypes int32
 	location          memLocation
@@ -35,14 +35,14 @@ type memProp struct {
 	_                 [8]byte
 }
 
-// memAccess is the C structure that says what may use memory.
+// memAccess is the C structure for access to memory.
 type memAccess struct {
 	location memLocation
 	flags    int32
 }
 
 func (l *library) MemAddressReserve(n, align uint64, at uintptr) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memAddressReserve, o.at(0), uintptr(n), uintptr(align), at, 0)
 	return o.address(), r
@@ -52,9 +52,9 @@ func (l *library) MemAddressFree(addr uintptr, n uint64) Result {
 	return l.drop(l.memAddressFree, addr, uintptr(n))
 }
 
-// MemCreate makes memory that other processes can have, if such can be made.
+// MemCreate creates memory that can be shared with other processes, if that is possible.
 func (l *library) MemCreate(n uint64, at Place) (uint64, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	o.prop = memProp{kind: pinnedMemory, handleTypes: posixFile, location: at.location()}
 	r := l.call(l.memCreate, o.at(0), uintptr(n), uintptr(unsafe.Pointer(&o.prop)), 0)
@@ -76,45 +76,45 @@ func (l *library) MemUnmap(addr uintptr, n uint64) Result {
 }
 
 func (l *library) MemSetAccess(addr uintptr, n uint64, to Place) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	o.access = memAccess{to.location(), mayReadWrite}
 	return l.call(l.memSetAccess, addr, uintptr(n), uintptr(unsafe.Pointer(&o.access)), 1)
 }
 
 func (l *library) MemExport(h uint64) (fd int, r Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r = l.call(l.memExport, o.at(0), uintptr(h), posixFile, 0)
 	return int(o.int32(0)), r
 }
 
 func (l *library) MemImport(fd int) (uint64, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memImport, o.at(0), uintptr(fd), posixFile)
 	return o.word[0], r
 }
 
 func (l *library) MemAllocManaged(n uint64) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.memAllocManaged, o.at(0), uintptr(n), attachGlobal)
 	return o.address(), r
 }
 
 func (l *library) IPCGetMemHandle(addr uintptr, handle *[IPCBytes]byte) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.ipcGetMem, uintptr(unsafe.Pointer(&o.ipc)), addr)
 	*handle = *(*[IPCBytes]byte)(unsafe.Pointer(&o.ipc))
 	return r
 }
 
-// IPCOpenMemHandle passes a structure of 64 bytes by value: on the stack, after what is in registers, or, on arm64, by
-// its address.
+// IPCOpenMemHandle passes a structure of 64 bytes by value: on the stack after the arguments in registers or, on arm64,
+// by its address.
 func (l *library) IPCOpenMemHandle(handle *[IPCBytes]byte) (addr uintptr, n uint64, r Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	*(*[IPCBytes]byte)(unsafe.Pointer(&o.ipc)) = *handle
 	if runtime.GOARCH == "amd64" {
@@ -140,7 +140,7 @@ func (l *library) IPCOpenMemHandle(handle *[IPCBytes]byte) (addr uintptr, n uint
 func (l *library) IPCCloseMemHandle(addr uintptr) Result { return l.drop(l.ipcCloseMem, addr) }
 
 func (l *library) ConcurrentManaged(device int) (bool, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r != Success {

@@ -17,16 +17,16 @@ const (
 	maxThreadsPerBlock = 0 // attributes of a function
 	maxDynamicShared   = 8
 
-	paramBuffer = 1 // of a launch: what follows is the address of the parameters
-	paramSize   = 2 // and of their size
+	paramBuffer = 1 // of a launch: the address of the parameters follows
+	paramSize   = 2 // of a launch: the address of their size follows
 
-	jitErrorLog     = 5 // of loading: where the compiler's text goes, and how long it can be
+	jitErrorLog     = 5 // of loading: buffer for the compiler's text, and its size
 	jitErrorLogSize = 6
 
 	attrCooperative = 2 // of a launch: all blocks run at the same time
 )
 
-// launchArgs is what a launch gives to C.
+// launchArgs holds the arguments of a launch for C.
 type launchArgs struct {
 	params [mostParams]byte
 	size   uint64
@@ -35,7 +35,7 @@ type launchArgs struct {
 	attr   launchAttr
 }
 
-// mostParams is how many bytes of parameters a kernel of ours may have.
+// mostParams is the most bytes of parameters of the driver's own kernels.
 const mostParams = 4096
 
 // launchConfig and launchAttr are C structures of cuLaunchKernelEx.
@@ -54,9 +54,9 @@ type launchAttr struct {
 	value [16]uint32
 }
 
-// attribute is an attribute of a device.
+// attribute returns an attribute of a device.
 func (l *library) attribute(device int, which uintptr) (int, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r != Success {
@@ -78,12 +78,12 @@ func (l *library) Capability(device int) (major, minor int, r Result) {
 	return major, minor, r
 }
 
-// onHeap is n bytes that stay where they are, which those on a stack do not.
+// onHeap returns n bytes that do not move, as bytes on a stack might.
 //
 //go:noinline
 func onHeap(n int) []byte { return make([]byte, n) }
 
-// zeroed is a copy of b with a zero after it.
+// zeroed returns a copy of b with a zero after it.
 func zeroed[T string | []byte](b T) []byte {
 	c := onHeap(len(b) + 1)
 	copy(c, b)
@@ -92,7 +92,7 @@ func zeroed[T string | []byte](b T) []byte {
 
 func (l *library) ModuleLoad(image []byte) (uintptr, string, Result) {
 	const most = 8 << 10
-	o := take()
+	o := getOuts()
 	defer o.done()
 	text, log := zeroed(image), onHeap(most)
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(text)))
@@ -116,7 +116,7 @@ func (l *library) ModuleLoad(image []byte) (uintptr, string, Result) {
 func (l *library) ModuleUnload(module uintptr) Result { return l.drop(l.moduleUnload, module) }
 
 func (l *library) ModuleFunction(module uintptr, name string) (uintptr, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	text := zeroed(name)
 	r := l.call(l.moduleGetFunction, o.at(0), module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
@@ -125,7 +125,7 @@ func (l *library) ModuleFunction(module uintptr, name string) (uintptr, Result) 
 }
 
 func (l *library) ModuleGlobal(module uintptr, name string) (uintptr, uint64, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	text := zeroed(name)
 	r := l.call(l.moduleGetGlobal, o.at(0), o.at(1), module, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
@@ -134,7 +134,7 @@ func (l *library) ModuleGlobal(module uintptr, name string) (uintptr, uint64, Re
 }
 
 func (l *library) FuncMaxThreads(kernel uintptr) (int, Result) {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	r := l.call(l.funcGetAttribute, o.at(0), maxThreadsPerBlock, kernel)
 	return int(o.int32(0)), r
@@ -148,7 +148,7 @@ func (l *library) FuncParams(k uintptr) ([]kernel.Param, Result) {
 	if l.funcGetParamInfo == 0 {
 		return nil, NotSupported
 	}
-	o := take()
+	o := getOuts()
 	defer o.done()
 	var list []kernel.Param
 	for l.call(l.funcGetParamInfo, k, uintptr(len(list)), o.at(0), o.at(1)) == Success {
@@ -158,7 +158,7 @@ func (l *library) FuncParams(k uintptr) ([]kernel.Param, Result) {
 }
 
 func (l *library) LaunchKernel(kernel uintptr, blocks, threads int, params []byte, stream uintptr) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	w := &o.launch
 	n := copy(w.params[:], params)
@@ -168,12 +168,12 @@ func (l *library) LaunchKernel(kernel uintptr, blocks, threads int, params []byt
 }
 
 func (l *library) LaunchShaped(kernel uintptr, s *Shape, stream uintptr) Result {
-	o := take()
+	o := getOuts()
 	defer o.done()
 	return l.launchWith(o, kernel, s, stream)
 }
 
-// launchWith launches a kernel with what o has room for.
+// launchWith launches a kernel with arguments in o.
 func (l *library) launchWith(o *outs, kernel uintptr, s *Shape, stream uintptr) Result {
 	w, extra := &o.launch, uintptr(0)
 	if s.Bytes > 0 {

@@ -8,12 +8,13 @@ import (
 	"ropeway/internal/dl"
 )
 
-// ownFaults are the signals that say what a thread itself did wrong, as bits of a mask.
+// ownFaults is the mask of signals for faults of a thread itself.
 const ownFaults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGBUS-1) |
 	1<<(unix.SIGFPE-1) | 1<<(unix.SIGSEGV-1)
 
-// unsignalled calls a function of libcuda that may start threads. They inherit the mask of the caller, which may be a
-// thread of a C program: signals that the program blocks later, to wait for them, would be delivered there and end it.
+// unsignalled calls a function of libcuda that may start threads, with signals blocked. The threads inherit the mask of
+// the caller, which may be a thread of a C program: otherwise signals that the program blocks later, to wait for them,
+// would be delivered to these threads and end the program.
 func unsignalled(call func() Result) Result {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -25,21 +26,21 @@ func unsignalled(call func() Result) Result {
 	return call()
 }
 
-// keysNeeded is how many pthread keys there must be left, more than libcuda is likely to take.
+// keysNeeded is the number of free pthread keys required, more than libcuda is likely to take.
 const keysNeeded = 16
 
-// keysLeft reports whether the process can have that many. libcuda crashes where it gets none.
+// keysLeft reports whether the process has that many. libcuda crashes if it gets none.
 func keysLeft() bool {
 	process := dl.Process()
 	create, err := process.Symbol("pthread_key_create")
 	if err != nil {
-		return true // nobody can say
+		return true // unknown
 	}
 	remove, err := process.Symbol("pthread_key_delete")
 	if err != nil {
 		return true
 	}
-	o := take()
+	o := getOuts()
 	defer o.done()
 	for range keysNeeded {
 		if int32(dl.Call(create, o.at(0), 0)) != 0 {

@@ -13,23 +13,23 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// block is what a range of addresses is that the driver has given out.
+// block describes a range of addresses that the driver has allocated.
 type block struct {
 	kind   blockKind
-	size   uint64 // the range may be longer, by a margin that is no memory
+	size   uint64 // without the margin of the range, which is not memory
 	device int32
 	id     uint64
-	huge   bool          // deviceBlock: large pages were wanted
+	huge   bool          // deviceBlock: large pages were asked for
 	reg    *registration // aliasBlock
-	in     *reservation  // where memory is mapped, deviceBlock or pinnedBlock; nil for an allocation
-	delta  uintptr       // deviceBlock: what to add to get CUDA's address
-	base   uintptr       // managedBlock: where CUDA says it starts
+	in     *reservation  // deviceBlock or pinnedBlock: reservation that the memory is mapped in; nil for an allocation
+	delta  uintptr       // deviceBlock: CUDA's address minus the program's
+	base   uintptr       // managedBlock: CUDA's start of it
 }
 
-// room is how many bytes there are from off on.
+// room returns the number of bytes from off to the end.
 func (b *block) room(off uintptr) uint64 { return b.size - min(b.size, uint64(off)) }
 
-// sole reports whether the memory of b has no other address: it is neither mapped, nor translated.
+// sole reports whether the memory of b has only one address: it is neither mapped nor translated.
 func (b *block) sole() bool {
 	return b.in == nil && b.delta == 0 && (b.kind == deviceBlock || b.kind == pinnedBlock)
 }
@@ -38,24 +38,24 @@ type blockKind uint8
 
 const (
 	deviceBlock  blockKind = iota // memory of a GPU
-	pinnedBlock                   // host memory of CUDA
+	pinnedBlock                   // pinned host memory
 	managedBlock                  // memory of the host and the GPUs
 	globalBlock                   // a variable of a module
-	// the device address of registered memory: addresses only, translated when they are used
+	// device addresses of registered memory: addresses without memory, translated when they are used
 	aliasBlock
 )
 
-// registration is host memory of the program that GPUs may use.
+// registration is a range of the program's memory that GPUs may use.
 type registration struct {
 	start  uintptr
 	size   uint64
 	alias  uintptr // device address, 0 if not mapped
 	id     uint64
-	pinned bool     // CUDA has taken it; else the host copies
+	pinned bool     // CUDA has registered it; else the host copies
 	locker *gpu.GPU // the GPU it is locked for, or nil
 }
 
-// insert puts a block at addr, with a margin after it, into own.
+// insert adds a block at addr, with a margin after it, to own.
 func (d *Space) insert(addr uintptr, margin uint64, b *block) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *Space) insertLocked(addr uintptr, margin uint64, b *block) {
 	d.own.Insert(&ranges.Span[*block]{Start: addr, Size: b.size + margin, Of: b})
 }
 
-// remove takes the block of that kind that starts at addr out of own.
+// remove removes the block of that kind that starts at addr from own.
 func (d *Space) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span[*block], error) {
 	d.flush()
 	d.mu.Lock()
@@ -87,8 +87,8 @@ func (d *Space) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span
 	return s, nil
 }
 
-// forget remembers that s was memory: until something else comes to lie there, addresses in it are known to be bad, and
-// are not taken for ordinary memory. d.mu is held.
+// forget adds s to past: until its addresses are reused, they are known to be stale, and not treated as ordinary
+// memory. d.mu is held.
 func (d *Space) forget(s *ranges.Span[*block]) {
 	lo, hi := s.Start, s.Start+uintptr(s.Size)
 	for o := d.past.Overlap(lo, uint64(hi-lo)); o != nil; o = d.past.Overlap(lo, uint64(hi-lo)) {
@@ -98,8 +98,8 @@ func (d *Space) forget(s *ranges.Span[*block]) {
 	d.past.Insert(&ranges.Span[struct{}]{Start: lo, Size: uint64(hi - lo)})
 }
 
-// settle waits for all that is on streams: host memory that goes may be in use by any GPU.
-func (d *Space) settle() {
+// synchronize waits for the work of all GPUs, each of which may use host memory that is about to be freed.
+func (d *Space) synchronize() {
 	for _, c := range d.gpus {
 		if c.Context() != 0 {
 			c.Enter()
@@ -113,11 +113,11 @@ func (d *Space) settle() {
 func (d *Space) release(s *ranges.Span[*block]) error {
 	c := d.gpus[s.Of.device]
 	if s.Of.kind == pinnedBlock {
-		d.settle()
+		d.synchronize()
 		return c.FreePinned(s.Start, s.Of.size)
 	}
 	if s.Of.kind == managedBlock {
-		d.settle()
+		d.synchronize()
 		return c.Within("cuMemFree", func(lib libcuda.API) libcuda.Result { return lib.MemFree(s.Of.base) })
 	}
 	if keptForImporters(s) {
@@ -154,12 +154,12 @@ func (d *Space) FreeHost(addr uintptr) error {
 	return d.release(s)
 }
 
-// mostHost is more than a process can have.
+// mostHost is more memory than a process can have.
 const mostHost = 1 << 47
 
-// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one. So
-// the second is a range of addresses without memory, and work on it uses the memory itself. Memory that CUDA refuses
-// (pages of another registration, or pages that may only be read) is registered all the same, and the host copies it.
+// Register implements driver.Driver. CUDA has a single address for host memory, but a program gets a second one, the
+// device address. So the device address is a range without memory, and work on it uses the memory itself. Memory that
+// CUDA refuses (pages of another registration, or read-only pages) is also registered, and the host copies it.
 func (d *Space) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	if addr+uintptr(n) < addr || n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
@@ -207,7 +207,7 @@ func (d *Space) unpin(r *registration) error {
 	if c == nil || c.Context() == 0 {
 		return nil
 	}
-	d.settle()
+	d.synchronize()
 	c.Enter()
 	defer c.Leave()
 	return c.Note("cuMemHostUnregister", d.lib.MemHostUnregister(r.start))
@@ -247,40 +247,40 @@ func (d *Space) Mapped(addr uintptr) (uintptr, error) {
 	return s.Of.alias + (addr - s.Start), nil
 }
 
-// Addresses that can be memory of the program. The page below lowest is never mapped, and the Go runtime takes a fault
-// there for a nil pointer. No process has memory above highest.
+// Bounds of the program's memory. The page below lowest is never mapped, and the Go runtime reports a fault there as a
+// nil pointer. No process has memory above highest.
 const (
 	lowest  = 4096
 	highest = 1<<56 - 1
 )
 
-// possible reports whether the n bytes at addr can be memory of the program.
+// possible reports whether the n bytes at addr are within these bounds.
 func possible(addr uintptr, n uint64) bool {
 	return addr >= lowest && addr <= highest && n <= highest-uint64(addr)
 }
 
-// ordinary reports whether the n bytes at addr can be memory of the program that it has from elsewhere.
+// ordinary reports whether the n bytes at addr may be memory that the program did not get from the driver.
 func (d *Space) ordinary(addr uintptr, n uint64) bool {
 	return possible(addr, n) && d.virtual.reserved.Overlap(addr, n) == nil
 }
 
-// Side is one end of a copy as it is carried out.
+// Side is one end of a copy, resolved.
 type Side struct {
-	Addr uintptr // where it is, for CUDA or for the host
+	Addr uintptr // address for CUDA or the host
 	Kind Kind
-	GPU  int32 // onGPU
+	GPU  int32 // if OnGPU
 }
 
 type Kind uint8
 
 const (
 	OnGPU  Kind = iota // memory of a GPU
-	Pinned             // host memory that GPUs reach
-	ByHost             // host memory that only the host reaches
+	Pinned             // host memory that GPUs can access
+	ByHost             // host memory that only the host can access
 )
 
-// Resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable
-// allows ordinary host memory too, which may not be there.
+// Resolve returns the memory of the n > 0 bytes at addr. It fails unless they are inside one live allocation or
+// registration; pageable also allows ordinary host memory, which need not be mapped.
 func (d *Space) Resolve(addr uintptr, n uint64, pageable bool) (Side, error) {
 	if s := d.own.Find(addr); s != nil {
 		return s.Of.side(s.Start, addr, n)
@@ -294,10 +294,10 @@ func (d *Space) Resolve(addr uintptr, n uint64, pageable bool) (Side, error) {
 	if pageable && d.ordinary(addr, n) {
 		return Side{Addr: addr, Kind: ByHost}, nil
 	}
-	return Side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+	return Side{}, fmt.Errorf("%w: %d bytes at %#x are not memory that the device can reach", driver.ErrFault, n, addr)
 }
 
-// side is n bytes at addr of a block that begins at start.
+// side resolves n bytes at addr in a block that begins at start.
 func (b *block) side(start, addr uintptr, n uint64) (Side, error) {
 	off := addr - start
 	switch {
@@ -311,8 +311,8 @@ func (b *block) side(start, addr uintptr, n uint64) (Side, error) {
 	return b.reg.side(b.reg.start+off, n)
 }
 
-// side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on
-// using pages that nothing else sees.
+// side resolves n bytes of registered memory at addr. It fails if the program has unmapped them: a GPU would use pages
+// that the program no longer has.
 func (r *registration) side(addr uintptr, n uint64) (Side, error) {
 	lo := addr &^ (gpu.HostPage - 1)
 	if _, _, e := unix.Syscall(unix.SYS_MSYNC, lo, addr+uintptr(n)-lo, unix.MS_ASYNC); e != 0 { // has no other effect

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Device is the memory of a device that is open.
+// Device is the memory of an open device.
 type Device struct {
 	d   *Space   // immutable
 	gpu *gpu.GPU // immutable
@@ -19,15 +19,14 @@ type Device struct {
 
 	use sync.Mutex
 	mem struct { // guarded by use
-		start   uint64 // what was free when the device was opened, or its part of it: all that programs can have
-		limited bool   // more is refused, even if the GPU has it
-		live    uint64 // bytes allocated, or being allocated
-		peak    uint64 // and the most at one time
+		start   uint64 // free memory when the device was opened, or its share of that: all that programs can have
+		limited bool   // refuse more than start, even if the GPU has it
+		live    uint64 // bytes allocated or being allocated
+		peak    uint64 // largest value of live
 	}
 }
 
-// Alloc takes memory of the GPU. Its pages are CUDA's business, and large in any case; what was wanted is only
-// remembered.
+// Alloc allocates memory of the GPU. CUDA always uses large pages; page is only recorded.
 func (v *Device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -50,7 +49,7 @@ func (v *Device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	return addr, nil
 }
 
-// claim counts n bytes as the device's, before they are allocated. It fails if the device may not have so many.
+// claim counts n bytes before they are allocated. It fails if that exceeds the device's limit.
 func (v *Device) claim(n uint64) error {
 	v.use.Lock()
 	defer v.use.Unlock()
@@ -62,21 +61,21 @@ func (v *Device) claim(n uint64) error {
 	return nil
 }
 
-// refund takes back a claim, of memory that was not allocated or was freed.
+// refund undoes claim for memory that was not allocated or was freed.
 func (v *Device) refund(n uint64) {
 	v.use.Lock()
 	defer v.use.Unlock()
 	v.mem.live -= n
 }
 
-// allocated notes that memory that was claimed is there.
+// allocated updates the peak after claimed memory was allocated.
 func (v *Device) allocated() {
 	v.use.Lock()
 	defer v.use.Unlock()
 	v.mem.peak = max(v.mem.peak, v.mem.live)
 }
 
-// live is how many bytes are the device's.
+// live returns the bytes counted by claim.
 func (v *Device) live() uint64 {
 	v.use.Lock()
 	defer v.use.Unlock()
@@ -98,11 +97,11 @@ func (v *Device) Free(addr uintptr) error {
 	return err
 }
 
-// othersTake is by how much less may be free than what the program has not allocated, for the pages that CUDA rounds up
-// to; if more is missing, other programs have it.
+// othersTake is the most memory that may be missing from the part that the program has not allocated, because CUDA
+// rounds up to pages; if more is missing, other programs have it.
 const othersTake = 256 << 20
 
-// Memory leaves out what was in use when the device was opened.
+// Memory does not count memory that was in use when the device was opened.
 func (v *Device) Memory() (free, total uint64) {
 	v.gpu.Enter()
 	actual, _, r := v.d.lib.MemInfo()
@@ -124,8 +123,8 @@ func (v *Device) Peak() uint64 {
 	return v.mem.peak
 }
 
-// Close frees what is left, unless that was done; the context stays, because pinned memory may belong to it. before is
-// called when nothing more is allocated, before anything is freed.
+// Close frees the remaining memory, once; the context stays, because pinned memory may belong to it. Close calls before
+// after it has stopped allocations, before it frees anything.
 func (v *Device) Close(before func()) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -158,7 +157,7 @@ func (v *Device) Close(before func()) error {
 		for _, s := range left {
 			keptForImporters(s)
 		}
-		return nil // it goes with the context
+		return nil // the memory is freed with the context
 	}
 	if err != nil && v.gpu.Healthy() == nil {
 		return err
@@ -201,8 +200,8 @@ func (d *Space) OpenDevice(i int) (*Device, error) {
 	return v, nil
 }
 
-// portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that
-// are one GPU have equal parts of what is free there or theirs already. d.mu is held.
+// portion returns the memory of a device whose GPU has free bytes, and whether that is a limit: devices on one GPU get
+// equal shares of the memory that is free or already theirs. d.mu is held.
 func (d *Space) portion(c *gpu.GPU, free uint64) (total uint64, limited bool) {
 	total = free
 	if c.Sharers > 1 {

@@ -7,13 +7,13 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 )
 
-// Managed memory is CUDA's. To copies it is host memory that GPUs reach. A context that is lost takes with it what was
-// allocated there.
+// Managed memory comes from CUDA. Copies treat it as host memory that GPUs can access. If a context is lost, so is the
+// managed memory allocated in it.
 
 var _ driver.ManagedAllocator = (*Space)(nil)
 
-// AllocManaged implements driver.ManagedAllocator. CUDA would promise more than a GPU has; here there is no more than
-// is free. Where the host may not touch managed memory while a GPU works, there is none.
+// AllocManaged implements driver.ManagedAllocator. CUDA allocates more than a GPU has; AllocManaged allocates at most
+// the free memory. It returns ErrUnsupported if the host may not touch managed memory while a GPU works.
 func (d *Space) AllocManaged(n uint64, device int) (uintptr, error) {
 	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.gpus) {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory on device %d", driver.ErrUnsupported, n, device)
@@ -34,7 +34,7 @@ func (d *Space) AllocManaged(n uint64, device int) (uintptr, error) {
 			return libcuda.OutOfMemory
 		}
 		if base, r = lib.MemAllocManaged(n); r == libcuda.Success && base%extent != 0 {
-			// there has to be room to choose from
+			// allocate more, so that it contains an aligned range
 			lib.MemFree(base)
 			base, r = lib.MemAllocManaged(n + extent)
 		}

@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// appear puts a mapping into own, joined with what touches it. d.mu is held.
+// appear adds a mapping to own, merged with its neighbours. d.mu is held.
 func (d *Space) appear(m *mapping) {
 	b := block{kind: deviceBlock, device: int32(m.of.device), in: m.in, huge: m.of.page != driver.PageNormal}
 	if m.of.device == driver.OnHost {
@@ -42,7 +42,7 @@ func (d *Space) appear(m *mapping) {
 	d.own.Replace(out, []*ranges.Span[*block]{{Start: lo, Size: b.size, Of: &b}})
 }
 
-// disappear takes a mapping out of own. d.mu and d.Gone are held.
+// disappear removes a mapping from own. d.mu and d.Gone are held.
 func (d *Space) disappear(m *mapping) {
 	s := d.own.Find(m.start)
 	var in []*ranges.Span[*block]
@@ -59,8 +59,8 @@ func (d *Space) disappear(m *mapping) {
 	d.own.Replace([]*ranges.Span[*block]{s}, in)
 }
 
-// lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more. The
-// caller calls the function it returns, which frees the memory, when d.Gone is not held. d.mu and d.Gone are held.
+// lose removes the mapped memory of a device that is being closed from own. The caller must call free, which frees the
+// memory, after releasing d.Gone. d.mu and d.Gone are held.
 func (d *Space) lose(device int) (free func() error) {
 	var mounts []*mapping
 	var over []*physical
@@ -79,7 +79,7 @@ func (d *Space) lose(device int) (free func() error) {
 	return func() error {
 		var errs []error
 		if len(mounts) > 0 {
-			d.settle()
+			d.synchronize()
 		}
 		for _, m := range mounts {
 			errs = append(errs, m.hide())
@@ -91,7 +91,7 @@ func (d *Space) lose(device int) (free func() error) {
 	}
 }
 
-// closeVirtual releases everything. Nothing uses it any more. d.mu and d.Gone are held.
+// closeVirtual releases everything. No work is left that could use it. d.mu and d.Gone are held.
 func (d *Space) closeVirtual() error {
 	var errs []error
 	for m := range d.virtual.memories {

@@ -11,42 +11,42 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory apart from its addresses is CUDA's virtual memory: what is mapped is a block of own like any other, one for
-// mappings that touch. CUDA would break the context if a mapping went that work still uses: so taking one away waits
-// for all that is on streams. A libcuda that cannot do it refuses to reserve and to create.
+// Virtual memory, allocated apart from its addresses, is CUDA's. Mapped memory is a block of own like any other;
+// adjacent mappings are one block. CUDA would break the context if work used a mapping after its end: so Unmap waits
+// for all streams. A libcuda without virtual memory refuses to reserve and to create.
 //
-// Memory on the host is made on its first NUMA node. CUDA before 12.2 has none.
+// Memory on the host is created on its first NUMA node. CUDA before 12.2 has no such memory.
 
 var _ driver.Mapper = (*Space)(nil)
 
 const (
-	extent = 2 << 20 // what places and sizes are multiples of
-	giant  = 1 << 30 // the same for pages of that size
+	extent = 2 << 20 // the granularity of addresses and sizes
+	giant  = 1 << 30 // the granularity for pages of that size
 )
 
-// virtual is what is reserved and created.
+// virtual holds reservations and created memory.
 type virtual struct {
-	reserved ranges.Set[*reservation] // where memory may be; written with Space.mu held
+	reserved ranges.Set[*reservation] // written with Space.mu held
 	memories map[*physical]struct{}   // guarded by Space.mu; not freed, or still mapped
 
-	// where CUDA has put memory of other processes, with the device; written with Space.mu and Space.Gone held
+	// CUDA's addresses of memory of other processes, with the device; written with Space.mu and Space.Gone held
 	foreign  ranges.Set[int32]
-	openings map[uintptr]int // guarded by Space.mu; how many memories are at each of these
+	openings map[uintptr]int // guarded by Space.mu; number of memories at each of these
 }
 
-// reservation is what Reserve gave.
+// reservation is a range of addresses from Reserve.
 type reservation struct {
 	start    uintptr
 	size     uint64
 	mappings map[uintptr]*mapping // guarded by Space.mu; by address
 }
 
-// mapping is one mapping.
+// mapping is memory mapped at an address of a reservation.
 type mapping struct {
 	in    *reservation // immutable
 	start uintptr      // immutable
 	of    *physical    // immutable
-	gone  bool         // guarded by Space.mu; the device was closed, and nothing is there any more
+	gone  bool         // guarded by Space.mu; the device was closed, and nothing is mapped there
 }
 
 // physical implements driver.Memory.
@@ -55,12 +55,12 @@ type physical struct {
 	device int
 	page   driver.Page
 	size   uint64
-	handle uint64  // CUDA's; 0 if it is opened
-	by     *Device // that it counts for, or nil
-	opened uintptr // an allocation of another process: where CUDA has put it; else 0
-	lent   *export // or of this process
+	handle uint64  // CUDA's; 0 if opened is set
+	by     *Device // the device whose limit counts it, or nil
+	opened uintptr // an imported allocation: CUDA's address; else 0
+	lent   *export // an imported allocation of this process: its export; else nil
 
-	at    []*mapping // guarded by Space.mu; where it is mapped
+	at    []*mapping // guarded by Space.mu; its mappings
 	freed bool       // guarded by Space.mu
 	gone  bool       // guarded by Space.mu; its device was closed
 }
@@ -69,7 +69,7 @@ func (m *physical) Size() uint64      { return m.size }
 func (m *physical) Device() int       { return m.device }
 func (m *physical) Page() driver.Page { return m.page }
 
-// gpu is the GPU whose context is used for calls about m.
+// gpu returns the GPU whose context is used for calls about m.
 func (m *physical) gpu() (*gpu.GPU, error) {
 	if m.device == driver.OnHost {
 		return m.d.home()
@@ -77,7 +77,7 @@ func (m *physical) gpu() (*gpu.GPU, error) {
 	return m.d.gpus[m.device], nil
 }
 
-// place is where m is.
+// place returns CUDA's place of m.
 func (m *physical) place() libcuda.Place {
 	if m.device == driver.OnHost {
 		return libcuda.HostPlace
@@ -94,7 +94,7 @@ func (m *physical) within(call string, f func(lib libcuda.API) libcuda.Result) e
 	return c.Within(call, f)
 }
 
-// end frees the bytes: it is mapped nowhere.
+// end frees the memory, which is not mapped anywhere.
 func (m *physical) end() error {
 	if m.by != nil {
 		m.by.refund(m.size)
@@ -108,7 +108,7 @@ func (m *physical) end() error {
 	return m.within("cuMemRelease", func(lib libcuda.API) libcuda.Result { return lib.MemRelease(m.handle) })
 }
 
-// Granularity implements driver.Mapper. CUDA's own is 2 MiB or less on every GPU there is.
+// Granularity implements driver.Mapper. CUDA's own is at most 2 MiB on every GPU.
 func (d *Space) Granularity(_ int, page driver.Page) uint64 {
 	if page == driver.Page1G {
 		return giant
@@ -133,7 +133,7 @@ func (d *Space) Reserve(n uint64, at uintptr) (uintptr, error) {
 	var addr uintptr
 	err = c.Within("cuMemAddressReserve", func(lib libcuda.API) (r libcuda.Result) {
 		addr, r = lib.MemAddressReserve(n, extent, at)
-		if r == libcuda.Success && (at != 0 && addr != at || addr%extent != 0) { // a place of choice is a hint to CUDA
+		if r == libcuda.Success && (at != 0 && addr != at || addr%extent != 0) { // the address is only a hint to CUDA
 			lib.MemAddressFree(addr, n)
 			addr, r = 0, libcuda.AlreadyMapped
 		}
@@ -154,7 +154,7 @@ func (d *Space) Reserve(n uint64, at uintptr) (uintptr, error) {
 	return addr, nil
 }
 
-// recall forgets that something was in the n bytes at addr once. d.mu is held.
+// recall removes the n bytes at addr from past. d.mu is held.
 func (d *Space) recall(addr uintptr, n uint64) {
 	end := addr + uintptr(n)
 	for o := d.past.Overlap(addr, n); o != nil; o = d.past.Overlap(addr, n) {
@@ -195,7 +195,7 @@ func (d *Space) Release(addr uintptr) error {
 // Create implements driver.Mapper.
 func (d *Space) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
 	if g := d.Granularity(device, page); n == 0 || n%g != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d", driver.ErrUnsupported, n, g)
+		return nil, fmt.Errorf("%w: %d bytes are not a multiple of %d", driver.ErrUnsupported, n, g)
 	}
 	if n > mostHost {
 		return nil, fmt.Errorf("%w: %d bytes", driver.ErrNoMemory, n)
@@ -233,7 +233,7 @@ func (d *Space) Create(device int, n uint64, page driver.Page) (driver.Memory, e
 	return m, nil
 }
 
-// make has CUDA make the memory.
+// make creates the memory.
 func (m *physical) make() error {
 	return m.within("cuMemCreate", func(lib libcuda.API) (r libcuda.Result) {
 		m.handle, r = lib.MemCreate(m.size, m.place())
@@ -241,7 +241,7 @@ func (m *physical) make() error {
 	})
 }
 
-// know makes m known.
+// know adds m to the memories.
 func (d *Space) know(m *physical) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -309,7 +309,7 @@ func (d *Space) Map(addr uintptr, mem driver.Memory) error {
 	return nil
 }
 
-// show has CUDA map the memory. What it has opened is translated, and mapped nowhere.
+// show maps the memory. Opened memory is not mapped: its addresses are translated.
 func (m *mapping) show(c *gpu.GPU) error {
 	if m.of.opened != 0 {
 		return nil
@@ -325,7 +325,7 @@ func (m *mapping) show(c *gpu.GPU) error {
 	return nil
 }
 
-// grant lets those use m, which was mapped at addr, that may: where it is, and every GPU that can.
+// grant gives access to m, mapped at addr, to its own place and to every GPU that can have it.
 func (m *physical) grant(c *gpu.GPU, addr uintptr) error {
 	own := m.place()
 	err := c.Within("cuMemSetAccess", func(lib libcuda.API) libcuda.Result {
@@ -359,7 +359,7 @@ func (d *Space) Unmap(addr uintptr) error {
 	return errors.Join(err, last.end())
 }
 
-// unmap removes the mapping that starts at addr, and returns its memory if that is to be freed now.
+// unmap removes the mapping that starts at addr, and returns its memory if that has to be freed now.
 func (d *Space) unmap(addr uintptr) (last *physical, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -379,7 +379,7 @@ func (d *Space) unmap(addr uintptr) (last *physical, err error) {
 	d.disappear(m)
 	d.Gone.Unlock()
 	d.epoch.Add(1)
-	d.settle()
+	d.synchronize()
 	err = m.hide()
 	o := m.of
 	o.at = slices.DeleteFunc(o.at, func(a *mapping) bool { return a == m })
@@ -390,7 +390,7 @@ func (d *Space) unmap(addr uintptr) (last *physical, err error) {
 	return o, err
 }
 
-// hide takes a mapping that nothing uses from CUDA.
+// hide unmaps the memory. No work uses the mapping.
 func (m *mapping) hide() error {
 	if m.of.opened != 0 {
 		return nil

@@ -14,35 +14,35 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory that was created goes to other processes as a file, CUDA's own. An allocation goes as a handle of 64 bytes, in
-// the note. What CUDA opens by it has an address that CUDA chooses: where it is mapped, addresses are translated. CUDA
-// shares the pages that an allocation is in, with what else lies there, and frees them when the exporting process frees
-// it, even if others have imported it.
+// Created memory is passed to other processes as a file of CUDA, an allocation as a handle of 64 bytes in the note.
+// CUDA chooses the address of an opened allocation; if it is mapped, its addresses are translated. CUDA shares whole
+// pages of an allocation, with any other data in them, and frees them when the exporting process does, even if others
+// have imported them.
 //
-// CUDA refuses to open a handle in the process that made it. That case is detected, and the importer uses the memory
-// itself, which is freed after the importer has released it.
+// CUDA refuses to open a handle in the process that created it. Then the importer uses the memory itself, which is
+// freed after the importer has released it.
 
 var _ driver.Sharer = (*Space)(nil)
 
 // The note of an allocation is this process's tag, a number of the export, and CUDA's handle.
 const noteBytes = 16 + 8 + libcuda.IPCBytes
 
-// exports are the allocations of this process that were shared, whatever driver they are of.
+// exports holds the shared allocations of this process, of all drivers.
 var exports struct {
 	mu   sync.Mutex
-	tag  [16]byte                         // guarded by mu; of the process; zeros until needed
+	tag  [16]byte                         // guarded by mu; the tag of the process; zeros until needed
 	last uint64                           // guarded by mu
 	live map[uint64]*export               // guarded by mu; by number
-	at   map[*ranges.Span[*block]]*export // guarded by mu; the same
+	at   map[*ranges.Span[*block]]*export // guarded by mu; the same, by block
 }
 
-// export is an allocation that was shared.
+// export is a shared allocation.
 type export struct {
 	span   *ranges.Span[*block] // immutable
 	number uint64               // immutable
 	note   []byte               // immutable
 	users  int                  // guarded by exports.mu; importers in this process
-	over   bool                 // guarded by exports.mu; it was freed; the last user does what is to be done
+	over   bool                 // guarded by exports.mu; it was freed; the last user frees the memory
 }
 
 // processTag identifies this process. exports.mu is held.
@@ -53,7 +53,7 @@ func processTag() []byte {
 	return exports.tag[:]
 }
 
-// keptForImporters reports whether the memory of a block that is being freed is to stay until its importers have ended.
+// keptForImporters ends the export of a block that is being freed, and reports whether importers keep its memory.
 func keptForImporters(s *ranges.Span[*block]) bool {
 	exports.mu.Lock()
 	defer exports.mu.Unlock()
@@ -181,8 +181,8 @@ func (d *Space) Import(s *driver.Shared) (driver.Memory, error) {
 	return m, nil
 }
 
-// foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the
-// GPU: an H200 returns "unknown error" for a file that is not CUDA's, and keeps working.
+// foreign is within for a call about memory of another process. CUDA's error is about that memory, not about the GPU:
+// an H200 returns "unknown error" for a file that is not CUDA's, and keeps working.
 func (m *physical) foreign(call string, f func(lib libcuda.API) libcuda.Result) error {
 	var r libcuda.Result
 	if err := m.within(call, func(lib libcuda.API) libcuda.Result { r = f(lib); return libcuda.Success }); err != nil {
@@ -195,11 +195,11 @@ func (m *physical) foreign(call string, f func(lib libcuda.API) libcuda.Result) 
 	return err
 }
 
-// importFile makes m of a file. CUDA does not say how large it is, and refuses to map more or less.
+// importFile imports m from a file. CUDA does not report its size, and refuses to map another size.
 func (m *physical) importFile(s *driver.Shared) error {
 	m.size = s.Offset + s.Size
 	if m.size%extent != 0 || m.size > mostHost {
-		return fmt.Errorf("%w: %d bytes are no multiple of 2 MiB", driver.ErrFault, m.size)
+		return fmt.Errorf("%w: %d bytes are not a multiple of 2 MiB", driver.ErrFault, m.size)
 	}
 	err := m.foreign("cuMemImportFromShareableHandle", func(lib libcuda.API) (r libcuda.Result) {
 		m.handle, r = lib.MemImport(int(s.File.Fd()))
@@ -214,7 +214,7 @@ func (m *physical) importFile(s *driver.Shared) error {
 	return nil
 }
 
-// try maps the memory to see whether it is as large as was said, and where.
+// try maps the memory to check its size and place.
 func (m *physical) try(lib libcuda.API) libcuda.Result {
 	addr, r := lib.MemAddressReserve(m.size, extent, 0)
 	if r != libcuda.Success {
@@ -228,7 +228,7 @@ func (m *physical) try(lib libcuda.API) libcuda.Result {
 	return r
 }
 
-// importHandle makes m of CUDA's handle.
+// importHandle imports m from CUDA's handle.
 func (m *physical) importHandle(s *driver.Shared) error {
 	tag, number, handle := s.Note[:16], binary.LittleEndian.Uint64(s.Note[16:]), [libcuda.IPCBytes]byte(s.Note[24:])
 	exports.mu.Lock()
@@ -258,7 +258,7 @@ func (m *physical) importHandle(s *driver.Shared) error {
 	return nil
 }
 
-// open lets copies use what m has opened.
+// open lets copies use the memory that m has opened.
 func (d *Space) open(m *physical) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -282,7 +282,7 @@ func (d *Space) shut(m *physical) {
 	}
 }
 
-// closeOpened closes what m has opened: nothing uses it any more.
+// closeOpened closes the memory that m has opened. No work uses it.
 func (m *physical) closeOpened() error {
 	if m.lent == nil {
 		return m.within("cuIpcCloseMemHandle", func(lib libcuda.API) libcuda.Result {

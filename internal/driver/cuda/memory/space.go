@@ -1,5 +1,5 @@
-// Package memory has the memory that programs have of a driver for GPUs: of devices, pinned, registered, managed,
-// mapped at reserved addresses, and shared with other processes. It says for any address what is there.
+// Package memory manages the memory that programs get from a driver for GPUs: of devices, pinned, registered, managed,
+// mapped at reserved addresses, and shared with other processes. It resolves addresses.
 package memory
 
 import (
@@ -17,34 +17,34 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Space is all memory that a program has of a driver: of devices, pinned, registered, managed, and mapped.
+// Space is all memory that a program has from a driver: of devices, pinned, registered, managed, and mapped.
 type Space struct {
 	lib   libcuda.API // immutable
 	gpus  []*gpu.GPU  // by physical device; immutable
-	limit uint64      // bytes that a device has at most; 0: all there are; immutable
-	flush func()      // gives what was submitted before to the streams; immutable
+	limit uint64      // most bytes of a device; 0: no limit; immutable
+	flush func()      // passes pending work to the streams; immutable
 
 	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
 	hosts ranges.Set[*registration] // registered memory
-	past  ranges.Set[struct{}]      // what was in own once
+	past  ranges.Set[struct{}]      // addresses that were in own before
 	epoch atomic.Uint64             // see driver.Driver
 
-	shares atomic.Bool // memory was shared: this process may have imported it, too, and found it another address
-	moved  atomic.Bool // there was memory whose address is not CUDA's; never reset
+	shares atomic.Bool // memory was shared: this process may have imported it, so that it has a second address
+	moved  atomic.Bool // there was memory whose address differs for CUDA; never reset
 
 	virtual virtual
 
-	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
-	// writing while memory goes. Freeing waits for the work by itself.
+	// Gone is held for reading from the lookup of memory until CUDA has the work on it, and for writing while memory is
+	// removed. Freeing itself waits for the work.
 	Gone sync.RWMutex
 
 	mu      sync.Mutex // held while own and hosts change
 	lastID  uint64     // guarded by mu
-	devices []*Device  // guarded by mu; by number; nil: it is not open
+	devices []*Device  // guarded by mu; by number; nil: not open
 }
 
-// Init makes d the memory of those GPUs. Of each, a device has at most limit bytes, if that is not 0. flush is called
-// before memory goes: it gives what was submitted before to the streams.
+// Init makes d the memory of those GPUs. limit, if not 0, is the most bytes of a device. d calls flush before it
+// removes memory: flush must pass pending work to the streams.
 func (d *Space) Init(lib libcuda.API, gpus []*gpu.GPU, limit uint64, flush func()) {
 	d.lib, d.gpus, d.limit, d.flush = lib, gpus, limit, flush
 	d.mu.Lock()
@@ -55,10 +55,10 @@ func (d *Space) Init(lib libcuda.API, gpus []*gpu.GPU, limit uint64, flush func(
 // Epoch implements driver.Driver.
 func (d *Space) Epoch() *atomic.Uint64 { return &d.epoch }
 
-// Moved reports whether there ever was memory whose address is not CUDA's.
+// Moved reports whether there ever was memory whose address differs for CUDA.
 func (d *Space) Moved() bool { return d.moved.Load() }
 
-// home is a GPU whose context pinned memory is made in: one that is in use anyway, or the first.
+// home returns the GPU whose context is used for pinned memory: one with a context, or the first.
 func (d *Space) home() (*gpu.GPU, error) {
 	for _, c := range d.gpus {
 		if c.Context() != 0 && c.Healthy() == nil {
@@ -108,14 +108,14 @@ func (d *Space) Describe(addr uintptr) driver.Allocation {
 	return al
 }
 
-// Sole implements driver.Sole.
+// Sole is Caps.Sole.
 func (d *Space) Sole(addr uintptr) bool {
 	own := d.own.Find(addr)
 	return own != nil && own.Of.sole() && !d.shares.Load()
 }
 
-// Translate is CUDA's address of what the program has at addr: another one for device addresses of registered memory,
-// and for memory that CUDA has put elsewhere. Gone is held.
+// Translate returns CUDA's address of the program's address addr: they differ for device addresses of registered
+// memory, and for memory that CUDA has mapped elsewhere. Gone is held.
 func (d *Space) Translate(addr uintptr) uintptr {
 	own := d.own.Find(addr)
 	switch {
@@ -127,7 +127,7 @@ func (d *Space) Translate(addr uintptr) uintptr {
 	return addr + own.Of.delta
 }
 
-// View is memory that is known to be all alike.
+// View is a range of memory of one kind.
 type View struct {
 	kernels.Window
 	Kind Kind
@@ -135,11 +135,11 @@ type View struct {
 	Sole bool // the memory has no other address
 }
 
-// Side is one end of a copy that is at addr in the view, as CUDA or the host sees it.
+// Side returns an end of a copy in the view; addr is an address of CUDA or the host.
 func (v *View) Side(addr uintptr) Side { return Side{addr, v.Kind, v.GPU} }
 
-// Look is all of the range that addr is in, if all of it is there, or else just n bytes. Like resolve it fails when
-// they are not inside one live allocation or registration; pageable allows ordinary host memory too.
+// Look returns the whole range that contains addr, if all of it is mapped, or else just n bytes. Like Resolve it fails
+// unless they are inside one live allocation or registration; pageable also allows ordinary host memory.
 func (d *Space) Look(addr uintptr, n uint64, pageable bool) (View, error) {
 	whole := kernels.Window{Lo: addr, Size: n}
 	var s Side
@@ -163,7 +163,7 @@ func (d *Space) Look(addr uintptr, n uint64, pageable bool) (View, error) {
 	return View{whole, s.Kind, s.GPU, sole}, err
 }
 
-// InsertGlobal makes a variable of a module, n bytes at addr, memory of a device; false if it is that already.
+// InsertGlobal makes a variable of a module, n bytes at addr, memory of a device; false if it is already.
 func (d *Space) InsertGlobal(addr uintptr, n uint64, device int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +174,7 @@ func (d *Space) InsertGlobal(addr uintptr, n uint64, device int) bool {
 	return true
 }
 
-// RemoveGlobals takes away what InsertGlobal made memory.
+// RemoveGlobals undoes InsertGlobal.
 func (d *Space) RemoveGlobals(list iter.Seq[uintptr]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,13 +188,14 @@ func (d *Space) RemoveGlobals(list iter.Seq[uintptr]) {
 	d.epoch.Add(1)
 }
 
-// Snapshot is the memory there is at one time. Two are equal if no memory came or went between them.
+// Snapshot is the memory at one time. Two snapshots are equal if no memory was added or removed between them.
 type Snapshot struct{ of ranges.Snapshot[*block] }
 
-// Snapshot is the memory there is now.
+// Snapshot returns the current memory.
 func (d *Space) Snapshot() Snapshot { return Snapshot{d.own.Snapshot()} }
 
-// Count is how many ranges Live has. translated reports whether the device has others, whose addresses are not CUDA's.
+// Count returns the number of ranges in Live. translated reports whether the device has others, whose addresses differ
+// for CUDA.
 func (s Snapshot) Count(device int) (n int, translated bool) {
 	for o := range s.of.All() {
 		if o.Of.device == int32(device) {
@@ -210,7 +211,7 @@ func (s Snapshot) Count(device int) (n int, translated bool) {
 	return n, translated
 }
 
-// Live is the memory of a device, in order.
+// Live returns the memory of a device, in ascending order.
 func (s Snapshot) Live(device int) iter.Seq[kernels.Range] {
 	return func(yield func(kernels.Range) bool) {
 		for o := range s.of.All() {
@@ -222,7 +223,7 @@ func (s Snapshot) Live(device int) iter.Seq[kernels.Range] {
 	}
 }
 
-// Close frees everything. Nothing uses it any more. What a lost GPU has is no error.
+// Close frees everything. No work is left that could use it. Memory of a lost GPU is not an error.
 func (d *Space) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

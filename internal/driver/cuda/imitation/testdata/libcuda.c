@@ -5,7 +5,8 @@
  * again below; those of programs are in modules.h. What the real library refuses, a call without a current context, memory that overlaps, is refused too, or ends
  * the process with a line that says so. It is as trying as the real one: its threads take the signals that its callers do, and it
  * wants a pthread key. FAKE_CUDA_GPUS is how many GPUs there are (1). With FAKE_CUDA_END the library ends when exit comes to the
- * handlers that were there before it. FAKE_CUDA_SLOW is how many milliseconds a new context takes; no signal interrupts that. */
+ * handlers that were there before it. FAKE_CUDA_SLOW is how many milliseconds a new context takes; no signal interrupts that. With
+ * FAKE_CUDA_PACE=N every other order of a stream takes up to N microseconds more. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -39,7 +40,7 @@ struct block { struct block *next; address start; uint64_t size, mapped; struct 
 static struct block *blocks;
 enum { on_device, pinned, host, managed, foreign };
 
-struct event { pthread_mutex_t lock; pthread_cond_t changed; uint64_t recorded, happened; struct timespec at; };
+struct event { struct context *of; pthread_mutex_t lock; pthread_cond_t changed; uint64_t recorded, happened; struct timespec at; };
 struct plane { size_t src_x, src_y; unsigned src_type; const void *src_host; address src; void *src_array; size_t src_pitch;
 	size_t dst_x, dst_y; unsigned dst_type; void *dst_host; address dst; void *dst_array; size_t dst_pitch, width, height; };
 struct order {
@@ -82,6 +83,8 @@ static volatile int over; /* exit has come to it */
 static void *work(void *arg)
 {
 	struct stream *s = arg;
+	const char *pace = getenv("FAKE_CUDA_PACE");
+	unsigned most = pace ? atoi(pace) : 0, random = (uintptr_t)s >> 4;
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		while (!s->first && !s->closed) pthread_cond_wait(&s->changed, &s->lock);
@@ -90,6 +93,8 @@ static void *work(void *arg)
 		if (!(s->first = o->next)) s->last = &s->first;
 		s->busy = 1;
 		pthread_mutex_unlock(&s->lock);
+		random = random * 1664525 + 1013904223;
+		if (most && random >> 31) usleep((random >> 8) % most);
 		o->run(o);
 		free(o);
 		pthread_mutex_lock(&s->lock);
@@ -275,7 +280,12 @@ static result drop(address addr, int kind)
 }
 
 EXPORT result cuMemAlloc_v2(address *addr, size_t n) { return take(addr, n, on_device); }
-EXPORT result cuMemFree_v2(address addr) { return drop(addr, on_device) ? drop(addr, managed) : success; }
+EXPORT result cuMemFree_v2(address addr)
+{
+	result r = drop(addr, on_device) ? drop(addr, managed) : success;
+	return r ? r : current->broken;
+}
+
 EXPORT result cuMemAllocManaged(address *addr, size_t n, unsigned flags) { return flags == 1 ? take(addr, n, managed) : invalid; }
 EXPORT result cuMemHostAlloc(address *addr, size_t n, unsigned flags) { (void)flags; return take(addr, n, pinned); }
 EXPORT result cuMemFreeHost(address addr) { return drop(addr, pinned); }
@@ -382,6 +392,7 @@ EXPORT result cuEventCreate(struct event **event, unsigned flags)
 	(void)flags;
 	NEED_CONTEXT;
 	*event = calloc(1, sizeof **event);
+	(*event)->of = current;
 	pthread_mutex_init(&(*event)->lock, NULL);
 	pthread_cond_init(&(*event)->changed, NULL);
 	return success;
@@ -395,7 +406,7 @@ EXPORT result cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flag
 	return put(s, (struct order){.run = wait_for, .event = e, .n = latest(e, 0)});
 }
 
-EXPORT result cuEventSynchronize(struct event *e) { NEED_CONTEXT; await(e, latest(e, 0)); return current->broken; }
+EXPORT result cuEventSynchronize(struct event *e) { NEED_CONTEXT; await(e, latest(e, 0)); return e->of->broken; }
 
 EXPORT result cuEventQuery(struct event *e)
 {
@@ -403,7 +414,7 @@ EXPORT result cuEventQuery(struct event *e)
 	pthread_mutex_lock(&e->lock);
 	int done = e->happened == e->recorded;
 	pthread_mutex_unlock(&e->lock);
-	return done ? current->broken : not_ready;
+	return done ? e->of->broken : not_ready;
 }
 
 EXPORT result cuEventElapsedTime(float *milliseconds, struct event *from, struct event *to)
