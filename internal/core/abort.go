@@ -16,8 +16,8 @@ const (
 // function, before it returns 107019; 0 restores the default of 30 seconds.
 func (rt *Runtime) SetAbortPatience(d time.Duration) { rt.callbacks.patience.Store(int64(d)) }
 
-// StreamAbort is aclrtStreamAbort. What the stream has not run yet is dropped, failures not yet reported with it;
-// threads that wait for the stream get 107023. It can be used again afterwards.
+// StreamAbort is aclrtStreamAbort. It drops the tasks that have not run and the failures that nobody was told;
+// threads that wait for the stream get 107023. The stream can be used again afterwards.
 func (t *Thread) StreamAbort(stream Handle) *Error {
 	const api = "aclrtStreamAbort"
 	s, c, err := t.checkStreamAbort(stream)
@@ -54,7 +54,7 @@ func (s *Stream) quiet(timeout time.Duration) bool { return s.queue.Wait(timeout
 // reopen lets an aborted stream take work again, unless it has gone or its context has stopped.
 func (s *Stream) reopen() {
 	s.mu.Lock()
-	if !s.dead { // said before the stream is shut for good, so that does not come undone here
+	if !s.dead { // dead is set before the stream is shut for good, so Open cannot undo that
 		s.queue.Open()
 	}
 	s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Stream) reopen() {
 	}
 }
 
-// StreamStop is aclrtStreamStop: aclrtStreamAbort that does not wait for what is running. Threads that wait for the
+// StreamStop is aclrtStreamStop: aclrtStreamAbort without waiting for the running task. Threads that wait for the
 // stream get 107023.
 func (t *Thread) StreamStop(stream Handle) *Error {
 	s, err := t.checkStreamStop(stream)
@@ -131,7 +131,7 @@ func deadline(ms uint32) until {
 	return until{time.Now().Add(time.Duration(ms) * time.Millisecond)}
 }
 
-// left is how much time there is: 0 for no limit, never less than a nanosecond otherwise.
+// left returns the time until u: 0 for no limit, at least a nanosecond otherwise.
 func (u until) left() time.Duration {
 	if u.IsZero() {
 		return 0
@@ -139,7 +139,7 @@ func (u until) left() time.Duration {
 	return max(time.Until(u.Time), time.Nanosecond)
 }
 
-// begin makes the caller the one that aborts d, when no other thread does; false when the time is up first.
+// begin waits until no other thread aborts d and makes the caller the one that does; false if the time is up first.
 func (s *callbackState) begin(d *Device, l until) bool {
 	for {
 		s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *callbackState) begin(d *Device, l until) bool {
 	}
 }
 
-// finish ends what begin began.
+// finish lets the next thread abort d.
 func (s *callbackState) finish(d *Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,9 +187,9 @@ func (t *Thread) callAbort(api string, d *Device, stage abi.DeviceTaskAbortStage
 	return nil
 }
 
-// abort drops the work of every stream on the device and waits until they are quiet; false when the time was up.
-// Meanwhile submissions are refused, and a wait for a stream returns 107022, however late it looks: aborting is set
-// before abortions counts, so that a wait sees the one or the other.
+// abort drops the work of every stream on the device and waits until they are quiet; false if the time is up first.
+// Until it returns, submissions are refused and waits for streams return 107022. A wait that looks late still sees
+// the abort: aborting is set before abortions counts up, so it sees one or the other.
 func (d *Device) abort(l until) bool {
 	d.aborting.Store(true)
 	defer d.aborting.Store(false)

@@ -223,8 +223,8 @@ func TestAbortSeenLate(t *testing.T) {
 		must(t, th.SubscribeReport(7, s)) // a thread that never serves it
 		must(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s))
 		got := make(chan *core.Error)
-		go func() { got <- waiter.SynchronizeStreamCancel(s, make(chan struct{})) }()
-		testenv.AwaitParked(t, 1, "core.(*Thread).SynchronizeStreamCancel")
+		go func() { got <- waiter.SynchronizeStream(s) }()
+		testenv.AwaitParked(t, 1, "core.(*Thread).SynchronizeStream")
 		must(t, abort(th, s))
 		close(slow)
 		oneOf(t, <-got, code)

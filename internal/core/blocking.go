@@ -1,9 +1,9 @@
 package core
 
-// Launch blocking (ASCEND_LAUNCH_BLOCKING) finds out which call made a task that fails: every copy, fill and host
-// function waits for its stream before it returns, as if a synchronisation followed it, and returns what that would.
-// Records of and waits for events and notifies, value writes and waits, functions for report threads, and models that
-// wait so do not: a program may well submit them before what lets them go on.
+// Launch blocking (ASCEND_LAUNCH_BLOCKING) shows which call submitted a task that fails: every copy, fill and host
+// function waits for its stream before it returns, as if a synchronisation followed it, and returns that result.
+// Tasks that a program may submit before the task that releases them do not wait: records of and waits for events
+// and notifies, value writes and waits, functions for report threads, and models that contain such waits.
 
 // Blocking reports whether launch blocking is on.
 func (rt *Runtime) Blocking() bool { return rt.blocking }
@@ -14,7 +14,7 @@ func (s *Stream) Launch(api string, t *Thread, k Task) *Error {
 	return s.WaitIfBlocking(api, t)
 }
 
-// WaitIfBlocking ends the submission of a task: under launch blocking the stream is waited for.
+// WaitIfBlocking ends the submission of a task: under launch blocking it waits for the stream.
 func (s *Stream) WaitIfBlocking(api string, t *Thread) *Error {
 	if s.Runtime.blocking {
 		return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, WaitLimit{}) })

@@ -9,21 +9,21 @@ import (
 	"ropeway/internal/core/message"
 )
 
-// Functions of the program that it wants to be called, as the header declares them.
+// Callbacks of the program, as the header declares them.
 type (
 	DeviceStateFunc = func(deviceID int32, state abi.DeviceState, args Addr)
 	StreamStateFunc = func(stream Handle, state abi.StreamState, args Addr)
 	TaskAbortFunc   = func(deviceID int32, stage abi.DeviceTaskAbortStage, timeout uint32, args Addr) int32
 
-	// Func is a C function pointer where the API compares pointers.
+	// Func is a C function pointer that the API compares with others.
 	Func[F any] = callback.Func[F]
 
-	// ExceptionFunc is a function that is called when a task has failed.
+	// ExceptionFunc is called when a task has failed.
 	ExceptionFunc = callback.ExceptionFunc
 )
 
-// callbackState has the callbacks of the program, and the texts of its errors. Nothing is called and no other lock is
-// taken while its locks are held.
+// callbackState holds the callbacks of the program and the texts of its errors. While its locks are held nothing is
+// called and no other lock is taken.
 type callbackState struct {
 	patience atomic.Int64 // how long an abort waits for a stream, in nanoseconds; 0: abortPatience
 
@@ -47,8 +47,8 @@ func (rt *Runtime) deviceState(user int32, state abi.DeviceState) {
 	}
 }
 
-// streamState calls the callbacks of the program for a stream that was made or is about to be destroyed. Default
-// streams come and go with their contexts and are not reported.
+// streamState calls the callbacks of the program for a stream that was created or is about to be destroyed. Default
+// streams belong to their contexts and are not reported.
 func (rt *Runtime) streamState(s *Stream, state abi.StreamState) {
 	var list callback.Registry[StreamStateFunc]
 	Locked(&rt.callbacks.mu, func() { list = rt.callbacks.streams })
@@ -57,7 +57,7 @@ func (rt *Runtime) streamState(s *Stream, state abi.StreamState) {
 	}
 }
 
-// RegDeviceStateCallback is aclrtRegDeviceStateCallback. A nil callback removes the one that has the name.
+// RegDeviceStateCallback is aclrtRegDeviceStateCallback. A nil callback removes the one of that name.
 func (t *Thread) RegDeviceStateCallback(regName *byte, fn DeviceStateFunc, args Addr) *Error {
 	const api = "aclrtRegDeviceStateCallback"
 	if err := t.checkRegDeviceStateCallback(regName, fn, args); err != nil {
@@ -68,7 +68,7 @@ func (t *Thread) RegDeviceStateCallback(regName *byte, fn DeviceStateFunc, args 
 	return register(s, &s.devices, api, f, fn == nil)
 }
 
-// SetDeviceTaskAbortCallback is aclrtSetDeviceTaskAbortCallback. A nil callback removes the one that has the name.
+// SetDeviceTaskAbortCallback is aclrtSetDeviceTaskAbortCallback. A nil callback removes the one of that name.
 func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, fn TaskAbortFunc, args Addr) *Error {
 	const api = "aclrtSetDeviceTaskAbortCallback"
 	if err := t.checkSetDeviceTaskAbortCallback(regName, fn, args); err != nil {
@@ -79,7 +79,7 @@ func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, fn TaskAbortFunc, arg
 	return register(s, &s.aborts, api, f, fn == nil)
 }
 
-// register adds f to a list of s or, on remove, takes its name out; a name in use is refused.
+// register adds f to a list of s or, if remove is set, removes its name; it refuses a name in use.
 func register[F any](s *callbackState, list *callback.Registry[F], api string, f callback.Named[F],
 	remove bool) *Error {
 	s.mu.Lock()
@@ -95,8 +95,8 @@ func register[F any](s *callbackState, list *callback.Registry[F], api string, f
 	return nil
 }
 
-// RegStreamStateCallback is aclrtRegStreamStateCallback. A nil callback removes the one that has the name, another
-// one replaces it.
+// RegStreamStateCallback is aclrtRegStreamStateCallback. A nil callback removes the one of that name, any other
+// replaces it.
 func (t *Thread) RegStreamStateCallback(regName *byte, fn StreamStateFunc, args Addr) *Error {
 	if err := t.checkRegStreamStateCallback(regName, fn, args); err != nil {
 		return err

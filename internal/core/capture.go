@@ -5,42 +5,42 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
+	"ropeway/internal/observe"
 )
 
-// A capture turns what is submitted to a stream into tasks of a model. Package model has both; here is what streams,
-// events and threads know of them. A stream that takes part in a capture has a lane, which every submission looks at
-// once.
+// A capture turns the tasks submitted to a stream into tasks of a model. Package model implements both; this file has
+// the state of streams, events and threads. A stream in a capture has a lane, which every submission checks once.
 
 // Lane is the part of a stream in a model: while it is captured, or bound to one. Its methods take no lock of this
 // package before their own: Model.mu comes before Event.mu.
 type Lane interface {
-	// Keep makes a submitted task one of the model, KeepCopy a plain copy. They return false if the stream has left the
-	// capture meanwhile; the task is the stream's then.
+	// Keep adds a submitted task to the model, KeepCopy a plain copy. They return false if the stream has left the
+	// capture since; the caller then submits the task to the stream.
 	Keep(t *Thread, k *Task) bool
 	KeepCopy(t *Thread, dst, src Addr, n uint64) bool
 
-	// Admits refuses a task that the capture does not take at the moment. kernel is a kernel on an AI Core.
+	// Admits refuses a task that the capture does not accept at the moment. kernel means a kernel on an AI Core.
 	Admits(api string, t *Thread, kernel bool) *Error
 
-	// Record, Reset and Wait make a record of an event, a reset of it or a wait for it a task of the model. The first
-	// result is false if the stream has left the capture meanwhile.
+	// Record, Reset and Wait add a record of an event, a reset of it or a wait for it to the model. The first result is
+	// false if the stream has left the capture since.
 	Record(api string, t *Thread, e *Event, external bool) (bool, *Error)
 	Reset(api string, t *Thread, e *Event) (bool, *Error)
 	Wait(api string, t *Thread, e *Event, external bool) (bool, *Error)
 
-	// MarkBarrier makes the end of what the stream was given so far one that AwaitBarrier waits for, on any stream of
-	// the model; that is false if the number was not marked.
+	// MarkBarrier marks the end of the stream's tasks so far with a number, for AwaitBarrier on any stream of the
+	// model, which returns false if the number was not marked.
 	MarkBarrier(t *Thread, number uint32)
 	AwaitBarrier(t *Thread, number uint32) bool
 
-	// AtEnd has f called when the model is gone and nothing of it runs; false if the stream has left the capture
-	// meanwhile.
+	// AtEnd makes f be called after the model is destroyed and no execution runs; false if the stream has left the
+	// capture since.
 	AtEnd(f func()) bool
 
-	// Clear drops the tasks of a stream that is bound to a model; false if that is not complete, or runs.
+	// Clear drops the tasks of a stream that is bound to a model; false if the model is not complete, or running.
 	Clear() bool
 
-	// Own is the stream that runs the tasks in executions of the model.
+	// Own returns the stream that runs the tasks in executions of the model.
 	Own() *Stream
 
 	// Bound reports whether the stream is bound to a model that is built by hand; else it is being captured. Sub
@@ -48,7 +48,7 @@ type Lane interface {
 	Bound() bool
 	Sub() bool
 
-	// Text names the capture, for people. Model is the id of the model that it makes.
+	// Text describes the capture in messages. Model returns the id of its model.
 	Text() string
 	Model() uint32
 }
@@ -57,36 +57,39 @@ type Lane interface {
 type Joiner interface {
 	Join(api string, t *Thread, e *Event, s *Stream, record any) (bool, *Error)
 
-	// Capture is what the capture is called, for people, and its model.
+	// Capture returns a text for messages, and the id of the capture's model.
 	Capture() (text string, model uint32)
 }
 
-// CaptureRecord is the newest record of an event in a capture that is open; the zero value is none.
+// CaptureRecord is the newest record of an event in an open capture; the zero value means none.
 type CaptureRecord struct {
 	By     Joiner
-	Record any // what By knows of it
+	Record any // state of By
 }
 
 // Updater is a group of kernels of a model that launches on a stream replace.
 type Updater interface {
-	// Refuses is the error of a task on the stream that is no kernel of the kinds a group may have.
+	// Refuses returns the error of a task on the stream that is not a kernel of a kind that a group may have.
 	Refuses(api string) *Error
 
-	// Replace makes a launch on s one of the group. It owns the launch, whatever it returns.
+	// Replace makes a launch on s a kernel of the group. It owns the launch, even if it fails.
 	Replace(api string, t *Thread, s *Stream, l *driver.Launch) *Error
 }
 
-// Execution is a model that runs. A stream that waits for it stops it when its own work is dropped.
+// Execution is a running model. A stream that waits for it stops it when the stream's own work is dropped.
 type Execution interface{ Stop(why error) }
 
 // HiddenOwner owns a stream that only the runtime uses.
 type HiddenOwner interface {
 	TaskFailed(err error)
 
-	// Ran and RanSteps are those of driver.Observer and driver.StepObserver, for operations with a number. They are
-	// called if there is a PartTracer.
+	// Ran and RanSteps are as in driver.Events, for operations with a number. They are called if there is a PartTracer.
 	Ran(tag driver.Tag, began, ended int64, err error)
 	RanSteps(tag driver.Tag, first, count int, began, ended int64)
+
+	// Execution returns the task that the stream runs a part of, the zero At if it is not known. It is called if there
+	// is a CoreTracer.
+	Execution() observe.At
 }
 
 // Lane returns the stream's part in a model, or nil. The stream may be nil, which is a default stream: it has none.
@@ -100,7 +103,7 @@ func (s *Stream) Lane() Lane {
 	return nil
 }
 
-// IsCaptured reports whether what is submitted to the stream is captured. It is inlined: every synchronisation asks.
+// IsCaptured reports whether tasks submitted to the stream are captured. It is inlined: every synchronisation calls it.
 func (s *Stream) IsCaptured() bool { return s != nil && s.lane.Load() != nil && s.captured() }
 
 func (s *Stream) captured() bool {
@@ -120,10 +123,10 @@ func (s *Stream) EnterCapture(l *Lane) bool { return s.lane.CompareAndSwap(nil, 
 // LeaveCapture ends the stream's part in a capture.
 func (s *Stream) LeaveCapture(l *Lane) { s.lane.CompareAndSwap(l, nil) }
 
-// BeginUpdate makes launches on the stream replacements; false if they are already.
+// BeginUpdate makes launches on the stream replace kernels of u; false if they already replace others.
 func (s *Stream) BeginUpdate(u *Updater) bool { return s.updater.CompareAndSwap(nil, u) }
 
-// EndUpdate ends that, and returns the group; nil if there is none.
+// EndUpdate undoes BeginUpdate, and returns the group; nil if there is none.
 func (s *Stream) EndUpdate() Updater { return updaterIn(s.updater.Swap(nil)) }
 
 // Updater returns the group that launches on the stream replace, or nil.
@@ -158,7 +161,7 @@ func (e *Event) Within() CaptureRecord {
 	return e.within
 }
 
-// SetWithin notes a record in a capture.
+// SetWithin records a record in a capture.
 func (e *Event) SetWithin(r CaptureRecord) { Locked(&e.mu, func() { e.within = r }) }
 
 // LeaveCapture makes the event an ordinary one again, unless its newest record belongs to another capture.
@@ -173,7 +176,7 @@ func (e *Event) LeaveCapture(by Joiner) {
 // IsCaptured reports whether the event takes part in a capture.
 func (e *Event) IsCaptured() bool { return e.Within().By != nil }
 
-// waitCaptured makes a wait a task of a capture, if the event or the stream takes part in one.
+// waitCaptured adds a wait to a capture, if the event or the stream is in one.
 func (t *Thread) waitCaptured(api string, e *Event, s *Stream, external bool) (bool, *Error) {
 	if within := e.Within(); within.By != nil && !external {
 		return within.By.Join(api, t, e, s, within.Record)
@@ -187,7 +190,7 @@ func (t *Thread) waitCaptured(api string, e *Event, s *Stream, external bool) (b
 // CaptureCounts are numbers of open captures by mode.
 type CaptureCounts [abi.ModelRiCaptureModeRelaxed + 1]atomic.Int32
 
-// strictest is the strictest mode that is counted; false if none is.
+// strictest returns the strictest mode with a count; false if there is none.
 func (counts *CaptureCounts) strictest() (abi.MdlRICaptureMode, bool) {
 	for mode := range counts {
 		if counts[mode].Load() > 0 {
@@ -200,7 +203,7 @@ func (counts *CaptureCounts) strictest() (abi.MdlRICaptureMode, bool) {
 // CaptureBegan counts a capture for its context and the thread that began it.
 func (c *Context) CaptureBegan(t *Thread, mode abi.MdlRICaptureMode) { c.countCapture(t, mode, 1) }
 
-// CaptureEnded ends that.
+// CaptureEnded undoes CaptureBegan.
 func (c *Context) CaptureEnded(t *Thread, mode abi.MdlRICaptureMode) { c.countCapture(t, mode, -1) }
 
 func (c *Context) countCapture(t *Thread, mode abi.MdlRICaptureMode, by int32) {
@@ -236,7 +239,7 @@ func (t *Thread) WhileCaptured(api string, c *Context) *Error {
 	return t.CaptureInTheWay(api, c, abi.ErrRTCaptureModeNotSupport)
 }
 
-// CaptureInTheWay is the error of a call that a capture does not allow. It says which capture.
+// CaptureInTheWay returns the error of a call that a capture does not allow. It names the capture.
 func (t *Thread) CaptureInTheWay(api string, c *Context, code abi.Code) *Error {
 	what, model := "a stream of the context is being captured", uint32(0)
 	for _, s := range c.all() {
@@ -304,10 +307,11 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Err
 	return nil
 }
 
-// A hidden stream belongs to a model and to no list of streams: its owner learns of failures, and nothing else uses it.
+// A hidden stream belongs to a model and is in no list of streams: failures are reported to its owner, and only the
+// owner uses it.
 
-// NewHidden makes a hidden stream; nil if the context goes or there are no handles left, or no stream of the device if
-// it counts as one.
+// NewHidden returns a hidden stream; nil if the context is being destroyed, no handle is left or, if counted, no stream
+// of the device.
 func (c *Context) NewHidden(owner HiddenOwner, counted bool) *Stream {
 	s := &Stream{Runtime: c.Runtime, Context: c, ID: c.Runtime.streamIDs.Add(1) - 1, ended: make(chan struct{}),
 		owner: owner, counted: counted}
@@ -317,7 +321,7 @@ func (c *Context) NewHidden(owner HiddenOwner, counted bool) *Stream {
 	if c.dead.Load() || counted && !TakeOne(&c.Device.streams, int32(c.Runtime.Product.Streams)) {
 		return nil
 	}
-	o := driver.QueueOptions{Sink: s, Number: s.ID}
+	o := driver.QueueOptions{Number: s.ID, Events: s.events()}
 	s.observeQueue(&o)
 	s.queue = c.Device.Opened.Load().NewQueue(o)
 	if s.Handle = c.Runtime.Streams.Add(s); s.Handle == 0 {
@@ -327,11 +331,11 @@ func (c *Context) NewHidden(owner HiddenOwner, counted bool) *Stream {
 	return s
 }
 
-// Owner is the owner of a hidden stream; nil for others.
+// Owner returns the owner of a hidden stream; nil for others.
 func (s *Stream) Owner() HiddenOwner { return s.owner }
 
-// Submit puts an operation on the queue of a hidden stream. o is what it signals or waits for, for a checker; it may
-// be nil.
+// Submit submits an operation to the queue of a hidden stream. o, which may be nil, is the order that it signals or
+// waits for, for a checker.
 func (s *Stream) Submit(op driver.Op, o *Order) {
 	if o != nil {
 		s.submitting(nil, op.Tag.Task, o)
@@ -342,13 +346,13 @@ func (s *Stream) Submit(op driver.Op, o *Order) {
 // Drain waits until a hidden stream has nothing to do.
 func (s *Stream) Drain() { s.queue.Wait(0, nil) }
 
-// Shut drops what a stream has not run, and what is submitted until Reopen.
+// Shut drops the tasks that a stream has not run, and those submitted until Reopen.
 func (s *Stream) Shut() { s.shut() }
 
 // Reopen ends Shut.
 func (s *Stream) Reopen() { s.queue.Open() }
 
-// EndHidden ends a hidden stream, which has nothing to do any more.
+// EndHidden ends a hidden stream, which is idle.
 func (s *Stream) EndHidden() {
 	s.Runtime.Streams.Remove(s.Handle)
 	s.closeHidden()
@@ -361,7 +365,7 @@ func (s *Stream) closeHidden() {
 	}
 }
 
-// BeginExecution notes that the stream waits for an execution of a model, EndExecution that this is over.
+// BeginExecution records that the stream waits for an execution of a model, EndExecution that the wait is over.
 func (s *Stream) BeginExecution(x *Execution) { s.execution.Store(x) }
 func (s *Stream) EndExecution(x *Execution)   { s.execution.CompareAndSwap(x, nil) }
 
@@ -372,22 +376,22 @@ func (s *Stream) stopExecution() {
 	}
 }
 
-// ContextEnder is a part that has something of a context which t destroys; t is nil if the process ends. Its streams
-// are gone, its device is open, and no lock is held.
+// ContextEnder is a part with state of contexts. ContextEnding is called when t destroys a context; t is nil if the
+// process ends. The streams of c are destroyed, its device is open, and no lock is held.
 type ContextEnder interface {
 	ContextEnding(t *Thread, c *Context)
 }
 
-// What package model needs of an event and a thread.
+// Access of package model to events and threads.
 
-// State is the flag of a state event, which records set and resets clear.
+// State returns the flag of a state event, which records set and resets clear.
 func (e *Event) State() driver.Flag { return e.state }
 
-// Is reports whether the event was made with a flag.
+// Is reports whether the event was created with a flag.
 func (e *Event) Is(flag uint32) bool { return e.is(flag) }
 
-// NewRecord makes a record that a model is to carry out in an execution on s, and the operation that does. Queued makes
-// it the latest one.
+// NewRecord returns a record for an execution of a model on s, and the operation that carries it out. Queued makes it
+// the latest one.
 func (e *Event) NewRecord(s *Stream, tag driver.Tag) (EventRecord, driver.Op) {
 	d := s.Context.Device
 	r := EventRecord{Number: e.begin(), Flag: s.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
@@ -395,20 +399,20 @@ func (e *Event) NewRecord(s *Stream, tag driver.Tag) (EventRecord, driver.Op) {
 	return r, driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: droppedRecord{d, d.abortions.Load()}}
 }
 
-// Publish notes that the event takes part in a model with the EXTERNAL flag, Published reports it.
+// Publish records that a model uses the event with the EXTERNAL flag, Published reports that.
 func (e *Event) Publish()        { e.published.Store(true) }
 func (e *Event) Published() bool { return e.published.Load() }
 
-// RecordedOn notes that the latest record is on a stream that is bound to a model.
+// RecordedOn records that the latest record is on a stream that is bound to a model.
 func (e *Event) RecordedOn(s *Stream) { e.boundOn.Store(s) }
 
-// Latest is the flag of the latest record; nil if there is none, or it was reset.
+// Latest returns the flag of the latest record; nil if there is none, or it was reset.
 func (e *Event) Latest() driver.Flag { return e.last().Flag }
 
 // HasRecord reports whether the event was ever recorded outside captures.
 func (e *Event) HasRecord() bool { return e.last().Number > 0 }
 
-// ID is the number of the event, for people; 0 if it has none.
+// ID returns the number of the event, for messages; 0 if it has none.
 func (e *Event) ID() uint32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -418,14 +422,14 @@ func (e *Event) ID() uint32 {
 // NextEventID numbers an event that only a model has.
 func (rt *Runtime) NextEventID() uint32 { return rt.eventIDs.Add(1) }
 
-// Submitted notes the number of the task that the thread has submitted last.
+// Submitted records the number of the thread's last submitted task.
 func (t *Thread) Submitted(number uint32) {
 	if !t.Shared {
 		t.lastTask = number
 	}
 }
 
-// Flags are those the stream was made with.
+// Flags returns the flags that the stream was created with.
 func (s *Stream) Flags() uint32 { return s.flags }
 
 // IsUnwaited reports whether calls do not wait for the stream, because of its flags. The default stream may be nil.

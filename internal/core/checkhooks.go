@@ -2,76 +2,80 @@ package core
 
 import "ropeway/internal/driver"
 
-// CheckHooks is what the checker implements to learn what a driver does not see. What a driver sees (queues, flags,
-// waits) the checker learns as a driver between the core and the one below; here it learns which thread does it, in
-// which call, and what the core refuses or silently corrects. Methods may be called concurrently, with no lock of the
-// core held. They may wait, and run queued work.
+// CheckHooks reports to the checker what a driver cannot see: which thread acts, in which call, and what the core
+// refuses or silently corrects. The checker sees queues, flags and waits as a driver between the core and the driver
+// below. Methods may be called concurrently, with no lock of the core held. They may wait, and run queued work.
 type CheckHooks interface {
 	// Submitting reports that t submits a task to a stream, before the first operation of the task reaches the queue.
-	// The operations have the number in their tags. o, if not nil, is what the task signals or waits for: see Order.
+	// The operations carry the task's number in their tags. The task signals or waits for o, unless o is nil.
 	Submitting(t *Thread, stream int32, task uint32, o *Order)
 
-	// Running is called before t carries op out itself. The result is called when that is over: done is whether it was
-	// carried out.
+	// Running is called before t carries out op itself. The result is called afterwards; done reports success.
 	Running(t *Thread, op *driver.Op) (ran func(done bool))
 
-	// Registering reports that host memory is about to be registered; Acquired that the program has r from now on.
+	// Registering reports that host memory is about to be registered, Acquired that the program now owns r.
 	Registering(t *Thread, r Resource)
 	Acquired(t *Thread, r Resource)
 
-	// Releasing reports that r is about to be released, before anything is waited for or dropped; Released that it has
-	// been. Refusals of the core come before Releasing; a driver may still refuse, and then Released is not called.
+	// Releasing reports that r is about to be released, before anything is waited for or dropped, and Released that it
+	// was. The core refuses before Releasing; a driver may refuse after it, and then Released is not called.
 	Releasing(t *Thread, r Resource)
 	Released(t *Thread, r Resource)
 
-	// Unloading reports that a binary is about to be unloaded, which devices have as these modules.
-	Unloading(t *Thread, modules []driver.Module)
+	// Unloading reports that a binary, loaded on devices as these modules, is about to be unloaded, and which handles
+	// go with it: its own, and those of functions.
+	Unloading(t *Thread, modules []driver.Module, handles []Resource)
 
-	// Shared reports that other processes may have n bytes at addr from now on, and write them.
+	// Shared reports that other processes may write n bytes at addr from now on.
 	Shared(t *Thread, addr Addr, n uint64)
 
-	// WaitingForFuncs reports that a thread waits for functions launched on streams; the result is called when it no
-	// longer does.
+	// Waiting reports that t is in a call that waits for queued work; the result ends that. Calls may nest.
+	Waiting(t *Thread) (end func())
+
+	// WaitingForFuncs reports that a thread waits for functions launched on streams; the result ends the wait.
 	WaitingForFuncs() (end func())
 
-	// RunningFunc reports that t runs a function for which a stream waits; the result is called when it has returned.
+	// RunningFunc reports that t runs a function that a stream waits for; the result is called when it has returned.
 	RunningFunc(t *Thread, stream int32) (end func())
 
-	// Querying reports that the host looks whether tasks that signal o are over, or waits for them. The result is
-	// called when it knows: whether they are, and whether they are this process's own.
+	// RunningBeside reports that t runs a function of a stream which goes on meanwhile, and has set turn where the
+	// function was launched; the result is called when it has returned.
+	RunningBeside(t *Thread, stream int32, turn driver.Flag) (end func())
+
+	// Querying reports that the host asks whether the tasks that signal o are complete, or waits for them. The result
+	// is called with the answer, and with whether they are tasks of this process.
 	Querying(o *Order, waits bool) (known func(over, here bool))
 
 	// Refused reports that a call returns err.
 	Refused(t *Thread, err *Error)
 
-	// Warned reports that a call did what can hardly be meant.
+	// Warned reports that a call did something suspicious.
 	Warned(t *Thread, w Warning)
 
 	// Quiesce runs what is queued and can run: the process is about to end. It does not count as a synchronisation.
 	Quiesce()
 
-	// Ending reports that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited
-	// for.
+	// Ending reports that the program calls aclFinalize or, if t is nil, that the process ends. No work was waited for.
 	Ending(t *Thread)
 
 	ModelHooks
 }
 
-// Order stands for something that tasks signal and other tasks wait for: a notify, a word, a block of a pool. What
-// comes before a task that signals it comes before what follows a task that waits for it and passes later. The core
-// keeps one with each such thing; what is in it is the checker's.
+// Order is the checker's state of a notify, a word or a block of a pool, which some tasks signal and others wait for.
+// Work before a task that signals it is ordered before work after a task that waits for it and passes later. The core
+// keeps one with each such object and does not look inside.
 type Order any
 
-// ForeignGate is a driver.Gate that another process may open: what came before that is not known then. Gates need not
-// be one.
+// ForeignGate is an optional interface of a driver.Gate that another process may open: the checker then does not know
+// what came before.
 type ForeignGate interface {
 	driver.Gate
 
-	// Foreign reports whether another process may have opened it. It is called after Pass has returned true.
+	// Foreign reports whether another process may have opened the gate. It is called after Pass has returned true.
 	Foreign() bool
 }
 
-// ResourceKind is what kind of thing a program acquires and releases.
+// ResourceKind is the kind of a Resource.
 type ResourceKind uint8
 
 const (
@@ -83,69 +87,72 @@ const (
 	ContextHandle
 	ImportedMemory // device memory of another process
 	PhysicalMemory // without an address; its name is a handle
-	MappedMemory   // what is mapped to an address; on device -1 if it is the host's
-	AddressRange   // addresses, with nothing behind them
+	MappedMemory   // mapped at an address; Device is -1 for memory of the host
+	AddressRange   // reserved addresses
 	ManagedMemory
 	NotifyHandle
 	CountNotifyHandle
 	PoolHandle
 	ModelHandle
+	BinaryHandle
+	FunctionHandle // of a binary
 )
 
-// Resource is something a program has to release.
+// Resource is an object that a program acquires and has to release.
 type Resource struct {
 	Kind   ResourceKind
 	Name   uintptr // address or handle
 	Size   uint64  // of memory, as the program asked for it, or of a pool
-	Number int32   // of a stream, an event or a notify, for people
+	Number int32   // of a stream, an event or a notify, for messages
 	Device int32   // user id
-	Pooled bool    // memory of a pool, that comes or goes in the order of stream Number: after its task Task, or at it
+	Pooled bool    // memory of a pool, acquired or released in the order of stream Number, at or after its task Task
 	Task   uint32
-	Forced bool // Releasing, Released: what it has to do is dropped rather than waited for
-	Swept  bool // Releasing, Released: it goes with its context, the program did not destroy it
-	Counts bool // physical memory: it is acquired once more, or one of several references goes
+	Pool   uintptr // Acquired: the handle of the pool that has the memory
+	Forced bool    // Releasing, Released: its queued work is dropped instead of waited for
+	Swept  bool    // it is destroyed with its context or its model, not by the program
+	Counts bool    // physical memory: one more reference was taken, or one of several is dropped
 }
 
-// Cause is which mistake of the program an [Error] shows, where that is clear.
+// Cause is the mistake behind an [Error], where that is clear.
 type Cause uint8
 
 const (
 	NoCause        Cause = iota
 	OutOfBounds          // past destMax, an allocation, a pitch
-	Gone                 // memory or a handle that is no longer alive, or never was; Error.Value says which
-	WrongDirection       // kind or attribute does not fit the memory
+	Gone                 // Error.Value is memory or a handle that was released, or never existed
+	WrongDirection       // kind or attribute does not match the memory
 	HostToHost           // asynchronous copy from host to host
-	NoContext            // the thread has none
-	OtherContext         // the stream belongs to another one
+	NoContext            // the thread has no context
+	OtherContext         // the stream belongs to another context
 	BothWays             // a batch with both directions
-	Misaligned           // an address that is not the multiple it has to be
+	Misaligned           // an address that is not aligned as required
 	PastEnd              // past the end of an allocation: Error.Length bytes at Error.Value, the argument Error.Arg
 	NotToFree            // an address that cannot be freed, or not by this function
-	Unreachable          // memory of a device that the current one has no access to
+	Unreachable          // memory of a device that the current one may not access
 )
 
-// Because marks e with its cause.
+// Because sets the cause of e.
 func (e *Error) Because(c Cause, value uintptr) *Error {
 	e.Cause, e.Value = c, value
 	return e
 }
 
-// Of says which memory e is about.
+// Of sets the memory that e is about.
 func (e *Error) Of(addr Addr, n uint64) *Error {
 	e.Value, e.Length = addr, n
 	return e
 }
 
-// Warning is about something that a call did although it can hardly be meant.
+// Warning describes something suspicious that a call did.
 type Warning struct {
 	Kind   WarningKind
-	Text   string // what it is about
-	Addr   Addr   // the memory in question, or 0
+	Text   string // details; their meaning depends on Kind
+	Addr   Addr   // the memory concerned, or 0
 	Length uint64
-	Stream int32 // number of the stream in question
+	Stream int32 // number of the stream concerned
 }
 
-// WarningKind is what a warning is about.
+// WarningKind is the kind of a Warning.
 type WarningKind uint8
 
 const (
@@ -154,20 +161,20 @@ const (
 	HostToHostAsync                    // an asynchronous copy from host to host was taken
 	LostCallbacks                      // functions launched on a stream will never run: their thread unsubscribed
 	PageableFails                      // an asynchronous copy of pageable memory was taken and will fail
-	// the argument Text allows more bytes than are copied: perhaps more than there are
-	LargeLimit
-	EarlyWait // stream Stream was to wait for the event Text, which was not recorded yet
+	LargeLimit                         // the argument Text allows more bytes than are copied
+	StrayFree                          // memory at Addr is to be freed in the order of a stream, and is in no pool
+	EarlyWait                          // stream Stream is to wait for the event Text, which has no record yet
 )
 
-// Caller is from where a thread calls. Front ends that know it call [Thread.SetCaller].
+// Caller describes the call that a thread is in. Front ends that know it call [Thread.SetCaller].
 type Caller interface {
-	// Calling is the number of the API function the thread is in and its arguments, which are good until it returns;
-	// false if it is in none.
+	// Calling returns the number of the API function that the thread is in and its arguments, which are valid until
+	// the function returns; false if the thread is in none.
 	Calling() (function uint32, arguments []uint64, in bool)
 
 	// Stack writes the return addresses of the program's functions into pcs, innermost first.
 	Stack(pcs []uintptr) int
 
-	// Frames writes what an interpreter says of its functions, innermost first: pairs of a name's number and a line.
+	// Frames writes the frames of an interpreter, innermost first: pairs of a name's number and a line.
 	Frames(named [][2]uint32) int
 }

@@ -10,7 +10,7 @@ import (
 
 func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtSetDevice"
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -18,7 +18,7 @@ func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error
 
 func (t *Thread) checkResetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtResetDevice"
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -26,7 +26,7 @@ func (t *Thread) checkResetDevice(deviceID int32) (theDeviceId *Device, err *Err
 
 func (t *Thread) checkResetDeviceForce(deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtResetDeviceForce"
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -34,11 +34,11 @@ func (t *Thread) checkResetDeviceForce(deviceID int32) (theDeviceId *Device, err
 
 func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
 	const api = "aclrtGetDevice"
-	if deviceID == nil { // 1
+	if deviceID == nil { // deviceId-null
 		err = IsNull(api, "deviceId")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api).NotRecorded()
 		return
 	}
@@ -47,7 +47,7 @@ func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
 
 func (t *Thread) checkSynchronizeDevice() (ctx *Context, err *Error) {
 	const api = "aclrtSynchronizeDevice"
-	if ctx = t.Current(); ctx == nil { // 1
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -56,15 +56,15 @@ func (t *Thread) checkSynchronizeDevice() (ctx *Context, err *Error) {
 
 func (t *Thread) checkSynchronizeDeviceWithTimeout(timeout int32) (ctx *Context, err *Error) {
 	const api = "aclrtSynchronizeDeviceWithTimeout"
-	if timeout < -1 { // 1
+	if timeout < -1 { // timeout-below-minus-1
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
-	if timeout == 0 { // 2
+	if timeout == 0 { // timeout-0
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -73,7 +73,7 @@ func (t *Thread) checkSynchronizeDeviceWithTimeout(timeout int32) (ctx *Context,
 
 func (t *Thread) checkRegDeviceStateCallback(regName *byte, _ DeviceStateFunc, _ Addr) *Error {
 	const api = "aclrtRegDeviceStateCallback"
-	if regName == nil { // 1
+	if regName == nil { // regName-null
 		return IsNull(api, "regName")
 	}
 	return nil
@@ -81,11 +81,11 @@ func (t *Thread) checkRegDeviceStateCallback(regName *byte, _ DeviceStateFunc, _
 
 func (t *Thread) checkCreateContext(context *Handle, deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtCreateContext"
-	if context == nil { // 1
+	if context == nil { // context-null
 		err = IsNull(api, "context")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -93,7 +93,7 @@ func (t *Thread) checkCreateContext(context *Handle, deviceID int32) (theDeviceI
 
 func (t *Thread) checkDestroyContext(context Handle) *Error {
 	const api = "aclrtDestroyContext"
-	if context == 0 { // 1
+	if context == 0 { // context-null
 		return IsNull(api, "context")
 	}
 	return nil
@@ -101,7 +101,7 @@ func (t *Thread) checkDestroyContext(context Handle) *Error {
 
 func (t *Thread) checkSetCurrentContext(context Handle) *Error {
 	const api = "aclrtSetCurrentContext"
-	if context == 0 { // 1
+	if context == 0 { // context-null
 		return IsNull(api, "context")
 	}
 	return nil
@@ -109,7 +109,7 @@ func (t *Thread) checkSetCurrentContext(context Handle) *Error {
 
 func (t *Thread) checkGetCurrentContext(context *Handle) *Error {
 	const api = "aclrtGetCurrentContext"
-	if context == nil { // 1
+	if context == nil { // context-null
 		return IsNull(api, "context")
 	}
 	return nil
@@ -117,15 +117,15 @@ func (t *Thread) checkGetCurrentContext(context *Handle) *Error {
 
 func (t *Thread) checkCtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetSysParamOpt"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = IsNull(api, "value")
 		return
 	}
-	if opt < 0 || opt > 2 { // 2
+	if opt < 0 || opt > 2 { // opt-outside-0-to-2
 		err = Fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -134,7 +134,7 @@ func (t *Thread) checkCtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) (ctx 
 
 func (t *Thread) checkCtxSetSysParamOpt(opt abi.SysParamOpt, _ int64) *Error {
 	const api = "aclrtCtxSetSysParamOpt"
-	if opt < 0 || opt > 2 { // 1
+	if opt < 0 || opt > 2 { // opt-outside-0-to-2
 		return Fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
 	}
 	return nil
@@ -142,11 +142,11 @@ func (t *Thread) checkCtxSetSysParamOpt(opt abi.SysParamOpt, _ int64) *Error {
 
 func (t *Thread) checkCtxGetCurrentDefaultStream(stream *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetCurrentDefaultStream"
-	if stream == nil { // 1
+	if stream == nil { // stream-null
 		err = IsNull(api, "stream")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -155,15 +155,15 @@ func (t *Thread) checkCtxGetCurrentDefaultStream(stream *Handle) (ctx *Context, 
 
 func (t *Thread) checkGetPrimaryCtxState(deviceID int32, flags *uint32, active *int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtGetPrimaryCtxState"
-	if active == nil { // 1
+	if active == nil { // active-null
 		err = IsNull(api, "active")
 		return
 	}
-	if flags != nil { // 2
+	if flags != nil { // flags-not-null
 		err = Fail(api, abi.ErrInvalidParam, "flags", "is not NULL")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -171,11 +171,11 @@ func (t *Thread) checkGetPrimaryCtxState(deviceID int32, flags *uint32, active *
 
 func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetFloatOverflowAddr"
-	if overflowAddr == nil { // 1
+	if overflowAddr == nil { // overflowAddr-null
 		err = Fail(api, abi.ErrRTParamInvalid, "overflowAddr", "is NULL")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -184,11 +184,11 @@ func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context,
 
 func (t *Thread) checkCreateStream(stream *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCreateStream"
-	if stream == nil { // 1
+	if stream == nil { // stream-null
 		err = IsNull(api, "stream")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -197,7 +197,7 @@ func (t *Thread) checkCreateStream(stream *Handle) (ctx *Context, err *Error) {
 
 func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32) *Error {
 	const api = "aclrtCreateStreamWithConfig"
-	if stream == nil { // 1
+	if stream == nil { // stream-null
 		return IsNull(api, "stream")
 	}
 	return nil
@@ -205,25 +205,25 @@ func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32)
 
 func (t *Thread) checkDestroyStream(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtDestroyStream"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = IsNull(api, "stream")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		err = Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 6
+	if theStream.IsBound() { // stream-bound
 		err = Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
@@ -232,25 +232,25 @@ func (t *Thread) checkDestroyStream(stream Handle) (theStream *Stream, ctx *Cont
 
 func (t *Thread) checkDestroyStreamForce(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtDestroyStreamForce"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = IsNull(api, "stream")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		err = Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 6
+	if theStream.IsBound() { // stream-bound
 		err = Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
@@ -259,19 +259,19 @@ func (t *Thread) checkDestroyStreamForce(stream Handle) (theStream *Stream, ctx 
 
 func (t *Thread) checkSynchronizeStream(stream Handle) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtSynchronizeStream"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if theStream.IsCaptured() { // 2
+	if theStream.IsCaptured() { // stream-captured
 		done, err = true, Captured(api, theStream)
 		return
 	}
-	if theStream.IsUnwaited() { // 3
+	if theStream.IsUnwaited() { // stream-unwaited
 		done = true
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, NoCurrentContext(api)
 		return
 	}
@@ -280,27 +280,27 @@ func (t *Thread) checkSynchronizeStream(stream Handle) (theStream *Stream, ctx *
 
 func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtSynchronizeStreamWithTimeout"
-	if timeout < -1 { // 1
+	if timeout < -1 { // timeout-below-minus-1
 		done, err = true, Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if timeout == 0 { // 3
+	if timeout == 0 { // timeout-0
 		done, err = true, Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
-	if theStream.IsCaptured() { // 4
+	if theStream.IsCaptured() { // stream-captured
 		done, err = true, Captured(api, theStream)
 		return
 	}
-	if theStream.IsUnwaited() { // 5
+	if theStream.IsUnwaited() { // stream-unwaited
 		done = true
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, NoCurrentContext(api)
 		return
 	}
@@ -309,23 +309,23 @@ func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32)
 
 func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theStream *Stream, ctx *Context, done bool, err *Error) {
 	const api = "aclrtStreamQuery"
-	if status == nil { // 1
+	if status == nil { // status-null
 		done, err = true, IsNull(api, "status")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		done, err = true, Captured(api, theStream)
 		return
 	}
-	if theStream.IsUnwaited() { // 4
+	if theStream.IsUnwaited() { // stream-unwaited
 		done = true
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, NoCurrentContext(api)
 		return
 	}
@@ -334,14 +334,14 @@ func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theS
 
 func (t *Thread) checkStreamGetPriority(stream Handle, priority *uint32) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtStreamGetPriority"
-	if priority == nil { // 1
+	if priority == nil { // priority-null
 		err = IsNull(api, "priority")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -350,14 +350,14 @@ func (t *Thread) checkStreamGetPriority(stream Handle, priority *uint32) (theStr
 
 func (t *Thread) checkStreamGetFlags(stream Handle, flags *uint32) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtStreamGetFlags"
-	if flags == nil { // 1
+	if flags == nil { // flags-null
 		err = IsNull(api, "flags")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -366,14 +366,14 @@ func (t *Thread) checkStreamGetFlags(stream Handle, flags *uint32) (theStream *S
 
 func (t *Thread) checkStreamGetId(stream Handle, streamID *int32) (theStream *Stream, err *Error) {
 	const api = "aclrtStreamGetId"
-	if streamID == nil { // 1
+	if streamID == nil { // streamId-null
 		err = IsNull(api, "streamId")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 3
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
 	return
@@ -381,7 +381,7 @@ func (t *Thread) checkStreamGetId(stream Handle, streamID *int32) (theStream *St
 
 func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *Stream, err *Error) {
 	const api = "aclrtSetStreamFailureMode"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -389,25 +389,25 @@ func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *
 
 func (t *Thread) checkSetStreamOverflowSwitch(stream Handle, flag uint32) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtSetStreamOverflowSwitch"
-	if flag != 0 && flag != 1 { // 1
+	if flag != 0 && flag != 1 { // flag-not-0-and-not-1
 		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		err = Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 6
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
@@ -416,21 +416,21 @@ func (t *Thread) checkSetStreamOverflowSwitch(stream Handle, flag uint32) (theSt
 
 func (t *Thread) checkGetStreamOverflowSwitch(stream Handle, flag *uint32) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtGetStreamOverflowSwitch"
-	if flag == nil { // 1
+	if flag == nil { // flag-null
 		err = IsNull(api, "flag")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 4
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 5
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
@@ -439,21 +439,21 @@ func (t *Thread) checkGetStreamOverflowSwitch(stream Handle, flag *uint32) (theS
 
 func (t *Thread) checkStreamAbort(stream Handle) (theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtStreamAbort"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 2
-		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL on 310B, 310P, 910 or IPV350, or NULL without a current context")
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // no-default-stream
+		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL on 310B, 310P or 910, or NULL without a current context")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 4
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 5
+	if theStream.IsBound() { // stream-bound
 		err = Fail(api, abi.ErrRTInternalError, "stream", "is bound to a model")
 		return
 	}
@@ -462,18 +462,18 @@ func (t *Thread) checkStreamAbort(stream Handle) (theStream *Stream, ctx *Contex
 
 func (t *Thread) checkStreamStop(stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtStreamStop"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 3
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theStream.IsBound() { // 4
+	if theStream.IsBound() { // stream-bound
 		err = Fail(api, abi.ErrRTInternalError, "stream", "is bound to a model")
 		return
 	}
@@ -482,14 +482,14 @@ func (t *Thread) checkStreamStop(stream Handle) (theStream *Stream, err *Error) 
 
 func (t *Thread) checkPersistentTaskClean(stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtPersistentTaskClean"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 { // 2
+	if stream == 0 { // stream-null
 		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL")
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 3
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
@@ -498,11 +498,11 @@ func (t *Thread) checkPersistentTaskClean(stream Handle) (theStream *Stream, err
 
 func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, err *Error) {
 	const api = "aclrtGetStreamAvailableNum"
-	if streamCount == nil { // 1
+	if streamCount == nil { // streamCount-null
 		err = IsNull(api, "streamCount")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -511,22 +511,22 @@ func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, 
 
 func (t *Thread) checkSetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) (theStream *Stream, err *Error) {
 	const api = "aclrtSetStreamAttribute"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = IsNull(api, "value")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stmAttrType < 1 || stmAttrType > 5 { // 3
+	if stmAttrType < 1 || stmAttrType > 5 { // stmAttrType-outside-1-to-5
 		err = Fail(api, abi.ErrRTParamInvalid, "stmAttrType", "is no attribute; it is %d", stmAttrType)
 		return
 	}
-	if stream == 0 && stmAttrType == 5 { // 4
+	if stream == 0 && stmAttrType == 5 { // stream-null-and-stmAttrType-5
 		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and stmAttrType is the priority (5); stmAttrType is %d", stmAttrType)
 		return
 	}
-	if stmAttrType == 3 && theStream.IsCaptured() { // 5
+	if stmAttrType == 3 && theStream.IsCaptured() { // stmAttrType-3-and-stream-captured
 		err = Fail(api, abi.ErrRTStreamCaptured, "stmAttrType", "is the user tag (3) and stream is being captured; stmAttrType is %d", stmAttrType)
 		return
 	}
@@ -535,18 +535,18 @@ func (t *Thread) checkSetStreamAttribute(stream Handle, stmAttrType abi.StreamAt
 
 func (t *Thread) checkGetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) (theStream *Stream, err *Error) {
 	const api = "aclrtGetStreamAttribute"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = IsNull(api, "value")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stmAttrType < 1 || stmAttrType > 5 { // 3
+	if stmAttrType < 1 || stmAttrType > 5 { // stmAttrType-outside-1-to-5
 		err = Fail(api, abi.ErrRTParamInvalid, "stmAttrType", "is no attribute; it is %d", stmAttrType)
 		return
 	}
-	if stream == 0 && stmAttrType == 5 { // 4
+	if stream == 0 && stmAttrType == 5 { // stream-null-and-stmAttrType-5
 		err = Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and stmAttrType is the priority (5); stmAttrType is %d", stmAttrType)
 		return
 	}
@@ -555,7 +555,7 @@ func (t *Thread) checkGetStreamAttribute(stream Handle, stmAttrType abi.StreamAt
 
 func (t *Thread) checkRegStreamStateCallback(regName *byte, _ StreamStateFunc, _ Addr) *Error {
 	const api = "aclrtRegStreamStateCallback"
-	if regName == nil { // 1
+	if regName == nil { // regName-null
 		return IsNull(api, "regName")
 	}
 	return nil
@@ -563,11 +563,11 @@ func (t *Thread) checkRegStreamStateCallback(regName *byte, _ StreamStateFunc, _
 
 func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEvent"
-	if event == nil { // 1
+	if event == nil { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -576,19 +576,19 @@ func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
 
 func (t *Thread) checkCreateEventWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEventWithFlag"
-	if event == nil { // 1
+	if event == nil { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if flag == 0 || flag > 63 { // 2
+	if flag == 0 || flag > 63 { // flag-0-or-over-63
 		err = Fail(api, abi.ErrRTParamInvalid, "flag", "has none of the bits 0x3F, or is larger than 0x3F; it is %#x", flag)
 		return
 	}
-	if flag&0x20 != 0 && flag != 32 || flag&0x10 != 0 && flag != 16 { // 3
+	if flag&0x20 != 0 && flag != 32 || flag&0x10 != 0 && flag != 16 { // external-with-others
 		err = Fail(api, abi.ErrRTParamInvalid, "flag", "ACL_EVENT_EXTERNAL or ACL_EVENT_DEVICE_USE_ONLY together with other bits; it is %#x", flag)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -597,23 +597,23 @@ func (t *Thread) checkCreateEventWithFlag(event *Handle, flag uint32) (ctx *Cont
 
 func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEventExWithFlag"
-	if event == nil { // 1
+	if event == nil { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if flag == 0 || flag&0xffffffb0 != 0 { // 2
+	if flag == 0 || flag&0xffffffb0 != 0 { // flag-bits
 		err = Fail(api, abi.ErrRTParamInvalid, "flag", "has bits outside SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, IPC 0x40 (an internal 4 also passes), or none of them; it is %#x", flag)
 		return
 	}
-	if flag&0x40 != 0 && flag != 64 { // 3
+	if flag&0x40 != 0 && flag != 64 { // ipc-with-others
 		err = Fail(api, abi.ErrRTParamInvalid, "flag", "IPC together with other bits; it is %#x", flag)
 		return
 	}
-	if flag == 64 && t.Product("310B", "310P", "910", "IPV350") { // 4
+	if flag == 64 && t.Product("310B", "310P", "910") { // flag-64-and-on-310B-310P-910
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "flag", "IPC on a product without it; it is %#x", flag)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -622,11 +622,11 @@ func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Co
 
 func (t *Thread) checkDestroyEvent(event Handle) (theEvent *Event, err *Error) {
 	const api = "aclrtDestroyEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
 	return
@@ -634,38 +634,38 @@ func (t *Thread) checkDestroyEvent(event Handle) (theEvent *Event, err *Error) {
 
 func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtRecordEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 4
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if theEvent.IsIpc() && theStream.IsCaptured() { // 5
+	if theEvent.IsIpc() && theStream.IsCaptured() { // event-ipc-and-stream-captured
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC and the stream is being captured")
 		return
 	}
-	if err = t.recordedExternally(api, theEvent); err != nil { // 6
+	if err = t.recordedExternally(api, theEvent); err != nil { // recorded-external
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 8
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // event-on-model
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 9
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsCaptured() && !theEvent.IsEx() && !theEvent.IsExternal() { // 10
+	if theStream.IsCaptured() && !theEvent.IsEx() && !theEvent.IsExternal() { // event-not-ex
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "is being captured and the event is neither one of aclrtCreateEventExWithFlag nor EXTERNAL")
 		return
 	}
@@ -674,46 +674,46 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 
 func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint32) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtRecordEventWithFlag"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if flag > 1 { // 2
+	if flag > 1 { // flag-over-1
 		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 3
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 4
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 6
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 7
+	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // external-of-other-event
 		return
 	}
-	if err = t.recordedOtherwise(api, theEvent, flag); err != nil { // 8
+	if err = t.recordedOtherwise(api, theEvent, flag); err != nil { // flag-changed
 		return
 	}
-	if err = t.externalInSub(api, theStream, flag); err != nil { // 9
+	if err = t.externalInSub(api, theStream, flag); err != nil { // external-in-sub-model
 		err = err.NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 10
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 11
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if err = t.externalOutside(api, theStream, flag); err != nil { // 12
+	if err = t.externalOutside(api, theStream, flag); err != nil { // external-not-captured
 		return
 	}
 	return
@@ -721,39 +721,39 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 
 func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtResetEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 4
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if theEvent.IsIpc() || !theEvent.IsWaitable() { // 5
+	if theEvent.IsIpc() || !theEvent.IsWaitable() { // event-ipc-or-not-waitable
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC, or has neither SYNC nor EXTERNAL")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theEvent.IsEx() { // 7
+	if theEvent.IsEx() { // event-ex
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "made by aclrtCreateEventExWithFlag")
 		return
 	}
-	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 8
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // event-on-model
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 9
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsCaptured() && !theEvent.IsExternal() { // 10
+	if theStream.IsCaptured() && !theEvent.IsExternal() { // stream-captured-and-event-not-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "stream", "(not the default one) is being captured and the event is not EXTERNAL")
 		return
 	}
@@ -762,18 +762,18 @@ func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, 
 
 func (t *Thread) checkQueryEvent(event Handle, status *abi.EventStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if status == nil { // 2
+	if status == nil { // status-null
 		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsEx() || theEvent.IsExternal() { // 4
+	if theEvent.IsEx() || theEvent.IsExternal() { // event-ex-or-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
 		return
 	}
@@ -782,22 +782,22 @@ func (t *Thread) checkQueryEvent(event Handle, status *abi.EventStatus) (theEven
 
 func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEventStatus"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if status == nil { // 2
+	if status == nil { // status-null
 		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsExternal() { // 4
+	if theEvent.IsExternal() { // event-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
-	if theEvent.IsCaptured() { // 5
+	if theEvent.IsCaptured() { // event-captured
 		err = EventCaptured(api, "event", theEvent)
 		return
 	}
@@ -806,18 +806,18 @@ func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedSt
 
 func (t *Thread) checkQueryEventWaitStatus(event Handle, status *abi.EventWaitStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEventWaitStatus"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if status == nil { // 2
+	if status == nil { // status-null
 		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsEx() || theEvent.IsExternal() { // 4
+	if theEvent.IsEx() || theEvent.IsExternal() { // event-ex-or-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
 		return
 	}
@@ -826,22 +826,22 @@ func (t *Thread) checkQueryEventWaitStatus(event Handle, status *abi.EventWaitSt
 
 func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Error) {
 	const api = "aclrtSynchronizeEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsExternal() { // 3
+	if theEvent.IsExternal() { // event-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
-	if theEvent.IsCaptured() { // 4
+	if theEvent.IsCaptured() { // event-captured
 		err = EventCaptured(api, "event", theEvent)
 		return
 	}
-	if err = t.notInModel(api, theEvent); err != nil { // 5
+	if err = t.notInModel(api, theEvent); err != nil { // recorded-on-model
 		return
 	}
 	return
@@ -849,30 +849,30 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 
 func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (theEvent *Event, err *Error) {
 	const api = "aclrtSynchronizeEventWithTimeout"
-	if timeout < -1 { // 1
+	if timeout < -1 { // timeout-below-minus-1
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
-	if event == 0 { // 2
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if timeout == 0 { // 4
+	if timeout == 0 { // timeout-0
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
-	if theEvent.IsExternal() { // 5
+	if theEvent.IsExternal() { // event-external
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
-	if theEvent.IsCaptured() { // 6
+	if theEvent.IsCaptured() { // event-captured
 		err = EventCaptured(api, "event", theEvent)
 		return
 	}
-	if err = t.notInModel(api, theEvent); err != nil { // 7
+	if err = t.notInModel(api, theEvent); err != nil { // recorded-on-model
 		return
 	}
 	return
@@ -880,33 +880,33 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 
 func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent Handle) (theStartEvent *Event, theEndEvent *Event, err *Error) {
 	const api = "aclrtEventElapsedTime"
-	if ms == nil { // 1
+	if ms == nil { // ms-null
 		err = IsNull(api, "ms")
 		return
 	}
-	if startEvent == 0 { // 2
+	if startEvent == 0 { // startEvent-null
 		err = IsNull(api, "startEvent")
 		return
 	}
-	if endEvent == 0 { // 3
+	if endEvent == 0 { // endEvent-null
 		err = IsNull(api, "endEvent")
 		return
 	}
-	if theStartEvent, err = t.Event(api, "startEvent", startEvent); err != nil { // 4
+	if theStartEvent, err = t.Event(api, "startEvent", startEvent); err != nil { // startEvent-not-live
 		return
 	}
-	if theEndEvent, err = t.Event(api, "endEvent", endEvent); err != nil { // 5
+	if theEndEvent, err = t.Event(api, "endEvent", endEvent); err != nil { // endEvent-not-live
 		return
 	}
-	if theStartEvent.IsCaptured() || theEndEvent.IsCaptured() { // 6
+	if theStartEvent.IsCaptured() || theEndEvent.IsCaptured() { // startEvent-captured-or-endEvent-captured
 		err = Fail(api, abi.ErrRTEventCaptured, "startEvent", "startEvent, then endEvent, is part of a capture")
 		return
 	}
-	if theStartEvent.IsExternal() || theStartEvent.IsIpc() { // 7
+	if theStartEvent.IsExternal() || theStartEvent.IsIpc() { // startEvent-external-or-ipc
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "startEvent", "is EXTERNAL or IPC")
 		return
 	}
-	if theEndEvent.IsExternal() || theEndEvent.IsIpc() { // 8
+	if theEndEvent.IsExternal() || theEndEvent.IsIpc() { // endEvent-external-or-ipc
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "endEvent", "is EXTERNAL or IPC")
 		return
 	}
@@ -915,22 +915,22 @@ func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent 
 
 func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEvent *Event, err *Error) {
 	const api = "aclrtEventGetTimestamp"
-	if timestamp == nil { // 1
+	if timestamp == nil { // timestamp-null
 		err = IsNull(api, "timestamp")
 		return
 	}
-	if event == 0 { // 2
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsExternal() || theEvent.IsIpc() { // 4
+	if theEvent.IsExternal() || theEvent.IsIpc() { // event-external-or-ipc
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL or IPC")
 		return
 	}
-	if theEvent.IsCaptured() { // 5
+	if theEvent.IsCaptured() { // event-captured
 		err = EventCaptured(api, "event", theEvent)
 		return
 	}
@@ -939,39 +939,39 @@ func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEve
 
 func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEvent"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 4
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if theEvent.IsIpc() && theStream.IsCaptured() { // 5
+	if theEvent.IsIpc() && theStream.IsCaptured() { // event-ipc-and-stream-captured
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC and the stream is being captured")
 		return
 	}
-	if !theEvent.IsWaitable() { // 6
+	if !theEvent.IsWaitable() { // event-not-waitable
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
-	if err = t.waitedExternally(api, theEvent); err != nil { // 7
+	if err = t.waitedExternally(api, theEvent); err != nil { // waited-external
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 8
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // 9
+	if err = t.boundNeedsState(api, theEvent, theStream); err != nil { // event-on-model
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -979,35 +979,35 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 
 func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, timeout int32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEventWithTimeout"
-	if timeout < 0 { // 1
+	if timeout < 0 { // timeout-below-0
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below 0; it is %d", timeout)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	if event != 0 {
-		if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+		if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 			return
 		}
 	}
-	if event == 0 { // 4
+	if event == 0 { // event-null
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is NULL (107000 here, unlike aclrtStreamWaitEvent)")
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 5
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if !theEvent.IsWaitable() { // 6
+	if !theEvent.IsWaitable() { // event-not-waitable
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -1015,54 +1015,54 @@ func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, ti
 
 func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeout uint32, flag uint32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEventWithFlag"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if flag > 1 { // 2
+	if flag > 1 { // flag-over-1
 		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
 		return
 	}
-	if flag == 1 && timeout != 0 { // 3
+	if flag == 1 && timeout != 0 { // flag-1-and-timeout-not-0
 		err = Fail(api, abi.ErrInvalidParam, "flag", "EXTERNAL and timeout != 0; flag is %#x, timeout is %d", flag, timeout)
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 4
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 6
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsDeviceOnly() { // 7
+	if theEvent.IsDeviceOnly() { // event-deviceOnly
 		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if !theEvent.IsWaitable() { // 8
+	if !theEvent.IsWaitable() { // event-not-waitable
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
-	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 9
+	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // external-of-other-event
 		return
 	}
-	if err = t.waitedOtherwise(api, theEvent, flag); err != nil { // 10
+	if err = t.waitedOtherwise(api, theEvent, flag); err != nil { // flag-changed
 		return
 	}
-	if err = t.externalInSub(api, theStream, flag); err != nil { // 11
+	if err = t.externalInSub(api, theStream, flag); err != nil { // external-in-sub-model
 		err = err.NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 12
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 13
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if err = t.externalOutside(api, theStream, flag); err != nil { // 14
+	if err = t.externalOutside(api, theStream, flag); err != nil { // external-not-captured
 		return
 	}
 	return
@@ -1070,18 +1070,18 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 
 func (t *Thread) checkGetEventID(event Handle, eventID *uint32) (theEvent *Event, err *Error) {
 	const api = "aclrtGetEventId"
-	if event == 0 { // 1
+	if event == 0 { // event-null
 		err = IsNull(api, "event")
 		return
 	}
-	if eventID == nil { // 2
+	if eventID == nil { // eventId-null
 		err = IsNull(api, "eventId")
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if theEvent.IsIpc() { // 4
+	if theEvent.IsIpc() { // event-ipc
 		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC")
 		return
 	}
@@ -1090,11 +1090,11 @@ func (t *Thread) checkGetEventID(event Handle, eventID *uint32) (theEvent *Event
 
 func (t *Thread) checkGetEventAvailNum(eventCount *uint32) (ctx *Context, err *Error) {
 	const api = "aclrtGetEventAvailNum"
-	if eventCount == nil { // 1
+	if eventCount == nil { // eventCount-null
 		err = IsNull(api, "eventCount")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = NoCurrentContext(api)
 		return
 	}
@@ -1103,7 +1103,7 @@ func (t *Thread) checkGetEventAvailNum(eventCount *uint32) (ctx *Context, err *E
 
 func (t *Thread) checkSubscribeReport(_ uint64, stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtSubscribeReport"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -1111,14 +1111,14 @@ func (t *Thread) checkSubscribeReport(_ uint64, stream Handle) (theStream *Strea
 
 func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.CallbackBlockType, stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtLaunchCallback"
-	if blockType != 0 && blockType != 1 { // 1
+	if blockType != 0 && blockType != 1 { // blockType-not-0-and-not-1
 		err = Fail(api, abi.ErrInvalidParam, "blockType", "is not 0 or 1; it is %d", blockType)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if fn == nil { // 3
+	if fn == nil { // fn-null
 		err = Fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
 		return
 	}
@@ -1127,7 +1127,7 @@ func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.Callba
 
 func (t *Thread) checkProcessReport(timeout int32) *Error {
 	const api = "aclrtProcessReport"
-	if timeout == 0 || timeout < -1 { // 1
+	if timeout == 0 || timeout < -1 { // timeout-0-or-below-minus-1
 		return Fail(api, abi.ErrInvalidParam, "timeout", "is 0 or timeout < -1; it is %d", timeout)
 	}
 	return nil
@@ -1135,7 +1135,7 @@ func (t *Thread) checkProcessReport(timeout int32) *Error {
 
 func (t *Thread) checkUnSubscribeReport(_ uint64, stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtUnSubscribeReport"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -1143,53 +1143,11 @@ func (t *Thread) checkUnSubscribeReport(_ uint64, stream Handle) (theStream *Str
 
 func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theStream *Stream, err *Error) {
 	const api = "aclrtLaunchHostFunc"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if fn == nil { // 2
+	if fn == nil { // fn-null
 		err = Fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
-		return
-	}
-	return
-}
-
-func (t *Thread) checkSubscribeHostFunc(_ uint64, stream Handle) (theExeStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtSubscribeHostFunc"
-	if !t.Runtime.Product.Has(api) { // 1
-		err = t.Lacks(api)
-		return
-	}
-	if theExeStream, err = t.Stream(api, "exeStream", stream); err != nil { // 2
-		return
-	}
-	if ctx = t.Current(); ctx == nil { // 3
-		err = NoCurrentContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkProcessHostFunc(timeout int32) *Error {
-	const api = "aclrtProcessHostFunc"
-	if !t.Runtime.Product.Has(api) { // 1
-		return t.Lacks(api)
-	}
-	if timeout == 0 || timeout < -1 { // 2
-		return Fail(api, abi.ErrInvalidParam, "timeout", "is 0 or timeout < -1; it is %d", timeout)
-	}
-	return nil
-}
-
-func (t *Thread) checkUnSubscribeHostFunc(_ uint64, stream Handle) (theExeStream *Stream, err *Error) {
-	const api = "aclrtUnSubscribeHostFunc"
-	if !t.Runtime.Product.Has(api) { // 1
-		err = t.Lacks(api)
-		return
-	}
-	if theExeStream, err = t.Stream(api, "exeStream", stream); err != nil { // 2
-		return
-	}
-	if theExeStream, err = t.StreamOrDefault(api, theExeStream); err != nil { // 3
 		return
 	}
 	return
@@ -1197,7 +1155,7 @@ func (t *Thread) checkUnSubscribeHostFunc(_ uint64, stream Handle) (theExeStream
 
 func (t *Thread) checkGetThreadLastTaskId(taskID *uint32) *Error {
 	const api = "aclrtGetThreadLastTaskId"
-	if taskID == nil { // 1
+	if taskID == nil { // taskId-null
 		return IsNull(api, "taskId")
 	}
 	return nil
@@ -1205,7 +1163,7 @@ func (t *Thread) checkGetThreadLastTaskId(taskID *uint32) *Error {
 
 func (t *Thread) checkExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Error {
 	const api = "aclrtExceptionInfoCallbackRegister"
-	if callback.Key == 0 { // 1
+	if callback.Key == 0 { // callback-null
 		return Fail(api, abi.ErrRTParamInvalid, "callback", "is NULL")
 	}
 	return nil
@@ -1213,7 +1171,7 @@ func (t *Thread) checkExceptionInfoCallbackRegister(callback Func[ExceptionFunc]
 
 func (t *Thread) checkExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
 	const api = "aclrtExceptionInfoCallbackUnregister"
-	if callback.Key == 0 { // 1
+	if callback.Key == 0 { // callback-null
 		return Fail(api, abi.ErrRTParamInvalid, "callback", "is NULL")
 	}
 	return nil
@@ -1221,7 +1179,7 @@ func (t *Thread) checkExceptionInfoCallbackUnregister(callback Func[ExceptionFun
 
 func (t *Thread) checkGetArgsFromExceptionInfo(info Addr, _ *Addr, _ *uint32) (theInfo *exception, err *Error) {
 	const api = "aclrtGetArgsFromExceptionInfo"
-	if theInfo, err = t.raised(api, info); err != nil { // 1
+	if theInfo, err = t.raised(api, info); err != nil { // info-null
 		return
 	}
 	return
@@ -1229,7 +1187,7 @@ func (t *Thread) checkGetArgsFromExceptionInfo(info Addr, _ *Addr, _ *uint32) (t
 
 func (t *Thread) checkGetFuncHandleFromExceptionInfo(info Addr, _ *Handle) (theInfo *exception, err *Error) {
 	const api = "aclrtGetFuncHandleFromExceptionInfo"
-	if theInfo, err = t.raised(api, info); err != nil { // 1
+	if theInfo, err = t.raised(api, info); err != nil { // info-null
 		return
 	}
 	return
@@ -1237,15 +1195,15 @@ func (t *Thread) checkGetFuncHandleFromExceptionInfo(info Addr, _ *Handle) (theI
 
 func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtDeviceTaskAbort"
-	if t.Product("310B", "310P", "910", "IPV350") { // 1
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		err = Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if timeout > 2160000 { // 2
+	if timeout > 2160000 { // timeout-over-2160000
 		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is above 2160000; it is %d", timeout)
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -1253,7 +1211,7 @@ func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDevice
 
 func (t *Thread) checkSetDeviceTaskAbortCallback(regName *byte, _ TaskAbortFunc, _ Addr) *Error {
 	const api = "aclrtSetDeviceTaskAbortCallback"
-	if regName == nil { // 1
+	if regName == nil { // regName-null
 		return IsNull(api, "regName")
 	}
 	return nil
@@ -1261,7 +1219,7 @@ func (t *Thread) checkSetDeviceTaskAbortCallback(regName *byte, _ TaskAbortFunc,
 
 func (t *Thread) checkMdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Error {
 	const api = "aclmdlRICaptureThreadExchangeMode"
-	if mode == nil { // 1
+	if mode == nil { // mode-null
 		return IsNull(api, "mode")
 	}
 	return nil

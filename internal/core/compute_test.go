@@ -21,6 +21,8 @@ import (
 // plain is a driver that has nothing but what every driver has.
 type plain struct{ driver.Driver }
 
+func (d plain) Caps() driver.Caps { return driver.Caps{Base: d} }
+
 // onPlain is a runtime on a driver that shows no memory.
 func onPlain(t *testing.T) *core.Thread {
 	t.Helper()

@@ -17,18 +17,18 @@ type Context struct {
 	Device  *Device  // immutable
 	Handle  Handle   // immutable
 	primary bool     // immutable
-	Default *Stream  // immutable; what a NULL stream means
+	Default *Stream  // immutable; the stream that NULL names
 
-	dead    atomic.Bool  // destroyed; stays in the table while it is current in some thread
-	threads atomic.Int32 // threads it is current in
-	failed  atomic.Int32 // code of the failure that stopped it; 0 while it works
+	dead    atomic.Bool  // destroyed; it stays in the table while it is current in a thread
+	threads atomic.Int32 // threads in which it is current
+	failed  atomic.Int32 // code of the failure that stopped it, or 0
 	stops   atomic.Bool  // a stream asked for STOP_ON_FAILURE
 
 	overflow atomic.Uintptr // device address of the overflow buffer, 0 until asked for
 
-	calls sync.Mutex // held while a host function of the context runs: there is one thread for them
+	calls sync.Mutex // held while a host function of the context runs: one at a time
 
-	captures CaptureCounts // of its streams, that are open
+	captures CaptureCounts // open captures of its streams
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // guarded by mu
@@ -52,7 +52,7 @@ func (d *Device) newContext(primary bool) (*Context, error) {
 	return c, nil
 }
 
-// all lists the streams of the context, the default one among them.
+// all returns the streams of the context, including the default one.
 func (c *Context) all() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,13 +60,13 @@ func (c *Context) all() []*Stream {
 	for s := range c.streams {
 		list = append(list, s)
 	}
-	// in the same order each time
+	// in a deterministic order
 	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
-// destroy ends the context: what its streams have queued is dropped, they and its memory go. The first caller does it
-// and gets true, others return at once. t is the calling thread, nil if the process ends.
+// destroy ends the context: it drops the queued work, ends the streams and frees the context's memory. The first
+// caller does it and gets true, others return at once. t is the calling thread, nil if the process ends.
 func (c *Context) destroy(t *Thread) bool {
 	if c.dead.Swap(true) {
 		return false
@@ -77,7 +77,7 @@ func (c *Context) destroy(t *Thread) bool {
 	eachPart(c.Runtime, func(p ContextEnder) { p.ContextEnding(t, c) })
 	d := c.Device
 	if a := c.overflow.Load(); a != 0 {
-		d.Opened.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
+		d.Opened.Load().Free(a) //nolint:errcheck // the program may have freed it
 	}
 	Locked(&d.mu, d.release)
 	eachPart(c.Runtime, ContextCloser.ContextDestroyed)
@@ -87,7 +87,7 @@ func (c *Context) destroy(t *Thread) bool {
 	return true
 }
 
-// Gone reports whether the context was destroyed, or is being.
+// Gone reports whether the context was destroyed or is being destroyed.
 func (c *Context) Gone() bool { return c.dead.Load() }
 
 // CreateContext is aclrtCreateContext.
@@ -109,7 +109,7 @@ func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {
 	return nil
 }
 
-// adopt makes an explicit context current, unless the thread is fixed in one.
+// adopt makes an explicit context current, unless the thread cannot change its context.
 func (t *Thread) adopt(c *Context) {
 	if !t.Shared {
 		t.use(c, t.Primary)
@@ -183,13 +183,14 @@ func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.set[opt] {
+	var now int64
+	var set bool
+	Locked(&c.mu, func() { now, set = c.params[opt], c.set[opt] })
+	if !set {
 		return Fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context",
 			opt).NotRecorded()
 	}
-	*value = c.params[opt]
+	*value = now
 	return nil
 }
 
@@ -227,12 +228,13 @@ func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32
 	if err != nil {
 		return err
 	}
-	*active = 0
+	var is int32
 	Locked(&d.mu, func() {
 		if d.primary != nil {
-			*active = 1
+			is = 1
 		}
 	})
+	*active = is
 	return nil
 }
 

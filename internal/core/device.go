@@ -13,21 +13,21 @@ import (
 // Device is one device of the process.
 type Device struct {
 	Runtime *Runtime // immutable
-	User    int32    // immutable; as the program counts
-	Phys    int32    // immutable; as the driver counts
+	User    int32    // immutable; the program's number
+	Phys    int32    // immutable; the driver's number
 
 	Peers     atomic.Uint64                // physical numbers of devices whose memory this one may reach
 	aborting  atomic.Bool                  // a device task abort is under way
-	abortions atomic.Uint32                // how many there were, wrapping; counted once aborting is set
+	abortions atomic.Uint32                // number of aborts, wrapping; counted after aborting is set
 	streams   atomic.Int32                 // streams in use
-	events    atomic.Pointer[atomic.Int32] // event ids in use; another counter each time the device is closed
+	events    atomic.Pointer[atomic.Int32] // event ids in use; closing the device replaces the counter
 	Notifies  atomic.Pointer[atomic.Int32] // ids of notifies and count notifies in use; as events
-	Overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
+	Overflow  atomic.Int32                 // floating-point overflow mode + 1; 0 if never set
 
 	Opened atomic.Pointer[OpenDevice] // set while the device is open
 	Limits coreLimits
 
-	EverOpened atomic.Bool // it was opened once
+	EverOpened atomic.Bool
 
 	mu      sync.Mutex
 	opens   int      // guarded by mu; contexts on the device
@@ -35,11 +35,11 @@ type Device struct {
 	retains int      // guarded by mu; aclrtSetDevice minus aclrtResetDevice
 }
 
-// OpenDevice is a driver's device; a struct, so that a pointer to it can be swapped. A nil one has been closed: another
-// thread may reset a device at any moment.
+// OpenDevice is a driver's device, in a struct so that a pointer to it can be swapped. A nil *OpenDevice is a closed
+// device: another thread may reset a device at any moment.
 type OpenDevice struct{ driver.Device }
 
-// Alloc is that of the driver. A device that is closed has no memory.
+// Alloc allocates memory of the driver. A closed device has none.
 func (d *OpenDevice) Alloc(n uint64, page driver.Page) (Addr, error) {
 	if d == nil {
 		return 0, driver.ErrLost
@@ -47,7 +47,7 @@ func (d *OpenDevice) Alloc(n uint64, page driver.Page) (Addr, error) {
 	return d.Device.Alloc(n, page)
 }
 
-// Free is that of the driver. The memory of a device went when it was closed.
+// Free frees memory of the driver. Closing a device has freed all of its memory.
 func (d *OpenDevice) Free(addr Addr) error {
 	if d == nil {
 		return driver.ErrNotAllocated
@@ -55,10 +55,10 @@ func (d *OpenDevice) Free(addr Addr) error {
 	return d.Device.Free(addr)
 }
 
-// coreLimits says how many cube or vector cores kernels may use, for the process. Kinds are those of checkCoreType.
-type coreLimits [2]atomic.Int64 // limit + 1; 0: none
+// coreLimits limits the cube and vector cores that kernels of the process may use, indexed as in checkCoreType.
+type coreLimits [2]atomic.Int64 // limit + 1; 0 for no limit
 
-// Get returns the limit of one kind of cores; false if there is none.
+// Get returns the limit for one kind of cores; false if there is no limit.
 func (l *coreLimits) Get(kind abi.DevResLimitType) (uint32, bool) {
 	n := l[kind].Load()
 	return uint32(n - 1), n != 0
@@ -72,12 +72,12 @@ func (l *coreLimits) Clear() {
 	}
 }
 
-// NoDevice is the error for a number that is no usable device.
+// NoDevice returns the error for a number that names no usable device.
 func (t *Thread) NoDevice(api, arg string, id int64) *Error {
 	return Fail(api, abi.ErrRTInvalidDeviceid, arg, "%d is no usable device; %s", id, t.Runtime.DeviceRange())
 }
 
-// DeviceRange says which device numbers there are.
+// DeviceRange describes the valid device numbers, for messages.
 func (rt *Runtime) DeviceRange() string {
 	switch n := len(rt.Devices); {
 	case n == 0 && rt.Visible:
@@ -94,8 +94,8 @@ func (rt *Runtime) DeviceRange() string {
 // IsSet reports whether the process has the device open.
 func (d *Device) IsSet() bool { return d.Opened.Load() != nil }
 
-// StayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless
-// dev is nil.
+// StayOpen calls f while the device cannot be closed. It returns false if the device is not open, or is no longer
+// open as dev, unless dev is nil.
 func (d *Device) StayOpen(dev *OpenDevice, f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *Device) StayOpen(dev *OpenDevice, f func()) bool {
 	return true
 }
 
-// WhileOpened calls f with the device open; it is opened for that if it is not.
+// WhileOpened calls f with the device open, and opens it if need be.
 func (d *Device) WhileOpened(f func(driver.Device)) error {
 	var err error
 	Locked(&d.mu, func() { err = d.hold() })
@@ -118,7 +118,7 @@ func (d *Device) WhileOpened(f func(driver.Device)) error {
 	return nil
 }
 
-// hold opens the device if it is not, for one more context. d.mu is held.
+// hold adds a context to the device, and opens it for the first. d.mu is held.
 func (d *Device) hold() error {
 	if d.opens == 0 {
 		dev, err := d.Runtime.Driver.Open(int(d.Phys))
@@ -133,22 +133,22 @@ func (d *Device) hold() error {
 	return nil
 }
 
-// release undoes hold; with the last context the device's memory goes. d.mu is held.
+// release undoes hold; the last one closes the device, which frees its memory. d.mu is held.
 func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
 		dev := d.Opened.Swap(nil)
 		eachPart(d.Runtime, func(p DeviceEnder) { p.DeviceClosing(d) })
-		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
+		d.events.Store(new(atomic.Int32)) // the device's ids are free again
 		d.Notifies.Store(new(atomic.Int32))
-		dev.Close() //nolint:errcheck // nothing a program could do about it
+		dev.Close() //nolint:errcheck // a program could do nothing about it
 		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosed(d, dev) })
 		d.Limits.Clear()
 		d.Peers.Store(0)
 	}
 }
 
-// retain is the device's primary context with one more reference, made if need be.
+// retain returns the device's primary context with one more reference, and creates it if need be.
 func (d *Device) retain() (*Context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,8 +163,8 @@ func (d *Device) retain() (*Context, error) {
 	return d.primary, nil
 }
 
-// drop takes one reference (or, forced, all) from the primary context and destroys it with the last one. False if there
-// was none. t is the calling thread, nil if the process ends.
+// drop drops one reference to the primary context, or all of them, and destroys it with the last one. It returns
+// false if there was none. t is the calling thread, nil if the process ends.
 func (d *Device) drop(t *Thread, all bool) bool {
 	d.mu.Lock()
 	if d.retains == 0 {
@@ -256,14 +256,14 @@ func (t *Thread) reset(api string, d *Device, all bool) *Error {
 			"device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", d.User)
 	}
 	if c := t.Primary; c != nil && c.dead.Load() && !t.Shared {
-		t.use(t.Explicit, nil) // nothing is left of it here; a default device may step in
+		t.use(t.Explicit, nil) // the default device may take its place
 	}
 	t.Runtime.deviceState(d.User, abi.DeviceStateResetPost)
 	t.LogInfo(api, "device is reset", slog.Int("device", int(d.User)))
 	return nil
 }
 
-// quietIf marks e as not recorded when it has the code.
+// quietIf marks e as not recorded if it has the code.
 func (e *Error) quietIf(code abi.Code) *Error {
 	if e != nil && e.Code == code {
 		e.Quiet = true
@@ -287,8 +287,8 @@ func (d *Device) Reaches(o *Device) bool {
 	return d == o || d.Runtime.OneMemory || p.Peer && !p.PeerEnable || d.Peers.Load()&(1<<o.Phys) != 0
 }
 
-// RelyOnDefault is for calls that look at device d and take the primary context of the configured default device
-// where a thread has none: it is retained, and a call about another device is refused.
+// RelyOnDefault is for calls about device d that use the configured default device's primary context if the thread has
+// no context: it retains that context, and refuses a call about another device.
 func (t *Thread) RelyOnDefault(api string, d *Device) *Error {
 	if t.Explicit != nil || t.Primary != nil || t.Runtime.DefaultDevice.Load() == 0 {
 		return nil
@@ -300,7 +300,7 @@ func (t *Thread) RelyOnDefault(api string, d *Device) *Error {
 		"this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.User)
 }
 
-// Usable finds the device with a number.
+// Usable returns the device with a user id.
 func (t *Thread) Usable(api, arg string, id int32) (*Device, *Error) {
 	if d := t.Runtime.Device(id); d != nil {
 		return d, nil
@@ -308,7 +308,7 @@ func (t *Thread) Usable(api, arg string, id int32) (*Device, *Error) {
 	return nil, t.NoDevice(api, arg, int64(id))
 }
 
-// Physical finds the device with a physical number.
+// Physical returns the device with a physical id.
 func (t *Thread) Physical(api, arg string, id int32) (*Device, *Error) {
 	if d := t.Runtime.ByPhys(id); d != nil {
 		return d, nil
@@ -316,11 +316,11 @@ func (t *Thread) Physical(api, arg string, id int32) (*Device, *Error) {
 	return nil, Fail(api, abi.ErrRTInvalidDeviceid, arg, "no device this process can see has the number %d", id)
 }
 
-// NotSet is the error of a call that needs the device to be set.
+// NotSet returns the error of a call that needs the device to be set.
 func (d *Device) NotSet(api, arg string) *Error {
 	return Fail(api, abi.ErrRTDevSetupError, arg, "device %d is not set in this process; call aclrtSetDevice first",
 		d.User)
 }
 
-// ByNumber is the device with an unsigned user id, or nil. Enormous ones turn negative, which no device is.
+// ByNumber returns the device with an unsigned user id, or nil. Huge numbers turn negative, which no device has.
 func (rt *Runtime) ByNumber(id uint32) *Device { return rt.Device(int32(id)) }

@@ -7,9 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// CorrectKind is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where
-// both are known, they decide; a pageable end allows some kinds (spec/semantics.md, section 12). False if kind is not
-// among them.
+// CorrectKind returns the real direction of an asynchronous or 2-D copy in EP form. If both ends are known, they
+// decide; a pageable end allows some kinds (spec/semantics.md, section 12). It returns false if kind is not allowed.
 func CorrectKind(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) {
 	const (
 		h2h = abi.MemcpyHostToHost
@@ -17,7 +16,7 @@ func CorrectKind(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bo
 		d2h = abi.MemcpyDeviceToHost
 		d2d = abi.MemcpyDeviceToDevice
 	)
-	// allowed are the kinds taken as given; the first is what DEFAULT becomes.
+	// The allowed kinds are taken as given; DEFAULT becomes the first.
 	as := func(allowed ...abi.MemcpyKind) (abi.MemcpyKind, bool) {
 		if kind == abi.MemcpyDefault {
 			return allowed[0], true
@@ -64,13 +63,13 @@ func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
-// ToPageable reports whether a copy goes between managed and ordinary memory. The latter may have gone later, so it is
-// made at once, whatever the declared direction.
+// ToPageable reports whether a copy goes between managed and ordinary memory. Ordinary memory may be unmapped later,
+// so such a copy runs at once, whatever its declared direction.
 func ToPageable(src, dst driver.Place) bool {
 	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable
 }
 
-// PlaceName is what people call a place.
+// PlaceName returns the name of a place for messages.
 func PlaceName(p driver.Place) string {
 	switch p {
 	case driver.OnDevice:
@@ -85,7 +84,7 @@ func PlaceName(p driver.Place) string {
 	return "no live memory"
 }
 
-// Locate finds out what n bytes at addr are, and refuses what is no memory, or too little of it.
+// Locate returns the location of n bytes at addr, and refuses an address without memory, or with less than n bytes.
 func (rt *Runtime) Locate(api, arg string, addr Addr, n uint64) (driver.Location, *Error) {
 	l := rt.Driver.Locate(addr)
 	if l.Place == driver.Nowhere {
@@ -107,14 +106,14 @@ func TooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
 		addr, PlaceName(l.Place), l.Room).Because(PastEnd, 0).Of(addr, n)
 }
 
-// PeerDenied refuses a copy that device d carries out with memory of a device it may not reach.
+// PeerDenied refuses a copy by device d with memory of a device that d may not access.
 func (rt *Runtime) PeerDenied(api, arg string, d *Device, addr Addr, l driver.Location) *Error {
 	if l.Place != driver.OnDevice || l.Device == d.Phys {
 		return nil
 	}
 	o := rt.ByPhys(l.Device)
 	switch {
-	// what was imported may be on a device that is not visible
+	// imported memory may be on a device that is not visible
 	case o != nil && d.Reaches(o), d.Peers.Load()&(1<<l.Device) != 0:
 		return nil
 	case !rt.Product.Peer:
@@ -127,7 +126,7 @@ func (rt *Runtime) PeerDenied(api, arg string, d *Device, addr Addr, l driver.Lo
 	}
 }
 
-// DeviceName is a device's user id, for messages.
+// DeviceName returns a device's user id, for messages.
 func DeviceName(d *Device) string {
 	if d == nil {
 		return "(not visible)"

@@ -9,51 +9,57 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Error says why a call was refused, or how queued work failed. The code is what a C caller receives; the rest is for
-// people.
+// Error describes why a call was refused or how queued work failed. A C caller receives the code; the rest is for
+// messages.
 type Error struct {
 	Code     abi.Code
 	API      string // entry point as the header spells it
 	Arg      string // parameter as the header spells it; "" when none is at fault
 	Index    int    // element of Arg in a batch; -1 otherwise
-	Text     string // what is wrong, with the value and the limit
+	Text     string // the reason, with the value and the limit
 	Err      error  // the driver's own error, or nil
 	Quiet    bool   // does not become the thread's last error
-	Unbuilt  bool   // the function is not built: no product would help
-	Injected bool   // no mistake of the program: it is to see what happens
-	Minor    bool   // an ordinary end of a call: no message is kept, and the log has it at info
+	Unbuilt  bool   // the function is not built, for any product
+	Injected bool   // the checker injected it
+	Minor    bool   // an expected end of a call: no message is kept, and it is logged at info
 
-	Stream int32  // of Task, or a stream that a capture is about
-	Task   uint32 // the task that failed, by its number on the stream; 0: the call itself did
+	Stream int32  // of Task, or a stream of the capture
+	Task   uint32 // the number of the failed task on the stream; 0 if the call itself failed
 
-	Cause  Cause   // what kind of mistake it shows, if that is clear
-	Value  uintptr // the address or handle it is about, 0 if that is not clear
-	Length uint64  // bytes at that address, 0 if that is not clear
-	Model  uint32  // the model, or the capture of one, that it is about; 0: none
+	Cause  Cause   // the kind of mistake, if known
+	Value  uintptr // the address or handle concerned, or 0
+	Length uint64  // bytes at that address, or 0
+	Model  uint32  // the model or capture concerned, or 0
 }
 
-// Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).
-func (e *Error) Error() string {
+// Error returns a text like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).
+func (e *Error) Error() string { return e.Reason() + ": " + e.Code.Error() }
+
+// Reason returns the text without the code.
+func (e *Error) Reason() string {
 	var b strings.Builder
 	b.WriteString(e.API)
 	if e.Arg != "" {
 		b.WriteString(": ")
-		b.WriteString(e.Arg)
-		if e.Index >= 0 {
-			fmt.Fprintf(&b, "[%d]", e.Index)
-		}
+		b.WriteString(e.Argument())
 	}
 	if e.Text != "" {
 		b.WriteString(": ")
 		b.WriteString(e.Text)
 	}
-	if e.Err != nil {
+	if e.Err != nil && (e.Text == "" || !errors.Is(e.Err, driver.ErrNoMemory)) { // else the text has the numbers
 		b.WriteString(": ")
 		b.WriteString(e.Err.Error())
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Code.Error())
 	return b.String()
+}
+
+// Argument returns the parameter at fault, with the element of a list: sizes[3].
+func (e *Error) Argument() string {
+	if e.Index < 0 {
+		return e.Arg
+	}
+	return fmt.Sprintf("%s[%d]", e.Arg, e.Index)
 }
 
 // Is makes errors.Is(err, code) true whatever the call and the argument.
@@ -79,43 +85,43 @@ func (e *Error) NotRecorded() *Error {
 	return e
 }
 
-// Fail makes an Error; format and args say what is wrong.
+// Fail returns an Error; format and args describe the reason.
 func Fail(api string, code abi.Code, arg, format string, args ...any) *Error {
 	return &Error{Code: code, API: api, Arg: arg, Index: -1, Text: fmt.Sprintf(format, args...)}
 }
 
-// IsNull is the error for a NULL argument in the ACL layer.
+// IsNull returns the ACL layer's error for a NULL argument.
 func IsNull(api, arg string) *Error {
 	return Fail(api, abi.ErrInvalidParam, arg, "is NULL")
 }
 
-// Invalid is the error of the ACL layer for a bad argument.
+// Invalid returns the ACL layer's error for a bad argument.
 func Invalid(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrInvalidParam, arg, format, args...)
 }
 
-// Refused is the error of the runtime for a bad argument.
+// Refused returns the runtime's error for a bad argument.
 func Refused(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrRTParamInvalid, arg, format, args...)
 }
 
-// Unsupported is the error of a product, a form or a driver that lacks a feature.
+// Unsupported returns the error for a feature that the product, the form or the driver lacks.
 func Unsupported(api, arg, format string, args ...any) *Error {
 	return Fail(api, abi.ErrRTFeatureNotSupport, arg, format, args...)
 }
 
-// At names the element of the argument that is at fault.
+// At sets the element of the argument that is at fault.
 func (e *Error) At(i int) *Error { e.Index = i; return e }
 
-// FromDriver turns a driver's refusal of a call into an Error.
+// FromDriver converts a driver's refusal of a call.
 func FromDriver(api, arg string, err error) *Error {
 	return &Error{Code: CallCode(err), API: api, Arg: arg, Index: -1, Err: err}
 }
 
-// coded is an error that brings its own code, as injected faults may.
+// coded is an error with a code of its own, such as an injected fault.
 type coded interface{ Code() abi.Code }
 
-// CallCode is the code for a driver error seen inside a call.
+// CallCode returns the code for a driver error during a call.
 func CallCode(err error) abi.Code {
 	switch {
 	case errors.Is(err, driver.ErrFault), errors.Is(err, driver.ErrNotAllocated):
@@ -134,7 +140,7 @@ func CallCode(err error) abi.Code {
 	return TaskCode(err)
 }
 
-// TaskCode is the code for a driver error of a task that ran.
+// TaskCode returns the code for a driver error of a task.
 func TaskCode(err error) abi.Code {
 	var c coded
 	var k *driver.KernelError

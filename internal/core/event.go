@@ -9,65 +9,66 @@ import (
 	"ropeway/internal/observe"
 )
 
-// eventClass is how an event was made; it decides what records, waits and resets mean (spec/semantics.md, section 7).
+// eventClass is the call that created an event; it determines the meaning of records, waits and resets
+// (spec/semantics.md, section 7).
 type eventClass uint8
 
 const (
-	timedEvent eventClass = iota // aclrtCreateEvent: a wait refers to the latest record
-	stateEvent                   // aclrtCreateEventWithFlag: a wait looks at a state that records set and resets clear
-	ExEvent                      // aclrtCreateEventExWithFlag: a wait refers to the latest record at the call
+	timedEvent eventClass = iota // aclrtCreateEvent: a wait is for the latest record
+	stateEvent                   // aclrtCreateEventWithFlag: a wait is for a state that records set and resets clear
+	ExEvent                      // aclrtCreateEventExWithFlag: a wait is for the latest record at the call
 )
 
-// timedFlags is the inner flag value of aclrtCreateEvent: 4 is an unpublished "can be waited for".
+// timedFlags is the inner flag value of aclrtCreateEvent: 4 is an undocumented "can be waited for".
 const (
 	waitable   = 0x4
 	timedFlags = abi.EventCaptureStreamProgress | waitable | abi.EventTimeLine
 )
 
-// Event marks points in streams. Each record is a flag of its own, so that host waits and queries mean the latest one
-// and stream waits queued for an earlier record are not let go by a later one. A state event has one more flag for its
-// whole life, which every record sets too and which stream waits look at.
+// Event marks points in streams. Each record has its own flag, so that waits and queries of the host are for the latest
+// one and a later record does not end waits of streams for an earlier one. A state event has another flag for its whole
+// life, which every record sets and streams wait for.
 type Event struct {
 	Runtime *Runtime    // immutable
-	ctx     *Context    // immutable; where it was made: its failures and aborts count
+	ctx     *Context    // immutable; context of its creation, whose failures and aborts count
 	Handle  Handle      // immutable
 	kind    eventClass  // immutable
 	flags   uint32      // immutable; ACL_EVENT_* and waitable
 	state   driver.Flag // immutable; stateEvent only
-	Shared  SharedEvent // immutable; ACL_EVENT_IPC only: what other processes have of it
+	Shared  SharedEvent // immutable; ACL_EVENT_IPC only: its part that other processes share
 
-	waits atomic.Int32 // waits queued and not over
-	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
+	waits atomic.Int32 // number of queued waits that are not over
+	holds atomic.Int32 // number of holders of the id: the handle and tasks; stays 0 once it is 0
 
-	waitedFor atomic.Bool // by a stream, with the default flag
+	waitedFor atomic.Bool // a stream has waited for it with the default flag
 	recorded  atomic.Bool // with the default flag
 
 	externalRecord atomic.Bool // it was recorded with ACL_EVENT_RECORD_EXTERNAL
-	published      atomic.Bool // it took part in a model with one of these
+	published      atomic.Bool // a model used it with one of these
 	externalWait   atomic.Bool // it was waited for with ACL_EVENT_WAIT_EXTERNAL
 
-	boundOn atomic.Pointer[Stream] // of the latest record, if that stream is bound to a model; else nil
+	boundOn atomic.Pointer[Stream] // stream of the latest record, if that is bound to a model; else nil
 
 	mu     sync.Mutex
 	id     uint32        // guarded by mu; 0: none yet
-	used   *atomic.Int32 // guarded by mu; the counter of ids it is in; nil while it has none
-	begun  uint64        // guarded by mu; records ever begun: their numbers
-	latest EventRecord   // guarded by mu; the latest that is queued
-	within CaptureRecord // guarded by mu; the newest in a capture that is open
+	used   *atomic.Int32 // guarded by mu; the counter of ids that counts it; nil while it has no id
+	begun  uint64        // guarded by mu; number of records begun
+	latest EventRecord   // guarded by mu; the latest queued record
+	within CaptureRecord // guarded by mu; the newest record in an open capture
 }
 
-// EventRecord is one record of an event; the zero value is none.
+// EventRecord is one record of an event; the zero value means none.
 type EventRecord struct {
 	Number uint64      // from 1
 	Flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
 	On     *Stream
-	Task   uint64      // its number there
-	frees  freesBefore // of memory of pools, that come before it
+	Task   uint64      // its number on On
+	frees  freesBefore // frees of memory of pools that come before it
 }
 
 func (e *Event) is(flag uint32) bool { return e.flags&flag != 0 }
 
-// What rules ask of an event (table.WhenOfObject).
+// Conditions of rules for events (table.WhenOfObject).
 func (e *Event) IsDeviceOnly() bool { return e.is(abi.EventDeviceUseOnly) }
 func (e *Event) IsExternal() bool   { return e.is(abi.EventExternal) }
 func (e *Event) IsIpc() bool        { return e.is(abi.EventIpc) }
@@ -76,7 +77,7 @@ func (e *Event) IsWaitable() bool {
 	return e.flags&(abi.EventSync|abi.EventExternal|waitable) != 0 || e.flags == abi.EventIpc
 }
 
-// Event finds the event a handle names.
+// Event returns the event of a handle.
 func (t *Thread) Event(api, arg string, h Handle) (*Event, *Error) {
 	if e := t.Runtime.Events.Get(h); e != nil {
 		return e, nil
@@ -84,7 +85,7 @@ func (t *Thread) Event(api, arg string, h Handle) (*Event, *Error) {
 	return nil, NoEvent(api, arg, h)
 }
 
-// NoEvent is the error for a handle that names no event.
+// NoEvent returns the error for a handle that is not an event.
 func NoEvent(api, arg string, h Handle) *Error {
 	return Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed",
 		uintptr(h)).Because(Gone, uintptr(h))
@@ -103,7 +104,7 @@ func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass
 	return t.AddEvent(api, c, event, kind, flags, shared)
 }
 
-// AddEvent makes an event; shared goes with it, also when it fails.
+// AddEvent adds an event. It owns shared, even if it fails.
 func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32,
 	shared SharedEvent) *Error {
 	e := &Event{Runtime: t.Runtime, ctx: c, kind: kind, flags: flags, Shared: shared}
@@ -124,7 +125,7 @@ func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass
 	return nil
 }
 
-// number takes an id for the event, if it has none and needs one; false when the device has none left.
+// number gives the event an id, if it needs one; false if the device has none left.
 func (e *Event) number() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +145,7 @@ func noEvents(api string, d *Device) *Error {
 		d.Runtime.Product.Events)
 }
 
-// Hold keeps the id until release; false if the event was destroyed and its last task is over.
+// Hold keeps the id until Release; false if the event was destroyed and its last task is over.
 func (e *Event) Hold() bool {
 	for n := e.holds.Load(); n > 0; n = e.holds.Load() {
 		if e.holds.CompareAndSwap(n, n+1) {
@@ -154,7 +155,7 @@ func (e *Event) Hold() bool {
 	return false
 }
 
-// Release gives up one hold; with the last one the id goes.
+// Release ends a hold; the last one frees the id.
 func (e *Event) Release() {
 	if e.holds.Add(-1) > 0 {
 		return
@@ -246,13 +247,13 @@ func (t *Thread) RecordEventWithFlag(event, stream Handle, flag uint32) *Error {
 			return err
 		}
 	}
-	return t.externalOutside(api, s, flag) // the capture has ended meanwhile
+	return t.externalOutside(api, s, flag) // the capture has ended since
 }
 
 // externalFlag is ACL_EVENT_RECORD_EXTERNAL and ACL_EVENT_WAIT_EXTERNAL.
 const externalFlag = 1
 
-// externalNeedsSync refuses an external record or wait of an event that is not made for it.
+// externalNeedsSync refuses an external record or wait of an event of another kind.
 func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
 	if flag == externalFlag && (e.kind != ExEvent || e.flags != abi.EventSync) {
 		return Unsupported(api, "event",
@@ -261,7 +262,7 @@ func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
 	return nil
 }
 
-// recordedOtherwise refuses an external record of an event that has others.
+// recordedOtherwise refuses an external record of an event that has ordinary ones.
 func (t *Thread) recordedOtherwise(api string, e *Event, flag uint32) *Error {
 	if flag == externalFlag && e.recorded.Load() {
 		return Refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
@@ -315,10 +316,10 @@ func (t *Thread) externalInSub(api string, s *Stream, flag uint32) *Error {
 	return nil
 }
 
-// droppedRecord is why a flag will never be set: the work of its stream was dropped.
+// droppedRecord is the error of a flag that will never be set because the work of its stream was dropped.
 type droppedRecord struct {
 	dev       *Device
-	abortions uint32 // of dev, when the record was queued
+	abortions uint32 // aborts of dev when the record was queued
 }
 
 func (droppedRecord) Error() string {
@@ -332,7 +333,7 @@ func (d droppedRecord) Code() abi.Code {
 	return abi.ErrRTStreamAbort
 }
 
-// record queues a mark on the stream. A state event's own flag comes first, so it is set when the record is seen to be
+// record queues a record on the stream. A state event's own flag is set first, so that it is set when the record is
 // done.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	if l := s.Lane(); l != nil {
@@ -343,7 +344,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	e.recorded.Store(true)
 	e.boundOn.Store(nil)
 	c := s.Context
-	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before admit: an abort that starts later counts
+	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before Admit, so that a later abort counts
 	if !e.Hold() {
 		return NoEvent(api, "event", e.Handle)
 	}
@@ -392,7 +393,7 @@ func (e *Event) begin() uint64 {
 	return e.begun
 }
 
-// Queued makes r the latest record, unless another thread was faster. Only now may waits refer to it: one that another
+// Queued makes r the latest record, unless there is a newer one. Waits may not use it earlier: a wait that another
 // thread had put on the same stream before the record would never end.
 func (e *Event) Queued(r EventRecord) {
 	e.mu.Lock()
@@ -409,7 +410,7 @@ func (e *Event) Own() EventRecord {
 	return e.latest
 }
 
-// last is the latest record.
+// last returns the latest record.
 func (e *Event) last() EventRecord {
 	if e.Shared != nil {
 		return e.Shared.Last(e)
@@ -417,7 +418,7 @@ func (e *Event) last() EventRecord {
 	return e.Own()
 }
 
-// ResetEvent is aclrtResetEvent: once it has run, the event counts as not recorded.
+// ResetEvent is aclrtResetEvent: after it has run, the event counts as not recorded.
 func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	const api = "aclrtResetEvent"
 	e, s, _, err := t.checkResetEvent(event, stream)
@@ -444,7 +445,8 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	return nil
 }
 
-// forget makes the event unrecorded, unless it was recorded again after record last, when the reset was queued.
+// forget makes the event unrecorded, unless it was recorded again after record last, the latest when the reset was
+// queued.
 func (e *Event) forget(last uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

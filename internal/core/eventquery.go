@@ -23,8 +23,7 @@ func (t *Thread) QueryEvent(event Handle, status *abi.EventStatus) *Error {
 	return nil
 }
 
-// dropped is the error for queries of a record that an abort dropped: it will never be done, and a program that polls
-// until it is would poll for ever.
+// dropped returns the error for queries of a record that an abort dropped: without it a program would poll for ever.
 func dropped(api string, f driver.Flag) *Error {
 	if f == nil || f.Err() == nil {
 		return nil
@@ -68,17 +67,17 @@ func (t *Thread) QueryEventWaitStatus(event Handle, status *abi.EventWaitStatus)
 
 // SynchronizeEvent is aclrtSynchronizeEvent.
 func (t *Thread) SynchronizeEvent(event Handle) *Error {
-	return t.SynchronizeEventCancel(event, nil)
+	return t.SynchronizeEventWithin(event, WaitLimit{})
 }
 
-// SynchronizeEventCancel is aclrtSynchronizeEvent for a caller that may lose patience.
-func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *Error {
+// SynchronizeEventWithin is aclrtSynchronizeEvent with a limit.
+func (t *Thread) SynchronizeEventWithin(event Handle, w WaitLimit) *Error {
 	const api = "aclrtSynchronizeEvent"
 	e, err := t.checkSynchronizeEvent(event)
 	if err != nil {
 		return err
 	}
-	return t.waitsEvent(api, e, WaitLimit{Cancel: cancel})
+	return t.waitsEvent(api, e, w)
 }
 
 // SynchronizeEventWithTimeout is aclrtSynchronizeEventWithTimeout.
@@ -91,8 +90,8 @@ func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error
 	return t.waitsEvent(api, e, WaitLimit{Timeout: millis(timeout)})
 }
 
-// wait waits for the latest record and returns the failure of a task before it. The stream still reports that failure
-// itself: only its own synchronisation makes it forget.
+// wait waits for the latest record and returns the failure of a task before it. The stream still reports that failure:
+// only its own synchronisation clears it.
 func (e *Event) wait(api string, w WaitLimit) *Error {
 	r := e.last()
 	if err := e.usable(api); err != nil {
@@ -104,7 +103,7 @@ func (e *Event) wait(api string, w WaitLimit) *Error {
 	if !r.Flag.Wait(w.Timeout, w.Cancel) {
 		return w.inVain(api)
 	}
-	if err := e.usable(api); err != nil { // before the record: this is what dropped it, if something did
+	if err := e.usable(api); err != nil { // before the record, as this may be why it was dropped
 		return err
 	}
 	if r.Flag.Err() != nil {
@@ -117,7 +116,7 @@ func (e *Event) wait(api string, w WaitLimit) *Error {
 		return dropped(api, r.Flag)
 	}
 	if r.On == nil {
-		return nil // another process's record: its failures are that process's
+		return nil // a record of another process, which reports its failures
 	}
 	if f := r.On.failure.Load(); f != nil && f.task < r.Task {
 		return r.On.failed(api, f)
@@ -125,7 +124,7 @@ func (e *Event) wait(api string, w WaitLimit) *Error {
 	return nil
 }
 
-// usable is why the event's own context cannot go on, or nil.
+// usable returns why the event's own context cannot be used, or nil.
 func (e *Event) usable(api string) *Error {
 	if err := e.ctx.Default.Admit(api); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (e *Event) usable(api string) *Error {
 	return nil
 }
 
-// inVain is the end of a wait for an event that took too long.
+// inVain returns the error of a wait for an event that took too long.
 func (w WaitLimit) inVain(api string) *Error {
 	if w.Timeout == 0 {
 		return Fail(api, abi.ErrRTEventSyncTimeout, "event", "was not done when the caller gave up")
@@ -181,7 +180,7 @@ func neverRecorded(api, arg string) *Error {
 	return Fail(api, abi.ErrRTInternalError, arg, "was never recorded")
 }
 
-// stamp is the time of a record in nanoseconds.
+// stamp returns the time of a record in nanoseconds.
 func (e *Event) stamp(api, arg string, f driver.Flag) (int64, *Error) {
 	if !e.is(abi.EventTimeLine) {
 		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "was made without ACL_EVENT_TIME_LINE")
@@ -222,13 +221,17 @@ func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.id == 0 || e.kind != stateEvent && e.latest.Number == 0 {
+	var id uint32
+	Locked(&e.mu, func() {
+		if e.kind == stateEvent || e.latest.Number != 0 {
+			id = e.id
+		}
+	})
+	if id == 0 {
 		return Fail("aclrtGetEventId", abi.ErrRTInternalError, "event",
 			"has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
 	}
-	*eventID = e.id
+	*eventID = id
 	return nil
 }
 

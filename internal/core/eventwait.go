@@ -22,7 +22,7 @@ func (t *Thread) StreamWaitEventWithTimeout(stream, event Handle, timeout int32)
 		return err
 	}
 	if !t.Runtime.Product.WaitTimeout {
-		timeout = 0 // these products know only the limit of aclrtSetOpWaitTimeout, and not for this call
+		timeout = 0 // these products have only the limit of aclrtSetOpWaitTimeout, and not for this call
 	}
 	return t.waitEvent("aclrtStreamWaitEventWithTimeout", e, s, time.Duration(timeout)*time.Second)
 }
@@ -40,12 +40,12 @@ func (t *Thread) StreamWaitEventWithFlag(stream, event Handle, timeout, flag uin
 		if done, err := t.waitCaptured(api, e, s, true); done {
 			return err
 		}
-		return t.externalOutside(api, s, flag) // the capture has ended meanwhile
+		return t.externalOutside(api, s, flag) // the capture has ended since
 	}
 	return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
 }
 
-// waitedOtherwise refuses an external wait for an event that has others.
+// waitedOtherwise refuses an external wait for an event that has ordinary ones.
 func (t *Thread) waitedOtherwise(api string, e *Event, flag uint32) *Error {
 	if flag == externalFlag && e.waitedFor.Load() {
 		return Refused(api, "flag", "the event was waited for before with ACL_EVENT_WAIT_DEFAULT; the two do not mix")
@@ -81,12 +81,12 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		return err
 	}
 	e.waitedFor.Store(true)
-	if timeout == 0 { // else it may go on without having waited
+	if timeout == 0 { // else it may end without having waited
 		defer s.follow(r.frees, s.drops.Load())
 	}
 	if r.Flag == nil || e.ctx.Device != c.Device && !t.Runtime.Product.Modern {
 		t.warnEarlyWait(e, s)
-		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
+		return nil // nothing to wait for, or (older products) a wait across devices, which is silently omitted
 	}
 	if !e.Hold() {
 		return NoEvent(api, "event", e.Handle)
@@ -107,8 +107,8 @@ func (e *Event) WaitOver() {
 	e.Release()
 }
 
-// toWaitFor is the record a wait queued now on s refers to: its flag is nil if there is nothing to wait for. Any
-// record of a state event will do.
+// toWaitFor returns the record for a wait that is being queued on s: its flag is nil if there is nothing to wait for.
+// For a state event any record will do.
 func (e *Event) toWaitFor(api string, s *Stream) (EventRecord, *Error) {
 	if e.kind == stateEvent {
 		return EventRecord{Flag: e.state}, nil
@@ -132,7 +132,7 @@ func (e *Event) toWaitFor(api string, s *Stream) (EventRecord, *Error) {
 func (t *Thread) SetOpWaitTimeout(timeout uint32) *Error {
 	const api = "aclrtSetOpWaitTimeout"
 	if t.Runtime.Product.Name == "310P" && t.Current() == nil {
-		return NoCurrentContext(api) // this product alone asks; then it turns out to lack the function
+		return NoCurrentContext(api) // only this product checks it before Lacks
 	}
 	if err := t.Lacks(api); err != nil {
 		return err
@@ -141,12 +141,12 @@ func (t *Thread) SetOpWaitTimeout(timeout uint32) *Error {
 	return nil
 }
 
-// WaitTimeout is the limit of a wait that brings none of its own.
+// WaitTimeout returns the limit of a wait without one of its own.
 func (rt *Runtime) WaitTimeout() time.Duration {
 	return time.Duration(rt.opWaitSeconds.Load()) * time.Second
 }
 
-// millis turns an ACL timeout into a duration; -1 is for ever.
+// millis converts an ACL timeout to a duration; -1 is for ever.
 func millis(ms int32) time.Duration {
 	if ms < 0 {
 		return 0

@@ -6,7 +6,7 @@ import (
 )
 
 // LaunchHostFunc is aclrtLaunchHostFunc. Host functions of one context run one at a time, on a goroutine of their
-// own, or in the thread that has subscribed to those of the stream; the stream waits until fn has returned.
+// own; the stream waits until fn has returned.
 func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error {
 	const api = "aclrtLaunchHostFunc"
 	s, err := t.checkLaunchHostFunc(stream, fn, args)
@@ -17,8 +17,8 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if s == nil && c != nil {
 		s = c.Default
 	}
-	sub, hostFuncs := s.callbacks()
-	if sub != nil && !hostFuncs {
+	sub, _ := s.callbacks()
+	if sub != nil {
 		return subscribed(api, s)
 	}
 	if c == nil {
@@ -27,21 +27,11 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if sub != nil {
-		err = s.served(api, toHostFuncs, sub)
-	}
-	if err == nil {
-		err = s.Admit(api)
-	}
-	if err == nil {
-		err = s.TakesFunctions(api)
-	}
-	if err != nil {
+	if err = s.Admit(api); err != nil {
 		return err
 	}
-	if sub != nil {
-		t.launchServed(api, s, servedFunc{sub, fn, args, abi.CallbackBlock})
-		return nil
+	if err = s.TakesFunctions(api); err != nil {
+		return err
 	}
 	dropped := s.Dropped()
 	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpHostFunc, Fn: func() {
@@ -58,18 +48,18 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	}}})
 }
 
-// CallHostFuncs has call call the host functions of the program, with their context: a front end whose functions find
-// the current context by their thread lends it to that ([Thread.Lend]).
+// CallHostFuncs makes call call the host functions of the program, with their context: a front end whose functions find
+// the current context by their thread lends the context to the thread ([Thread.Lend]).
 func (rt *Runtime) CallHostFuncs(call func(c *Context, fn func(Addr), data Addr)) {
 	rt.callHostFunc.Store(&call)
 }
 
-// TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a
-// thread has subscribed to callbacks of it.
+// TakesFunctions records that the stream runs functions on the host, of the program or of ropeway. It refuses that if a
+// thread has subscribed to callbacks of the stream.
 func (s *Stream) TakesFunctions(api string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.subscription != nil && !s.runsHostFuncs() {
+	if s.subscription != nil {
 		return subscribed(api, s)
 	}
 	s.hostFuncs = true

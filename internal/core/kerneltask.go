@@ -7,27 +7,27 @@ import (
 	"ropeway/internal/driver"
 )
 
-// KernelTask is the owner of a launch: what package launch knows of a kernel that fails.
+// KernelTask is the owner of a launch. It describes the kernel if that fails; package launch implements it.
 type KernelTask interface {
 	driver.LaunchOwner
 
-	// KernelName is the name of the kernel.
+	// KernelName returns the name of the kernel.
 	KernelName() string
 
-	// FailureCode is the code of a failure.
+	// FailureCode returns the code of a failure.
 	FailureCode(f driver.KernelFailure) abi.Code
 
 	// OnCPU reports whether the kernel runs on a CPU of the device.
 	OnCPU() bool
 
-	// Kind is the kind of kernel, as prints of models spell it.
+	// Kind returns the kind of kernel, as in prints of models.
 	Kind() string
 
-	// Failed is what the program can find out about the kernel. It is called before the launch is over.
+	// Failed returns the information for the program about the failed kernel. It is called before the launch is over.
 	Failed() FailedKernel
 }
 
-// FailedKernel is a kernel that failed; the zero value is none.
+// FailedKernel describes a kernel that failed; the zero value means none.
 type FailedKernel struct {
 	Function Handle
 	Name     string
@@ -46,7 +46,7 @@ func kernelTask(err error) KernelTask {
 	return t
 }
 
-// kernelCode is the code of a kernel that failed.
+// kernelCode returns the code of a kernel that failed.
 func kernelCode(k *driver.KernelError) abi.Code {
 	if k.Program {
 		return abi.ErrRTModelExecute
@@ -57,7 +57,7 @@ func kernelCode(k *driver.KernelError) abi.Code {
 	return abi.ErrRTAicoreException
 }
 
-// failedKernel is the kernel that an error is about, if it is about one.
+// failedKernel returns the kernel that an error is about, if there is one.
 func failedKernel(err error) FailedKernel {
 	if t := kernelTask(err); t != nil {
 		return t.Failed()

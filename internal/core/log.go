@@ -10,23 +10,23 @@ import (
 	"ropeway/internal/core/message"
 )
 
-// The log has what a person reads later: errors that calls returned, aclAppLog's lines, and (at info) when the library
-// and its devices started and ended. Calls that succeed are not logged. Lines of a level that is off are not formatted.
+// The log has errors that calls returned, lines of aclAppLog, and (at info) start and end of the library and its
+// devices. Successful calls are not logged. Lines of a disabled level are not formatted.
 
-// logLevel is the level of a line of aclAppLog; what is out of range counts as the nearest.
+// logLevel converts a level of aclAppLog; values out of range become the nearest level.
 func logLevel(l abi.LogLevel) slog.Level {
 	l = min(max(l, abi.LogLevelDebug), abi.LogLevelError)
 	return slog.LevelDebug + slog.Level(l)*(slog.LevelInfo-slog.LevelDebug)
 }
 
-// Logs reports whether lines of aclAppLog at a level are written anywhere. A face asks before it formats one.
+// Logs reports whether lines of aclAppLog at a level are written. A front end calls it before it formats one.
 func (rt *Runtime) Logs(level abi.LogLevel) bool { return rt.LogsAt(logLevel(level)) }
 
 func (rt *Runtime) LogsAt(level slog.Level) bool {
 	return rt.log != nil && rt.log.Enabled(context.Background(), level)
 }
 
-// AppLog is aclAppLog. text is what the format and its arguments gave. The line goes to [Options.Log].
+// AppLog is aclAppLog. text is the formatted message. The line goes to [Options.Log].
 func (t *Thread) AppLog(level abi.LogLevel, function, file *byte, line uint32, text *byte) {
 	if !t.Runtime.Logs(level) {
 		return
@@ -35,7 +35,7 @@ func (t *Thread) AppLog(level abi.LogLevel, function, file *byte, line uint32, t
 	t.WriteLog(logLevel(level), from+": "+strings.TrimRight(CString(text), "\n"))
 }
 
-// LogError logs an error that the program is given.
+// LogError logs an error that is returned to the program.
 func (t *Thread) LogError(err *Error) {
 	level := slog.LevelError
 	if err.Minor {
@@ -48,7 +48,7 @@ func (t *Thread) LogError(err *Error) {
 	t.WriteLog(level, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
 }
 
-// LogInfo logs something that a call did, such as to set a device.
+// LogInfo logs an action of a call, such as setting a device.
 func (t *Thread) LogInfo(api, text string, attrs ...slog.Attr) {
 	if t.Runtime.LogsAt(slog.LevelInfo) {
 		t.WriteLog(slog.LevelInfo, text, append(attrs, slog.String("function", api))...)

@@ -23,17 +23,17 @@ func (t *Thread) remember(err *Error) {
 	Locked(&s.mu, func() { s.texts = s.texts.With(x) })
 }
 
-// GetRecentErrMsg is aclGetRecentErrMsg: what went wrong since the last call in this thread (or in the process, by
-// err_msg_mode), oldest first; "" stands for NULL. Reading forgets it.
+// GetRecentErrMsg is aclGetRecentErrMsg: the errors since its last call in this thread (or in the process, by
+// err_msg_mode), oldest first; "" stands for NULL. It clears them.
 //
-// The vendor asks the device for messages of its own. In a thread without a context that fails, and the failure
-// becomes a text and the thread's last error.
+// The vendor queries the device for its own messages. In a thread without a context that fails, and the failure becomes
+// a text and the thread's last error.
 func (t *Thread) GetRecentErrMsg() string {
 	if t.Shared {
 		return ""
 	}
 	if t.Current() == nil {
-		// asking for the message is no mistake of the program
+		// the call is not a mistake of the program
 		t.Done(NoCurrentContext("aclGetRecentErrMsg").Because(NoCause, 0))
 	}
 	s := &t.Runtime.callbacks

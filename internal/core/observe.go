@@ -9,23 +9,22 @@ import (
 	"ropeway/internal/observe"
 )
 
-// This is how tasks and calls are reported to a tracer, in the form that package tracing gives them; the places that
-// report are in probe.go.
+// Reports of tasks and calls to a tracer, in the form of package tracing; probe.go calls them.
 //
-// A front end that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of
-// the Go API, the core knows the calls that submit or wait.
+// A front end that knows its calls reports their begin and end: [Thread.Begin] and [Thread.End]. For others, such as
+// the Go API, the core reports the calls that submit or wait.
 
-// OngoingCall is a call that a thread is in; the zero value is none.
+// OngoingCall is a call that a thread is in; the zero value means none.
 type OngoingCall struct {
 	Start    int64
 	blocked  int64
 	function uint16
 	stream   int32
-	copied   bool // it made Thread.copied, which is not reported yet
+	copied   bool // Thread.copied was made by it, and is not reported yet
 }
 
-// Begin reports that the thread begins a call, by the tracer's number of the function. It returns the call that this
-// one is inside of, for End. There is a tracer.
+// Begin reports that the thread begins a call, by the tracer's number of the function. It returns the enclosing call,
+// for End. There must be a tracer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
 	t.reportCopied()
 	outer = t.Call
@@ -49,7 +48,7 @@ func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
 	t.Call = outer
 }
 
-// reportCopied reports the copy that the thread's call has made, if it is not to be reported with the call.
+// reportCopied reports the copy of the thread's call, if it cannot be reported with the call.
 func (t *Thread) reportCopied() {
 	if t.Call.copied {
 		t.Call.copied = false
@@ -59,7 +58,7 @@ func (t *Thread) reportCopied() {
 	}
 }
 
-// began is when the work of a call begins: with the call, if that is known.
+// began returns the start of a call's work: that of the call, if it is known.
 func (t *Thread) began() int64 {
 	if t.Call.Start != 0 {
 		return t.Call.Start
@@ -67,14 +66,14 @@ func (t *Thread) began() int64 {
 	return t.Runtime.Probe.Trace.Now()
 }
 
-// about notes which stream the thread's call is about.
+// about records the stream that the thread's call is about.
 func (t *Thread) about(s *Stream) {
 	if t.Call.Start != 0 {
 		t.Call.stream = s.ID
 	}
 }
 
-// submitted ends a call of a face that does not report its calls: it did nothing but submit.
+// submitted reports a call, which only submitted, of a front end that does not report its calls.
 func (t *Thread) submitted(api string, s *Stream, began int64) {
 	if t.Call.Start == 0 {
 		o := t.Runtime.Probe.Trace
@@ -83,17 +82,23 @@ func (t *Thread) submitted(api string, s *Stream, began int64) {
 	}
 }
 
-// ObserveWait reports to the tracer how long f took, which waits for work or does it; s may be nil. f gets the time
-// at which the call began. Waits do not nest.
+// ObserveWait reports to the tracer the time of f, which waits for work or does it; s may be nil. f gets the start time
+// of the call. Waits do not nest.
 func (t *Thread) ObserveWait(api string, s *Stream, f func(began int64) *Error) *Error {
+	if t.Runtime.Checked() {
+		defer t.waiting()()
+	}
 	if t.Runtime.Tracer() == nil {
 		return f(0)
 	}
 	return t.waitsObserved(api, s, observe.At{}, f)
 }
 
-// waitsEvent is waits for the latest record of an event.
+// waitsEvent reports a wait for the latest record of an event.
 func (t *Thread) waitsEvent(api string, e *Event, w WaitLimit) *Error {
+	if t.Runtime.Checked() {
+		defer t.waiting()()
+	}
 	if t.Runtime.Tracer() == nil {
 		return e.wait(api, w)
 	}
@@ -136,17 +141,17 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	return err
 }
 
-// putCopyObserved is PutCopy with a tracer.
-func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from,
-	to *driver.Location) {
+// putCopyObserved is putCopy with a tracer.
+func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n, ends uint64, tag driver.Tag) {
 	began := t.began()
+	from, to := unpackEnds(ends)
 	w := observe.Task{Stream: s.ID, Number: tag.Task, Thread: t.id, Device: s.Context.Device.User, Bytes: n,
 		Submit: began, Call: began}
-	w.Direction, w.Memory = t.Runtime.Probe.view.Way(dst, src, *from, *to)
+	w.Direction, w.Memory = t.Runtime.Probe.view.Way(dst, src, from, to)
 	t.about(s)
 	o := t.Runtime.Probe.Trace
 	switch {
-	case s.prompt == nil || !s.prompt.CopyNow(dst, src, n):
+	case !s.queue.CopyNow(dst, src, n):
 		o.Submitted(w)
 		s.queue.Copy(dst, src, n, tag)
 		t.submitted(api, s, began)
@@ -159,7 +164,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 	}
 }
 
-// putObserved is put with a tracer.
+// putObserved is Put with a tracer.
 func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	o := t.Runtime.Probe.Trace
 	began := t.began()
@@ -177,7 +182,7 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	w.Stream, w.Number, w.Thread, w.Device = s.ID, k.Op.Tag.Task, t.id, s.Context.Device.User
 	w.Submit, w.Call = began, began
 	if k.Op.Kind == driver.OpBatch {
-		w.Submit = o.Now() // the call has looked at every segment before
+		w.Submit = o.Now() // the call has checked every segment before
 	}
 	t.about(s)
 	o.Submitted(w)
@@ -185,8 +190,8 @@ func (s *Stream) putObserved(api string, t *Thread, k *Task) {
 	t.submitted(api, s, began)
 }
 
-// runObserved is Driver.Run in a call that began at a time (0: now), reported to the tracer. It takes from began to
-// ended.
+// runObserved is Driver.Run in a call that began at a time (0: now), reported to the tracer. It returns the times of
+// the operation.
 func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
 	o := t.Runtime.Probe.Trace
 	w := t.Runtime.Probe.view.Task(&op)
@@ -203,7 +208,7 @@ func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err 
 	return w.Submit, ended, err
 }
 
-// observeRan accounts for what the call of api has done itself.
+// observeRan reports the work that the call of api has done itself.
 func (t *Thread) observeRan(api string, began, ended int64, err *Error) {
 	if t.Call.Start != 0 {
 		t.Call.blocked += ended - began
@@ -218,17 +223,14 @@ func (t *Thread) observeRan(api string, began, ended int64, err *Error) {
 	o.Called(c)
 }
 
-// Observed is what a tracer sees of an operation by itself. There is a tracer.
+// Observed describes an operation by itself for the tracer, which must exist.
 func (rt *Runtime) Observed(op *driver.Op) observe.Task { return rt.Probe.view.Task(op) }
 
-// Now implements driver.Observer.
-func (s *Stream) Now() int64 { return s.Runtime.Probe.Trace.Now() }
-
-// Ran implements driver.Observer.
-func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
+// ran implements Ran of driver.Events.
+func (s *Stream) ran(tag driver.Tag, began, ended int64, err error) {
 	switch {
 	case tag.Task == 0:
-	case s.owner != nil: // what a model does is the task that executes it
+	case s.owner != nil: // the work of a model belongs to the task that executes it
 		if s.Runtime.Probe.parts != nil {
 			s.owner.Ran(tag, began, ended, err)
 		}
@@ -242,8 +244,8 @@ func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
 	}
 }
 
-// RanSteps implements driver.StepObserver: an execution is a task, and its steps are pieces of the model.
-func (s *Stream) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
+// ranSteps implements RanSteps of driver.Events: an execution is a task, and its steps are pieces of the model.
+func (s *Stream) ranSteps(tag driver.Tag, first, count int, began, ended int64) {
 	if s.owner != nil {
 		s.owner.RanSteps(tag, first, count, began, ended)
 		return
@@ -252,21 +254,18 @@ func (s *Stream) RanSteps(tag driver.Tag, first, count int, began, ended int64) 
 		Began: began, Ended: ended})
 }
 
-// coreStream is a stream whose tracer wants to know what cores do. It implements driver.CoreObserver.
-type coreStream struct {
-	*Stream
-	to observe.CoreTracer
-}
-
-// Worked implements driver.CoreObserver.
-func (s coreStream) Worked(tag driver.Tag, w driver.CoreWork) {
-	if tag.Task == 0 || s.owner != nil {
-		return // of a model that has lanes
-	}
-	s.to.Worked(observe.CoreWork{
+// worked implements Worked of driver.Events, for a tracer that wants the work of cores.
+func (s *Stream) worked(to observe.CoreTracer, tag driver.Tag, w driver.CoreWork) {
+	work := observe.CoreWork{
 		Task: observe.At{Stream: s.ID, Number: tag.Task}, Core: uint16(min(w.Core, math.MaxUint16)), First: w.First,
 		Blocks: w.Blocks, Began: w.Began, Ended: w.Ended,
-	})
+	}
+	if s.owner != nil {
+		work.Task, work.InModel, work.Name = s.owner.Execution(), true, s.Runtime.Probe.view.Kernel(w.Launch)
+	}
+	if work.Task.Number != 0 {
+		to.Worked(work)
+	}
 }
 
 func resultOf(err error) observe.Result {

@@ -194,8 +194,8 @@ func TestObservedOnce(t *testing.T) {
 	}
 }
 
-// TestObservedCalls: a call that a face reports is recorded with its function, its stream, and how long it waited, with
-// what is inside of it.
+// TestObservedCalls: a call that a front end reports is recorded with its function, its stream, and how long it waited,
+// with what is inside of it.
 func TestObservedCalls(t *testing.T) {
 	rt, c := newObserved(t)
 	defer rt.Close()
@@ -255,7 +255,7 @@ func TestObservedCopy(t *testing.T) {
 		task.Memory != observe.Pinned {
 		t.Errorf("%+v", task)
 	}
-	put(9) // as if the face had found something
+	put(9) // as if the front end had found something
 	if len(c.calls) != 1 || len(c.copied) != 1 || c.calls[0].Code != 9 || len(c.ended) != 2 {
 		t.Errorf("with a code: %+v, %+v", c.calls, c.copied)
 	}
@@ -272,7 +272,7 @@ func TestObservedCopy(t *testing.T) {
 	if c.ended[observe.At{Stream: 1, Number: 4}] != 1 {
 		t.Error("it has not ended")
 	}
-	must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face reports
+	must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no reported call
 	if n := len(c.copied); n != 2 || c.copied[n-1].call.Function != 5 || c.copied[n-1].task.Number != 5 {
 		t.Errorf("from Go: %+v", c.copied)
 	}

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Whether floats overflowed is kept in two places: a counter of each stream on 950, A3 and A2, and a buffer in device
-// memory of each context on the others. Kernels get the address of the buffer as their last argument. What computes on
-// the host reports overflow with Stream.ReportOverflow.
+// Overflow of floats is recorded in a counter of each stream on 950, A3 and A2, and in a buffer of each context in
+// device memory on other products. Kernels get the address of the buffer as their last argument. Tasks that compute on
+// the host report overflow with Stream.ReportOverflow.
 
 const (
 	// OverflowBytes is the size of an overflow status.
@@ -34,13 +34,13 @@ func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
 	return nil
 }
 
-// OverflowBuffer is the address of the context's buffer, which is made when it is first asked for and goes with the
-// context.
+// OverflowBuffer returns the address of the context's buffer, which the first call allocates and which is freed with
+// the context.
 func (c *Context) OverflowBuffer() (Addr, error) {
 	if a := c.overflow.Load(); a != 0 {
 		return a, nil
 	}
-	d := c.Device.Opened.Load() // the context may have been destroyed meanwhile
+	d := c.Device.Opened.Load() // the context may have been destroyed since
 	a, err := d.Alloc(overflowBuffer, driver.PageNormal)
 	if err != nil {
 		return 0, err
@@ -55,9 +55,9 @@ func (c *Context) OverflowBuffer() (Addr, error) {
 // CountsOverflow reports whether streams of the product count overflows; else contexts have a buffer.
 func (s *Stream) CountsOverflow() bool { return s.Runtime.Product.Modern }
 
-// ReportOverflow is called by a task whose floats overflowed. What it returns is how the task ends: with 207017 if the
-// stream's overflow switch is on. Where the context's buffer is used, the caller has asked for it before it put the
-// task on the stream.
+// ReportOverflow is called by a task whose floats overflowed. It returns the error of the task: 207017 if the stream's
+// overflow switch is on. If the product uses the context's buffer, OverflowBuffer was called before the task was
+// submitted.
 func (s *Stream) ReportOverflow() error {
 	if !s.CountsOverflow() {
 		return s.pokeOverflow(1)
@@ -72,7 +72,7 @@ func (s *Stream) ReportOverflow() error {
 // pokeOverflow writes the first word of the context's buffer.
 func (s *Stream) pokeOverflow(value uint64) error {
 	word := binary.LittleEndian.AppendUint64(nil, value)
-	err := driver.Base(s.Runtime.Driver).Run(driver.Op{Kind: driver.OpCopy, Dst: s.Context.overflow.Load(),
+	err := s.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: s.Context.overflow.Load(),
 		Src: AddrOf(word), N: uint64(len(word))})
 	runtime.KeepAlive(word)
 	return err
@@ -80,7 +80,7 @@ func (s *Stream) pokeOverflow(value uint64) error {
 
 // WriteOverflow writes the status of the stream to device memory. It is called by a task of the stream.
 func (s *Stream) WriteOverflow(to Addr) error {
-	base := driver.Base(s.Runtime.Driver)
+	base := s.Runtime.Caps.Base
 	if !s.CountsOverflow() {
 		return base.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: s.Context.overflow.Load(), N: OverflowBytes})
 	}
@@ -97,11 +97,11 @@ func (s *Stream) ClearOverflow() error {
 		s.spills.Store(0)
 		return nil
 	}
-	return driver.Base(s.Runtime.Driver).Run(driver.Op{Kind: driver.OpFill, Dst: s.Context.overflow.Load(),
+	return s.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpFill, Dst: s.Context.overflow.Load(),
 		N: overflowBuffer, Width: 1})
 }
 
-// overflowed is how a task ends whose floats overflowed.
+// overflowed is the error of a task whose floats overflowed.
 type overflowed struct{}
 
 func (overflowed) Error() string  { return "a sum of floats is too large for its type" }

@@ -5,14 +5,14 @@ package core
 //
 //	var part = core.NewPart(func(rt *core.Runtime) *state { ... })
 //
-// and finds it in a runtime with part.Of(rt). A part takes part in the life of the runtime by implementing the
-// interfaces of this file.
+// and finds it in a runtime with part.Of(rt). A part that implements an interface of this file is called at that event
+// of the runtime.
 type Part[T any] struct{ index int }
 
-// partMakers make the parts of a runtime. They are written when packages are initialised, and not after that.
+// partMakers create the parts of a runtime. They are only written during the initialisation of packages.
 var partMakers []func(*Runtime) any
 
-// NewPart declares a part. It is for the initialisation of a package.
+// NewPart declares a part. It must be called during the initialisation of a package.
 func NewPart[T any](makePart func(*Runtime) *T) Part[T] {
 	partMakers = append(partMakers, func(rt *Runtime) any { return makePart(rt) })
 	return Part[T]{len(partMakers) - 1}
@@ -21,24 +21,24 @@ func NewPart[T any](makePart func(*Runtime) *T) Part[T] {
 // Of returns the part of a runtime.
 func (p Part[T]) Of(rt *Runtime) *T { return rt.parts[p.index].(*T) }
 
-// DeviceEnder is a part that has something to do before a device is closed. Device.mu is held.
+// DeviceEnder is a part that is called before a device is closed. Device.mu is held.
 type DeviceEnder interface{ DeviceClosing(d *Device) }
 
-// DeviceCloser is a part that has something to do after a device was closed, which it was opened as. Device.mu is held.
+// DeviceCloser is a part that is called after a device was closed; was is the closed instance. Device.mu is held.
 type DeviceCloser interface {
 	DeviceClosed(d *Device, was *OpenDevice)
 }
 
-// ContextCloser is a part that has something to do after a context was destroyed. No lock is held.
+// ContextCloser is a part that is called after a context was destroyed. No lock is held.
 type ContextCloser interface{ ContextDestroyed() }
 
-// Finalizer is a part that has something to do at aclFinalize, and when the runtime is closed. No lock is held.
+// Finalizer is a part that is called at aclFinalize, and when the runtime is closed. No lock is held.
 type Finalizer interface{ Finalize() }
 
-// ThreadCloser is a part that has something of a thread. No lock is held.
+// ThreadCloser is a part that is called when a thread ends. No lock is held.
 type ThreadCloser interface{ ThreadClosed(t *Thread) }
 
-// makeParts makes the parts of the runtime.
+// makeParts creates the parts of the runtime.
 func (rt *Runtime) makeParts() {
 	for _, makePart := range partMakers {
 		rt.parts = append(rt.parts, makePart(rt))
@@ -54,8 +54,8 @@ func eachPart[T any](rt *Runtime, f func(T)) {
 	}
 }
 
-// Finalize ends what the parts share with other processes.
+// Finalize ends the sharing of the parts with other processes.
 func (rt *Runtime) Finalize() { eachPart(rt, Finalizer.Finalize) }
 
-// OnSynchronized has f called after each successful synchronisation of a stream.
+// OnSynchronized makes f be called after each successful synchronisation of a stream.
 func (rt *Runtime) OnSynchronized(f func()) { rt.onSynchronized.Store(&f) }

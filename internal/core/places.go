@@ -5,16 +5,16 @@ import (
 	"ropeway/internal/driver"
 )
 
-// LocationCache remembers the allocation that the last address was in. The copies of a program, and the segments of a
-// batch, mostly stay in a few, and comparing is cheaper than looking up. It belongs to one goroutine.
+// LocationCache caches the allocation of the last address. The segments of a batch mostly use a few allocations, and
+// comparing is cheaper than a lookup. One goroutine owns it.
 type LocationCache struct {
 	Runtime *Runtime
-	epoch   uint64 // of the driver, when it was looked up
+	epoch   uint64 // the driver's, at the lookup
 	loc     driver.Location
-	Lo, Hi  Addr // addresses known to be in that allocation; hi is its end
+	Lo, Hi  Addr // addresses known to be in that allocation; Hi is its end
 }
 
-// Find is Locate for a moment at which the driver's epoch was the one given, or later.
+// Find is Locate at a time when the driver's epoch was at least the given one.
 func (p *LocationCache) Find(addr Addr, epoch uint64) driver.Location {
 	if addr >= p.Lo && addr < p.Hi && p.epoch == epoch {
 		l := p.loc
@@ -25,7 +25,8 @@ func (p *LocationCache) Find(addr Addr, epoch uint64) driver.Location {
 	if l.Place == driver.OnDevice || l.Place == driver.Host || l.Place == driver.Managed {
 		hi := addr + Addr(l.Room)
 		if hi == p.Hi && addr < p.Lo && p.epoch == epoch {
-			// The same allocation, further down: going through it backwards must not call the driver for every step.
+			// A lower address of the same allocation: going through it backwards must not call the driver for every
+			// step.
 			p.Lo = addr
 			if a := p.Runtime.Driver.Describe(addr); a.Start+Addr(a.Size) == hi {
 				p.Lo = a.Start
@@ -38,8 +39,8 @@ func (p *LocationCache) Find(addr Addr, epoch uint64) driver.Location {
 	return l
 }
 
-// mustHold panics with Wild if one of n bytes at addr is the driver's and in no allocation. Where memory begins that
-// the driver does not know, it knows nothing of the rest.
+// mustHold panics with Wild if any of the n bytes at addr is in the driver's ranges but not allocated. It stops at the
+// first pageable byte, which the driver cannot judge.
 func (rt *Runtime) mustHold(addr Addr, n uint64) {
 	for {
 		l := rt.Driver.Locate(addr)
@@ -67,18 +68,4 @@ func (rt *Runtime) Matches(want abi.MemLocation, l driver.Location) bool {
 		}
 	}
 	return false
-}
-
-// Locate is Runtime.locate for an end of a copy of this thread, which remembers where the last one was.
-func (t *Thread) Locate(api, arg string, near *LocationCache, epoch uint64, addr Addr, n uint64) (driver.Location,
-	*Error) {
-	if t.Shared {
-		return t.Runtime.Locate(api, arg, addr, n)
-	}
-	near.Runtime = t.Runtime
-	l := near.Find(addr, epoch)
-	if l.Room < n && l.Place != driver.Pageable {
-		return t.Runtime.Locate(api, arg, addr, n) // refuses it, or it has come to be meanwhile
-	}
-	return l, nil
 }

@@ -59,7 +59,7 @@ func BenchmarkPoolPair(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		q := dev.NewQueue(driver.QueueOptions{Sink: deaf{}})
+		q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: deaf{}.TaskFailed}})
 		var mu sync.Mutex
 		n := 0
 		add := func() { n++ }

@@ -10,22 +10,22 @@ import (
 	"ropeway/internal/observe"
 )
 
-// What the core reports of a program, it reports here. What a tracer gets of tasks and calls is in observe.go.
+// Reports of the core about a program. Those of tasks and calls to a tracer are in observe.go.
 
-// Probe is what watches a runtime: the checker, a tracer (a recorder, a meter; observe.Tee joins them), or both. A
-// runtime that nothing watches has no Probe, so that each place here costs it one nil check.
+// Probe has the observers of a runtime: the checker, a tracer (a recorder, a meter; observe.Tee joins them), or both. A
+// runtime without them has no Probe, so that each report costs it one nil check.
 //
-// The two are not one interface: see RATIONALE.md. A tracer must not change what a program does, and pays nothing for
-// the hooks of the checker; the checker decides when work runs, and pays for no times.
+// The two are not one interface: see RATIONALE.md. A tracer must not change the behaviour of a program, and pays
+// nothing for the hooks of the checker; the checker decides when work runs, and pays nothing for times.
 type Probe struct {
-	Check CheckHooks     // immutable; nil: nothing checks
-	Trace observe.Tracer // immutable; nil: nothing traces. The runtime closes it
+	Check CheckHooks     // immutable; may be nil
+	Trace observe.Tracer // immutable; may be nil. The runtime closes it
 
-	view  *tracing.View      // immutable; nil: nothing traces
-	parts observe.PartTracer // immutable; nil: nothing traces what goes on inside executions of models
+	view  *tracing.View      // immutable; nil without Trace
+	parts observe.PartTracer // immutable; nil: no tracer of the inside of executions of models
 }
 
-// attach is the probe of a new runtime: nil if nothing watches.
+// attach returns the probe of a new runtime: nil if there is no observer.
 func (p Probe) attach(d driver.Driver) *Probe {
 	if p.Check == nil && p.Trace == nil {
 		return nil
@@ -36,7 +36,7 @@ func (p Probe) attach(d driver.Driver) *Probe {
 	return &p
 }
 
-// Checker is what checks the runtime, or nil.
+// Checker returns the checker of the runtime, or nil.
 func (rt *Runtime) Checker() CheckHooks {
 	if rt.Probe == nil {
 		return nil
@@ -44,11 +44,11 @@ func (rt *Runtime) Checker() CheckHooks {
 	return rt.Probe.Check
 }
 
-// Checked reports whether something checks the runtime. Then calls take no shortcuts: every copy is looked at as the
-// first one is.
+// Checked reports whether the runtime has a checker. Calls then take no shortcuts: every copy has all checks of the
+// first one.
 func (rt *Runtime) Checked() bool { return rt.Probe != nil && rt.Probe.Check != nil }
 
-// Tracer is what traces the runtime, or nil.
+// Tracer returns the tracer of the runtime, or nil.
 func (rt *Runtime) Tracer() observe.Tracer {
 	if rt.Probe == nil {
 		return nil
@@ -56,7 +56,7 @@ func (rt *Runtime) Tracer() observe.Tracer {
 	return rt.Probe.Trace
 }
 
-// PartTracer is what traces the inside of executions of models, or nil.
+// PartTracer returns the tracer of the inside of executions of models, or nil.
 func (rt *Runtime) PartTracer() observe.PartTracer {
 	if rt.Probe == nil {
 		return nil
@@ -64,13 +64,13 @@ func (rt *Runtime) PartTracer() observe.PartTracer {
 	return rt.Probe.parts
 }
 
-// SetCaller sets what knows what the thread is doing.
+// SetCaller sets the description of the thread's call.
 func (t *Thread) SetCaller(c Caller) { t.caller = c }
 
-// Caller is what knows what the thread is doing, or nil.
+// Caller returns the description of the thread's call, or nil.
 func (t *Thread) Caller() Caller { return t.caller }
 
-// ID is the system's number of the thread, 0 if it is not known.
+// ID returns the system's number of the thread, 0 if it is not known.
 func (t *Thread) ID() uint32 { return t.id }
 
 // Registering reports that host memory is about to be registered.
@@ -80,7 +80,7 @@ func (t *Thread) Registering(r Resource) {
 	}
 }
 
-// Acquired reports that the program has r.
+// Acquired reports that the program owns r.
 func (t *Thread) Acquired(r Resource) {
 	p := t.Runtime.Probe
 	if p == nil {
@@ -94,7 +94,7 @@ func (t *Thread) Acquired(r Resource) {
 	}
 }
 
-// Releasing reports that r is released, around release, which does it.
+// Releasing calls release, which releases r, and reports that before and after.
 func (t *Thread) Releasing(r Resource, release func() *Error) *Error {
 	p := t.Runtime.Probe
 	if p == nil {
@@ -129,7 +129,7 @@ func (s *Stream) endWithContext(t *Thread) {
 	c.Released(t, r)
 }
 
-// MemoryShared reports that other processes may have memory.
+// MemoryShared reports that other processes may write memory.
 func (t *Thread) MemoryShared(addr Addr, n uint64) {
 	if c := t.Runtime.Checker(); c != nil {
 		c.Shared(t, addr, n)
@@ -143,7 +143,7 @@ func (s *Stream) submitting(t *Thread, task uint32, o *Order) {
 	}
 }
 
-// Run has the driver carry op out now, in a call of api.
+// Run makes the driver carry out op now, in a call of api.
 func (t *Thread) Run(api string, op driver.Op) *Error {
 	if t.Runtime.Probe == nil {
 		return ran(api, t.Runtime.Driver.Run(op))
@@ -162,7 +162,7 @@ func (t *Thread) RunWithin(api string, op driver.Op, call int64) *Error {
 	return ran(api, err)
 }
 
-// ran is how an operation that the driver has carried out ended.
+// ran returns the error of an operation that the driver has carried out.
 func ran(api string, err error) *Error {
 	if err == nil {
 		return nil
@@ -170,7 +170,7 @@ func ran(api string, err error) *Error {
 	return FromDriver(api, "", err)
 }
 
-// runProbed has the driver carry op out, and reports it. The times are the tracer's, if there is one.
+// runProbed makes the driver carry out op, and reports it. The times are the tracer's, if there is one.
 func (t *Thread) runProbed(op driver.Op, call int64) (began, ended int64, err error) {
 	var done func(bool)
 	if t.Runtime.Checked() {
@@ -187,12 +187,20 @@ func (t *Thread) runProbed(op driver.Op, call int64) (began, ended int64, err er
 	return began, ended, err
 }
 
-// running reports to the checker that t is about to carry op out. It is a function of its own so that nothing else pays
-// for the copy of op on the heap.
+// running reports to the checker that t is about to carry out op. It is a function of its own so that only this case
+// copies op to the heap.
 //
 //go:noinline
 func (t *Thread) running(op driver.Op) (done func(bool)) {
 	return t.Runtime.Probe.Check.Running(t, &op)
+}
+
+// waiting reports that t waits for queued work, until the result is called.
+func (t *Thread) waiting() (end func()) {
+	if c := t.Runtime.Checker(); c != nil {
+		return c.Waiting(t)
+	}
+	return func() {}
 }
 
 // waitingForFuncs reports that t waits for functions launched on streams, until the result is called.
@@ -203,7 +211,7 @@ func (t *Thread) waitingForFuncs() (end func()) {
 	return func() {}
 }
 
-// runningFunc reports that t runs a function for which a stream waits, until the result is called.
+// runningFunc reports that t runs a function that a stream waits for, until the result is called.
 func (t *Thread) runningFunc(stream int32) (end func()) {
 	if c := t.Runtime.Checker(); c != nil {
 		return c.RunningFunc(t, stream)
@@ -211,8 +219,8 @@ func (t *Thread) runningFunc(stream int32) (end func()) {
 	return func() {}
 }
 
-// Querying reports that the host looks whether tasks that signal o are over, or waits for them. The result is called
-// when it knows; here is whether they are this process's own.
+// Querying reports that the host asks whether tasks that signal o are over, or waits for them. The result is called
+// with the answer; here means that they are tasks of this process.
 func (rt *Runtime) Querying(o *Order, waits, here bool) (known func(over bool)) {
 	c := rt.Checker()
 	if c == nil {
@@ -229,23 +237,23 @@ func (t *Thread) ReportRefused(err *Error) {
 	}
 }
 
-// Unloading reports that a binary is about to be unloaded, which devices have as these modules.
-func (t *Thread) Unloading(modules []driver.Module) {
+// Unloading reports that a binary is about to be unloaded, which devices have as these modules, with these handles.
+func (t *Thread) Unloading(modules []driver.Module, handles []Resource) {
 	if c := t.Runtime.Checker(); c != nil {
-		c.Unloading(t, modules)
+		c.Unloading(t, modules, handles)
 	}
 }
 
-// Ending reports that the program calls aclFinalize, or, if t is nil, that the process ends, or the runtime does:
-// nothing of the program runs any more.
+// Ending reports that the program calls aclFinalize or, if t is nil, that the process or the runtime ends: no code of
+// the program is running.
 func (rt *Runtime) Ending(t *Thread) {
 	if c := rt.Checker(); c != nil {
 		c.Ending(t)
 	}
 }
 
-// quiesced has the checker run what can run, and reports whether there is a checker. Destructors that run later may
-// still synchronise, and are to be judged by it.
+// quiesced makes the checker run the work that can run, and reports whether there is a checker. Destructors that run
+// later may still synchronise, and the checker must see that.
 func (rt *Runtime) quiesced() bool {
 	c := rt.Checker()
 	if c != nil {
@@ -254,15 +262,15 @@ func (rt *Runtime) quiesced() bool {
 	return c != nil
 }
 
-// observeQueue reports a new stream to the tracer, which from then on receives what its queue runs.
+// observeQueue reports a new stream to the tracer, which then receives the events of its queue.
 func (s *Stream) observeQueue(o *driver.QueueOptions) {
 	if tr := s.Runtime.Tracer(); tr != nil {
-		o.Observer = s
+		o.Events.Now, o.Events.Ran = tr.Now, s.ran
 		if s.Runtime.Probe.parts != nil {
-			o.Steps = s
+			o.Events.RanSteps = s.ranSteps
 		}
 		if to, ok := tr.(observe.CoreTracer); ok {
-			o.Observer = coreStream{s, to}
+			o.Events.Worked = func(tag driver.Tag, w driver.CoreWork) { s.worked(to, tag, w) }
 		}
 		tr.Stream(s.ID, s.Context.Device.User, s.Context.Default == nil)
 	}
@@ -275,7 +283,7 @@ func (d *Device) observeDevice() {
 	}
 }
 
-// closeProbe closes the tracer; err is how the runtime was closed.
+// closeProbe closes the tracer, and returns err, the error of closing the runtime, with its error.
 func (rt *Runtime) closeProbe(err error) error {
 	if tr := rt.Tracer(); tr != nil {
 		err = errors.Join(err, tr.Close())
@@ -283,7 +291,7 @@ func (rt *Runtime) closeProbe(err error) error {
 	return err
 }
 
-// Warn reports something that can hardly be meant.
+// Warn reports something suspicious.
 func (t *Thread) Warn(kind WarningKind, addr Addr, n uint64, format string, args ...any) {
 	if c := t.Runtime.Checker(); c != nil {
 		c.Warned(t, Warning{Kind: kind, Text: fmt.Sprintf(format, args...), Addr: addr, Length: n})
@@ -297,8 +305,8 @@ func (t *Thread) warnEarlyWait(e *Event, s *Stream) {
 	}
 }
 
-// Compare warns when kind is not the direction between two places, although the copy was made, or queued: err, which
-// it returns, is nil then.
+// Compare warns if a copy was made, or queued, although kind is not the direction between the two places. It returns
+// err.
 func (t *Thread) Compare(err *Error, kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) *Error {
 	if t.Runtime.Checked() && err == nil && !t.Runtime.OneMemory {
 		t.compareChecked(kind, from, to, src, n)
@@ -306,8 +314,8 @@ func (t *Thread) Compare(err *Error, kind abi.MemcpyKind, from, to driver.Place,
 	return err
 }
 
-// Bounded warns of the limit that a copy or fill of n bytes was given and that it had no need of: most, the argument
-// arg, bytes at dst. err, which it returns, is how the call ended.
+// Bounded warns if a copy or fill of n bytes succeeded with a larger limit most, the argument arg, for the bytes at
+// dst. It returns err, the error of the call.
 func (t *Thread) Bounded(err *Error, arg string, dst Addr, most, n uint64) *Error {
 	if t.Runtime.Checked() && err == nil && n > 0 && most > n {
 		t.Warn(LargeLimit, dst, most, "%s", arg)
@@ -315,10 +323,10 @@ func (t *Thread) Bounded(err *Error, arg string, dst Addr, most, n uint64) *Erro
 	return err
 }
 
-// compareChecked is apart, so that Compare costs a copy that nothing checks one comparison.
+// compareChecked is not part of Compare, so that Compare costs an unchecked copy only a comparison.
 func (t *Thread) compareChecked(kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) {
 	if from == driver.Managed || to == driver.Managed {
-		return // it is what the program says
+		return // managed memory counts as either side
 	}
 	var real abi.MemcpyKind
 	switch device := driver.OnDevice; {
@@ -333,7 +341,7 @@ func (t *Thread) compareChecked(kind abi.MemcpyKind, from, to driver.Place, src 
 	}
 	switch kind {
 	case real, abi.MemcpyDefault:
-	// looked at where they are known
+	// checked where they are used
 	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice:
 	default:
 		t.Warn(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, PlaceName(from),
@@ -341,18 +349,18 @@ func (t *Thread) compareChecked(kind abi.MemcpyKind, from, to driver.Place, src 
 	}
 }
 
-// resource is c as the checker knows it.
+// resource describes c to the checker.
 func (c *Context) resource() Resource {
 	return Resource{Kind: ContextHandle, Name: uintptr(c.Handle), Device: c.Device.User}
 }
 
-// resource is s as the checker knows it.
+// resource describes s to the checker.
 func (s *Stream) resource(force bool) Resource {
 	return Resource{Kind: StreamHandle, Name: uintptr(s.Handle), Number: s.ID, Device: s.Context.Device.User,
 		Forced: force}
 }
 
-// resource is e as the checker knows it.
+// resource describes e to the checker.
 func (e *Event) resource() Resource {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -373,7 +381,7 @@ func (t *Thread) WarnPageable(op driver.Op) {
 	t.Warn(Pageable, 0, 0, "a segment is ordinary host memory")
 }
 
-// SameSides is the cause of a copy whose ends are both at p.
+// SameSides returns the cause of the error for a copy whose ends are both at p.
 func SameSides(p driver.Place) Cause {
 	if p == driver.OnDevice {
 		return WrongDirection

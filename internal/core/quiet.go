@@ -3,20 +3,18 @@ package core
 import (
 	"slices"
 	"time"
-
-	"ropeway/internal/driver"
 )
 
-// cutTime is how long what is cut short may take to end.
+// cutTime is the longest wait for work that is cut short.
 const cutTime = time.Second
 
-// Quiet returns when what the streams had to do has been done, except where a stream cannot go on by itself. It gives
-// up after limit, or when stop is closed, and reports whether it did; with cut, what is left is dropped then, and what
-// runs is cut short. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and
-// what other threads submit meanwhile is not waited for.
+// Quiet waits until the streams have done their work, except for streams that cannot continue by themselves. It gives
+// up after limit, or when stop is closed, and reports whether it did; with cut it then drops the remaining work and
+// cuts running tasks short. A process that ends calls it before the memory of copies is freed; the runtime stays
+// usable, and Quiet does not wait for tasks that other threads submit during the call.
 func (rt *Runtime) Quiet(limit time.Duration, stop <-chan struct{}, cut bool) (gaveUp bool) {
-	if d, ok := driver.As[driver.Ender](rt.Driver); ok {
-		defer d.End()
+	if end := rt.Caps.End; end != nil {
+		defer end()
 	}
 	if rt.quiesced() {
 		return false
@@ -28,7 +26,7 @@ func (rt *Runtime) Quiet(limit time.Duration, stop <-chan struct{}, cut bool) (g
 			streams = append(streams, c.all()...)
 		}
 	}
-	// A stream that is done may let others go on, and they others: at most as often as there are streams.
+	// A stream that is done may let others continue, and they may let others: at most once for each stream.
 	for range streams {
 		waited := false
 		for _, s := range streams {
@@ -55,7 +53,7 @@ func (rt *Runtime) Quiet(limit time.Duration, stop <-chan struct{}, cut bool) (g
 	return len(streams) > 0
 }
 
-// isOver reports whether it is time, or stop is closed.
+// isOver reports whether end is reached, or stop is closed.
 func isOver(end time.Time, stop <-chan struct{}) bool {
 	select {
 	case <-stop:
@@ -65,8 +63,8 @@ func isOver(end time.Time, stop <-chan struct{}) bool {
 	}
 }
 
-// comeToRest waits for what the stream has to do now, until it cannot go on by itself, it is time or stop is closed. It
-// reports whether it waited.
+// comeToRest waits for the current work of the stream, until it cannot continue by itself, end is reached or stop is
+// closed. It reports whether it waited.
 func (s *Stream) comeToRest(end time.Time, stop <-chan struct{}) bool {
 	if s.queue.Idle() || s.queue.Stalled() || isOver(end, stop) {
 		return false

@@ -46,7 +46,7 @@ func servers(rt *core.Runtime, n int) (stop func()) {
 		th.SetPthread(uint64(1 + i))
 		all.Go(func() {
 			for {
-				switch err := th.ProcessReportCancel(-1, quit); {
+				switch err := th.ProcessReport(10); {
 				case err == nil || err.Code == abi.ErrRTReportTimeout:
 				case err.Code == abi.ErrRTThreadSubscribe:
 					time.Sleep(50 * time.Microsecond) // until a thread subscribes it
@@ -189,7 +189,7 @@ func TestReportOrderWithSeveralServers(t *testing.T) {
 				case <-quit:
 					return
 				default:
-					th.ProcessReportCancel(-1, quit)
+					th.ProcessReport(10)
 				}
 			}
 		})

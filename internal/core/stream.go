@@ -10,63 +10,61 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Stream is an ordered queue of tasks on one device. It adds to the driver's queue what AscendCL promises: task
+// Stream is an ordered queue of tasks on one device. It adds the semantics of AscendCL to the driver's queue: task
 // numbers, the first failure, aborts, failure modes.
 type Stream struct {
-	Runtime *Runtime            // immutable
-	Context *Context            // immutable
-	Handle  Handle              // immutable
-	ID      int32               // immutable; small number for people
-	flags   uint32              // immutable; ACL_STREAM_*
-	queue   driver.Queue        // immutable
-	prompt  driver.InlineCopier // immutable; the queue, if something traces it and it is one
+	Runtime *Runtime     // immutable
+	Context *Context     // immutable
+	Handle  Handle       // immutable
+	ID      int32        // immutable; small number for messages
+	flags   uint32       // immutable; ACL_STREAM_*
+	queue   driver.Queue // immutable
 
-	launches driver.LaunchQueue // immutable; the queue, if it is one
-
+	route    route                   // of its last copies
 	lane     atomic.Pointer[Lane]    // where submissions go while it is captured or bound to a model; else nil
-	Tasks    atomic.Uint64           // number of the last task submitted: see task
+	Tasks    atomic.Uint64           // number of the last task submitted; see TaskNumber
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
-	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
-	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
-	ending   atomic.Bool             // someone destroys it
+	aborts   atomic.Uint32           // number of aborts of the stream, wrapping
+	drops    atomic.Uint32           // number of drops of its work, for any reason, wrapping
+	ending   atomic.Bool             // a thread is destroying it
 	ended    chan struct{}           // immutable; closed when it is destroyed
 	stops    atomic.Bool             // STOP_ON_FAILURE
 	overflow atomic.Uint32           // overflow switch
-	spills   atomic.Uint64           // tasks whose floats overflowed since it was cleared
+	spills   atomic.Uint64           // number of tasks whose floats overflowed since it was cleared
 	priority atomic.Uint32
-	Frees    StreamFrees // of memory of pools
+	Frees    StreamFrees // frees of memory of pools
 	Limits   coreLimits
 
-	execution atomic.Pointer[Execution] // that it waits for
-	updater   atomic.Pointer[Updater]   // that its launches change; else nil
-	owner     HiddenOwner               // immutable; not nil: it is hidden
-	counted   bool                      // immutable; it is hidden, and counts as one of the device's streams
-	parts     atomic.Int64              // for a tracer: when the task that runs began, and 1; 0: no part of it ran
+	execution atomic.Pointer[Execution] // execution that it waits for
+	updater   atomic.Pointer[Updater]   // group that its launches change; else nil
+	owner     HiddenOwner               // immutable; nil unless it is hidden
+	counted   bool                      // immutable; a hidden stream that counts as one of the device's streams
+	parts     atomic.Int64              // for a tracer: start time of the running task plus 1; 0: no part of it ran
 
 	mu           sync.Mutex
-	dead         bool                   // guarded by mu; it goes, and takes no subscription any more
+	dead         bool                   // guarded by mu; it is being destroyed, and accepts no subscription
 	subscription *callback.Subscription // guarded by mu; the thread that runs its callbacks, or its host functions
 	hostFuncs    bool                   // guarded by mu; aclrtLaunchHostFunc was used
 	tag          uint32                 // guarded by mu; user tag
 	cacheInfo    uint32                 // guarded by mu
 }
 
-// failure is how a task failed.
+// failure describes a failed task.
 type failure struct {
 	code abi.Code
 	err  error
 	task uint64
-	name string // of the kernel that it launched; "": it launched none
+	name string // name of its kernel, or ""
 }
 
-// LowestPriority is the largest number, and the least urgent one.
+// LowestPriority is the largest number and the least urgent priority.
 const LowestPriority = 7
 
 // unwaited are the flags of streams that calls do not wait for.
 const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuSchedule
 
-// newStream makes a stream of c, or nil if c was destroyed meanwhile. The caller has seen to it that the device has one
-// left, except for default streams.
+// newStream returns a stream of c, or nil if c was destroyed since. The caller has reserved one of the device's
+// streams, except for default streams.
 func (c *Context) newStream(priority, flags uint32) *Stream {
 	s := &Stream{Runtime: c.Runtime, Context: c, flags: flags, ID: c.Runtime.streamIDs.Add(1) - 1,
 		ended: make(chan struct{})}
@@ -78,21 +76,17 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	if c.dead.Load() {
 		return nil
 	}
-	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.ID}
+	o := driver.QueueOptions{Priority: int(priority), Number: s.ID, Events: s.events()}
 	s.observeQueue(&o)
 	s.queue = c.Device.Opened.Load().NewQueue(o)
-	s.launches, _ = s.queue.(driver.LaunchQueue)
-	if o.Observer != nil {
-		s.prompt, _ = s.queue.(driver.InlineCopier)
-	}
 	s.Handle = c.Runtime.Streams.Add(s)
 	s.hold()
 	c.streams[s] = struct{}{}
 	return s
 }
 
-// hold keeps a PERSISTENT stream from running: its tasks are for models to replay. One that goes is not held: its
-// work has to end.
+// hold keeps a PERSISTENT stream from running: its tasks are for models to replay. A stream that is being destroyed is
+// not held, because its work has to end.
 func (s *Stream) hold() {
 	if s.flags&abi.StreamPersistent == 0 {
 		return
@@ -104,10 +98,10 @@ func (s *Stream) hold() {
 	}
 }
 
-// Stalled reports whether the stream waits for something that is no work of its own.
+// Stalled reports whether the stream waits for something other than its own work.
 func (s *Stream) Stalled() bool { return s.queue.Stalled() }
 
-// drop discards what the stream has not run yet and lets go of what it waits for on the host.
+// drop discards the tasks that the stream has not run, and ends its waits for the host.
 func (s *Stream) drop() {
 	s.drops.Add(1)
 	s.queue.Drop()
@@ -116,7 +110,7 @@ func (s *Stream) drop() {
 	s.releaseReport()
 }
 
-// Dropped is for a task that is submitted now: the function it returns reports whether the stream has dropped its work
+// Dropped returns a function, for a task that is being submitted, that reports whether the stream has dropped its work
 // since.
 func (s *Stream) Dropped() func() bool {
 	if s.Lane() != nil {
@@ -126,7 +120,7 @@ func (s *Stream) Dropped() func() bool {
 	return func() bool { return s.drops.Load() != drops }
 }
 
-// shut is drop, and what is submitted later is dropped too.
+// shut is drop that also drops later submissions.
 func (s *Stream) shut() {
 	s.drops.Add(1)
 	s.queue.Shut()
@@ -135,8 +129,8 @@ func (s *Stream) shut() {
 	s.releaseReport()
 }
 
-// end ends the stream; force drops its work, else end waits for it. The first caller does it, after the callbacks of
-// the program; others get false, and if they force it, it has ended when they return.
+// end ends the stream; with force it drops the stream's work, else it waits for it. Only the first call does that,
+// after the callbacks of the program; others return false, with force after the stream has ended.
 func (s *Stream) end(force bool) bool {
 	if s.ending.Swap(true) {
 		if force {
@@ -158,7 +152,7 @@ func (s *Stream) end(force bool) bool {
 	}
 	s.queue.Wait(0, nil)
 	s.Frees.done(ended)
-	s.queue.Close() // a thread that found the stream before it went may still submit
+	s.queue.Close() // a thread that found the stream earlier may still submit
 	s.Runtime.unsubscribeAll(s)
 	Locked(&s.Context.mu, func() { delete(s.Context.streams, s) })
 	if s != s.Context.Default {
@@ -167,9 +161,15 @@ func (s *Stream) end(force bool) bool {
 	return true
 }
 
-// TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
-// and a context that stops on failures stops. Callbacks come first: a thread that sees the failure can wait for them.
-func (s *Stream) TaskFailed(tag driver.Tag, err error) {
+// events returns the events of the stream's queue, without a tracer.
+func (s *Stream) events() driver.Events {
+	return driver.Events{Failed: s.taskFailed, Stops: s.StopsOnFailure}
+}
+
+// taskFailed implements Failed of driver.Events: it raises exception callbacks, keeps the first failure for the next
+// synchronisation, and stops a context that stops on failures. Callbacks come first, so that a thread that sees the
+// failure can wait for them.
+func (s *Stream) taskFailed(tag driver.Tag, err error) {
 	f := &failure{code: TaskCode(err), err: err, task: s.TaskNumber(tag)}
 	if k := kernelTask(err); k != nil {
 		f.name = k.KernelName()
@@ -187,17 +187,16 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	}
 }
 
-// StopsOnFailure implements driver.FailFast.
+// StopsOnFailure reports whether nothing runs on the stream after a failure. It takes no lock.
 func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
-// NextTag numbers a task that t submits; o is what the task signals or waits for, or nil. Programs, drivers and
-// observers see the low 32 bits, which are used again after that many tasks; they are never 0, which stands for no
-// task.
+// NextTag numbers a task that t submits; o is the order that the task signals or waits for, or nil. Programs, drivers
+// and observers see the low 32 bits, which wrap around; they are never 0, which means no task.
 func (s *Stream) NextTag(t *Thread, o *Order) driver.Tag {
 	return s.numbered(t, uint32(s.Tasks.Add(1)), o)
 }
 
-// numbered is the tag of a task that got the number n; if that is 0, it gets the next one.
+// numbered returns the tag of a task with number n; if that is 0, the task gets the next number.
 func (s *Stream) numbered(t *Thread, n uint32, o *Order) driver.Tag {
 	if n == 0 {
 		n = uint32(s.Tasks.Add(1))
@@ -209,14 +208,14 @@ func (s *Stream) numbered(t *Thread, n uint32, o *Order) driver.Tag {
 	return driver.Tag{Task: n, Thread: t.id}
 }
 
-// TaskNumber is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is
-// queued.
+// TaskNumber expands the tag's 32-bit number to 64 bits. Fewer than 1<<32 tasks are submitted while one is queued.
 func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
 	last := s.Tasks.Load()
 	return last - uint64(uint32(last)-tag.Task)
 }
 
-// Admit reports whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
+// Admit refuses tasks while the device aborts, after a failure has stopped the context, and if a capture or an update
+// of a task group refuses them.
 func (s *Stream) Admit(api string) *Error {
 	if l := s.Lane(); l != nil {
 		if err := l.Admits(api, nil, false); err != nil {
@@ -246,8 +245,8 @@ type WaitLimit struct {
 	Cancel  <-chan struct{}
 }
 
-// Wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams that
-// calls do not wait for are done at once.
+// Wait synchronises the stream, and returns and clears the first failure since the last time. It returns at once for
+// streams that calls do not wait for.
 func (s *Stream) Wait(api string, w WaitLimit) *Error {
 	if s.flags&unwaited != 0 {
 		return nil
@@ -283,7 +282,7 @@ func (s *Stream) synchronized(api string, n uint64) *Error {
 	return s.outcome(api)
 }
 
-// outcome is the failure to report, if any.
+// outcome returns the failure to report, if any.
 func (s *Stream) outcome(api string) *Error {
 	if code := s.Context.failed.Load(); code != 0 {
 		if f := s.failure.Load(); f != nil && f.code == abi.Code(code) {
@@ -298,7 +297,7 @@ func (s *Stream) outcome(api string) *Error {
 	return nil
 }
 
-// failed is the error a synchronisation reports for f. The exception callbacks for f have run when it returns.
+// failed returns the error of a synchronisation for f, after the exception callbacks for f have run.
 func (s *Stream) failed(api string, f *failure) *Error {
 	s.Runtime.callbacks.exceptions.Settle()
 	what := ""
@@ -310,12 +309,12 @@ func (s *Stream) failed(api string, f *failure) *Error {
 	switch f.code {
 	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence,
 		abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
-		e.Quiet = true // results rather than errors
+		e.Quiet = true // a result rather than an error
 	}
 	return e
 }
 
-// stopped is the error of a context that a failure has stopped.
+// stopped returns the error of a context that a failure has stopped.
 func stopped(api string, code abi.Code) *Error {
 	return Fail(api, code, "",
 		"a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
@@ -339,7 +338,7 @@ func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *
 	return t.CreateConfigured(api, "flag", stream, priority, flag)
 }
 
-// CreateConfigured makes a stream of the current context. arg is the argument that has the flag.
+// CreateConfigured creates a stream of the current context. arg is the argument with the flag.
 func (t *Thread) CreateConfigured(api, arg string, stream *Handle, priority, flag uint32) *Error {
 	if flag&abi.StreamHuge != 0 && !t.Runtime.Product.Modern {
 		return Unsupported(api, arg, "%s has no ACL_STREAM_HUGE", t.Runtime.Product.Name)
@@ -354,7 +353,7 @@ func (t *Thread) CreateConfigured(api, arg string, stream *Handle, priority, fla
 	return t.createStream(api, c, stream, priority, flag)
 }
 
-// createStream makes a stream of c.
+// createStream creates a stream of c.
 func (t *Thread) createStream(api string, c *Context, stream *Handle, priority, flag uint32) *Error {
 	if !TakeOne(&c.Device.streams, int32(t.Runtime.Product.Streams)) {
 		return Fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some",
@@ -371,7 +370,7 @@ func (t *Thread) createStream(api string, c *Context, stream *Handle, priority, 
 	return nil
 }
 
-// TakeOne counts one more of something there are limit of; false when none is left.
+// TakeOne counts n up, unless that exceeds limit; false if it does.
 func TakeOne(n *atomic.Int32, limit int32) bool {
 	if n.Add(1) > limit {
 		n.Add(-1)

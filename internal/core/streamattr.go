@@ -166,15 +166,16 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 	if s, err = t.must(api, s); err != nil {
 		return err
 	}
+	wanted := *value
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch stmAttrType {
 	case abi.StreamAttrUserCustomTag:
-		s.tag = *value.UserCustomTag()
+		s.tag = *wanted.UserCustomTag()
 	case abi.StreamAttrCacheOpInfo:
-		s.cacheInfo = *value.CacheOpInfoSwitch()
+		s.cacheInfo = *wanted.CacheOpInfoSwitch()
 	case abi.StreamAttrPriority:
-		s.priority.Store(min(*value.StreamPriority(), LowestPriority))
+		s.priority.Store(min(*wanted.StreamPriority(), LowestPriority))
 	}
 	return nil
 }
@@ -189,8 +190,9 @@ func (t *Thread) GetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 	if s, err = t.must(api, s); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	var tag uint32
+	var cacheInfo uint32
+	Locked(&s.mu, func() { tag, cacheInfo = s.tag, s.cacheInfo })
 	switch stmAttrType {
 	case abi.StreamAttrFailureMode:
 		*value.FailureMode() = abi.ContinueOnFailure
@@ -200,9 +202,9 @@ func (t *Thread) GetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 	case abi.StreamAttrFloatOverflowCheck:
 		*value.OverflowSwitch() = s.overflow.Load()
 	case abi.StreamAttrUserCustomTag:
-		*value.UserCustomTag() = s.tag
+		*value.UserCustomTag() = tag
 	case abi.StreamAttrCacheOpInfo:
-		*value.CacheOpInfoSwitch() = s.cacheInfo
+		*value.CacheOpInfoSwitch() = cacheInfo
 	case abi.StreamAttrPriority:
 		*value.StreamPriority() = s.priority.Load()
 	}

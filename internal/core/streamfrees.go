@@ -6,31 +6,32 @@ import (
 	"sync/atomic"
 )
 
-// StreamFrees is what pools have to know of a stream: which frees the host or another stream can count on.
+// StreamFrees is the state of a stream for pools: the frees that are known to be complete for the host or another
+// stream.
 type StreamFrees struct {
-	begun  atomic.Uint64 // synchronisations begun
-	Synced atomic.Uint64 // the latest of them that was successful
-	count  atomic.Uint64 // frees submitted
+	begun  atomic.Uint64 // number of synchronisations begun
+	Synced atomic.Uint64 // number of the latest successful one
+	count  atomic.Uint64 // number of frees submitted
 	any    atomic.Bool   // a free was submitted, or others is not empty
 
 	mu     sync.Mutex
-	others freesBefore // guarded by mu; frees of other streams that come before what is submitted next
+	others freesBefore // guarded by mu; frees of other streams that come before the next task
 }
 
-// freesBefore says how many frees of each stream come before a point. It is not changed once others see it.
+// freesBefore has the number of frees of each stream before a point. It is immutable once shared.
 type freesBefore map[*Stream]uint64
 
-// ended is later than all synchronisations of a stream: it has gone, and all its work is over.
+// ended is later than all synchronisations of a stream: the stream is destroyed, and all its work is over.
 const ended = 1<<64 - 1
 
-// Freed counts a free that has been submitted. It returns how many synchronisations had begun, and which of the
-// stream's frees it is.
+// Freed counts a submitted free. It returns the number of synchronisations begun before it, and its own number on the
+// stream.
 func (f *StreamFrees) Freed() (waits, number uint64) {
 	f.any.Store(true)
 	return f.begun.Load(), f.count.Add(1)
 }
 
-// done notes that synchronisation n was successful.
+// done records that synchronisation n was successful.
 func (f *StreamFrees) done(n uint64) {
 	for {
 		old := f.Synced.Load()
@@ -40,7 +41,7 @@ func (f *StreamFrees) done(n uint64) {
 	}
 }
 
-// freesNow is what comes before a record that is submitted to s next; nil if nothing does.
+// freesNow returns the frees before a record that is submitted to s next; nil if there are none.
 func (s *Stream) freesNow() freesBefore {
 	f := &s.Frees
 	if !f.any.Load() {
@@ -54,9 +55,9 @@ func (s *Stream) freesNow() freesBefore {
 	return b
 }
 
-// follow notes that what is submitted next comes after the frees in b, because of a wait that was submitted when s had
-// dropped its work so many times. If s has dropped work since, the wait may be among it. A later drop counts first, and
-// then takes mu to forget what is noted here.
+// follow records that the next task comes after the frees in b, because of a wait that was submitted when the stream's
+// count of drops was drops. If s has dropped work since, the wait may be among it. A later drop counts first, and then
+// takes mu to undo this.
 func (s *Stream) follow(b freesBefore, drops uint32) {
 	if len(b) == 0 {
 		return
@@ -77,14 +78,14 @@ func (s *Stream) follow(b freesBefore, drops uint32) {
 	f.any.Store(true)
 }
 
-// Follows reports whether the number-th free of s comes before what is submitted next.
+// Follows reports whether free number of s comes before the next task.
 func (f *StreamFrees) Follows(s *Stream, number uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.others[s] >= number
 }
 
-// unordered forgets what the stream has waited for: its waits may have been dropped.
+// unordered forgets the waits of the stream, which may have been dropped.
 func (f *StreamFrees) unordered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 
 // SynchronizeStream is aclrtSynchronizeStream.
 func (t *Thread) SynchronizeStream(stream Handle) *Error {
-	return t.SynchronizeStreamCancel(stream, nil)
+	return t.SynchronizeStreamWithin(stream, WaitLimit{})
 }
 
-// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may stop waiting: when cancel closes first, the
-// error is that of a timeout.
-func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
+// SynchronizeStreamWithin is aclrtSynchronizeStream with a limit: if w is reached first, the error is that of a
+// timeout.
+func (t *Thread) SynchronizeStreamWithin(stream Handle, w WaitLimit) *Error {
 	const api = "aclrtSynchronizeStream"
 	s, c, done, err := t.checkSynchronizeStream(stream)
 	if done {
 		return err
 	}
-	return t.synchronize(api, c.orDefault(s), WaitLimit{Cancel: cancel})
+	return t.synchronize(api, c.orDefault(s), w)
 }
 
 // SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
@@ -33,7 +33,7 @@ func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Err
 }
 
 func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
-	if t.Runtime.Tracer() == nil {
+	if t.Runtime.Probe == nil {
 		return s.Wait(api, w)
 	}
 	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
@@ -41,16 +41,16 @@ func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 
 // SynchronizeDevice is aclrtSynchronizeDevice.
 func (t *Thread) SynchronizeDevice() *Error {
-	return t.SynchronizeDeviceCancel(nil)
+	return t.SynchronizeDeviceWithin(WaitLimit{})
 }
 
-// SynchronizeDeviceCancel is aclrtSynchronizeDevice, and stops waiting when cancel is closed.
-func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
+// SynchronizeDeviceWithin is aclrtSynchronizeDevice with a limit.
+func (t *Thread) SynchronizeDeviceWithin(w WaitLimit) *Error {
 	c, err := t.checkSynchronizeDevice()
 	if err != nil {
 		return err
 	}
-	return t.synchronizeDevice("aclrtSynchronizeDevice", c, WaitLimit{Cancel: cancel})
+	return t.synchronizeDevice("aclrtSynchronizeDevice", c, w)
 }
 
 // SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
@@ -70,7 +70,7 @@ func (t *Thread) synchronizeDevice(api string, c *Context, w WaitLimit) *Error {
 	return t.ObserveWait(api, nil, func(int64) *Error { return c.Wait(api, w) })
 }
 
-// Wait synchronises every stream of the context that is waited for and returns the first failure.
+// Wait synchronises every stream of the context that calls wait for, and returns the first failure.
 func (c *Context) Wait(api string, w WaitLimit) *Error {
 	var until time.Time
 	if w.Timeout > 0 {

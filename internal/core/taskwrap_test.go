@@ -47,7 +47,7 @@ func TestTaskNumbersWrap(t *testing.T) {
 		if err := th.GetThreadLastTaskId(&last); err != nil || last == 0 || last != tag.Task {
 			t.Errorf("task %#x: the thread's last is %d, of the tag %d", failing, last, tag.Task)
 		}
-		s.TaskFailed(tag, driver.ErrFault)
+		s.taskFailed(tag, driver.ErrFault)
 		if f := s.failure.Load(); f.task != failing && f.task != failing+1 {
 			t.Errorf("task %#x failed as %#x", failing, f.task)
 		}
@@ -64,7 +64,7 @@ func TestTaskNumbersWrap(t *testing.T) {
 			t.Error("the stream does not report the failure")
 		}
 		// A failure that was not asked for stays one of before, however many tasks come after it.
-		s.TaskFailed(s.NextTag(th, nil), driver.ErrFault)
+		s.taskFailed(s.NextTag(th, nil), driver.ErrFault)
 		s.Tasks.Add(3 << 31)
 		if err := th.RecordEvent(after, h); err != nil {
 			t.Fatal(err)

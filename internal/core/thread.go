@@ -8,42 +8,39 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Thread is one thread of the program: its current context, its last error, its error texts. It belongs to that
-// thread, or, made by ThreadIn, to everybody, and is then never written.
+// Thread is one thread of the program: its current context, its last error, its error texts. That thread owns it; one
+// from ThreadIn is shared, and never written.
 type Thread struct {
-	Runtime   *Runtime
-	id        uint32 // operating system's number, 0 if unknown
-	pthread   uint64 // pthread id, 0 if unknown: how aclrtSubscribeReport names it
-	Shared    bool   // made by ThreadIn: nothing is remembered
-	Explicit  *Context
-	Primary   *Context // of the last aclrtSetDevice
-	Last      abi.Code
-	texts     message.Texts
-	lastTask  uint32
-	SrcCache  LocationCache // where the last asynchronous copy read
-	DstCache  LocationCache // and wrote
-	CopyCache CopyCache     // what its checks have shown
-	Limits    *Stream       // whose core limits the thread uses
-	lent      *Context      // whose host function the thread runs; see Lend
+	Runtime  *Runtime
+	id       uint32 // operating system's number, 0 if unknown
+	pthread  uint64 // pthread id, 0 if unknown: how aclrtSubscribeReport names it
+	Shared   bool   // made by ThreadIn: nothing is remembered
+	Explicit *Context
+	Primary  *Context // of the last aclrtSetDevice
+	Last     abi.Code
+	texts    message.Texts
+	lastTask uint32
+	Limits   *Stream  // whose core limits the thread uses
+	lent     *Context // whose host function the thread runs; see Lend
 
 	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode
-	captures    CaptureCounts        // that it began and that are open
+	captures    CaptureCounts        // open captures that the thread began
 
-	Pushed []any        // ranges of aclprofPush that are not popped; package info has them
-	caller Caller       // knows what the thread is doing; nil unless something checks
+	Pushed []any        // ranges of aclprofPush that are not popped; see core/process/marks.go
+	caller Caller       // describes the thread's call; nil without a checker
 	Call   OngoingCall  // for a tracer
-	copied observe.Task // that the call made, if it says so
+	copied observe.Task // copy made by the call, if Call.copied is set
 }
 
-// NewThread makes the state of a thread that has no context. id is the operating system's number of it.
+// NewThread returns the state of a thread without a context. id is the operating system's number of the thread.
 func (rt *Runtime) NewThread(id uint32) *Thread { return &Thread{Runtime: rt, id: id} }
 
-// ThreadIn makes a thread that is for ever in one context, remembers no errors, and may be used concurrently.
+// ThreadIn returns a thread that stays in one context, keeps no errors, and may be used concurrently.
 func (rt *Runtime) ThreadIn(c Handle) *Thread {
 	return &Thread{Runtime: rt, Shared: true, Explicit: rt.contexts.Get(c)}
 }
 
-// Close lets go of the thread's context: the thread has ended.
+// Close releases the thread's context after the thread has ended.
 func (t *Thread) Close() {
 	if t.Shared {
 		return
@@ -53,7 +50,7 @@ func (t *Thread) Close() {
 	eachPart(t.Runtime, func(p ThreadCloser) { p.ThreadClosed(t) })
 }
 
-// Done records how a call ended and returns its code.
+// Done records the result of a call and returns its code.
 func (t *Thread) Done(err *Error) abi.Code {
 	if err == nil {
 		return abi.Success
@@ -69,7 +66,7 @@ func (t *Thread) Done(err *Error) abi.Code {
 	return err.Code
 }
 
-// Current is the context calls act on, or nil.
+// Current returns the context that calls use, or nil.
 func (t *Thread) Current() *Context {
 	c := t.Explicit
 	if c == nil {
@@ -91,7 +88,7 @@ func (t *Thread) Current() *Context {
 // host function it runs.
 func (t *Thread) Lend(c *Context) { t.lent = c }
 
-// fallback is the primary context of the configured default device, retained when a thread first needs it.
+// fallback returns the primary context of the configured default device, which the first call retains.
 func (t *Thread) fallback() *Context {
 	id := t.Runtime.DefaultDevice.Load()
 	if id == 0 || t.Shared {
@@ -120,25 +117,23 @@ func (t *Thread) use(explicit, primary *Context) {
 	t.Explicit, t.Primary = explicit, primary
 }
 
-// NoCurrentContext is the error for a thread without a context.
+// NoCurrentContext returns the error for a thread without a context.
 func NoCurrentContext(api string) *Error {
 	return Fail(api, abi.ErrRTContextNull, "",
 		"this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").
 		Because(NoContext, 0)
 }
 
-// Stream finds the stream a handle names; NULL gives nil, which means the default stream of whatever context comes out.
+// Stream returns the stream of a handle; nil for NULL, which means the default stream of the context found later.
 func (t *Thread) Stream(api, arg string, h Handle) (*Stream, *Error) {
 	if h == 0 {
 		return nil, nil
 	}
-	if p := &t.CopyCache; h == p.stream && p.slot.Holds(h) {
-		t.about(p.s)
-		return p.s, nil
-	}
-	if s := t.Runtime.Streams.Get(h); s != nil {
-		t.about(s)
-		return s, nil
+	if slot := t.Runtime.Streams.Slot(h); slot != nil { // Get is not inlined
+		if s := slot.Object(h); s != nil {
+			t.about(s)
+			return s, nil
+		}
 	}
 	return nil, Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed",
 		uintptr(h)).Because(Gone, uintptr(h))
@@ -157,7 +152,7 @@ func (c *Context) On(api string, s *Stream) (*Stream, *Error) {
 	return s, nil
 }
 
-// NoDefault refuses the default stream where a product has no such use for it, and where there is none.
+// NoDefault refuses the default stream if the product does not allow it for the call, and if there is none.
 func (t *Thread) NoDefault(api string, s *Stream, c *Context) *Error {
 	switch {
 	case s != nil:
@@ -171,8 +166,7 @@ func (t *Thread) NoDefault(api string, s *Stream, c *Context) *Error {
 	return nil
 }
 
-// StreamOrDefault is the stream a handle names, or the current context's default stream. Streams of other contexts
-// are taken.
+// StreamOrDefault returns s, or the current context's default stream if s is nil. It accepts streams of other contexts.
 func (t *Thread) StreamOrDefault(api string, s *Stream) (*Stream, *Error) {
 	if s != nil {
 		return s, nil
@@ -184,7 +178,7 @@ func (t *Thread) StreamOrDefault(api string, s *Stream) (*Stream, *Error) {
 	return c.Default, nil
 }
 
-// StreamOfCurrent is the stream of the current context that a record or a wait goes to.
+// StreamOfCurrent returns the stream of the current context for a record or a wait.
 func (t *Thread) StreamOfCurrent(api string, s *Stream) (*Stream, *Error) {
 	c := t.Current()
 	if c == nil {
@@ -193,7 +187,7 @@ func (t *Thread) StreamOfCurrent(api string, s *Stream) (*Stream, *Error) {
 	return c.On(api, s)
 }
 
-// Lacks is the error of a product whose documents do not list the function api, or nil.
+// Lacks returns the error of a product whose documents do not list the function api, or nil.
 func (t *Thread) Lacks(api string) *Error {
 	if t.Runtime.Product.Has(api) {
 		return nil

@@ -76,6 +76,12 @@ type slowRelease struct {
 	fails        bool
 }
 
+func (d *slowRelease) Caps() driver.Caps {
+	c := d.Driver.Caps()
+	c.Map = d
+	return c
+}
+
 func (d *slowRelease) Release(addr uintptr) error {
 	d.inside <- struct{}{}
 	<-d.goOn

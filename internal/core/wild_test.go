@@ -38,6 +38,9 @@ func TestTopOfAddresses(t *testing.T) {
 	if wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-511) }) != 4096 {
 		t.Error("a list past the top was not refused")
 	}
+	if wildIn(func() { core.Pointer[byte](4095) }) != 4095 || core.Pointer[byte](0) != nil {
+		t.Error("an address in the first page is a pointer, or NULL is none")
+	}
 	_, th := coretest.NewProcess(t, 64<<20)
 	var fail uint64
 	at, size := []core.Addr{4096}, []uint64{64}
@@ -72,6 +75,8 @@ func TestCountTooLarge(t *testing.T) {
 	var fail, zero uint64
 	attr := new(abi.MemcpyBatchAttr)
 	at := core.Addr(4096)
+	var managed core.Addr
+	coretest.OK(t, memory.MemAllocManaged(th, &managed, 2<<20, 1))
 	for what, call := range map[string]func(){
 		"aclrtMemcpyBatchAsync": func() {
 			transfer.MemcpyBatchAsync(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail,
@@ -81,6 +86,9 @@ func TestCountTooLarge(t *testing.T) {
 		"aclrtDeviceGetP2PAtomicCapabilities": func() {
 			memory.DeviceGetP2PAtomicCapabilities(th, core.Pointer[uint32](p), core.Pointer[abi.AtomicOperation](p),
 				1<<32-1, 0, 1)
+		},
+		"aclrtMemManagedGetAttr": func() {
+			memory.MemManagedGetAttr(th, abi.MemRangeAttributeAccessedBy, managed, 4096, p, 4*n)
 		},
 		"ropewayRegisterSymbol": func() { transfer.RegisterSymbol(th, 8, n, p) },
 	} {

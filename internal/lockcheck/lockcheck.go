@@ -8,6 +8,10 @@
 //   - "mu is held" ("d.mu and Driver.gone are held", "with mu held", "the caller holds mu"), of a function: its callers
 //     have locked that mutex, and everything in it is judged so.
 //
+// A third kind names a function of the API: "Free is aclrtFree". Pointers and slices among its parameters, and those of
+// functions of the package that it passes them to, are the program's. An access to them may fault, which is a panic, or
+// take as long as the program likes; it is reported where any mutex is locked.
+//
 // A mutex is known by its field: that of another value of the same type counts as well. Functions are walked statement
 // by statement. After a branch, what is locked on every way out of it is locked. A function literal is judged with what
 // is locked where it is written, unless it is started as a goroutine, stored in a field or returned. A value that a
@@ -46,7 +50,7 @@ func Check(p *Package) []Finding {
 // check is Check, and counts the fields that say by what they are guarded.
 func check(p *Package) (found []Finding, guards int) {
 	c := &checker{Package: p, guards: map[*types.Var]*types.Var{}, needs: map[*types.Func][]*types.Var{},
-		excused: map[string]map[int]bool{}}
+		excused: map[string]map[int]bool{}, program: map[*types.Var]bool{}}
 	for _, f := range p.Files {
 		c.excuses(f)
 	}
@@ -57,9 +61,11 @@ func check(p *Package) (found []Finding, guards int) {
 		for _, d := range f.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok {
 				c.requirement(d)
+				c.entry(d)
 			}
 		}
 	}
+	c.passOn()
 	for _, f := range p.Files {
 		for _, d := range f.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil && !strings.Contains(d.Doc.Text(), "lockcheck:") {
@@ -75,6 +81,7 @@ type checker struct {
 	guards  map[*types.Var]*types.Var    // the mutex of a field
 	needs   map[*types.Func][]*types.Var // what callers of a function have locked
 	excused map[string]map[int]bool      // lines with "lockcheck:", by file
+	program map[*types.Var]bool          // parameters that point to the program's memory
 	found   []Finding
 
 	own map[*types.Var]bool // variables whose value the function has made itself
@@ -199,7 +206,7 @@ func isMutex(v *types.Var) bool {
 		t = p.Elem()
 	}
 	switch types.Unalias(t).String() {
-	case "sync.Mutex", "sync.RWMutex":
+	case "sync.Mutex", "sync.RWMutex", "ropeway/internal/driver/hostqueue.Lock":
 		return true
 	}
 	return false

@@ -132,6 +132,7 @@ func (c *checker) stmt(s ast.Stmt, l locks) locks {
 		return join(l, body)
 	case *ast.RangeStmt:
 		l = c.expr(s.X, l)
+		c.touch(s.X, l)
 		return join(l, c.block(s.Body.List, maps.Clone(l)))
 	case *ast.SwitchStmt:
 		l = c.stmt(s.Init, l)
@@ -323,7 +324,13 @@ func (c *checker) expr(e ast.Expr, l locks) locks {
 		return l
 	case *ast.SelectorExpr:
 		c.access(e, l)
+		c.touch(e.X, l)
 		return c.expr(e.X, l)
+	case *ast.StarExpr:
+		c.touch(e.X, l)
+		return c.expr(e.X, l)
+	case *ast.IndexExpr:
+		c.touch(e.X, l)
 	case *ast.UnaryExpr:
 		if sel, ok := e.X.(*ast.SelectorExpr); ok && e.Op == token.AND {
 			return c.expr(sel.X, l) // the address of a field is not its value
@@ -375,11 +382,8 @@ func (c *checker) call(e *ast.CallExpr, l locks, apart bool) locks {
 		return l
 	}
 	name := ""
-	switch f := e.Fun.(type) {
-	case *ast.Ident:
-		name = f.Name
-	case *ast.SelectorExpr:
-		name = f.Sel.Name
+	if id := called(e); id != nil {
+		name = id.Name
 	}
 	inside := l
 	if apart || later[name] {
@@ -401,12 +405,16 @@ func (c *checker) call(e *ast.CallExpr, l locks, apart bool) locks {
 		if _, array := c.Info.TypeOf(a).Underlying().(*types.Array); array && name == "len" {
 			continue // a constant
 		}
+		if name == "copy" || name == "clear" || e.Ellipsis.IsValid() {
+			c.touch(a, l)
+		}
 		l = c.expr(a, l)
 	}
 	if f, ok := e.Fun.(*ast.FuncLit); ok {
 		c.literal(f, inside)
 		return l
 	}
+	c.reach(e, l)
 	c.callee(e, inside)
 	if sel, ok := e.Fun.(*ast.SelectorExpr); ok {
 		return c.expr(sel, l)

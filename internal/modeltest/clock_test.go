@@ -32,33 +32,3 @@ func (c clock) with(i int, n uint64) clock {
 	one[i] = n
 	return join(c, one)
 }
-
-// access is a use of bytes by a task that the host does not know to be over.
-type access struct {
-	lo, hi int
-	write  bool
-	stream *stream
-	task   uint64
-}
-
-// use is what an operation does with memory.
-type use struct {
-	b      *buffer
-	lo, hi int
-	write  bool
-}
-
-func reads(b *buffer, off, n int) use  { return use{b, off, off + n, false} }
-func writes(b *buffer, off, n int) use { return use{b, off, off + n, true} }
-
-// conflict is a stream with a task that uses the same bytes and is not ordered before v; nil if there is none.
-func conflict(uses []use, v clock) *stream {
-	for _, u := range uses {
-		for _, a := range u.b.busy {
-			if a.lo < u.hi && u.lo < a.hi && (a.write || u.write) && v.at(a.stream.index) < a.task {
-				return a.stream
-			}
-		}
-	}
-	return nil
-}

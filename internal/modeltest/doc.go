@@ -1,4 +1,5 @@
-// Package modeltest runs random programs and compares what they leave behind, byte for byte, with a plain model.
+// Package modeltest compares memory pools, virtual memory, batches and long runs of copies with plain models. Random
+// programs of everything else are those of package randprog.
 //
-// All of it is tests: rapid programs (model_test.go), a fuzz target for batches and a soak test.
+// All of it is tests.
 package modeltest

@@ -76,6 +76,8 @@ type CoreTracer interface {
 // CoreWork is what a core did of a kernel: a number of blocks, one after the other.
 type CoreWork struct {
 	Task         At
+	InModel      bool   // the kernel is one of a model, which the task executes
+	Name         uint16 // of such a kernel: the number of its name, as Function has it
 	Core         uint16
 	First        uint32 // block that it ran first
 	Blocks       uint32

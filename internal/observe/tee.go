@@ -49,9 +49,14 @@ func (t *tee) Ran(stream int32, number uint32, began, ended int64, how Result) {
 
 // Worked implements CoreTracer, for those of both that are.
 func (t *tee) Worked(w CoreWork) {
-	for _, o := range [2]Tracer{t.first, t.second} {
+	names := t.functions[w.Name]
+	for i, o := range [2]Tracer{t.first, t.second} {
 		if c, ok := o.(CoreTracer); ok {
-			c.Worked(w)
+			own := w
+			if w.InModel {
+				own.Name = names[i]
+			}
+			c.Worked(own)
 		}
 	}
 }

@@ -121,14 +121,21 @@ type worker struct {
 
 func (w *worker) Worked(c CoreWork) { w.got = append(w.got, c) }
 
-// TestTeeCores: what cores do goes to each that wants to know.
+// Function numbers a name by its length.
+func (w *worker) Function(name string) uint16 { return uint16(7 * len(name)) }
+
+// TestTeeCores: what cores do goes to each that wants to know, with its own number of the kernel's name.
 func TestTeeCores(t *testing.T) {
-	w := new(worker)
-	c := CoreWork{Core: 3, Blocks: 2}
-	for _, both := range []Tracer{Tee(w, nil), Tee(nil, w)} {
-		both.(CoreTracer).Worked(c)
+	w, c := new(worker), CoreWork{Core: 3, Blocks: 2}
+	for _, both := range []Tracer{Tee(w, &notes{}), Tee(&notes{}, w)} {
+		for _, name := range []string{"", "k"} {
+			c.InModel, c.Name = name != "", both.Function(name)
+			both.(CoreTracer).Worked(c)
+		}
 	}
-	if !slices.Equal(w.got, []CoreWork{c, c}) {
+	plain := CoreWork{Core: 3, Blocks: 2}
+	named := CoreWork{Core: 3, Blocks: 2, InModel: true, Name: 7}
+	if !slices.Equal(w.got, []CoreWork{plain, named, plain, named}) {
 		t.Errorf("%+v", w.got)
 	}
 }

@@ -16,10 +16,6 @@ func TestHas(t *testing.T) {
 		{"310", "aclrtSetOpWaitTimeout", false}, // as the 310P
 		{"910", "aclrtMemcpy", true},            // everybody has it
 		{"910", "aclAppLog", true},              // in nobody's documents
-		{"IPV350", "aclrtMemcpy", true},
-		{"IPV350", "aclrtMemcpyAsync", false},
-		{"IPV350", "aclrtCreateStreamV2", true},
-		{"A2", "aclrtCreateStreamV2", false},
 	} {
 		p, err := Find(tt.product, "")
 		if err != nil {

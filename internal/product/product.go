@@ -13,7 +13,7 @@ import (
 
 // Product is one row of the support tables in one form. Values are shared and never change.
 type Product struct {
-	Name string // as in the tables: A2, A3, 950, 310B, 310P, 910, 310, IPV350
+	Name string // as in the tables: A2, A3, 950, 310B, 310P, 910, 310
 	Chip string // what aclrtGetSocName returns
 	RC   bool   // the program runs on the device's own CPU
 
@@ -104,11 +104,6 @@ var products = []Product{
 		ReduceTypes: []int32{float, float16, int16s}, OpInterval: 68719476,
 		OpDefault: 68 * usPerS,
 		CubeCores: 2, VectorCores: 2, AICPUs: 4, L2Bytes: 8 << 20},
-	// Of the IPV350 the documents give the list of its functions and nothing else: all values are our choice, the
-	// smallest that another product has, and of the features that only some products have it has none.
-	{Name: "IPV350", Chip: "IPV350", Streams: 512, Events: 1023, Notifies: 1024, Padding: 32, DDR: true,
-		ReduceTypes: []int32{float}, OpInterval: 68719476, OpDefault: 68 * usPerS,
-		CubeCores: 1, VectorCores: 1, AICPUs: 1, L2Bytes: 4 << 20},
 }
 
 // modern fills in what 950, A3 and A2 have in common.

@@ -160,6 +160,12 @@ const (
 	//	2: when it began
 	//	3: ticks that it took, at most MostTicks | how many blocks, at most MostBlocks<<40
 	CoreType
+
+	// KernelType is the kernel that a core ran of a task that executes a model: it goes with a CoreType.
+	//	0: type | core<<8 | stream<<32
+	//	1: number of the task on its stream | number of the kernel's name<<32
+	//	2: when it began
+	KernelType
 )
 
 // Bits of what words have in part.

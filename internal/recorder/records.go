@@ -57,6 +57,10 @@ func (r *Recorder) Worked(w observe.CoreWork) {
 		uint64(w.Began),
 		uint64(min(max(w.Ended-w.Began, 0), MostTicks)) | uint64(min(w.Blocks, MostBlocks))<<40,
 	})
+	if w.InModel {
+		r.put(uint32(w.Core)+shards/2, &line{uint64(KernelType) | uint64(w.Core)<<8 | half(w.Task.Stream),
+			uint64(w.Task.Number) | uint64(w.Name)<<32, uint64(w.Began)})
+	}
 }
 
 // Called implements observe.Tracer.

@@ -67,11 +67,11 @@ func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Reports
 		var drops atomic.Uint32
-		by, err := s.Join(Callbacks, 7, 0)
+		by, err := s.Join(7, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Join(Callbacks, 7, 1); err != ErrDevice {
+		if _, err := s.Join(7, 1); err != ErrDevice {
 			t.Errorf("another device: %v", err)
 		}
 		sub := &Subscription{By: by}
@@ -81,7 +81,7 @@ func TestReports(t *testing.T) {
 			return &Report{Sub: sub, Drops: &drops, Since: drops.Load(), Fn: note, Data: n}
 		}
 		serve := func(limit time.Duration) Outcome {
-			return s.Serve(by, time.After(limit), nil, func() func() { return func() {} }, s.Run)
+			return s.Serve(by, time.After(limit), func() func() { return func() {} }, s.Run)
 		}
 		if got := serve(time.Second); got != Late {
 			t.Errorf("without reports: %d", got)
@@ -100,62 +100,27 @@ func TestReports(t *testing.T) {
 		go func() { ended <- serve(time.Hour) }()
 		synctest.Wait()
 		s.End(sub)
-		if got := <-ended; got != Ended || s.Find(Callbacks, 7) != nil || s.Served(sub) || s.Post(report(4)) {
+		if got := <-ended; got != Ended || s.Find(7) != nil || s.Served(sub) || s.Post(report(4)) {
 			t.Errorf("after the end: %d", got)
 		}
 	})
 }
 
-// TestReportsKinds: a thread serves callbacks and host functions apart from each other, and its end is that of both.
-func TestReportsKinds(t *testing.T) {
-	var s Reports
-	var drops atomic.Uint32
-	var subs [2]*Subscription
-	for _, kind := range []Kind{Callbacks, HostFuncs} {
-		by, err := s.Join(kind, 7, int32(kind)) // of different devices
-		if err != nil || s.Find(kind, 7) != by {
-			t.Fatal(kind, err)
-		}
-		subs[kind] = &Subscription{By: by}
-	}
-	ran := 0
-	s.Post(&Report{Sub: subs[HostFuncs], Drops: &drops, Fn: func(uintptr) { ran++ }})
-	up := make(chan time.Time)
-	close(up)
-	serve := func(kind Kind, up <-chan time.Time) Outcome {
-		return s.Serve(subs[kind].By, up, nil, func() func() { return func() {} }, s.Run)
-	}
-	if got := serve(Callbacks, up); got != Late || ran != 0 {
-		t.Errorf("callbacks: %d, %d ran", got, ran)
-	}
-	if got := serve(HostFuncs, nil); got != Ran || ran != 1 {
-		t.Errorf("host functions: %d, %d ran", got, ran)
-	}
-	s.ThreadGone(7)
-	if s.Served(subs[Callbacks]) || s.Served(subs[HostFuncs]) {
-		t.Error("the thread has ended")
-	}
-	s.End(subs[Callbacks])
-	if s.Find(Callbacks, 7) != nil || s.Find(HostFuncs, 7) == nil {
-		t.Error("the end of one kind is that of the other")
-	}
-}
-
 // TestReportsFull: there is room for 1024 threads, and for others once some have gone.
 func TestReportsFull(t *testing.T) {
 	var s Reports
-	first, err := s.Join(Callbacks, 1, 0)
+	first, err := s.Join(1, 0)
 	for id := uint64(2); err == nil && id <= maxSubscribers; id++ {
-		_, err = s.Join(Callbacks, id, 0)
+		_, err = s.Join(id, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Join(Callbacks, maxSubscribers+1, 0); err != ErrTooMany {
+	if _, err := s.Join(maxSubscribers+1, 0); err != ErrTooMany {
 		t.Errorf("one more: %v", err)
 	}
 	s.End(&Subscription{By: first})
-	if _, err := s.Join(Callbacks, maxSubscribers+1, 0); err != nil {
+	if _, err := s.Join(maxSubscribers+1, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,32 +9,32 @@ import (
 	"ropeway/internal/abi"
 )
 
-// ExceptionFunc is a function that is called when a task has failed. info is good for the Get…FromExceptionInfo
-// functions until it returns.
+// ExceptionFunc is called when a task has failed. info is valid for the Get…FromExceptionInfo functions until it
+// returns.
 type ExceptionFunc = func(info uintptr)
 
-// Exceptions calls functions of the program for failed tasks. They run one after another, in the order of the
-// failures, on a goroutine that runs only while there are failures to report. Streams go on meanwhile, but a
-// synchronisation that returns a failure does so after the functions have been called for it.
+// Exceptions calls functions of the program for failed tasks. They run one after another, in the order of the failures,
+// on a goroutine that runs only while there are failures to report. Streams do not wait for them, but a synchronisation
+// returns a failure only after the functions have been called for it.
 type Exceptions struct {
-	caller atomic.Int64 // thread that runs the functions at the moment; 0 when none does
+	caller atomic.Int64 // thread that is running the functions; 0 if none is
 
 	mu     sync.Mutex
 	single Func[ExceptionFunc]    // guarded by mu; aclrtSetExceptionInfoCallback
 	list   []Func[ExceptionFunc]  // guarded by mu; aclrtExceptionInfoCallbackRegister; replaced, never changed
-	queue  []*Exception           // guarded by mu; to be reported
-	newest *Exception             // guarded by mu; the last that was put there
+	queue  []*Exception           // guarded by mu; failures to report
+	newest *Exception             // guarded by mu; the last one added to queue
 	alive  bool                   // guarded by mu; the goroutine runs
-	tokens uintptr                // guarded by mu; tokens given out
-	known  map[uintptr]*Exception // guarded by mu; what tokens name, during the calls
+	tokens uintptr                // guarded by mu; number of tokens issued
+	known  map[uintptr]*Exception // guarded by mu; failures by token, during the calls
 }
 
-// Exception is how one task failed. It never changes.
+// Exception describes a failed task. It is immutable.
 type Exception struct {
 	Task, Stream, Thread, Device uint32
 	Code                         abi.Code
 
-	Function uintptr       // of a kernel; 0 if the task is none
+	Function uintptr       // of a kernel; 0 for other tasks
 	Args     uintptr       // its arguments
 	Size     uint32        // bytes of them
 	Callback ExceptionFunc // of its binary; may be nil
@@ -62,8 +62,8 @@ func (x *Exceptions) Raise(e Exception) {
 	}
 }
 
-// call calls the functions for what is queued. It keeps its thread, so that a function that synchronises the failed
-// stream is recognised and does not wait for itself.
+// call calls the functions for the queued failures. It stays on its thread, so that a function that synchronises the
+// failed stream is recognised and does not wait for itself.
 func (x *Exceptions) call() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -73,7 +73,7 @@ func (x *Exceptions) call() {
 }
 
 // callOne calls the functions for the oldest failure; false if there is none. A function that ends its goroutine ends
-// this one, and another goes on.
+// this one, and a new one continues.
 func (x *Exceptions) callOne() bool {
 	e, token, calls := x.next()
 	if e == nil {
@@ -103,8 +103,8 @@ func (x *Exceptions) forget(token uintptr) {
 	delete(x.known, token)
 }
 
-// next takes the oldest failure that has not been reported, its token and the functions to call; nil if there is none,
-// and then the goroutine is over.
+// next returns the oldest unreported failure, its token and the functions to call; nil if there is none, and then the
+// goroutine ends.
 func (x *Exceptions) next() (*Exception, uintptr, []Func[ExceptionFunc]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,8 +128,7 @@ func (x *Exceptions) next() (*Exception, uintptr, []Func[ExceptionFunc]) {
 	return e, token, calls
 }
 
-// Settle returns when the functions have been called for all failures so far. Inside such a function it returns at
-// once.
+// Settle waits until the functions have been called for all failures so far. Inside such a function it returns at once.
 func (x *Exceptions) Settle() {
 	x.mu.Lock()
 	e := x.newest
@@ -146,7 +145,7 @@ func (x *Exceptions) Settle() {
 	}
 }
 
-// Find is the failure that a token names, nil if its functions have returned.
+// Find returns the failure of a token, nil if its functions have returned.
 func (x *Exceptions) Find(token uintptr) *Exception {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -160,7 +159,7 @@ func (x *Exceptions) Set(f Func[ExceptionFunc]) {
 	x.single = f
 }
 
-// Add adds a function to the list, unless it is there already.
+// Add adds a function to the list, unless it is in the list.
 func (x *Exceptions) Add(f Func[ExceptionFunc]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -169,14 +168,14 @@ func (x *Exceptions) Add(f Func[ExceptionFunc]) {
 	}
 }
 
-// Remove removes a function from the list. A call that is under way goes on.
+// Remove removes a function from the list. A running call is not affected.
 func (x *Exceptions) Remove(key uintptr) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.list = without(x.list, key)
 }
 
-// without is a copy of list without the function that has the key.
+// without returns a copy of list without the function with the key.
 func without(list []Func[ExceptionFunc], key uintptr) []Func[ExceptionFunc] {
 	return slices.DeleteFunc(slices.Clone(list), func(f Func[ExceptionFunc]) bool { return f.Key == key })
 }

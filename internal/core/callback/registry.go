@@ -2,8 +2,8 @@ package callback
 
 import "slices"
 
-// Func is a C function pointer where the API compares pointers. Key is the pointer, 0 for NULL; Call runs the
-// function and is nil exactly when Key is 0.
+// Func is a C function pointer that the API compares with others. Key is the pointer, 0 for NULL; Call runs the
+// function and is nil exactly if Key is 0.
 type Func[F any] struct {
 	Key  uintptr
 	Call F
@@ -23,12 +23,12 @@ type Registry[F any] []Named[F]
 // Has reports whether there is a callback with a name.
 func (r Registry[F]) Has(name string) bool { return r.find(name) >= 0 }
 
-// find is the place of a name, or -1.
+// find returns the index of a name, or -1.
 func (r Registry[F]) find(name string) int {
 	return slices.IndexFunc(r, func(f Named[F]) bool { return f.Name == name })
 }
 
-// With is the list with f under its name, in the place of one that has the name already.
+// With returns the list with f, which replaces a callback of the same name.
 func (r Registry[F]) With(f Named[F]) Registry[F] {
 	list := slices.Clone(r)
 	if i := list.find(f.Name); i >= 0 {
@@ -38,7 +38,7 @@ func (r Registry[F]) With(f Named[F]) Registry[F] {
 	return append(list, f)
 }
 
-// Without is the list without a name.
+// Without returns the list without the callback of a name.
 func (r Registry[F]) Without(name string) Registry[F] {
 	return slices.DeleteFunc(slices.Clone(r), func(f Named[F]) bool { return f.Name == name })
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxSubscribers is how many threads may have subscriptions; the documents' number.
+// maxSubscribers is the documented limit of threads with subscriptions.
 const maxSubscribers = 1024
 
 // Why a thread cannot subscribe.
@@ -16,31 +16,15 @@ var (
 	ErrDevice  = errors.New("the thread serves streams of another device")
 )
 
-// Kind is which functions of its streams a thread has subscribed to. A thread can be a subscriber of each kind.
-type Kind uint8
-
-// The kinds.
-const (
-	Callbacks Kind = iota // of aclrtLaunchCallback
-	HostFuncs             // of aclrtLaunchHostFunc
-)
-
-// Reports has the threads that run functions of streams, and the functions they are to run.
+// Reports holds the threads that run functions of streams, and the functions to run.
 type Reports struct {
 	mu          sync.Mutex
-	subscribers map[subscriberID]*Subscriber // guarded by mu
+	subscribers map[uint64]*Subscriber // guarded by mu; by pthread id
 }
 
-// subscriberID is what a subscriber is found by.
-type subscriberID struct {
-	kind   Kind
-	thread uint64 // pthread id
-}
-
-// Subscriber is a thread that runs functions of one kind, of any number of streams of one device. It lives from its
+// Subscriber is a thread that runs functions of any number of streams of one device. It lives from its
 // first subscription to the end of its last.
 type Subscriber struct {
-	Kind   Kind          // immutable
 	ID     uint64        // immutable; pthread id
 	Device int32         // immutable; user id
 	turn   chan struct{} // capacity 1; holds an element while a thread runs reports
@@ -48,36 +32,36 @@ type Subscriber struct {
 	ended  chan struct{} // closed at the end
 
 	streams int       // guarded by Reports.mu; subscriptions
-	reports []*Report // guarded by Reports.mu; to be run, oldest first
+	reports []*Report // guarded by Reports.mu; reports to run, oldest first
 	gone    bool      // guarded by Reports.mu; the thread has ended
 }
 
-// Subscription is the agreement that a thread serves a stream.
+// Subscription makes a thread serve a stream.
 type Subscription struct {
 	By      *Subscriber // immutable
 	over    bool        // guarded by Reports.mu
-	blocked *Report     // guarded by Reports.mu; the one the stream waits for
+	blocked *Report     // guarded by Reports.mu; the report that the stream waits for
 }
 
-// Report is one function to be run. It does not change once it was posted.
+// Report is a function to run. It does not change after Post.
 type Report struct {
 	Sub    *Subscription
 	Stream int32          // number of the stream
-	Drops  *atomic.Uint32 // how often the stream has dropped its work
-	Since  uint32         // what that was when the function was launched: later it has been dropped
+	Drops  *atomic.Uint32 // counts the drops of the stream's work
+	Since  uint32         // the count at the launch of the function; if it has changed, the function was dropped
 	Fn     func(uintptr)
 	Data   uintptr
-	Turn   interface{ IsSet() bool } // set when its turn came, for a checker; nil if there is none, or the stream waits
-	// Done is nil unless the stream waits: closed when the function has returned or never will run.
+	Turn   interface{ IsSet() bool } // for a checker: set when its turn came; nil without one, or if the stream waits
+	// Done is nil unless the stream waits: it is closed when the function has returned or will never run.
 	Done chan struct{}
 }
 
-// dropped reports whether the function is not to be run any more. Reports.mu is held.
+// dropped reports whether the function must not run. Reports.mu is held.
 func (r *Report) dropped() bool {
 	return r.Sub.over || r.Sub.By.gone || r.Drops.Load() != r.Since
 }
 
-// Post hands a report to its subscriber; false if the report was dropped. It never blocks.
+// Post queues a report for its subscriber; false if the report was dropped. It never blocks.
 func (s *Reports) Post(r *Report) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +80,7 @@ func (s *Reports) Post(r *Report) bool {
 	return true
 }
 
-// Unblock lets the stream of a subscription go on.
+// Unblock ends the wait of a subscription's stream.
 func (s *Reports) Unblock(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +95,7 @@ func (s *Reports) unblock(sub *Subscription) {
 	}
 }
 
-// next takes the oldest report of a subscriber that is still wanted, nil if there is none.
+// next takes the oldest report of a subscriber that was not dropped, nil if there is none.
 func (s *Reports) next(by *Subscriber) *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,13 +111,13 @@ func (s *Reports) next(by *Subscriber) *Report {
 	return nil
 }
 
-// Run calls the function of a report and lets the stream go on, whatever becomes of the call.
+// Run calls the function of a report and ends the wait of the stream, however the call ends.
 func (s *Reports) Run(r *Report) {
 	defer s.ran(r)
 	r.Fn(r.Data)
 }
 
-// ran lets the stream of a report go on if it waits for that one.
+// ran ends the wait of a report's stream, if it waits for that report.
 func (s *Reports) ran(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,32 +126,32 @@ func (s *Reports) ran(r *Report) {
 	}
 }
 
-// Find is the subscriber of a kind with a pthread id, or nil. 0 is no id.
-func (s *Reports) Find(kind Kind, id uint64) *Subscriber {
+// Find returns the subscriber with a pthread id, or nil. 0 is not an id.
+func (s *Reports) Find(id uint64) *Subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id == 0 {
 		return nil
 	}
-	return s.subscribers[subscriberID{kind, id}]
+	return s.subscribers[id]
 }
 
-// Join is the subscriber of a kind with an id, with one more subscription; it is made if need be. The error is
-// ErrTooMany, or ErrDevice with the subscriber as it is.
-func (s *Reports) Join(kind Kind, id uint64, device int32) (*Subscriber, error) {
+// Join adds a subscription to the subscriber with an id, which it creates if necessary, and returns it. The error is
+// ErrTooMany, or ErrDevice with the unchanged subscriber.
+func (s *Reports) Join(id uint64, device int32) (*Subscriber, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := s.subscribers[subscriberID{kind, id}]
+	by := s.subscribers[id]
 	switch {
 	case by == nil && len(s.subscribers) >= maxSubscribers:
 		return nil, ErrTooMany
 	case by == nil:
-		by = &Subscriber{Kind: kind, ID: id, Device: device, turn: make(chan struct{}, 1),
+		by = &Subscriber{ID: id, Device: device, turn: make(chan struct{}, 1),
 			more: make(chan struct{}, 1), ended: make(chan struct{})}
 		if s.subscribers == nil {
-			s.subscribers = map[subscriberID]*Subscriber{}
+			s.subscribers = map[uint64]*Subscriber{}
 		}
-		s.subscribers[subscriberID{kind, id}] = by
+		s.subscribers[id] = by
 	case by.Device != device:
 		return by, ErrDevice
 	}
@@ -175,7 +159,7 @@ func (s *Reports) Join(kind Kind, id uint64, device int32) (*Subscriber, error) 
 	return by, nil
 }
 
-// End ends a subscription, and its subscriber with the last one: reports are dropped, waits are over.
+// End ends a subscription, and with the last one its subscriber: it drops reports and ends waits.
 func (s *Reports) End(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +171,7 @@ func (s *Reports) End(sub *Subscription) {
 	by := sub.By
 	by.streams--
 	if by.streams == 0 {
-		delete(s.subscribers, subscriberID{by.Kind, by.ID})
+		delete(s.subscribers, by.ID)
 		by.reports = nil
 		close(by.ended)
 	}
@@ -204,17 +188,15 @@ func (s *Reports) Close() {
 	}
 }
 
-// ThreadGone is the end of the thread with a pthread id. Its subscriptions stay until the program ends them, but
+// ThreadGone records the end of the thread with a pthread id. Its subscriptions stay until the program ends them, but
 // streams no longer wait for it.
 func (s *Reports) ThreadGone(id uint64) {
-	for _, kind := range []Kind{Callbacks, HostFuncs} {
-		if by := s.Find(kind, id); by != nil {
-			s.gone(by)
-		}
+	if by := s.Find(id); by != nil {
+		s.gone(by)
 	}
 }
 
-// gone is the end of a subscriber's thread.
+// gone records the end of a subscriber's thread.
 func (s *Reports) gone(by *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,20 +217,19 @@ func (s *Reports) Served(sub *Subscription) bool {
 	return !sub.over && !sub.By.gone
 }
 
-// Outcome is how Serve ended.
+// Outcome is a result of Serve.
 type Outcome uint8
 
-// How Serve ends.
+// Results of Serve.
 const (
 	Ran   Outcome = iota // functions were run
-	Late                 // there was none until the time was up, or the wait was cancelled
-	Ended                // the subscriber has no subscription any more
+	Late                 // there was none before the timeout
+	Ended                // the subscriber has no subscription left
 )
 
-// Serve runs what there is to be run for a subscriber, by run, or waits until there is something. waiting is called
-// when it is this caller's turn, and its result at the end.
-func (s *Reports) Serve(by *Subscriber, up <-chan time.Time, cancel <-chan struct{}, waiting func() (end func()),
-	run func(*Report)) Outcome {
+// Serve runs the reports of a subscriber with run, or waits until there are some. It calls waiting when it is this
+// caller's turn, and the result at the end.
+func (s *Reports) Serve(by *Subscriber, up <-chan time.Time, waiting func() (end func()), run func(*Report)) Outcome {
 	s.revive(by)
 	// One caller at a time, so that the functions of a stream keep their order.
 	select {
@@ -257,8 +238,6 @@ func (s *Reports) Serve(by *Subscriber, up <-chan time.Time, cancel <-chan struc
 	case <-by.ended:
 		return Ended
 	case <-up:
-		return Late
-	case <-cancel:
 		return Late
 	}
 	defer waiting()()
@@ -269,21 +248,19 @@ func (s *Reports) Serve(by *Subscriber, up <-chan time.Time, cancel <-chan struc
 			return Ended
 		case <-up:
 			return Late
-		case <-cancel:
-			return Late
 		}
 	}
 	return Ran
 }
 
-// revive notes that the thread is there: another may have got the id of one that ended.
+// revive records that the thread exists: a new one may have the id of one that ended.
 func (s *Reports) revive(by *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by.gone = false
 }
 
-// runPending runs what there is to be run at the moment; false if that was nothing.
+// runPending runs the pending reports; false if there were none.
 func (s *Reports) runPending(by *Subscriber, run func(*Report)) (ran bool) {
 	for n := s.pending(by); n > 0; n-- {
 		r := s.next(by)
@@ -296,7 +273,7 @@ func (s *Reports) runPending(by *Subscriber, run func(*Report)) (ran bool) {
 	return ran
 }
 
-// pending is how many reports a subscriber has.
+// pending returns the number of reports of a subscriber.
 func (s *Reports) pending(by *Subscriber) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

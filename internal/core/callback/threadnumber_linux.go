@@ -2,6 +2,6 @@ package callback
 
 import "syscall"
 
-// threadNumber is the operating system's number of the calling thread. A goroutine that may move to another one has
-// no use for it.
+// threadNumber returns the operating system's number of the calling thread. It is only useful in a goroutine that is
+// locked to its thread.
 func threadNumber() int64 { return int64(syscall.Gettid()) }

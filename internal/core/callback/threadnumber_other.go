@@ -2,5 +2,5 @@
 
 package callback
 
-// threadNumber is 0: there is no portable number of a thread.
+// threadNumber returns 0: there is no portable number of a thread.
 func threadNumber() int64 { return 0 }

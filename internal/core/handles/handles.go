@@ -1,5 +1,4 @@
-// Package handles turns what a program holds of objects into the objects: tables of objects by handle, looked up
-// without a lock.
+// Package handles maps handles of a program to objects, with lookups that take no lock.
 package handles
 
 import (
@@ -7,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Handle is what a program holds of an object, like a context, a stream or a model: opaque, never a pointer. 0 is
-// NULL. A handle is used once: after its object is gone it names nothing for ever, whatever is made later.
+// Handle identifies an object to the program, like a context, a stream or a model: opaque, never a pointer. 0 is NULL.
+// A handle is never reused: after its object is gone, it stays invalid for ever.
 type Handle uintptr
 
-// Kind distinguishes handles of different things.
+// Kind is the kind of object of a handle.
 type Kind uint8
 
 // Kinds of handles.
@@ -48,25 +47,31 @@ const (
 	pages     = 1 << (slotBits - 10)
 )
 
-// Table turns handles into objects of one kind. Looking up takes no lock.
+// Table maps handles to objects of one kind. Lookups take no lock.
 type Table[T any] struct {
 	Kind Kind
 	page [pages]atomic.Pointer[[pageSlots]Slot[T]]
 
 	mu   sync.Mutex
-	free []uint32 // guarded by mu; slots that can be used again
-	used uint32   // guarded by mu; slots ever used
+	free []uint32 // guarded by mu; slots to reuse
+	used uint32   // guarded by mu; number of slots used so far
 }
 
-// Slot holds an object and the handle it is known by; the handle is cleared before the object goes.
+// Slot holds an object and its handle; the handle is cleared before the object is removed.
 type Slot[T any] struct {
 	handle atomic.Uintptr
 	object atomic.Pointer[T]
 	gen    uint32 // guarded by Table.mu
 }
 
-// Holds reports whether the object that h names is there, with a slot that Table.Slot has returned for h.
-func (s *Slot[T]) Holds(h Handle) bool { return s.handle.Load() == uintptr(h) }
+// Object returns the object that h names, with the slot that Table.Slot has returned for h; nil if it has gone.
+func (s *Slot[T]) Object(h Handle) *T {
+	o := s.object.Load()
+	if s.handle.Load() != uintptr(h) { // the slot is free, or has another object
+		return nil
+	}
+	return o
+}
 
 // Add gives object a handle, or 0 when the table is full.
 func (t *Table[T]) Add(object *T) Handle {
@@ -94,21 +99,16 @@ func (t *Table[T]) Add(object *T) Handle {
 	return h
 }
 
-// Get is the object that h names, or nil.
+// Get returns the object of h, or nil.
 func (t *Table[T]) Get(h Handle) *T {
-	s := t.Slot(h)
-	if s == nil || s.handle.Load() != uintptr(h) {
-		return nil
+	if s := t.Slot(h); s != nil {
+		return s.Object(h)
 	}
-	o := s.object.Load()
-	if s.handle.Load() != uintptr(h) { // the slot was given to another object meanwhile
-		return nil
-	}
-	return o
+	return nil
 }
 
-// Within makes a handle of something that an object has many of, from the id of the object, which no other object ever
-// has, and a number. It is 0 if the number has more than 24 bits.
+// Within returns the handle of a part of an object, from the unique id of the object and the number of the part. It
+// returns 0 if the number has more than 24 bits.
 func (k Kind) Within(id, number uint32) Handle {
 	if number > slotMask {
 		return 0
@@ -116,12 +116,12 @@ func (k Kind) Within(id, number uint32) Handle {
 	return Handle(k)<<(genBits+slotBits) | Handle(number)<<genBits | Handle(id)
 }
 
-// Inside returns the id and the number that a handle of Within has. It is not ok for a handle of another kind.
+// Inside returns the id and the number in a handle of Within. ok is false for a handle of another kind.
 func (k Kind) Inside(h Handle) (id, number uint32, ok bool) {
 	return uint32(h), uint32(h >> genBits & slotMask), Kind(h>>(genBits+slotBits)) == k
 }
 
-// Slot is where the object that h names is, or was; nil if there never was one.
+// Slot returns the slot that has or had the object of h; nil if there never was one.
 func (t *Table[T]) Slot(h Handle) *Slot[T] {
 	i := uint32(h&slotMask) - 1
 	if i >= slotMask {
@@ -134,7 +134,7 @@ func (t *Table[T]) Slot(h Handle) *Slot[T] {
 	return &p[i%pageSlots]
 }
 
-// Remove makes h name nothing and returns what it named. Of several callers one gets it, the others nil.
+// Remove makes h invalid and returns its object. Of several callers one gets it, the others nil.
 func (t *Table[T]) Remove(h Handle) *T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,14 +148,14 @@ func (t *Table[T]) Remove(h Handle) *T {
 	return o
 }
 
-// Count is how many objects there are.
+// Count returns the number of objects.
 func (t *Table[T]) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return int(t.used) - len(t.free)
 }
 
-// Each calls f with every object there is at the moment.
+// Each calls f with every current object.
 func (t *Table[T]) Each(f func(*T)) {
 	for i := range t.page {
 		p := t.page[i].Load()

@@ -8,17 +8,16 @@ import (
 	"ropeway/internal/driver"
 )
 
-// areas are the synchronisation areas of open devices. They go with their device.
+// areas holds the synchronisation areas of open devices. They end with their device.
 type areas struct {
 	mu sync.Mutex
 	at map[*core.OpenDevice]Addr // guarded by mu
 }
 
-// areaBytes is the size of one.
+// areaBytes is the size of an area.
 const areaBytes = 4096
 
-// GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: memory of the device that nothing else uses, for kernels that pass
-// it on.
+// GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: memory of the device for kernels, which nothing else uses.
 func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
 	const api = "aclrtGetHardwareSyncAddr"
 	c, err := checkGetHardwareSyncAddr(t, addr)
@@ -29,29 +28,37 @@ func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
 	if dev == nil {
 		return core.NoCurrentContext(api)
 	}
-	a := &stateOf(t.Runtime).areas
+	at, err := stateOf(t.Runtime).areas.of(t, api, dev)
+	if err != nil {
+		return err
+	}
+	*addr = at
+	return nil
+}
+
+// of returns the area of a device, and allocates it if necessary.
+func (a *areas) of(t *core.Thread, api string, dev *core.OpenDevice) (Addr, *core.Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at[dev] == 0 {
 		at, err := dev.Alloc(areaBytes, driver.PageNormal)
 		if err != nil {
-			return core.FromDriver(api, "", err)
+			return 0, core.FromDriver(api, "", err)
 		}
-		if err := driver.Base(t.Runtime.Driver).Run(driver.Op{Kind: driver.OpFill, Dst: at, N: areaBytes,
+		if err := t.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpFill, Dst: at, N: areaBytes,
 			Width: 1}); err != nil {
 			dev.Free(at) //nolint:errcheck // ours
-			return core.FromDriver(api, "", err)
+			return 0, core.FromDriver(api, "", err)
 		}
 		if a.at == nil {
 			a.at = map[*core.OpenDevice]Addr{}
 		}
 		a.at[dev] = at
 	}
-	*addr = a.at[dev]
-	return nil
+	return a.at[dev], nil
 }
 
-// architectures are what code is compiled for, by the beginning of the names of products. The first that fits counts.
+// architectures lists the architectures of code by prefixes of product names. The first match counts.
 var architectures = []struct {
 	prefix string
 	number int

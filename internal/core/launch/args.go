@@ -6,13 +6,13 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// builder is the arguments of a launch while they are put together: one a thread, or in memory of the program. One
-// thread uses it at a time.
+// builder builds the arguments of a launch. A thread has one; others are in memory of the program. One thread uses it
+// at a time.
 type builder struct {
 	kernel.Builder
-	handle core.Handle   // immutable; 0: it is in memory of the program
-	room   []byte        // of a thread's builder
-	params []core.Handle // of its parameters
+	handle core.Handle   // immutable; 0 if it is in memory of the program
+	room   []byte        // buffer of a thread's builder
+	params []core.Handle // handles of its parameters
 }
 
 // parameter is one entry of a builder.
@@ -21,7 +21,7 @@ type parameter struct {
 	i  int
 }
 
-// start makes b an empty builder for f; handles of earlier parameters name nothing any more.
+// start makes b an empty builder for f; handles of earlier parameters become invalid.
 func (b *builder) start(s *state, f *function, buf []byte, most int) {
 	for _, h := range b.params {
 		s.params.Remove(h)
@@ -35,7 +35,7 @@ func (b *builder) start(s *state, f *function, buf []byte, most int) {
 	b.Start(k, buf, s.rt.Product.Name == "A2" || s.rt.Product.Name == "A3", most)
 }
 
-// findBuilder finds what a handle, or an address of the program, names.
+// findBuilder returns the builder of a handle or of an address of the program.
 func findBuilder(t *core.Thread, api, arg string, h core.Handle) (*builder, *core.Error) {
 	s := stateOf(t.Runtime)
 	if b := s.builders.Get(h); b != nil {
@@ -59,7 +59,7 @@ func findParam(t *core.Thread, api string, h core.Handle) (*parameter, *core.Err
 		"%#x is no parameter, or one of a builder that was started over", uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// KernelArgsInit is aclrtKernelArgsInit: the builder of the thread, started over.
+// KernelArgsInit is aclrtKernelArgsInit: it resets the builder of the thread.
 func KernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *core.Handle) *core.Error {
 	const api = "aclrtKernelArgsInit"
 	f, err := checkKernelArgsInit(t, funcHandle, argsHandle)
@@ -84,7 +84,7 @@ func KernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *core.Han
 	return nil
 }
 
-// ThreadClosed implements core.ThreadCloser: the builder goes with its thread.
+// ThreadClosed implements core.ThreadCloser: it removes the builder of the thread.
 func (s *state) ThreadClosed(t *core.Thread) {
 	s.mu.Lock()
 	b := s.threads[t]
@@ -98,8 +98,7 @@ func (s *state) ThreadClosed(t *core.Thread) {
 	}
 }
 
-// KernelArgsInitByUserMem is aclrtKernelArgsInitByUserMem: the handle is the caller's memory, which is known by its
-// address.
+// KernelArgsInitByUserMem is aclrtKernelArgsInitByUserMem: the handle is the address of the caller's memory.
 func KernelArgsInitByUserMem(t *core.Thread, funcHandle, argsHandle core.Handle, userHostMem Addr,
 	actualArgsSize uint64) *core.Error {
 	f, err := checkKernelArgsInitByUserMem(t, funcHandle, argsHandle, userHostMem, actualArgsSize)
@@ -139,7 +138,7 @@ func KernelArgsGetHandleMemSize(t *core.Thread, funcHandle core.Handle, memSize 
 	return nil
 }
 
-// named gives parameter i of b a handle.
+// named returns a handle of parameter i of b to the program.
 func (b *builder) named(t *core.Thread, api string, i int, paramHandle *core.Handle) *core.Error {
 	h := stateOf(t.Runtime).params.Add(&parameter{b, i})
 	if h == 0 {
@@ -179,7 +178,7 @@ func KernelArgsAppendPlaceHolder(t *core.Thread, argsHandle core.Handle, paramHa
 	return b.named(t, api, i, paramHandle)
 }
 
-// overflow is the address that arguments end with: where the context keeps its overflow status.
+// overflow returns a function for the last argument: the address of the context's overflow status.
 func overflow(t *core.Thread) func() (uintptr, *kernel.Refusal) {
 	return func() (uintptr, *kernel.Refusal) {
 		var addr Addr
@@ -213,7 +212,7 @@ func KernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle, paramHandle core
 	return nil
 }
 
-// KernelArgsParaUpdate is aclrtKernelArgsParaUpdate. Whether the parameter is one of argsHandle is not looked at.
+// KernelArgsParaUpdate is aclrtKernelArgsParaUpdate. It does not check that the parameter belongs to argsHandle.
 func KernelArgsParaUpdate(t *core.Thread, argsHandle, paramHandle core.Handle, param Addr,
 	paramSize uint64) *core.Error {
 	const api = "aclrtKernelArgsParaUpdate"
@@ -237,14 +236,14 @@ func KernelArgsFinalize(t *core.Thread, argsHandle core.Handle) *core.Error {
 	if r := b.Finalize(overflow(t), syncAddr(t)); r != nil {
 		return refused(api, r)
 	}
-	if t.Current() == nil { // the overflow address was there already
+	if t.Current() == nil { // the overflow address was set before
 		b.Unfinish()
 		return core.NoCurrentContext(api)
 	}
 	return nil
 }
 
-// syncAddr is the address of the synchronisation area, which kernels of some products begin their arguments with.
+// syncAddr returns a function for the first argument on some products: the address of the synchronisation area.
 func syncAddr(t *core.Thread) func() (uintptr, *kernel.Refusal) {
 	return func() (uintptr, *kernel.Refusal) {
 		var addr Addr

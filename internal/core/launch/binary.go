@@ -1,9 +1,8 @@
 package launch
 
 import (
-	"bytes"
 	"errors"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -11,9 +10,10 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
+	"ropeway/internal/readfile"
 )
 
-// description is what aclrtCreateBinary makes.
+// description is a result of aclrtCreateBinary.
 type description struct {
 	data Addr
 	size uint64
@@ -24,22 +24,22 @@ type Addr = core.Addr
 
 // binary is a loaded binary.
 type binary struct {
-	handle  core.Handle    // immutable once it is known
-	name    string         // immutable; for people
-	stand   string         // immutable; the file that stands in for the program's binary; "": none does
+	handle  core.Handle    // immutable once it is set
+	name    string         // immutable; for messages
+	stand   string         // immutable; file that stands in for the program's binary, or ""
 	image   []byte         // immutable
 	table   *kernel.Table  // immutable
-	options kernel.Options // immutable; with which it was read
-	lazy    bool           // immutable; its code goes to a device when it is used there
-	old     bool           // immutable; of aclrtBinaryLoad: on one device, found by names only
+	options kernel.Options // immutable; options of reading it
+	lazy    bool           // immutable; its code is loaded on a device when it is first used there
+	old     bool           // immutable; from aclrtBinaryLoad: on one device, with lookup by name only
 	sync    bool           // immutable; all kernels take the synchronisation address
 	mode    int32          // immutable; CPU_KERNEL_MODE: see cpu.go
-	folder  string         // immutable; where the list of an AI CPU binary is
+	folder  string         // immutable; folder of the list of an AI CPU binary
 
 	mu        sync.Mutex
-	functions map[*kernel.Kernel]*function // guarded by mu; those that were looked up
+	functions map[*kernel.Kernel]*function // guarded by mu; functions that were looked up
 	names     map[string]*kernel.Kernel    // guarded by mu; kernels that are not in the table
-	on        map[*core.Device]*placed     // guarded by mu; where functions were looked up
+	on        map[*core.Device]*placed     // guarded by mu; devices on which functions were looked up
 	gone      bool                         // guarded by mu; unloaded
 	parts     map[string]*binary           // guarded by mu; shared objects of a list, by name
 	callback  OpExceptionFunc              // guarded by mu; aclrtBinarySetExceptionCallback
@@ -48,8 +48,8 @@ type binary struct {
 
 // placed is a binary on a device.
 type placed struct {
-	dev    *core.OpenDevice // another if the device was closed and opened again
-	module driver.Module    // nil: the code is not there yet
+	dev    *core.OpenDevice // changes if the device is closed and opened again
+	module driver.Module    // nil: the code is not loaded yet
 }
 
 func newBinary(name string, image []byte) *binary {
@@ -57,7 +57,7 @@ func newBinary(name string, image []byte) *binary {
 		names: map[string]*kernel.Kernel{}, on: map[*core.Device]*placed{}}
 }
 
-// findBinary finds the binary that a handle names.
+// findBinary returns the binary of a handle.
 func findBinary(t *core.Thread, api, arg string, h core.Handle) (*binary, *core.Error) {
 	if b := stateOf(t.Runtime).binaries.Get(h); b != nil {
 		return b, nil
@@ -85,13 +85,13 @@ func DestroyBinary(t *core.Thread, object core.Handle) *core.Error {
 	return nil
 }
 
-// notDescribed refuses what is no description of a binary, which the table leaves undefined.
+// notDescribed refuses a handle that is not a description of a binary; the table leaves that undefined.
 func notDescribed(api string, object core.Handle) *core.Error {
 	return core.Invalid(api, "binary", "%#x is not from aclrtCreateBinary, or was destroyed",
 		uintptr(object)).Because(core.Gone, uintptr(object))
 }
 
-// BinaryLoad is aclrtBinaryLoad, the older way: it needs a context, and the code goes to its device at once.
+// BinaryLoad is aclrtBinaryLoad, the older way: it needs a context, and loads the code on its device at once.
 func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoad"
 	if err := checkBinaryLoad(t, object, handle); err != nil {
@@ -108,7 +108,10 @@ func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.E
 	if c == nil {
 		return core.NoCurrentContext(api)
 	}
-	image := bytes.Clone(core.ArrayOf(t, core.Pointer[byte](o.data), o.size))
+	if err := tooLong(api, "binary", o.size); err != nil {
+		return err
+	}
+	image := core.Copy(t, o.data, o.size)
 	s := stateOf(t.Runtime)
 	b := newBinary("kernel", image)
 	b.old = true
@@ -121,14 +124,25 @@ func BinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.E
 	return s.add(api, b, handle)
 }
 
-// options are those of a load.
+// mostBytes is the most bytes of a binary.
+const mostBytes = 1 << 30
+
+// tooLong refuses a length above mostBytes.
+func tooLong(api, arg string, n uint64) *core.Error {
+	if n <= mostBytes {
+		return nil
+	}
+	return core.Refused(api, arg, "%d bytes are more than a binary may have, %d", n, mostBytes)
+}
+
+// options has the options of a load.
 type options struct {
 	lazy  bool
 	magic uint32
 	mode  int32 // CPU_KERNEL_MODE; noCPU: not given
 }
 
-// readOptions reads the options of a load. FromFile takes no magic, and modes 0 and 1; FromData takes mode 2.
+// readOptions reads the options of a load. FromFile accepts no magic, and modes 0 and 1; FromData accepts mode 2.
 func readOptions(t *core.Thread, api string, o *abi.BinaryLoadOptions, file bool) (options, *core.Error) {
 	got := options{mode: noCPU}
 	if o == nil {
@@ -182,10 +196,13 @@ func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions,
 		return stateOf(t.Runtime).loadCPUFile(api, path, got.mode, handle)
 	}
 	real, e := filepath.EvalSymlinks(path)
-	if e != nil {
+	switch {
+	case errors.Is(e, fs.ErrNotExist):
+		return stateOf(t.Runtime).loadMissing(api, path, e, got.lazy, handle)
+	case e != nil:
 		return core.Refused(api, "binPath", "%s: %v", path, e)
 	}
-	image, e := os.ReadFile(real)
+	image, e := readfile.Regular(real, mostBytes)
 	switch {
 	case e != nil:
 		return core.Refused(api, "binPath", "%v", e)
@@ -193,7 +210,7 @@ func BinaryLoadFromFile(t *core.Thread, binPath *byte, o *abi.BinaryLoadOptions,
 		return core.Refused(api, "binPath", "%s is empty", path)
 	}
 	var side kernel.Side
-	if text, e := os.ReadFile(kernel.SideName(real, ".json")); e == nil {
+	if text, e := readfile.Regular(kernel.SideName(real, ".json"), readfile.Text); e == nil {
 		if side, e = kernel.ReadSide(text); e != nil {
 			return core.Refused(api, "binPath", "%s: %v", path, e)
 		}
@@ -215,17 +232,19 @@ func BinaryLoadFromData(t *core.Thread, data Addr, length uint64, o *abi.BinaryL
 		return err
 	}
 	*handle = 0
-	image := core.ArrayOf(t, core.Pointer[byte](data), length)
+	if err := tooLong(api, "length", length); err != nil {
+		return err
+	}
+	image := core.Copy(t, data, length)
 	if got.mode != noCPU {
 		return stateOf(t.Runtime).loadCPUData(api, image, handle)
 	}
-	image = bytes.Clone(image)
 	b := newBinary("kernel", image)
 	b.lazy = got.lazy
 	return stateOf(t.Runtime).load(api, "data", b, got.magic, "", handle)
 }
 
-// load reads a binary in the newer way and gives it a handle.
+// load loads a binary in the newer way and returns its handle to the program.
 func (s *state) load(api, arg string, b *binary, magic uint32, path string, handle *core.Handle) *core.Error {
 	if err := s.read(api, arg, b, magic, path); err != nil {
 		return err
@@ -233,7 +252,7 @@ func (s *state) load(api, arg string, b *binary, magic uint32, path string, hand
 	return s.add(api, b, handle)
 }
 
-// add gives a binary its handle.
+// add creates the handle of a binary and returns it to the program.
 func (s *state) add(api string, b *binary, handle *core.Handle) *core.Error {
 	if b.handle = s.binaries.Add(b); b.handle == 0 {
 		if b.old {
@@ -247,7 +266,7 @@ func (s *state) add(api string, b *binary, handle *core.Handle) *core.Error {
 	return nil
 }
 
-// BinaryUnLoad is aclrtBinaryUnLoad. It does not wait: launches that are queued keep their code.
+// BinaryUnLoad is aclrtBinaryUnLoad. It does not wait: queued launches keep their code.
 func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 	const api = "aclrtBinaryUnLoad"
 	b, err := checkBinaryUnLoad(t, handle)
@@ -262,7 +281,7 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTInvalidHandle, "binHandle", "%#x was unloaded by another thread meanwhile",
 			uintptr(handle)).Because(core.Gone, uintptr(handle))
 	}
-	t.Unloading(b.modules())
+	t.Unloading(b.modules(), b.handles())
 	core.Locked(&s.mu, func() { delete(s.loaded, b) })
 	kernel.Forget(b.image)
 	b.mu.Lock()
@@ -275,7 +294,7 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 	return nil
 }
 
-// modules are what devices have of the binary.
+// modules returns the binary's modules on devices.
 func (b *binary) modules() (list []driver.Module) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -290,7 +309,18 @@ func (b *binary) modules() (list []driver.Module) {
 	return list
 }
 
-// takeAway takes the code away from all devices. mu is held.
+// handles returns the handles that are freed with the binary.
+func (b *binary) handles() []core.Resource {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := []core.Resource{{Kind: core.BinaryHandle, Name: uintptr(b.handle)}}
+	for _, f := range b.functions {
+		list = append(list, core.Resource{Kind: core.FunctionHandle, Name: uintptr(f.handle)})
+	}
+	return list
+}
+
+// takeAway unloads the code from all devices. mu is held.
 func (b *binary) takeAway() {
 	for _, p := range b.on {
 		if p.module != nil {
@@ -306,10 +336,10 @@ func (b *binary) takeAway() {
 	}
 }
 
-// place makes the binary known on the device of c, and puts its code there if code is set.
+// place registers the binary on the device of c, and loads its code there if code is set.
 func (b *binary) place(api string, c *core.Context, code bool) (*placed, *core.Error) {
 	dev := c.Device.Opened.Load()
-	if dev == nil { // the device was reset meanwhile
+	if dev == nil { // the device was reset since
 		return nil, core.NoCurrentContext(api)
 	}
 	b.mu.Lock()
@@ -339,7 +369,7 @@ func (b *binary) place(api string, c *core.Context, code bool) (*placed, *core.E
 	return p, nil
 }
 
-// here is the binary on the device of c, if a function of it was looked up there.
+// here returns the binary on the device of c, or nil if no function of it was looked up there.
 func (b *binary) here(c *core.Context) *placed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -378,7 +408,7 @@ func BinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *Addr, binS
 	return nil
 }
 
-// OpExceptionFunc is a function that is called when a kernel has failed; info is good until it returns.
+// OpExceptionFunc is called when a kernel has failed; info is valid until it returns.
 type OpExceptionFunc func(info, data Addr)
 
 // BinarySetExceptionCallback is aclrtBinarySetExceptionCallback. The last call counts.

@@ -8,14 +8,15 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// Changes makes launches of kernels of one binary from other launches, for a model that changes them while it runs.
+// Changes makes launches of kernels of one binary from other launches, for a model that changes its kernels while it
+// runs.
 type Changes struct {
-	api string        // immutable; and so are the others
+	api string        // immutable, like all fields
 	c   *core.Context // of the model
 	b   *binary
 }
 
-// ChangesOf is what makes launches of kernels of a binary, whose code is put on the device of c.
+// ChangesOf returns the Changes of a binary, whose code it loads on the device of c.
 func ChangesOf(t *core.Thread, api string, c *core.Context, bin core.Handle) (*Changes, *core.Error) {
 	b, err := findBinary(t, api, "info", bin)
 	if err != nil {
@@ -30,8 +31,8 @@ func ChangesOf(t *core.Thread, api string, c *core.Context, bin core.Handle) (*C
 	return &Changes{api, c, b}, nil
 }
 
-// Make is the launch of the kernel with a number, with arguments and attributes of l, which it replaces. What is to be
-// returned instead of l, if anything, is left: l itself, unless it has the memory of the arguments.
+// Make returns a launch of the kernel with number entry that replaces l, with the arguments and attributes of l. left
+// is the launch to return to its owner now: l itself, unless it has the memory of the arguments.
 func (m *Changes) Make(l *driver.Launch, entry uint64, blocks uint32) (fresh, left *driver.Launch, err error) {
 	k := m.b.table.FindNumber(entry)
 	if k == nil || m.b.old {
@@ -49,7 +50,7 @@ func (m *Changes) Make(l *driver.Launch, entry uint64, blocks uint32) (fresh, le
 	if e != nil {
 		return nil, nil, e
 	}
-	n, err := stateOf(m.c.Runtime).memory.take(0)
+	n, err := stateOf(m.c.Runtime).memory.alloc(0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +62,7 @@ func (m *Changes) Make(l *driver.Launch, entry uint64, blocks uint32) (fresh, le
 	n.Per = (&request{f: f, c: m.c}).per()
 	n.Module.Hold()
 	if n.args, old.args = old.args, nil; n.args == nil {
-		n.args = old // it has the memory, and is kept until the last launch with its arguments is over
+		n.args = old // it has the memory of the arguments, and is kept until the last launch with them is over
 		return &n.Launch, nil, nil
 	}
 	return &n.Launch, l, nil

@@ -11,7 +11,7 @@ import (
 
 func checkDestroyBinary(t *core.Thread, object core.Handle) *core.Error {
 	const api = "aclrtDestroyBinary"
-	if object == 0 { // 1
+	if object == 0 { // binary-null
 		return core.IsNull(api, "binary")
 	}
 	return nil
@@ -19,13 +19,13 @@ func checkDestroyBinary(t *core.Thread, object core.Handle) *core.Error {
 
 func checkBinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoad"
-	if object == 0 { // 1
+	if object == 0 { // binary-null
 		return core.IsNull(api, "binary")
 	}
-	if handle == nil { // 2
+	if handle == nil { // binHandle-null
 		return core.IsNull(api, "binHandle")
 	}
-	if t.Product("310B", "IPV350") { // 3
+	if t.Product("310B") { // on-310B
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
 	return nil
@@ -33,10 +33,10 @@ func checkBinaryLoad(t *core.Thread, object core.Handle, handle *core.Handle) *c
 
 func checkBinaryLoadFromFile(t *core.Thread, binPath *byte, _ *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoadFromFile"
-	if binPath == nil { // 1
+	if binPath == nil { // binPath-null
 		return core.IsNull(api, "binPath")
 	}
-	if handle == nil { // 2
+	if handle == nil { // binHandle-null
 		return core.IsNull(api, "binHandle")
 	}
 	return nil
@@ -44,13 +44,13 @@ func checkBinaryLoadFromFile(t *core.Thread, binPath *byte, _ *abi.BinaryLoadOpt
 
 func checkBinaryLoadFromData(t *core.Thread, data core.Addr, length uint64, _ *abi.BinaryLoadOptions, handle *core.Handle) *core.Error {
 	const api = "aclrtBinaryLoadFromData"
-	if data == 0 { // 1
+	if data == 0 { // data-null
 		return core.IsNull(api, "data")
 	}
-	if handle == nil { // 2
+	if handle == nil { // binHandle-null
 		return core.IsNull(api, "binHandle")
 	}
-	if length == 0 { // 3
+	if length == 0 { // length-0
 		return core.Fail(api, abi.ErrRTParamInvalid, "length", "is 0")
 	}
 	return nil
@@ -58,11 +58,11 @@ func checkBinaryLoadFromData(t *core.Thread, data core.Addr, length uint64, _ *a
 
 func checkBinaryUnLoad(t *core.Thread, handle core.Handle) (theBinHandle *binary, err *core.Error) {
 	const api = "aclrtBinaryUnLoad"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 2
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
 	return
@@ -70,19 +70,19 @@ func checkBinaryUnLoad(t *core.Thread, handle core.Handle) (theBinHandle *binary
 
 func checkBinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, found *core.Handle) (theBinHandle *binary, err *core.Error) {
 	const api = "aclrtBinaryGetFunction"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if kernelName == nil { // 2
+	if kernelName == nil { // kernelName-null
 		err = core.IsNull(api, "kernelName")
 		return
 	}
-	if found == nil { // 3
+	if found == nil { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 4
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
 	return
@@ -90,21 +90,63 @@ func checkBinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte
 
 func checkBinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, _ uint64, found *core.Handle) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
 	const api = "aclrtBinaryGetFunctionByEntry"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if found == nil { // 2
+	if found == nil { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 3
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
-	if err = notCPU(t, api, theBinHandle); err != nil { // 4
+	if err = notCPU(t, api, theBinHandle); err != nil { // cpu-binary
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkBinaryGetFunctionCount(t *core.Thread, handle core.Handle, count *uint32) (theBinHandle *binary, err *core.Error) {
+	const api = "aclrtBinaryGetFunctionCount"
+	if handle == 0 { // binHandle-null
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if count == nil { // count-null
+		err = core.IsNull(api, "count")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
+		return
+	}
+	if err = knowsKernels(t, api, theBinHandle); err != nil { // kernels-unknown
+		return
+	}
+	return
+}
+
+func checkBinaryEnumerateFunctions(t *core.Thread, handle core.Handle, funcHandles *core.Handle, _ uint32) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
+	const api = "aclrtBinaryEnumerateFunctions"
+	if handle == 0 { // binHandle-null
+		err = core.IsNull(api, "binHandle")
+		return
+	}
+	if funcHandles == nil { // funcHandles-null
+		err = core.IsNull(api, "funcHandles")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
+		return
+	}
+	if err = knowsKernels(t, api, theBinHandle); err != nil { // kernels-unknown
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -113,18 +155,18 @@ func checkBinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, _ uint64,
 
 func checkBinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *core.Addr, _ *uint64) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
 	const api = "aclrtBinaryGetDevAddress"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 2
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
-	if binAddr == nil { // 3
+	if binAddr == nil { // binAddr-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "binAddr", "is NULL")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -133,26 +175,26 @@ func checkBinaryGetDevAddress(t *core.Thread, handle core.Handle, binAddr *core.
 
 func checkBinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *core.Addr, size *uint64) (theBinHandle *binary, ctx *core.Context, err *core.Error) {
 	const api = "aclrtBinaryGetGlobal"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if name == nil { // 2
+	if name == nil { // name-null
 		err = core.IsNull(api, "name")
 		return
 	}
-	if dptr == nil && size == nil { // 3
+	if dptr == nil && size == nil { // dptr-null-and-size-null
 		err = core.Fail(api, abi.ErrInvalidParam, "dptr", "and size are both NULL")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 4
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
-	if err = noCPUVariables(t, api, theBinHandle); err != nil { // 5
+	if err = noCPUVariables(t, api, theBinHandle); err != nil { // cpu-binary
 		err = err.NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -161,15 +203,15 @@ func checkBinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *
 
 func checkGetFuncBySymbol(t *core.Thread, symbol core.Addr, found *core.Handle) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetFuncBySymbol"
-	if symbol == 0 { // 1
+	if symbol == 0 { // symbol-null
 		err = core.IsNull(api, "symbol")
 		return
 	}
-	if found == nil { // 2
+	if found == nil { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -178,25 +220,25 @@ func checkGetFuncBySymbol(t *core.Thread, symbol core.Addr, found *core.Handle) 
 
 func checkGetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr *core.Addr, aivAddr *core.Addr) (theFuncHandle *function, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetFunctionAddr"
-	if handle == 0 { // 1
+	if handle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if aicAddr == nil { // 2
+	if aicAddr == nil { // aicAddr-null
 		err = core.IsNull(api, "aicAddr")
 		return
 	}
-	if aivAddr == nil { // 3
+	if aivAddr == nil { // aivAddr-null
 		err = core.IsNull(api, "aivAddr")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 4
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // funcHandle-not-live
 		return
 	}
-	if err = noCPUCode(t, api, theFuncHandle); err != nil { // 5
+	if err = noCPUCode(t, api, theFuncHandle); err != nil { // cpu-function
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -205,28 +247,28 @@ func checkGetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr *core.Addr
 
 func checkGetFunctionSize(t *core.Thread, handle core.Handle, aicSize *uint64, aivSize *uint64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtGetFunctionSize"
-	if t.Product("310B", "910", "IPV350") { // 1
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
 	if handle != 0 {
-		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 2
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // funcHandle-not-live
 			return
 		}
 	}
-	if handle == 0 { // 3
+	if handle == 0 { // funcHandle-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
 		return
 	}
-	if aicSize == nil { // 4
+	if aicSize == nil { // aicSize-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "aicSize", "is NULL")
 		return
 	}
-	if aivSize == nil { // 5
+	if aivSize == nil { // aivSize-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "aivSize", "is NULL")
 		return
 	}
-	if err = noCPUCode(t, api, theFuncHandle); err != nil { // 6
+	if err = noCPUCode(t, api, theFuncHandle); err != nil { // cpu-function
 		return
 	}
 	return
@@ -234,16 +276,16 @@ func checkGetFunctionSize(t *core.Thread, handle core.Handle, aicSize *uint64, a
 
 func checkGetFunctionName(t *core.Thread, handle core.Handle, _ uint32, name *byte) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtGetFunctionName"
-	if name == nil { // 1
+	if name == nil { // name-null
 		err = core.IsNull(api, "name")
 		return
 	}
 	if handle != 0 {
-		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 2
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // funcHandle-not-live
 			return
 		}
 	}
-	if handle == 0 { // 3
+	if handle == 0 { // funcHandle-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
 		return
 	}
@@ -252,18 +294,18 @@ func checkGetFunctionName(t *core.Thread, handle core.Handle, _ uint32, name *by
 
 func checkGetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncAttribute, attrValue *int64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtGetFunctionAttribute"
-	if handle == 0 { // 1
+	if handle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if attrValue == nil { // 2
+	if attrValue == nil { // attrValue-null
 		err = core.IsNull(api, "attrValue")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // funcHandle-not-live
 		return
 	}
-	if attrType < 1 || attrType > 3 { // 4
+	if attrType < 1 || attrType > 3 { // attrType-outside-1-to-3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "attrType", "is not 1..3; it is %d", attrType)
 		return
 	}
@@ -273,15 +315,15 @@ func checkGetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.
 func checkFunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.Handle) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtFunctionGetBinary"
 	if handle != 0 {
-		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // 1
+		if theFuncHandle, err = findFunction(t, api, "funcHandle", handle); err != nil { // funcHandle-not-live
 			return
 		}
 	}
-	if handle == 0 { // 2
+	if handle == 0 { // funcHandle-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
 		return
 	}
-	if binHandle == nil { // 3
+	if binHandle == nil { // binHandle-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "binHandle", "is NULL")
 		return
 	}
@@ -290,10 +332,10 @@ func checkFunctionGetBinary(t *core.Thread, handle core.Handle, binHandle *core.
 
 func checkFunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *uint64) *core.Error {
 	const api = "aclrtFunctionGetParamCount"
-	if handle == 0 { // 1
+	if handle == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
-	if paramCount == nil { // 2
+	if paramCount == nil { // paramCount-null
 		return core.IsNull(api, "paramCount")
 	}
 	return nil
@@ -301,10 +343,10 @@ func checkFunctionGetParamCount(t *core.Thread, handle core.Handle, paramCount *
 
 func checkFunctionGetParamInfo(t *core.Thread, handle core.Handle, _ uint64, paramOffset *uint64, paramSize *uint64) *core.Error {
 	const api = "aclrtFunctionGetParamInfo"
-	if handle == 0 { // 1
+	if handle == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
-	if paramOffset == nil && paramSize == nil { // 2
+	if paramOffset == nil && paramSize == nil { // paramOffset-null-and-paramSize-null
 		return core.Fail(api, abi.ErrInvalidParam, "paramOffset", "and paramSize are both NULL")
 	}
 	return nil
@@ -312,13 +354,13 @@ func checkFunctionGetParamInfo(t *core.Thread, handle core.Handle, _ uint64, par
 
 func checkFunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, flags uint32, dynamicUbufSize *uint64) *core.Error {
 	const api = "aclrtFunctionGetAvailDynUbufPerBlock"
-	if handle == 0 { // 1
+	if handle == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
-	if dynamicUbufSize == nil { // 2
+	if dynamicUbufSize == nil { // dynamicUbufSize-null
 		return core.IsNull(api, "dynamicUbufSize")
 	}
-	if flags != 0 { // 3
+	if flags != 0 { // flags-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
 	return nil
@@ -326,26 +368,26 @@ func checkFunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, fl
 
 func checkRegisterCpuFunc(t *core.Thread, handle core.Handle, funcName *byte, kernelName *byte, found *core.Handle) (theHandle *binary, err *core.Error) {
 	const api = "aclrtRegisterCpuFunc"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if funcName == nil { // 2
+	if funcName == nil { // funcName-null
 		err = core.IsNull(api, "funcName")
 		return
 	}
-	if kernelName == nil { // 3
+	if kernelName == nil { // kernelName-null
 		err = core.IsNull(api, "kernelName")
 		return
 	}
-	if found == nil { // 4
+	if found == nil { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if theHandle, err = findBinary(t, api, "handle", handle); err != nil { // 5
+	if theHandle, err = findBinary(t, api, "handle", handle); err != nil { // handle-not-live
 		return
 	}
-	if err = onlyCPU(t, api, theHandle); err != nil { // 6
+	if err = onlyCPU(t, api, theHandle); err != nil { // not-cpu-binary
 		return
 	}
 	return
@@ -353,15 +395,15 @@ func checkRegisterCpuFunc(t *core.Thread, handle core.Handle, funcName *byte, ke
 
 func checkBinarySetExceptionCallback(t *core.Thread, handle core.Handle, callback OpExceptionFunc, _ core.Addr) (theBinHandle *binary, err *core.Error) {
 	const api = "aclrtBinarySetExceptionCallback"
-	if handle == 0 { // 1
+	if handle == 0 { // binHandle-null
 		err = core.IsNull(api, "binHandle")
 		return
 	}
-	if callback == nil { // 2
+	if callback == nil { // callback-null
 		err = core.IsNull(api, "callback")
 		return
 	}
-	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // 3
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
 		return
 	}
 	return
@@ -369,15 +411,15 @@ func checkBinarySetExceptionCallback(t *core.Thread, handle core.Handle, callbac
 
 func checkGetHardwareSyncAddr(t *core.Thread, addr *core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetHardwareSyncAddr"
-	if addr == nil { // 1
+	if addr == nil { // addr-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "addr", "is NULL")
 		return
 	}
-	if !t.Product("A2", "A3") { // 2
+	if !t.Product("A2", "A3") { // not-on-A2-A3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -386,10 +428,10 @@ func checkGetHardwareSyncAddr(t *core.Thread, addr *core.Addr) (ctx *core.Contex
 
 func checkCheckArchCompatibility(t *core.Thread, socVersion *byte, canCompatible *int32) *core.Error {
 	const api = "aclrtCheckArchCompatibility"
-	if socVersion == nil { // 1
+	if socVersion == nil { // socVersion-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "socVersion", "is NULL")
 	}
-	if canCompatible == nil { // 2
+	if canCompatible == nil { // canCompatible-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "canCompatible", "is NULL")
 	}
 	return nil
@@ -397,15 +439,15 @@ func checkCheckArchCompatibility(t *core.Thread, socVersion *byte, canCompatible
 
 func checkKernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *core.Handle) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtKernelArgsInit"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if argsHandle == nil { // 2
+	if argsHandle == nil { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
 	return
@@ -413,23 +455,23 @@ func checkKernelArgsInit(t *core.Thread, funcHandle core.Handle, argsHandle *cor
 
 func checkKernelArgsInitByUserMem(t *core.Thread, funcHandle core.Handle, argsHandle core.Handle, userHostMem core.Addr, actualArgsSize uint64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtKernelArgsInitByUserMem"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if argsHandle == 0 { // 2
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if userHostMem == 0 { // 3
+	if userHostMem == 0 { // userHostMem-null
 		err = core.IsNull(api, "userHostMem")
 		return
 	}
-	if actualArgsSize == 0 { // 4
+	if actualArgsSize == 0 { // actualArgsSize-0
 		err = core.Fail(api, abi.ErrInvalidParam, "actualArgsSize", "is 0")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 5
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
 	return
@@ -437,15 +479,15 @@ func checkKernelArgsInitByUserMem(t *core.Thread, funcHandle core.Handle, argsHa
 
 func checkKernelArgsGetMemSize(t *core.Thread, funcHandle core.Handle, _ uint64, actualArgsSize *uint64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtKernelArgsGetMemSize"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if actualArgsSize == nil { // 2
+	if actualArgsSize == nil { // actualArgsSize-null
 		err = core.IsNull(api, "actualArgsSize")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
 	return
@@ -453,15 +495,15 @@ func checkKernelArgsGetMemSize(t *core.Thread, funcHandle core.Handle, _ uint64,
 
 func checkKernelArgsGetHandleMemSize(t *core.Thread, funcHandle core.Handle, memSize *uint64) (theFuncHandle *function, err *core.Error) {
 	const api = "aclrtKernelArgsGetHandleMemSize"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if memSize == nil { // 2
+	if memSize == nil { // memSize-null
 		err = core.IsNull(api, "memSize")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
 	return
@@ -469,23 +511,23 @@ func checkKernelArgsGetHandleMemSize(t *core.Thread, funcHandle core.Handle, mem
 
 func checkKernelArgsAppend(t *core.Thread, argsHandle core.Handle, param core.Addr, paramSize uint64, paramHandle *core.Handle) (theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtKernelArgsAppend"
-	if argsHandle == 0 { // 1
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if param == 0 { // 2
+	if param == 0 { // param-null
 		err = core.IsNull(api, "param")
 		return
 	}
-	if paramSize == 0 { // 3
+	if paramSize == 0 { // paramSize-0
 		err = core.Fail(api, abi.ErrInvalidParam, "paramSize", "is 0")
 		return
 	}
-	if paramHandle == nil { // 4
+	if paramHandle == nil { // paramHandle-null
 		err = core.IsNull(api, "paramHandle")
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
 	return
@@ -493,15 +535,15 @@ func checkKernelArgsAppend(t *core.Thread, argsHandle core.Handle, param core.Ad
 
 func checkKernelArgsAppendPlaceHolder(t *core.Thread, argsHandle core.Handle, paramHandle *core.Handle) (theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtKernelArgsAppendPlaceHolder"
-	if argsHandle == 0 { // 1
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if paramHandle == nil { // 2
+	if paramHandle == nil { // paramHandle-null
 		err = core.IsNull(api, "paramHandle")
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 3
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
 	return
@@ -509,23 +551,23 @@ func checkKernelArgsAppendPlaceHolder(t *core.Thread, argsHandle core.Handle, pa
 
 func checkKernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle core.Handle, paramHandle core.Handle, dataSize uint64, bufferAddr *core.Addr) (theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtKernelArgsGetPlaceHolderBuffer"
-	if argsHandle == 0 { // 1
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if paramHandle == 0 { // 2
+	if paramHandle == 0 { // paramHandle-null
 		err = core.IsNull(api, "paramHandle")
 		return
 	}
-	if dataSize == 0 { // 3
+	if dataSize == 0 { // dataSize-0
 		err = core.Fail(api, abi.ErrInvalidParam, "dataSize", "is 0")
 		return
 	}
-	if bufferAddr == nil { // 4
+	if bufferAddr == nil { // bufferAddr-null
 		err = core.IsNull(api, "bufferAddr")
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
 	return
@@ -533,23 +575,23 @@ func checkKernelArgsGetPlaceHolderBuffer(t *core.Thread, argsHandle core.Handle,
 
 func checkKernelArgsParaUpdate(t *core.Thread, argsHandle core.Handle, paramHandle core.Handle, param core.Addr, paramSize uint64) (theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtKernelArgsParaUpdate"
-	if argsHandle == 0 { // 1
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if paramHandle == 0 { // 2
+	if paramHandle == 0 { // paramHandle-null
 		err = core.IsNull(api, "paramHandle")
 		return
 	}
-	if param == 0 { // 3
+	if param == 0 { // param-null
 		err = core.IsNull(api, "param")
 		return
 	}
-	if paramSize == 0 { // 4
+	if paramSize == 0 { // paramSize-0
 		err = core.Fail(api, abi.ErrInvalidParam, "paramSize", "is 0")
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 5
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
 	return
@@ -557,11 +599,11 @@ func checkKernelArgsParaUpdate(t *core.Thread, argsHandle core.Handle, paramHand
 
 func checkKernelArgsFinalize(t *core.Thread, argsHandle core.Handle) (theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtKernelArgsFinalize"
-	if argsHandle == 0 { // 1
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 2
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
 	return
@@ -569,33 +611,33 @@ func checkKernelArgsFinalize(t *core.Thread, argsHandle core.Handle) (theArgsHan
 
 func checkLaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData core.Addr, argsSize uint64, stream core.Handle) (theFuncHandle *function, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtLaunchKernel"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if argsData == 0 { // 2
+	if argsData == 0 { // argsData-null
 		err = core.IsNull(api, "argsData")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if numBlocks == 0 { // 5
+	if numBlocks == 0 { // numBlocks-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
 		return
 	}
-	if uint32(argsSize) == 0 { // 6
+	if uint32(argsSize) == 0 { // argsSize-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -603,25 +645,25 @@ func checkLaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32,
 
 func checkLaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint32, argsData core.Addr, argsSize uint64, _ *abi.LaunchKernelCfg, stream core.Handle) (theFuncHandle *function, theStream *core.Stream, err *core.Error) {
 	const api = "aclrtLaunchKernelV2"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if argsData == 0 { // 2
+	if argsData == 0 { // argsData-null
 		err = core.IsNull(api, "argsData")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if uint32(argsSize) == 0 { // 5
+	if uint32(argsSize) == 0 { // argsSize-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
 		return
 	}
-	if numBlocks == 0 { // 6
+	if numBlocks == 0 { // numBlocks-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
 		return
 	}
@@ -630,29 +672,29 @@ func checkLaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint3
 
 func checkLaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle, _ *abi.LaunchKernelCfg, argsHandle core.Handle, reserve core.Addr) (theFuncHandle *function, theStream *core.Stream, theArgsHandle *builder, err *core.Error) {
 	const api = "aclrtLaunchKernelWithConfig"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if numBlocks == 0 { // 2
+	if numBlocks == 0 { // numBlocks-0
 		err = core.Fail(api, abi.ErrInvalidParam, "numBlocks", "is 0")
 		return
 	}
-	if argsHandle == 0 { // 3
+	if argsHandle == 0 { // argsHandle-null
 		err = core.IsNull(api, "argsHandle")
 		return
 	}
-	if reserve != 0 { // 4
+	if reserve != 0 { // reserve-not-null
 		err = core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 5
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
-	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // 6
+	if theArgsHandle, err = findBuilder(t, api, "argsHandle", argsHandle); err != nil { // argsHandle-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -660,25 +702,25 @@ func checkLaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBloc
 
 func checkLaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, _ uint32, stream core.Handle, _ *abi.LaunchKernelCfg, hostArgs core.Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) (theFuncHandle *function, theStream *core.Stream, err *core.Error) {
 	const api = "aclrtLaunchKernelWithHostArgs"
-	if funcHandle == 0 { // 1
+	if funcHandle == 0 { // funcHandle-null
 		err = core.IsNull(api, "funcHandle")
 		return
 	}
-	if hostArgs == 0 { // 2
+	if hostArgs == 0 { // hostArgs-null
 		err = core.IsNull(api, "hostArgs")
 		return
 	}
-	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // 3
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if uint32(argsSize) == 0 { // 5
+	if uint32(argsSize) == 0 { // argsSize-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0 (its low 32 bits); it is %d", argsSize)
 		return
 	}
-	if placeHolderNum&0xffff != 0 && placeHolderArray == nil { // 6
+	if placeHolderNum&0xffff != 0 && placeHolderArray == nil { // placeHolderArray-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "placeHolderNum", "(its low 16 bits) > 0 and placeHolderArray is NULL; placeHolderNum is %d", placeHolderNum)
 		return
 	}
@@ -687,18 +729,18 @@ func checkLaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, _ uin
 
 func checkLaunchKernelWithArgsArray(t *core.Thread, fn core.Addr, numBlocks uint32, stream core.Handle, _ *abi.LaunchKernelCfg, _ *core.Addr) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtLaunchKernelWithArgsArray"
-	if fn == 0 { // 1
+	if fn == 0 { // func-null
 		err = core.IsNull(api, "func")
 		return
 	}
-	if numBlocks == 0 { // 2
+	if numBlocks == 0 { // numBlocks-0
 		err = core.Fail(api, abi.ErrInvalidParam, "numBlocks", "is 0")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -707,11 +749,11 @@ func checkLaunchKernelWithArgsArray(t *core.Thread, fn core.Addr, numBlocks uint
 
 func checkLaunchSIMTKernelWithArgsArray(t *core.Thread, fn core.Addr, _ abi.Dim3, _ abi.Dim3, _ uint64, _ core.Handle, _ *abi.LaunchKernelCfg, _ *core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtLaunchSIMTKernelWithArgsArray"
-	if fn == 0 { // 1
+	if fn == 0 { // func-null
 		err = core.IsNull(api, "func")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -720,22 +762,22 @@ func checkLaunchSIMTKernelWithArgsArray(t *core.Thread, fn core.Addr, _ abi.Dim3
 
 func checkLaunchSIMTKernelWithHostArgs(t *core.Thread, fn core.Addr, _ abi.Dim3, _ abi.Dim3, _ uint64, stream core.Handle, _ *abi.LaunchKernelCfg, hostArgs core.Addr, argsSize uint64, _ *abi.PlaceHolderInfo, _ uint64) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtLaunchSIMTKernelWithHostArgs"
-	if fn == 0 { // 1
+	if fn == 0 { // func-null
 		err = core.IsNull(api, "func")
 		return
 	}
-	if hostArgs == 0 { // 2
+	if hostArgs == 0 { // hostArgs-null
 		err = core.IsNull(api, "hostArgs")
 		return
 	}
-	if argsSize == 0 { // 3
+	if argsSize == 0 { // argsSize-0
 		err = core.Fail(api, abi.ErrInvalidParam, "argsSize", "is 0")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}

@@ -8,24 +8,24 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// config is what the attributes of a launch say.
+// config has the attributes of a launch.
 type config struct {
 	batch   bool
 	dynamic uint32 // bytes of unified buffer
-	sized   string // the argument that says how many; "": none does
+	sized   string // the argument with that size, or ""
 	engine  abi.EngineType
 	offset  uint32 // first block
 	limit   time.Duration
 	limited bool
-	empty   bool // empty tasks come before it
-	dumps   bool // data is to be dumped
+	empty   bool // empty tasks precede it
+	dumps   bool // its data has to be dumped
 }
 
-// mixed reports whether the 310P needs a configuration that says which half runs.
+// mixed reports whether the 310P needs a configuration that selects the half to run.
 func (f *function) mixed() bool { return f.k.Halves }
 
-// readConfig reads the attributes of a launch of f, in the order of the table. simt: the launch is one of threads, to
-// which engines mean nothing.
+// readConfig reads the attributes of a launch of f, in the order of the table. simt means a SIMT launch, which has no
+// engines.
 func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCfg, simt bool) (config, *core.Error) {
 	c := config{batch: f.k.Batch || f.b.table.Barrier}
 	halves := !simt && t.Product("310P") && f.mixed()
@@ -38,7 +38,7 @@ func readConfig(t *core.Thread, api string, f *function, cfg *abi.LaunchKernelCf
 	if cfg.Attrs == 0 {
 		return c, core.Refused(api, "cfg", "has no attributes")
 	}
-	var last [10]*abi.LaunchKernelAttrValue // by id; of the same id the last counts
+	var last [10]*abi.LaunchKernelAttrValue // by id; the last of an id counts
 	unknown := -1
 	attrs := core.ArrayOf(t, core.Pointer[abi.LaunchKernelAttr](cfg.Attrs), cfg.NumAttrs)
 	for i := range attrs {

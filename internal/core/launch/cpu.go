@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,27 +8,28 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/kernel"
+	"ropeway/internal/readfile"
 )
 
-// Binaries for the AI CPU. Their shared object is not read when it is loaded; which kernels there are says a list
-// beside it, or the program, by aclrtRegisterCpuFunc. On a CPU their functions are called with one argument, the
-// address of the arguments, and fail if they return anything but 0.
+// Binaries for the AI CPU. Loading does not read their shared object; a list beside it, or the program by
+// aclrtRegisterCpuFunc, names the kernels. On a CPU their functions are called with one argument, the address of the
+// arguments, and fail if they do not return 0.
 
-// How an AI CPU binary is loaded: CPU_KERNEL_MODE.
+// Ways to load an AI CPU binary: CPU_KERNEL_MODE.
 const (
-	noCPU     = -1 // it is none
+	noCPU     = -1 // not an AI CPU binary
 	installed = 0  // a list of kernels, whose shared objects are part of the installation
 	listed    = 1  // a list, and the shared object beside it
 	given     = 2  // the bytes of a shared object
 )
 
-// ofProgram is the opKernelLib of functions that the program names.
+// ofProgram is the opKernelLib of functions that the program registers.
 const ofProgram = "CUSTAICPUKernel"
 
 // kernelLibs are the values of opKernelLib that a 950 knows.
 var kernelLibs = []string{"AICPUKernel", ofProgram, "TFKernel", "KFCKernel"}
 
-// forCPU reports whether the binary is one for the AI CPU.
+// forCPU reports whether the binary is for the AI CPU.
 func (b *binary) forCPU() bool { return b.mode != noCPU }
 
 // loadCPUFile is aclrtBinaryLoadFromFile with a CPU_KERNEL_MODE.
@@ -38,7 +38,7 @@ func (s *state) loadCPUFile(api, path string, mode int32, handle *core.Handle) *
 	b.mode = mode
 	if mode == listed {
 		so := kernel.SideName(path, ".so")
-		image, err := os.ReadFile(so)
+		image, err := readfile.Regular(so, mostBytes)
 		switch {
 		case err != nil:
 			return core.Refused(api, "binPath", "%v", err)
@@ -48,7 +48,7 @@ func (s *state) loadCPUFile(api, path string, mode int32, handle *core.Handle) *
 		b.image = image
 	}
 	list := kernel.SideName(path, ".json")
-	text, err := os.ReadFile(list)
+	text, err := readfile.Regular(list, readfile.Text)
 	if err != nil {
 		return core.Refused(api, "binPath", "%v", err)
 	}
@@ -62,12 +62,12 @@ func (s *state) loadCPUFile(api, path string, mode int32, handle *core.Handle) *
 
 // loadCPUData is aclrtBinaryLoadFromData with CPU_KERNEL_MODE 2.
 func (s *state) loadCPUData(api string, image []byte, handle *core.Handle) *core.Error {
-	b := newBinary("kernel", bytes.Clone(image))
+	b := newBinary("kernel", image)
 	b.mode = given
 	return s.addCPU(api, b, nil, handle)
 }
 
-// addCPU gives an AI CPU binary its kernels and its handle.
+// addCPU sets the kernels of an AI CPU binary and returns its handle to the program.
 func (s *state) addCPU(api string, b *binary, ops map[string]kernel.CPUOp, handle *core.Handle) *core.Error {
 	l := s.launcher()
 	if l == nil || !l.Runs(kernel.Native) {
@@ -82,18 +82,18 @@ func (s *state) addCPU(api string, b *binary, ops map[string]kernel.CPUOp, handl
 	return s.add(api, b, handle)
 }
 
-// stand is a file of the folder with what stands in for code of devices.
+// stand reads a file of the folder of stand-ins for device code.
 func (s *state) stand(name string) ([]byte, error) {
 	var folder string
 	core.Locked(&s.mu, func() { folder = s.folder })
 	if folder == "" {
 		return nil, os.ErrNotExist
 	}
-	return os.ReadFile(filepath.Join(folder, filepath.Base(name)))
+	return readfile.Regular(filepath.Join(folder, filepath.Base(name)), mostBytes)
 }
 
-// home is the binary with the code of a kernel: b, or a shared object of the installation, which is in the folder with
-// what stands in for code of devices, or beside the list.
+// home returns the binary with the code of a kernel: b, or a shared object of the installation, which is in the folder
+// of stand-ins, or beside the list.
 func (b *binary) home(s *state, api string, k *kernel.Kernel) (*binary, *core.Error) {
 	if b.mode != installed {
 		return b, nil
@@ -105,7 +105,7 @@ func (b *binary) home(s *state, api string, k *kernel.Kernel) (*binary, *core.Er
 	}
 	image, err := s.stand(k.So)
 	if err != nil {
-		image, err = os.ReadFile(filepath.Join(b.folder, filepath.Base(k.So)))
+		image, err = readfile.Regular(filepath.Join(b.folder, filepath.Base(k.So)), mostBytes)
 	}
 	if err != nil {
 		return nil, core.Refused(api, "", "kernel %s is in %q, which is neither in the folder of ROPEWAY_KERNELS nor "+
@@ -119,7 +119,7 @@ func (b *binary) home(s *state, api string, k *kernel.Kernel) (*binary, *core.Er
 	return h, nil
 }
 
-// RegisterCpuFunc is aclrtRegisterCpuFunc. A name that is known keeps its function.
+// RegisterCpuFunc is aclrtRegisterCpuFunc. A registered name keeps its function.
 func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *byte, found *core.Handle) *core.Error {
 	const api = "aclrtRegisterCpuFunc"
 	b, err := checkRegisterCpuFunc(t, handle, funcName, kernelName, found)
@@ -147,7 +147,7 @@ func RegisterCpuFunc(t *core.Thread, handle core.Handle, funcName, kernelName *b
 	return b.give(t, api, p, k, found)
 }
 
-// named is the kernel of a name, made of a function if there is none yet.
+// named returns the kernel with a name, and creates it from a function if there is none.
 func (b *binary) named(name, function string) *kernel.Kernel {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +162,7 @@ func (b *binary) named(name, function string) *kernel.Kernel {
 	return k
 }
 
-// forget takes a name away that has no function.
+// forget removes a name without a function.
 func (b *binary) forget(k *kernel.Kernel) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *binary) forget(k *kernel.Kernel) {
 	}
 }
 
-// onlyCPU refuses a binary that is none for the AI CPU.
+// onlyCPU refuses a binary that is not for the AI CPU.
 func onlyCPU(_ *core.Thread, api string, b *binary) *core.Error {
 	if b.forCPU() {
 		return nil
@@ -179,7 +179,7 @@ func onlyCPU(_ *core.Thread, api string, b *binary) *core.Error {
 	return core.Refused(api, "handle", "the binary is none for the AI CPU; load it with CPU_KERNEL_MODE")
 }
 
-// notCPU refuses an AI CPU binary, which has no numbers.
+// notCPU refuses an AI CPU binary, whose kernels have no numbers.
 func notCPU(_ *core.Thread, api string, b *binary) *core.Error {
 	if !b.forCPU() {
 		return nil
@@ -187,7 +187,7 @@ func notCPU(_ *core.Thread, api string, b *binary) *core.Error {
 	return core.Refused(api, "binHandle", "the binary is one for the AI CPU, whose kernels have no numbers")
 }
 
-// noCPUVariables refuses an AI CPU binary, whose variables are not the program's.
+// noCPUVariables refuses an AI CPU binary, whose variables the program cannot use.
 func noCPUVariables(_ *core.Thread, api string, b *binary) *core.Error {
 	if !b.forCPU() {
 		return nil
@@ -211,7 +211,7 @@ func noCPUParams(api string, f *function) *core.Error {
 	return core.Unsupported(api, "func", "%s runs on the AI CPU", f.k.Name).NotRecorded()
 }
 
-// runsOnCPU are the rules of launches about what an AI CPU function is part of.
+// runsOnCPU checks the rules of launches for AI CPU functions.
 func (r *request) runsOnCPU(t *core.Thread) *core.Error {
 	k := r.f.k
 	if k.Type != kernel.AICPU {
@@ -221,7 +221,7 @@ func (r *request) runsOnCPU(t *core.Thread) *core.Error {
 	case t.Product("950") && !slices.Contains(kernelLibs, k.Lib):
 		return core.Fail(r.api, abi.ErrRTInternalError, "",
 			"the opKernelLib of %s is %q, which this product cannot run", k.Name, k.Lib)
-	case t.Product("310B", "910", "IPV350") && k.Lib == "KFCKernel":
+	case t.Product("310B", "910") && k.Lib == "KFCKernel":
 		return core.Unsupported(r.api, "", "%s has no KFCKernel, which %s is", t.Runtime.Product.Name,
 			k.Name).NotRecorded()
 	}

@@ -9,7 +9,7 @@ import (
 
 var _ core.KernelTask = (*pending)(nil)
 
-// failures are the codes of kernels that fail, by how they do: of AI Cores and cube cores, of vector cores, of AI CPUs.
+// failures are the codes of failed kernels by KernelFailure: of AI Cores and cube cores, of vector cores, of AI CPUs.
 var failures = [3][4]abi.Code{
 	{abi.ErrRTAicoreException, abi.ErrRTAicoreTrapException, abi.ErrRTAicoreTimeout, abi.ErrRTDeviceMemError},
 	{abi.ErrRTVectorCoreException, abi.ErrRTVectorCoreTrapException, abi.ErrRTVectorCoreTimeout,

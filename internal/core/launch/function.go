@@ -1,6 +1,9 @@
 package launch
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"ropeway/internal/abi"
@@ -15,7 +18,7 @@ type function struct {
 	b      *binary        // immutable
 	k      *kernel.Kernel // immutable
 
-	ready atomic.Pointer[resolved] // where its code was found last
+	ready atomic.Pointer[resolved] // result of the last resolve
 }
 
 // resolved is the code of a function in a module.
@@ -24,10 +27,10 @@ type resolved struct {
 	module driver.Module
 	code   [2]uintptr
 
-	again atomic.Pointer[driver.Launch] // see again.go; nil: there was no plain launch yet
+	plain atomic.Pointer[driver.Launch] // see repeat.go; nil before the first plain launch
 }
 
-// findFunction finds the function that a handle names.
+// findFunction returns the function of a handle.
 func findFunction(t *core.Thread, api, arg string, h core.Handle) (*function, *core.Error) {
 	if f := stateOf(t.Runtime).functions.Get(h); f != nil {
 		return f, nil
@@ -36,7 +39,7 @@ func findFunction(t *core.Thread, api, arg string, h core.Handle) (*function, *c
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// function is the one function of a kernel, on a device where the binary is or, if p is nil, nowhere yet.
+// function returns the function of a kernel, which is created once. p is the binary on a device, or nil.
 func (b *binary) function(rt *core.Runtime, p *placed, k *kernel.Kernel) *function {
 	full := described(p, k)
 	b.mu.Lock()
@@ -55,7 +58,7 @@ func (b *binary) function(rt *core.Runtime, p *placed, k *kernel.Kernel) *functi
 	return f
 }
 
-// codeIn is where the code of the halves is in a module.
+// codeIn returns the code of the halves in a module.
 func (f *function) codeIn(api string, m driver.Module) (code [2]uintptr, err *core.Error) {
 	for i, c := range f.k.Code {
 		if c.Symbol == "" {
@@ -70,7 +73,7 @@ func (f *function) codeIn(api string, m driver.Module) (code [2]uintptr, err *co
 	return code, nil
 }
 
-// resolve finds the code of f on the device of c, where a function of its binary was looked up.
+// resolve returns the code of f on the device of c, where a function of its binary was looked up.
 func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error) {
 	dev := c.Device.Opened.Load()
 	if r := f.ready.Load(); r != nil && r.dev == dev && dev != nil {
@@ -93,7 +96,7 @@ func (f *function) resolve(api string, c *core.Context) (*resolved, *core.Error)
 	return r, nil
 }
 
-// BinaryGetFunction is aclrtBinaryGetFunction. All its failures have one code.
+// BinaryGetFunction is aclrtBinaryGetFunction. All its failures have the same code.
 func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, found *core.Handle) *core.Error {
 	const api = "aclrtBinaryGetFunction"
 	b, err := checkBinaryGetFunction(t, handle, kernelName, found)
@@ -119,7 +122,7 @@ func BinaryGetFunction(t *core.Thread, handle core.Handle, kernelName *byte, fou
 	return b.give(t, api, p, k, found)
 }
 
-// give hands out the function of a kernel.
+// give returns the function of a kernel to the program.
 func (b *binary) give(t *core.Thread, api string, p *placed, k *kernel.Kernel, found *core.Handle) *core.Error {
 	f := b.function(t.Runtime, p, k)
 	if f == nil {
@@ -151,7 +154,59 @@ func BinaryGetFunctionByEntry(t *core.Thread, handle core.Handle, funcEntry uint
 	return b.give(t, api, p, k, found)
 }
 
-// RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code says which address of the program stands for a kernel.
+// kernels returns the kernels of the binary, sorted by name.
+func (b *binary) kernels() []*kernel.Kernel {
+	all := b.table.Kernels()
+	if b.forCPU() {
+		core.Locked(&b.mu, func() { all = slices.AppendSeq(all, maps.Values(b.names)) })
+		slices.SortFunc(all, func(a, b *kernel.Kernel) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return all
+}
+
+// knowsKernels refuses a binary whose kernels cannot be read.
+func knowsKernels(_ *core.Thread, api string, b *binary) *core.Error {
+	if !b.table.Open {
+		return nil
+	}
+	return core.Unsupported(api, "binHandle", "a %v does not say which kernels it has", b.table.Format)
+}
+
+// BinaryGetFunctionCount is aclrtBinaryGetFunctionCount.
+func BinaryGetFunctionCount(t *core.Thread, handle core.Handle, count *uint32) *core.Error {
+	b, err := checkBinaryGetFunctionCount(t, handle, count)
+	if err != nil {
+		return err
+	}
+	*count = uint32(len(b.kernels()))
+	return nil
+}
+
+// BinaryEnumerateFunctions is aclrtBinaryEnumerateFunctions.
+func BinaryEnumerateFunctions(t *core.Thread, handle core.Handle, funcHandles *core.Handle,
+	numFunctions uint32) *core.Error {
+	const api = "aclrtBinaryEnumerateFunctions"
+	b, c, err := checkBinaryEnumerateFunctions(t, handle, funcHandles, numFunctions)
+	if err != nil {
+		return err
+	}
+	p, err := b.place(api, c, !b.lazy)
+	if err != nil {
+		return err
+	}
+	all := b.kernels()
+	list := core.Array(funcHandles, uint64(min(int(numFunctions), len(all))))
+	for i := range list {
+		var f core.Handle
+		if err := b.give(t, api, p, all[i], &f); err != nil {
+			return err
+		}
+		list[i] = f
+	}
+	return nil
+}
+
+// RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code registers an address of the program for a kernel.
 func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelName *byte) *core.Error {
 	const api = "rtRegisterFuncSymbol"
 	switch {
@@ -168,7 +223,7 @@ func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelN
 	}
 	name := core.CString(kernelName)
 	k := b.table.Find(name)
-	if k == nil && b.table.Open { // whether it is there, its lookup finds out
+	if k == nil && b.table.Open { // the lookup checks whether it exists
 		k = b.unlisted(name)
 	}
 	if k == nil {
@@ -187,7 +242,7 @@ func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelN
 	return nil
 }
 
-// bySymbol is the function that an address of the program stands for, or nil.
+// bySymbol returns the function for an address of the program, or nil.
 func (s *state) bySymbol(symbol Addr) *function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +270,7 @@ func GetFuncBySymbol(t *core.Thread, symbol Addr, found *core.Handle) *core.Erro
 // GetFunctionAddr is aclrtGetFunctionAddr.
 func GetFunctionAddr(t *core.Thread, handle core.Handle, aicAddr, aivAddr *Addr) *core.Error {
 	f, c, err := checkGetFunctionAddr(t, handle, aicAddr, aivAddr)
-	if f != nil { // without a context, too
+	if f != nil { // also without a context
 		*aicAddr, *aivAddr = 0, 0
 	}
 	if err != nil {
@@ -263,7 +318,7 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 	case abi.FuncAttrKernelType:
 		*attrValue = int64(f.k.Type)
 	case abi.FuncAttrKernelRatio:
-		if t.Product("310B", "910", "IPV350") {
+		if t.Product("310B", "910") {
 			return core.Unsupported("aclrtGetFunctionAttribute", "attrType", "%s has no ratio of cores",
 				t.Runtime.Product.Name)
 		}
@@ -283,7 +338,7 @@ func GetFunctionAttribute(t *core.Thread, handle core.Handle, attrType abi.FuncA
 	return nil
 }
 
-// ratio is the number of cube and vector cores per block of a mix kernel, else 0.
+// ratio returns the numbers of cube and vector cores per block of a mix kernel, else 0.
 func (f *function) ratio() [2]uint16 {
 	if f.k.Type != kernel.Mix {
 		return [2]uint16{}
@@ -379,5 +434,5 @@ func FunctionGetAvailDynUbufPerBlock(t *core.Thread, handle core.Handle, flags u
 	return nil
 }
 
-// simt reports whether the kernel is one of threads.
+// simt reports whether the kernel is a SIMT kernel.
 func (f *function) simt() bool { return f.k.Vector == kernel.SIMT || f.k.Vector == kernel.Both }

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// request is a launch whose arguments in the C sense have been checked.
+// request is a launch whose C arguments were checked.
 type request struct {
 	api    string
 	f      *function
@@ -20,11 +20,11 @@ type request struct {
 
 	grid, threads [3]uint32 // of a SIMT launch
 
-	plain bool // it has no attributes, placeholders or threads
+	plain bool // without attributes, placeholders or threads
 }
 
-// with reads the configuration of a launch, and then finds the context and the stream: rules that all forms with a
-// configuration have after their own.
+// with reads the configuration of a launch, and then finds the context and the stream: all forms with a configuration
+// have these rules after their own.
 func (r *request) with(t *core.Thread, cfg *abi.LaunchKernelCfg, simt bool, s *core.Stream) (err *core.Error) {
 	if r.config, err = readConfig(t, r.api, r.f, cfg, simt); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (r *request) with(t *core.Thread, cfg *abi.LaunchKernelCfg, simt bool, s *c
 	return r.runsOnCPU(t)
 }
 
-// here looks whether the binary is on the device.
+// here refuses a launch if the binary is not on the device.
 func (r *request) here() *core.Error {
 	if ready := r.f.ready.Load(); ready != nil && ready.dev == r.c.Device.Opened.Load() {
 		return nil
@@ -56,7 +56,7 @@ func (r *request) here() *core.Error {
 	return nil
 }
 
-// submit queues the launch with arguments that p has, or that are in memory of the program.
+// submit queues the launch with arguments in p, or in memory of the program.
 func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 	admit := r.s.AdmitKernel
 	if r.f.k.Type == kernel.AICPU {
@@ -88,7 +88,7 @@ func (r *request) submit(t *core.Thread, p *pending) *core.Error {
 	return r.s.Launch(r.api, t, core.Task{Op: driver.Op{Kind: driver.OpLaunch, Launch: &p.Launch}})
 }
 
-// complete makes p, which has arguments, a launch that the driver takes.
+// complete completes p, which has arguments, to a launch for the driver.
 func (r *request) complete(t *core.Thread, p *pending) *core.Error {
 	code, err := r.f.resolve(r.api, r.c)
 	if err == nil {
@@ -111,7 +111,7 @@ func (r *request) complete(t *core.Thread, p *pending) *core.Error {
 	return nil
 }
 
-// per is how often each half is called per block. A mix that does not say has one call of each.
+// per returns the calls of each half per block: one each for a mix without numbers.
 func (r *request) per() (per [2]uint32) {
 	k := r.f.k
 	for i, c := range k.Code {
@@ -133,7 +133,7 @@ func (r *request) per() (per [2]uint32) {
 	return per
 }
 
-// blocksOf is how many blocks the device runs: the number has 16 bits there.
+// blocksOf returns the number of blocks that the device runs: it has 16 bits there.
 func blocksOf(n uint32) uint32 { return n & 0xFFFF }
 
 // LaunchKernel is aclrtLaunchKernel: the arguments are in device memory, and stay there.
@@ -144,8 +144,8 @@ func LaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, args
 	if err != nil {
 		return err
 	}
-	if s, as := f.again(t, c, s); as != nil {
-		return launchAgain(t, f, s, as, numBlocks, argsData, uint64(uint32(argsSize)))
+	if s, as := f.repeatable(c, s); as != nil {
+		return repeatLaunch(t, f, s, as, numBlocks, argsData, uint64(uint32(argsSize)))
 	}
 	r := &request{api: api, f: f, c: c, s: s, blocks: blocksOf(numBlocks), plain: true}
 	r.config.batch = f.k.Batch || f.b.table.Barrier
@@ -157,7 +157,7 @@ func LaunchKernel(t *core.Thread, funcHandle core.Handle, numBlocks uint32, args
 
 // onDevice queues a launch whose arguments are in device memory.
 func (r *request) onDevice(t *core.Thread, args Addr, size uint64) *core.Error {
-	p, e := stateOf(t.Runtime).memory.take(0)
+	p, e := stateOf(t.Runtime).memory.alloc(0)
 	if e != nil {
 		return core.FromDriver(r.api, "", e)
 	}
@@ -180,7 +180,7 @@ func LaunchKernelV2(t *core.Thread, funcHandle core.Handle, numBlocks uint32, ar
 	return r.onDevice(t, argsData, argsSize)
 }
 
-// LaunchKernelWithConfig is aclrtLaunchKernelWithConfig: the arguments are those of a builder.
+// LaunchKernelWithConfig is aclrtLaunchKernelWithConfig: the arguments come from a builder.
 func LaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
 	cfg *abi.LaunchKernelCfg, argsHandle core.Handle, reserve Addr) *core.Error {
 	const api = "aclrtLaunchKernelWithConfig"
@@ -200,11 +200,11 @@ func LaunchKernelWithConfig(t *core.Thread, funcHandle core.Handle, numBlocks ui
 	return r.copied(t, b.Bytes(), b.Placeholders(nil), 0)
 }
 
-// copied queues a launch with a copy of arguments, in front of which head bytes are left out of what the kernel sees.
-// Placeholders are written into args, too.
+// copied queues a launch with a copy of arguments after head bytes that the kernel does not see. It also writes
+// placeholders into args.
 func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder, head uint64) *core.Error {
 	n := head + uint64(len(args))
-	p, e := stateOf(t.Runtime).memory.take(n)
+	p, e := stateOf(t.Runtime).memory.alloc(n)
 	if e != nil {
 		return core.FromDriver(r.api, "", e)
 	}
@@ -222,8 +222,8 @@ func (r *request) copied(t *core.Thread, args []byte, list []kernel.Placeholder,
 	return r.submit(t, p)
 }
 
-// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: the arguments are in host memory, and copied. The
-// addresses of placeholders are written into the caller's buffer first, as on hardware.
+// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: the arguments are in host memory, and copied. It first
+// writes the addresses of placeholders into the caller's buffer, as on hardware.
 func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks uint32, stream core.Handle,
 	cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *abi.PlaceHolderInfo,
 	placeHolderNum uint64) *core.Error {
@@ -236,8 +236,8 @@ func LaunchKernelWithHostArgs(t *core.Thread, funcHandle core.Handle, numBlocks 
 	size := uint64(uint32(argsSize))
 	plain := cfg == nil && placeHolderNum&0xFFFF == 0
 	if plain && numBlocks != 0 {
-		if s, as := f.again(t, t.Current(), s); as != nil {
-			return copyAgain(t, f, s, as, numBlocks, core.ArrayOf(t, core.Pointer[byte](hostArgs), size))
+		if s, as := f.repeatable(t.Current(), s); as != nil {
+			return repeatCopied(t, f, s, as, numBlocks, core.ArrayOf(t, core.Pointer[byte](hostArgs), size))
 		}
 	}
 	list, err := placeholders(t, api, placeHolderArray, placeHolderNum&0xFFFF, size)
@@ -272,7 +272,7 @@ func placeholders(t *core.Thread, api string, array *abi.PlaceHolderInfo, n, siz
 	return list, nil
 }
 
-// either finds a function by an address of the program that stands for it, or by its handle.
+// either returns a function by its registered address of the program, or by its handle.
 func either(t *core.Thread, api string, c *core.Context, fn Addr) (*function, *core.Error) {
 	if f := stateOf(t.Runtime).bySymbol(fn); f != nil {
 		if _, err := f.b.place(api, c, !f.b.lazy); err != nil {
@@ -283,7 +283,7 @@ func either(t *core.Thread, api string, c *core.Context, fn Addr) (*function, *c
 	return findFunction(t, api, "func", core.Handle(fn))
 }
 
-// LaunchKernelWithArgsArray is aclrtLaunchKernelWithArgsArray: each element leads to one parameter, whose size is in
+// LaunchKernelWithArgsArray is aclrtLaunchKernelWithArgsArray: each element points to one parameter, whose size is in
 // the binary.
 func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream core.Handle, cfg *abi.LaunchKernelCfg,
 	args *Addr) *core.Error {
@@ -311,7 +311,7 @@ func LaunchKernelWithArgsArray(t *core.Thread, fn Addr, numBlocks uint32, stream
 	return r.gathered(t, args, 0)
 }
 
-// gathered is copied with the parameters that an array leads to.
+// gathered is copied with the parameters that an array points to.
 func (r *request) gathered(t *core.Thread, args *Addr, head uint64) *core.Error {
 	buffer, err := r.gather(t, args)
 	if err != nil {
@@ -320,7 +320,7 @@ func (r *request) gathered(t *core.Thread, args *Addr, head uint64) *core.Error 
 	return r.copied(t, buffer, nil, head)
 }
 
-// gather reads the parameters that an array leads to.
+// gather reads the parameters that an array points to.
 func (r *request) gather(t *core.Thread, args *Addr) ([]byte, *core.Error) {
 	k := r.f.k
 	buffer := make([]byte, k.ArgsSize)
@@ -353,7 +353,7 @@ func (r *request) shape(grid, block abi.Dim3) *core.Error {
 	return nil
 }
 
-// simtOf are the rules of SIMT launches about the kernel.
+// simtOf checks the rules of SIMT launches for the kernel.
 func simtOf(api string, f *function) *core.Error {
 	switch {
 	case !f.simt():
@@ -364,7 +364,7 @@ func simtOf(api string, f *function) *core.Error {
 	return nil
 }
 
-// finish are the rules of SIMT launches after those about the arguments.
+// finish checks the rules of SIMT launches after those for the arguments.
 func (r *request) finish(t *core.Thread, s *core.Stream, cfg *abi.LaunchKernelCfg, dynamic uint64) *core.Error {
 	if r.blocks = r.grid[0] * r.grid[1] * r.grid[2]; r.blocks == 0 {
 		return core.Refused(r.api, "gridDim", "has more blocks than 32 bits count")
@@ -411,7 +411,7 @@ func LaunchSIMTKernelWithArgsArray(t *core.Thread, fn Addr, gridDim, blockDim ab
 	return r.gathered(t, args, kernel.SIMTHead)
 }
 
-// LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs. The caller's buffer is left alone.
+// LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs. It does not change the caller's buffer.
 func LaunchSIMTKernelWithHostArgs(t *core.Thread, fn Addr, gridDim, blockDim abi.Dim3, dynUbufSize uint64,
 	stream core.Handle, cfg *abi.LaunchKernelCfg, hostArgs Addr, argsSize uint64,
 	placeHolderArray *abi.PlaceHolderInfo, placeHolderNum uint64) *core.Error {

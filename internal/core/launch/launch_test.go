@@ -2,8 +2,11 @@ package launch_test
 
 import (
 	"encoding/binary"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -369,4 +372,53 @@ func TestThreadsBuilder(t *testing.T) {
 	b.Want(launch.KernelArgsParaUpdate(th, h, p, core.AddrOf(v), 8), abi.ErrRTInvalidHandle)
 	th.Close()
 	b.Want(launch.KernelArgsFinalize(b.Th, h), abi.ErrRTInvalidHandle)
+}
+
+// TestLengthTooLarge: memory is taken for the bytes of a binary that are there, whatever length the program gives.
+func TestLengthTooLarge(t *testing.T) {
+	b := newBench(t, "A2")
+	page, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(page) //nolint:errcheck // ours
+	if err := syscall.Mprotect(page[4096:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	data := core.AddrOf(page)
+	for name, load := range map[string]func(n uint64) *core.Error{
+		"aclrtBinaryLoadFromData": func(n uint64) *core.Error {
+			var h core.Handle
+			return launch.BinaryLoadFromData(b.Th, data, n, nil, &h)
+		},
+		"aclrtBinaryLoad": func(n uint64) *core.Error {
+			var h core.Handle
+			return launch.BinaryLoad(b.Th, launch.CreateBinary(b.Th, data, n), &h)
+		},
+	} {
+		b.Want(load(1<<30+1), abi.ErrRTParamInvalid)
+		b.Want(load(1<<40), abi.ErrRTParamInvalid)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		func() {
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: 1 GiB is read where a page is", name)
+				}
+			}()
+			load(1 << 30) //nolint:errcheck // it panics
+		}()
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, n)
+		}
+	}
+}
+
+// TestDeviceFile: only a regular file is read for a binary.
+func TestDeviceFile(t *testing.T) {
+	b := newBench(t, "A2")
+	var h core.Handle
+	b.Want(launch.BinaryLoadFromFile(b.Th, text("/dev/zero"), nil, &h), abi.ErrRTParamInvalid)
 }

@@ -8,14 +8,14 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// argMemory is pinned memory for the arguments of launches, in blocks of a few sizes. It is taken from the driver that
-// has the memory, not from those in front of it, which it does not concern, and kept.
+// argMemory is pinned memory for the arguments of launches, in blocks of a few sizes, which are reused. It comes from
+// the driver that has the memory: drivers in front of it need not know of it.
 type argMemory struct {
 	rt *core.Runtime // immutable
 
-	// Launches are taken by the threads of the program and come back from those of the device. So that these two do not
-	// wait for each other, what comes back has a list and a lock of its own; the lists change places when the first is
-	// empty. What was never used comes last: a few blocks that are used in turn stay in the caches.
+	// Threads of the program take launches, and threads of the device return them. So that the two do not wait for each
+	// other, returned launches have a list and a lock of their own; the lists are swapped when the first is empty.
+	// Unused blocks are taken last, so that a few blocks are reused in turn and stay in the caches.
 	mu     sync.Mutex
 	free   [sizes][]*pending // guarded by mu; by size
 	unused [sizes][]*pending // guarded by mu
@@ -23,38 +23,38 @@ type argMemory struct {
 	_     [64]byte
 	over  sync.Mutex        // taken after mu
 	back  [sizes][]*pending // guarded by over
-	spent []core.Addr       // guarded by over; of launches that are over, to be freed
+	spent []core.Addr       // guarded by over; memory of launches that are over, to be freed
 }
 
 const (
 	sizes     = 4
 	smallest  = 256
 	slabBytes = 1 << 20
-	some      = 32 // unused blocks that are taken at a time
+	some      = 32 // unused blocks taken at a time
 )
 
-// blockBytes are the sizes of blocks; larger ones are allocated for themselves.
+// blockBytes are the sizes of blocks; larger ones are allocated separately.
 var blockBytes = [sizes]uint64{smallest, 4 << 10, 64 << 10, 256 << 10}
 
-// pending is a launch that is queued, with the memory of its arguments. It is used again. What it was before is written
-// over by take, not when it is over: the device's thread, which returns it, leaves its cache lines alone.
+// pending is a queued launch with the memory of its arguments. It is reused. Its old content is overwritten when it is
+// taken, not when it is returned, so that the device's thread does not touch its cache lines.
 type pending struct {
 	of    *argMemory // immutable
-	room  core.Addr  // immutable; of its arguments
-	size  uint64     // immutable; bytes there
-	index int        // immutable; of its size; -1: freed when it is over
+	room  core.Addr  // immutable; memory of its arguments
+	size  uint64     // immutable; bytes of room
+	index int        // immutable; index of its size; -1: freed when it is over
 
 	f     *function
 	class kernel.Type
 	dumps bool     // its launch asked for a dump of its data
-	args  *pending // whose memory its arguments are in, if that is another one; returned with it
+	args  *pending // launch that has the memory of its arguments, if not its own; returned with it
 
-	as *driver.Launch // what Launch is a copy of, but for what put sets; nil: none
+	as *driver.Launch // Launch is a copy of this one, except for the fields that put sets; nil: none
 	driver.Launch
 }
 
-// take is a launch with room for n bytes of arguments.
-func (m *argMemory) take(n uint64) (*pending, error) {
+// alloc returns a launch with room for n bytes of arguments.
+func (m *argMemory) alloc(n uint64) (*pending, error) {
 	p, err := m.room(n)
 	if err == nil {
 		p.f, p.class, p.dumps, p.args, p.as, p.Launch = nil, 0, false, nil, nil, driver.Launch{}
@@ -62,7 +62,7 @@ func (m *argMemory) take(n uint64) (*pending, error) {
 	return p, err
 }
 
-// room is take, but leaves Launch and the fields before it as the last launch had them.
+// room is alloc that keeps Launch and the fields before it from the last launch.
 func (m *argMemory) room(n uint64) (*pending, error) {
 	for i, size := range blockBytes {
 		for n <= size {
@@ -75,14 +75,14 @@ func (m *argMemory) room(n uint64) (*pending, error) {
 		}
 	}
 	m.clean()
-	addr, err := driver.Base(m.rt.Driver).AllocHost(n)
+	addr, err := m.rt.Caps.Base.AllocHost(n)
 	if err != nil {
 		return nil, err
 	}
 	return &pending{of: m, room: addr, size: n, index: -1}, nil
 }
 
-// spare is a block of a size that is not in use, or nil.
+// spare returns a free block of a size, or nil.
 func (m *argMemory) spare(i int) *pending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *argMemory) spare(i int) *pending {
 	return p
 }
 
-// refill takes what has come back, or else some that were never used. mu is held.
+// refill takes the returned blocks, or else some unused ones. mu is held.
 func (m *argMemory) refill(i int) {
 	core.Locked(&m.over, func() { m.free[i], m.back[i] = m.back[i], m.free[i] })
 	if left := len(m.unused[i]); len(m.free[i]) == 0 && left > 0 {
@@ -108,18 +108,18 @@ func (m *argMemory) refill(i int) {
 	}
 }
 
-// clean frees what is too large to be kept.
+// clean frees blocks that are too large to be kept.
 func (m *argMemory) clean() {
 	var spent []core.Addr
 	core.Locked(&m.over, func() { spent, m.spent = m.spent, nil })
 	for _, addr := range spent {
-		driver.Base(m.rt.Driver).FreeHost(addr) //nolint:errcheck // ours
+		m.rt.Caps.Base.FreeHost(addr) //nolint:errcheck // ours
 	}
 }
 
-// grow makes blocks of a size.
+// grow allocates blocks of a size.
 func (m *argMemory) grow(i int) error {
-	addr, err := driver.Base(m.rt.Driver).AllocHost(slabBytes)
+	addr, err := m.rt.Caps.Base.AllocHost(slabBytes)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	}
 	m := p.of
 	m.over.Lock()
-	if p.index < 0 { // the driver may not be called here
+	if p.index < 0 { // the driver must not be called here
 		m.spent = append(m.spent, p.room)
 	} else {
 		m.back[p.index] = append(m.back[p.index], p)
@@ -152,5 +152,5 @@ func (p *pending) LaunchOver(*driver.Launch) {
 	m.over.Unlock()
 }
 
-// bytes is the room for arguments.
+// bytes returns n bytes of the room for arguments.
 func (p *pending) bytes(n uint64) []byte { return core.Array(core.Pointer[byte](p.room), n) }

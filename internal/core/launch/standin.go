@@ -11,10 +11,11 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
+	"ropeway/internal/readfile"
 )
 
-// read reads the kernels of a binary that the driver can run, or of the one that stands in for it; magic is the number
-// that chooses the type of kernels that do not say theirs, path the file that it is from, if any.
+// read reads the kernels of a binary that the driver can run, or of its stand-in. magic selects the type of kernels
+// without one of their own; path is the binary's file, if any.
 func (s *state) read(api, arg string, b *binary, magic uint32, path string) *core.Error {
 	l := s.launcher()
 	if l == nil {
@@ -40,12 +41,32 @@ func (s *state) read(api, arg string, b *binary, magic uint32, path string) *cor
 		table.Describe(found.wanted)
 	}
 	b.table, b.options = table, o
-	// The parameters of what is already compiled are known to the device alone, and asked for when it is looked up.
+	// Only the device knows the parameters of compiled code; they are queried at the lookup.
 	b.lazy = b.lazy && table.Format != kernel.Cubin && table.Format != kernel.Fatbin
 	return nil
 }
 
-// unusable refuses a binary, and says if it is what stands in that cannot be used.
+// loadMissing is load for a file that does not exist, since without a compiler for NPUs it cannot be built. It loads a
+// stand-in with its name, or returns an error with the files considered.
+func (s *state) loadMissing(api, path string, why error, lazy bool, handle *core.Handle) *core.Error {
+	b := newBinary(filepath.Base(path), nil)
+	b.lazy = lazy
+	l := s.launcher()
+	if l == nil {
+		return core.Refused(api, "binPath", "%s: %v", path, why)
+	}
+	found := s.standIn(l, b, path, kernel.Options{})
+	if b.stand != "" {
+		return s.load(api, "binPath", b, 0, path, handle)
+	}
+	searched := found.String()
+	if searched != "" {
+		searched = ", and nothing stands in for it in " + searched
+	}
+	return core.Refused(api, "binPath", "%s: %v%s", path, why, searched)
+}
+
+// unusable refuses a binary; the error tells whether its stand-in is the problem.
 func (b *binary) unusable(api, arg, why string) *core.Error {
 	if b.stand != "" {
 		why = fmt.Sprintf("%s stands in for it (ROPEWAY_KERNELS) and cannot be used: %s", b.stand, why)
@@ -53,7 +74,7 @@ func (b *binary) unusable(api, arg, why string) *core.Error {
 	return core.Refused(api, arg, "%s", why)
 }
 
-// subject names the binary where it lacks something: the program's may have what the one that stands in has not.
+// subject returns the name of the binary for an error: a stand-in may lack something that the program's binary has.
 func (b *binary) subject() string {
 	if b.stand != "" {
 		return b.stand + ", which stands in for the binary (ROPEWAY_KERNELS),"
@@ -61,15 +82,15 @@ func (b *binary) subject() string {
 	return "the binary"
 }
 
-// search is a search for what stands in for a binary.
+// search is a search for a stand-in for a binary.
 type search struct {
-	wanted *kernel.Table // what the binary of the program has; nil if that cannot be read, or nothing was looked for
-	folder string        // "": there is none
-	files  []string      // why files do not stand in
+	wanted *kernel.Table // kernels of the program's binary; nil if it cannot be read, or there was no search
+	folder string        // "": no folder
+	files  []string      // files with the reason why they were rejected
 	none   string        // why there are no files
 }
 
-// String is what to say where nothing stands in; "" without a folder.
+// String returns a text for an error without a stand-in; "" without a folder.
 func (s *search) String() string {
 	const most = 4 // files
 	switch {
@@ -85,14 +106,13 @@ func (s *search) String() string {
 	return s.folder + ", the folder of ROPEWAY_KERNELS: " + strings.Join(s.files[:min(len(s.files), most)], "; ") + more
 }
 
-// rejects notes why a file does not stand in.
+// rejects records why a file was rejected.
 func (s *search) rejects(file, format string, args ...any) {
 	s.files = append(s.files, filepath.Base(file)+" "+fmt.Sprintf(format, args...))
 }
 
-// standIn replaces a binary that the driver cannot run by the file of the folder that stands in for it: one of the same
-// name but for its extension, or the first, by name, that has all of its kernels. Without one the binary stays what it
-// is.
+// standIn replaces a binary that the driver cannot run by a stand-in from the folder: the file of the same name, except
+// for the extension, or the first, by name, that has all of its kernels. Without one it does not change the binary.
 func (s *state) standIn(l driver.Launcher, b *binary, path string, o kernel.Options) search {
 	var found search
 	core.Locked(&s.mu, func() { found.folder = s.folder })
@@ -117,7 +137,7 @@ func (s *state) standIn(l driver.Launcher, b *binary, path string, o kernel.Opti
 		}
 		name := filepath.Base(kernel.SideName(path, f.Extension))
 		file := filepath.Join(found.folder, name)
-		image, err := os.ReadFile(file)
+		image, err := readfile.Regular(file, mostBytes)
 		if err == nil {
 			b.image, b.name, b.stand = image, name, file
 			return found
@@ -143,7 +163,7 @@ func (s *state) standIn(l driver.Launcher, b *binary, path string, o kernel.Opti
 	return found
 }
 
-// cause is what went wrong with a file, without its name.
+// cause returns the text of a file's error without the file name.
 func cause(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -154,9 +174,9 @@ func cause(err error) string {
 
 // covering replaces a binary by the first file, by name, that has all of the wanted kernels.
 func (s *state) covering(b *binary, found *search, pattern string) bool {
-	files, _ := filepath.Glob(pattern) //nolint:errcheck // a pattern that is right
+	files, _ := filepath.Glob(pattern) //nolint:errcheck // the pattern is valid
 	for _, file := range files {
-		image, err := os.ReadFile(file)
+		image, err := readfile.Regular(file, mostBytes)
 		if err != nil {
 			found.rejects(file, "cannot be read: %s", cause(err))
 			continue
@@ -176,7 +196,7 @@ func (s *state) covering(b *binary, found *search, pattern string) bool {
 	return false
 }
 
-// lacks is the kernels of a binary that another does not have, for people; "" if it has all.
+// lacks returns a text with the wanted kernels that a binary does not have; "" if it has all.
 func lacks(have, wanted *kernel.Table) string {
 	const most = 3
 	var names []string

@@ -74,6 +74,30 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
+// TestStandInForNothing: a file that was never built has a stand-in of its name; without one the error says so.
+func TestStandInForNothing(t *testing.T) {
+	b := newBench(t, "A2")
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "out", "never.o")
+	var h core.Handle
+	b.Want(launch.BinaryLoadFromFile(b.Th, text(path), nil, &h), abi.ErrRTParamInvalid)
+	launch.SetFolder(b.Runtime, dir)
+	err := launch.BinaryLoadFromFile(b.Th, text(path), nil, &h)
+	b.Want(err, abi.ErrRTParamInvalid)
+	if want := "nothing stands in for it in " + dir; !strings.Contains(err.Text, want) {
+		t.Errorf("%q, want %q", err.Text, want)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "never.so"), kerneltest.Compile(t, source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
+	p := b.words(1, 4)
+	b.OK(b.host("times", 1, 0, uint64(p), 1))
+	b.OK(b.Th.SynchronizeStream(0))
+	if got := b.read(p, 1)[0]; got != 12 {
+		t.Errorf("%d, want 12", got)
+	}
+}
+
 // TestStandInMissing: with a folder, the error says what was looked at there and what is wrong with it; what a file
 // lacks that stands in is blamed on that file.
 func TestStandInMissing(t *testing.T) {

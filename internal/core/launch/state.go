@@ -2,10 +2,19 @@
 //
 // A binary is read when it is loaded, and put on a device when one of its functions is first looked up there; each
 // device has its own code and variables. A launch queues one task (driver.OpLaunch) with arguments that are the
-// caller's device memory or a copy in pinned memory.
+// caller's device memory or a copy in pinned memory, which argMemory keeps in blocks. The object that owns both comes
+// back through Launch.Over and is used again. A launch like the one before it copies that one's driver.Launch
+// (repeat.go).
 //
-// Lock order: binary.mu → tables, the driver; state.mu and argMemory.mu are taken last, and nothing is called with
-// them held.
+//	binary → internal/kernel: table of kernels        arguments → internal/kernel: buffer
+//	                    ╲                                  ╱
+//	               launch: handles, devices, checks, launches
+//	                              │ driver.OpLaunch
+//	              soft: a job of the workers → kernel.CPU → internal/kernel/native → capi/shim/kernel.c
+//	              cuda: a launch on the stream
+//
+// Lock order: binary.mu → tables, the driver; state.mu and argMemory.mu are taken last, and nothing is called with them
+// held.
 package launch
 
 import (
@@ -59,7 +68,7 @@ func SetFolder(rt *core.Runtime, folder string) {
 
 // launcher is what runs kernels; nil if the driver cannot.
 func (s *state) launcher() driver.Launcher {
-	l, _ := driver.As[driver.Launcher](s.rt.Driver)
+	l := s.rt.Caps.Launch
 	return l
 }
 

@@ -27,7 +27,7 @@ func TaskOf(t *core.Thread, api string, c *core.Context, k *abi.MdlRIKernelTaskP
 	if k.IsHostArgs == 0 {
 		size = 0
 	}
-	p, e := stateOf(t.Runtime).memory.take(size)
+	p, e := stateOf(t.Runtime).memory.alloc(size)
 	if e != nil {
 		return nil, core.FromDriver(api, "", e)
 	}

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"ropeway/internal/core"
-	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
 )
 
@@ -40,15 +39,11 @@ func described(p *placed, k *kernel.Kernel) *kernel.Kernel {
 	if k.HasParams || p == nil || p.module == nil {
 		return k
 	}
-	d, ok := p.module.(driver.Describer)
-	if !ok {
-		return k
-	}
 	code, err := p.module.Code(k.Name)
 	if err != nil {
 		return k
 	}
-	if list, known := d.Params(code); known {
+	if list, known := p.module.Params(code); known {
 		return k.WithParams(list)
 	}
 	return k

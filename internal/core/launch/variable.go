@@ -4,7 +4,6 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
 )
 
 // BinaryGetGlobal is aclrtBinaryGetGlobal.
@@ -33,9 +32,9 @@ func (b *binary) global(api string, c *core.Context, name string) (Addr, uint64,
 		return 0, 0, err
 	}
 	v, ok := b.table.Global(name)
-	if d, knows := p.module.(driver.Describer); !ok && knows {
+	if !ok {
 		v.Symbol = name
-		v.Size, ok = d.Variable(name)
+		v.Size, ok = p.module.Variable(name)
 	}
 	if !ok {
 		return 0, 0, core.Fail(api, abi.ErrRTSymbolNotFound, "name", "the binary has no variable %q", name)

@@ -7,20 +7,19 @@ import (
 	"ropeway/internal/core"
 )
 
-// allocatorDesc describes an allocator of the program: functions, as their addresses, and the object they are called
-// with. They are not called here: they are for the workspace of operators, which ask for them with
-// aclrtAllocatorGetByStream.
+// allocatorDesc describes an allocator of the program: the addresses of its functions, and the object that they are
+// called with. The core does not call them: operators get them with aclrtAllocatorGetByStream, for their workspace.
 type allocatorDesc struct {
 	object, alloc, free, advise, address atomic.Uintptr
 }
 
-// allocator is what was registered for a stream.
+// allocator is the allocator registered for a stream.
 type allocator struct {
 	desc                                 core.Handle
 	object, alloc, free, advise, address core.Addr
 }
 
-// allocators are what was registered, by stream. The stream is but a key.
+// allocators holds the registered allocators by stream, which is only a key.
 type allocators struct {
 	mu       sync.Mutex
 	byStream map[core.Handle]allocator // guarded by mu
@@ -31,7 +30,7 @@ func AllocatorCreateDesc(t *core.Thread) core.Handle {
 	return memoryOf(t.Runtime).allocatorDescs.Add(new(allocatorDesc))
 }
 
-// AllocatorDestroyDesc is aclrtAllocatorDestroyDesc. What was registered with the description stays.
+// AllocatorDestroyDesc is aclrtAllocatorDestroyDesc. Allocators registered with the description stay.
 func AllocatorDestroyDesc(t *core.Thread, allocatorDesc core.Handle) *core.Error {
 	const api = "aclrtAllocatorDestroyDesc"
 	if err := checkAllocatorDestroyDesc(t, allocatorDesc); err != nil {
@@ -48,7 +47,7 @@ func noDesc(api string, h core.Handle) *core.Error {
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// allocatorDescOf finds the description that a handle names.
+// allocatorDescOf returns the description of a handle.
 func allocatorDescOf(t *core.Thread, api string, h core.Handle) (*allocatorDesc, *core.Error) {
 	if d := memoryOf(t.Runtime).allocatorDescs.Get(h); d != nil {
 		return d, nil
@@ -56,7 +55,7 @@ func allocatorDescOf(t *core.Thread, api string, h core.Handle) (*allocatorDesc,
 	return nil, noDesc(api, h)
 }
 
-// describe puts value into the entry of a description.
+// describe sets an entry of a description to value.
 func describe(t *core.Thread, api string, desc core.Handle, value core.Addr,
 	entry func(*allocatorDesc) *atomic.Uintptr) *core.Error {
 	d, err := allocatorDescOf(t, api, desc)
@@ -112,7 +111,8 @@ func AllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handle, fn
 		func(d *allocatorDesc) *atomic.Uintptr { return &d.address })
 }
 
-// AllocatorRegister is aclrtAllocatorRegister: what the description says now is the allocator of a stream.
+// AllocatorRegister is aclrtAllocatorRegister: the current content of the description becomes the allocator of a
+// stream.
 func AllocatorRegister(t *core.Thread, stream, desc core.Handle) *core.Error {
 	const api = "aclrtAllocatorRegister"
 	if err := checkAllocatorRegister(t, stream, desc); err != nil {

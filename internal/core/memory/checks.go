@@ -11,10 +11,10 @@ import (
 
 func checkMalloc(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
 	const api = "aclrtMalloc"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		return core.IsNull(api, "devPtr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -22,10 +22,10 @@ func checkMalloc(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMalloc
 
 func checkMallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
 	const api = "aclrtMallocAlign32"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		return core.IsNull(api, "devPtr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -33,10 +33,10 @@ func checkMallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.Me
 
 func checkMallocCached(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.MemMallocPolicy) *core.Error {
 	const api = "aclrtMallocCached"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		return core.IsNull(api, "devPtr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -44,28 +44,28 @@ func checkMallocCached(t *core.Thread, devPtr *core.Addr, size uint64, _ abi.Mem
 
 func checkMallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMallocWithCfg"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if err = attrsThere(t, api, cfg); err != nil { // 2
+	if err = attrsThere(t, api, cfg); err != nil { // attrs-missing
 		return
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if err = someAttrs(t, api, cfg); err != nil { // 4
+	if err = someAttrs(t, api, cfg); err != nil { // no-attrs
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = attrsFit(t, api, cfg, ctx); err != nil { // 6
+	if err = attrsFit(t, api, cfg, ctx); err != nil { // attribute-unknown
 		return
 	}
-	if err = plainPolicy(t, api, policy); err != nil { // 8
+	if err = plainPolicy(t, api, policy); err != nil { // no-1g-pages
 		return
 	}
 	return
@@ -73,28 +73,28 @@ func checkMallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy a
 
 func checkMallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMallocForTaskScheduler"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if err = attrsThere(t, api, cfg); err != nil { // 2
+	if err = attrsThere(t, api, cfg); err != nil { // attrs-missing
 		return
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if err = someAttrs(t, api, cfg); err != nil { // 4
+	if err = someAttrs(t, api, cfg); err != nil { // no-attrs
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = attrsFit(t, api, cfg, ctx); err != nil { // 6
+	if err = attrsFit(t, api, cfg, ctx); err != nil { // attribute-unknown
 		return
 	}
-	if err = plainPolicy(t, api, policy); err != nil { // 8
+	if err = plainPolicy(t, api, policy); err != nil { // no-1g-pages
 		return
 	}
 	return
@@ -102,19 +102,19 @@ func checkMallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64,
 
 func checkMemFlush(t *core.Thread, devPtr core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMemFlush"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ctx.Aborting(api); err != nil { // 4
+	if err = ctx.Aborting(api); err != nil { // aborting
 		return
 	}
 	return
@@ -122,15 +122,15 @@ func checkMemFlush(t *core.Thread, devPtr core.Addr, size uint64) (ctx *core.Con
 
 func checkMemInvalidate(t *core.Thread, devPtr core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMemInvalidate"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -139,7 +139,7 @@ func checkMemInvalidate(t *core.Thread, devPtr core.Addr, size uint64) (ctx *cor
 
 func checkFree(t *core.Thread, devPtr core.Addr) *core.Error {
 	const api = "aclrtFree"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		return core.IsNull(api, "devPtr")
 	}
 	return nil
@@ -147,11 +147,11 @@ func checkFree(t *core.Thread, devPtr core.Addr) *core.Error {
 
 func checkFreeWithDevSync(t *core.Thread, devPtr core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtFreeWithDevSync"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -160,10 +160,10 @@ func checkFreeWithDevSync(t *core.Thread, devPtr core.Addr) (ctx *core.Context, 
 
 func checkGetMemInfo(t *core.Thread, _ abi.MemAttr, free *uint64, total *uint64) *core.Error {
 	const api = "aclrtGetMemInfo"
-	if free == nil { // 1
+	if free == nil { // free-null
 		return core.IsNull(api, "free")
 	}
-	if total == nil { // 2
+	if total == nil { // total-null
 		return core.IsNull(api, "total")
 	}
 	return nil
@@ -171,26 +171,26 @@ func checkGetMemInfo(t *core.Thread, _ abi.MemAttr, free *uint64, total *uint64)
 
 func checkGetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64, outputNum *uint64) (theDeviceId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetMemUsageInfo"
-	if memUsageInfo == nil { // 1
+	if memUsageInfo == nil { // memUsageInfo-null
 		err = core.IsNull(api, "memUsageInfo")
 		return
 	}
-	if outputNum == nil { // 2
+	if outputNum == nil { // outputNum-null
 		err = core.IsNull(api, "outputNum")
 		return
 	}
-	if inputNum == 0 { // 3
+	if inputNum == 0 { // inputNum-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "inputNum", "is 0")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 6
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api).NotRecorded()
 		return
 	}
@@ -199,26 +199,26 @@ func checkGetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemU
 
 func checkCheckMemType(t *core.Thread, addrList *core.Addr, size uint32, memType uint32, checkResult *uint32, reserve uint32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCheckMemType"
-	if addrList == nil { // 1
+	if addrList == nil { // addrList-null
 		err = core.IsNull(api, "addrList")
 		return
 	}
-	if checkResult == nil { // 2
+	if checkResult == nil { // checkResult-null
 		err = core.IsNull(api, "checkResult")
 		return
 	}
-	if reserve != 0 { // 3
+	if reserve != 0 { // reserve-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "reserve", "is not 0; it is %d", reserve)
 		return
 	}
-	if size == 0 { // 4
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
 		return
 	}
-	if err = knownTypes(t, api, memType); err != nil { // 5
+	if err = knownTypes(t, api, memType); err != nil { // memType-bits
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -227,15 +227,15 @@ func checkCheckMemType(t *core.Thread, addrList *core.Addr, size uint32, memType
 
 func checkMallocHost(t *core.Thread, hostPtr *core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMallocHost"
-	if hostPtr == nil { // 1
+	if hostPtr == nil { // hostPtr-null
 		err = core.IsNull(api, "hostPtr")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -244,10 +244,10 @@ func checkMallocHost(t *core.Thread, hostPtr *core.Addr, size uint64) (ctx *core
 
 func checkMallocHostWithCfg(t *core.Thread, ptr *core.Addr, size uint64, _ *abi.MallocConfig) *core.Error {
 	const api = "aclrtMallocHostWithCfg"
-	if ptr == nil { // 1
+	if ptr == nil { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -255,7 +255,7 @@ func checkMallocHostWithCfg(t *core.Thread, ptr *core.Addr, size uint64, _ *abi.
 
 func checkFreeHost(t *core.Thread, hostPtr core.Addr) *core.Error {
 	const api = "aclrtFreeHost"
-	if hostPtr == 0 { // 1
+	if hostPtr == 0 { // hostPtr-null
 		return core.IsNull(api, "hostPtr")
 	}
 	return nil
@@ -263,11 +263,11 @@ func checkFreeHost(t *core.Thread, hostPtr core.Addr) *core.Error {
 
 func checkFreeHostWithDevSync(t *core.Thread, hostPtr core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtFreeHostWithDevSync"
-	if hostPtr == 0 { // 1
+	if hostPtr == 0 { // hostPtr-null
 		err = core.IsNull(api, "hostPtr")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -276,13 +276,13 @@ func checkFreeHostWithDevSync(t *core.Thread, hostPtr core.Addr) (ctx *core.Cont
 
 func checkHostRegister(t *core.Thread, ptr core.Addr, size uint64, _ abi.HostRegisterType, devPtr *core.Addr) *core.Error {
 	const api = "aclrtHostRegister"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if devPtr == nil { // 2
+	if devPtr == nil { // devPtr-null
 		return core.IsNull(api, "devPtr")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -290,10 +290,10 @@ func checkHostRegister(t *core.Thread, ptr core.Addr, size uint64, _ abi.HostReg
 
 func checkHostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, _ uint32) *core.Error {
 	const api = "aclrtHostRegisterV2"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -301,20 +301,37 @@ func checkHostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, _ uint32) *
 
 func checkHostGetDevicePointer(t *core.Thread, pHost core.Addr, pDevice *core.Addr, flag uint32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtHostGetDevicePointer"
-	if pHost == 0 { // 1
+	if pHost == 0 { // pHost-null
 		err = core.IsNull(api, "pHost")
 		return
 	}
-	if pDevice == nil { // 2
+	if pDevice == nil { // pDevice-null
 		err = core.IsNull(api, "pDevice")
 		return
 	}
-	if flag != 0 { // 3
+	if flag != 0 { // flag-not-0
 		err = core.Fail(api, abi.ErrInvalidParam, "flag", "is not 0; it is %#x", flag)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}
+
+func checkHostGetDevicePointerAddrRange(t *core.Thread, _ *abi.AddrRange, count *uint32) (ctx *core.Context, err *core.Error) {
+	const api = "aclrtHostGetDevicePointerAddrRange"
+	if count == nil { // count-null
+		err = core.IsNull(api, "count")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // no-context
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if !t.Product("950") { // not-on-950
+		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
 	return
@@ -322,11 +339,11 @@ func checkHostGetDevicePointer(t *core.Thread, pHost core.Addr, pDevice *core.Ad
 
 func checkHostUnregister(t *core.Thread, ptr core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtHostUnregister"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -335,18 +352,18 @@ func checkHostUnregister(t *core.Thread, ptr core.Addr) (ctx *core.Context, err 
 
 func checkHostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType, capabilities *abi.HostMemMapCapability) (theDeviceId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtHostMemMapCapabilities"
-	if capabilities == nil { // 1
+	if capabilities == nil { // capabilities-null
 		err = core.IsNull(api, "capabilities")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // deviceId-unusable
 		return
 	}
-	if hacType < 0 || hacType >= 10 { // 3
+	if hacType < 0 || hacType >= 10 { // hacType-outside-0-to-9
 		err = core.Fail(api, abi.ErrRTParamInvalid, "hacType", "is not 0..9; it is %d", hacType)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -355,10 +372,10 @@ func checkHostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.Ha
 
 func checkPointerGetAttributes(t *core.Thread, ptr core.Addr, attributes *abi.PtrAttributes) *core.Error {
 	const api = "aclrtPointerGetAttributes"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if attributes == nil { // 2
+	if attributes == nil { // attributes-null
 		return core.IsNull(api, "attributes")
 	}
 	return nil
@@ -366,19 +383,19 @@ func checkPointerGetAttributes(t *core.Thread, ptr core.Addr, attributes *abi.Pt
 
 func checkMemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtMemAllocManaged"
-	if ptr == nil { // 1
+	if ptr == nil { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if flag != 1 { // 2
+	if flag != 1 { // flag-not-1
 		err = core.Fail(api, abi.ErrInvalidParam, "flag", "is not ACL_RT_MEM_ATTACH_GLOBAL (1); it is %#x", flag)
 		return
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -387,10 +404,10 @@ func checkMemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint
 
 func checkMemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, _ abi.MemManagedAdviseType, _ abi.MemManagedLocation) *core.Error {
 	const api = "aclrtMemManagedAdvise"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -398,13 +415,13 @@ func checkMemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, _ abi.Mem
 
 func checkMemManagedGetAttr(t *core.Thread, _ abi.MemManagedRangeAttribute, ptr core.Addr, size uint64, data core.Addr, _ uint64) *core.Error {
 	const api = "aclrtMemManagedGetAttr"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if data == 0 { // 2
+	if data == 0 { // data-null
 		return core.IsNull(api, "data")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -412,19 +429,19 @@ func checkMemManagedGetAttr(t *core.Thread, _ abi.MemManagedRangeAttribute, ptr 
 
 func checkMemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttribute, _ uint64, ptr core.Addr, size uint64, data *core.Addr, dataSizes *uint64) *core.Error {
 	const api = "aclrtMemManagedGetAttrs"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
-	if attributes == nil { // 2
+	if attributes == nil { // attributes-null
 		return core.IsNull(api, "attributes")
 	}
-	if data == nil { // 3
+	if data == nil { // data-null
 		return core.IsNull(api, "data")
 	}
-	if dataSizes == nil { // 4
+	if dataSizes == nil { // dataSizes-null
 		return core.IsNull(api, "dataSizes")
 	}
-	if size == 0 { // 5
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
 	return nil
@@ -432,19 +449,19 @@ func checkMemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttr
 
 func checkMemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, _ abi.MemManagedLocation, flags uint32, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtMemManagedPrefetchAsync"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if flags != 0 { // 3
+	if flags != 0 { // flags-not-0
 		err = core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -452,39 +469,39 @@ func checkMemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, _ 
 
 func checkMemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64, count uint64, prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs uint64, flags uint64, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtMemManagedPrefetchBatchAsync"
-	if ptrs == nil { // 1
+	if ptrs == nil { // ptrs-null
 		err = core.IsNull(api, "ptrs")
 		return
 	}
-	if sizes == nil { // 2
+	if sizes == nil { // sizes-null
 		err = core.IsNull(api, "sizes")
 		return
 	}
-	if prefetchLocs == nil { // 3
+	if prefetchLocs == nil { // prefetchLocs-null
 		err = core.IsNull(api, "prefetchLocs")
 		return
 	}
-	if prefetchLocIdxs == nil { // 4
+	if prefetchLocIdxs == nil { // prefetchLocIdxs-null
 		err = core.IsNull(api, "prefetchLocIdxs")
 		return
 	}
-	if count == 0 { // 5
+	if count == 0 { // count-0
 		err = core.Fail(api, abi.ErrInvalidParam, "count", "is 0")
 		return
 	}
-	if numPrefetchLocs == 0 { // 6
+	if numPrefetchLocs == 0 { // numPrefetchLocs-0
 		err = core.Fail(api, abi.ErrInvalidParam, "numPrefetchLocs", "is 0")
 		return
 	}
-	if flags != 0 { // 7
+	if flags != 0 { // flags-not-0
 		err = core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 		return
 	}
-	if count < numPrefetchLocs { // 8
+	if count < numPrefetchLocs { // count-below-numPrefetchLocs
 		err = core.Fail(api, abi.ErrInvalidParam, "count", "is below numPrefetchLocs; count is %d, numPrefetchLocs is %d", count, numPrefetchLocs)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 9
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
 	return
@@ -492,22 +509,22 @@ func checkMemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *u
 
 func checkMemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int32, flags uint64) (theDstDevId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtMemP2PMap"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if flags != 0 { // 3
+	if flags != 0 { // flags-not-0
 		err = core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 		return
 	}
-	if theDstDevId, err = t.Usable(api, "dstDevId", dstDevID); err != nil { // 4
+	if theDstDevId, err = t.Usable(api, "dstDevId", dstDevID); err != nil { // dstDevId-unusable
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -516,31 +533,31 @@ func checkMemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int3
 
 func checkIpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64, flags uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtIpcMemGetExportKey"
-	if devPtr == 0 { // 1
+	if devPtr == 0 { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if key == nil { // 2
+	if key == nil { // key-null
 		err = core.IsNull(api, "key")
 		return
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
 		return
 	}
-	if uint32(length) == 0 { // 4
+	if uint32(length) == 0 { // len-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
 		return
 	}
-	if flags > 1 { // 5
+	if flags > 1 { // flags-over-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = noSharing(t, api); err != nil { // 7
+	if err = noSharing(t, api); err != nil { // no-ipc-memory
 		err = err.NotRecorded()
 		return
 	}
@@ -549,26 +566,26 @@ func checkIpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key 
 
 func checkIpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtIpcMemSetImportPid"
-	if key == nil { // 1
+	if key == nil { // key-null
 		err = core.IsNull(api, "key")
 		return
 	}
-	if pid == nil { // 2
+	if pid == nil { // pid-null
 		err = core.IsNull(api, "pid")
 		return
 	}
-	if int32(num) <= 0 { // 3
+	if int32(num) <= 0 { // num-at-most-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is 0 or negative; it is %d", num)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = noSharing(t, api); err != nil { // 5
+	if err = noSharing(t, api); err != nil { // no-ipc-memory
 		return
 	}
-	if int32(num) > 31 { // 6
+	if int32(num) > 31 { // num-over-31
 		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is above 31; it is %d", num)
 		return
 	}
@@ -577,19 +594,19 @@ func checkIpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) 
 
 func checkIpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtIpcMemImportByKey"
-	if devPtr == nil { // 1
+	if devPtr == nil { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if key == nil { // 2
+	if key == nil { // key-null
 		err = core.IsNull(api, "key")
 		return
 	}
-	if flags > 1 { // 3
+	if flags > 1 { // flags-over-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -598,7 +615,7 @@ func checkIpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags 
 
 func checkIpcMemClose(t *core.Thread, key *byte) *core.Error {
 	const api = "aclrtIpcMemClose"
-	if key == nil { // 1
+	if key == nil { // key-null
 		return core.IsNull(api, "key")
 	}
 	return nil
@@ -606,23 +623,23 @@ func checkIpcMemClose(t *core.Thread, key *byte) *core.Error {
 
 func checkIpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtIpcMemSetAttr"
-	if key == nil { // 1
+	if key == nil { // key-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "key", "is NULL")
 		return
 	}
-	if attrType != 0 { // 2
+	if attrType != 0 { // type-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 (ACL_RT_IPC_MEM_ATTR_ACCESS_LINK); it is %d", attrType)
 		return
 	}
-	if attr > 3 { // 3
+	if attr > 3 { // attr-over-3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "attr", "is above 3; it is %d", attr)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if !t.Product("950", "A3") { // 5
+	if !t.Product("950", "A3") { // not-on-950-A3
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -631,13 +648,13 @@ func checkIpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, 
 
 func checkIpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.ServerPid, num uint64) *core.Error {
 	const api = "aclrtIpcMemImportPidInterServer"
-	if key == nil { // 1
+	if key == nil { // key-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "key", "is NULL")
 	}
-	if serverPids == nil { // 2
+	if serverPids == nil { // serverPids-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
 	}
-	if num == 0 { // 3
+	if num == 0 { // num-0
 		return core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0")
 	}
 	return nil
@@ -645,10 +662,10 @@ func checkIpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.
 
 func checkMemPoolCreate(t *core.Thread, memPool *core.Handle, poolProps *abi.MemPoolProps) *core.Error {
 	const api = "aclrtMemPoolCreate"
-	if memPool == nil { // 1
+	if memPool == nil { // memPool-null
 		return core.IsNull(api, "memPool")
 	}
-	if poolProps == nil { // 2
+	if poolProps == nil { // poolProps-null
 		return core.IsNull(api, "poolProps")
 	}
 	return nil
@@ -656,7 +673,7 @@ func checkMemPoolCreate(t *core.Thread, memPool *core.Handle, poolProps *abi.Mem
 
 func checkMemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 	const api = "aclrtMemPoolDestroy"
-	if memPool == 0 { // 1
+	if memPool == 0 { // memPool-null
 		return core.IsNull(api, "memPool")
 	}
 	return nil
@@ -664,15 +681,15 @@ func checkMemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 
 func checkMemPoolSetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr, value core.Addr) (theMemPool *Pool, err *core.Error) {
 	const api = "aclrtMemPoolSetAttr"
-	if memPool == 0 { // 1
+	if memPool == 0 { // memPool-null
 		err = core.IsNull(api, "memPool")
 		return
 	}
-	if value == 0 { // 2
+	if value == 0 { // value-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "value", "is NULL")
 		return
 	}
-	if theMemPool, err = findPool(t, api, memPool); err != nil { // 3
+	if theMemPool, err = findPool(t, api, memPool); err != nil { // pool-unknown
 		return
 	}
 	return
@@ -680,15 +697,15 @@ func checkMemPoolSetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr,
 
 func checkMemPoolGetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr, value core.Addr) (theMemPool *Pool, err *core.Error) {
 	const api = "aclrtMemPoolGetAttr"
-	if memPool == 0 { // 1
+	if memPool == 0 { // memPool-null
 		err = core.IsNull(api, "memPool")
 		return
 	}
-	if value == 0 { // 2
+	if value == 0 { // value-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "value", "is NULL")
 		return
 	}
-	if theMemPool, err = findPool(t, api, memPool); err != nil { // 3
+	if theMemPool, err = findPool(t, api, memPool); err != nil { // pool-unknown
 		return
 	}
 	return
@@ -696,27 +713,27 @@ func checkMemPoolGetAttr(t *core.Thread, memPool core.Handle, _ abi.MemPoolAttr,
 
 func checkMemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool core.Handle, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
 	const api = "aclrtMemPoolMallocAsync"
-	if ptr == nil { // 1
+	if ptr == nil { // ptr-null
 		done, err = true, core.IsNull(api, "ptr")
 		return
 	}
-	if memPool == 0 { // 2
+	if memPool == 0 { // memPool-null
 		done, err = true, core.IsNull(api, "memPool")
 		return
 	}
-	if stream == 0 { // 3
+	if stream == 0 { // stream-null
 		done, err = true, core.IsNull(api, "stream")
 		return
 	}
-	if size == 0 { // 4
+	if size == 0 { // size-0
 		done = true
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if err = ofCurrent(t, api, theStream); err != nil { // 6
+	if err = ofCurrent(t, api, theStream); err != nil { // stream-of-other-context
 		done = true
 		return
 	}
@@ -725,18 +742,18 @@ func checkMemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPoo
 
 func checkMemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtMemPoolFreeAsync"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 { // 3
+	if stream == 0 { // stream-null
 		err = core.Fail(api, abi.ErrRTInternalError, "stream", "is NULL")
 		return
 	}
-	if err = ofCurrent(t, api, theStream); err != nil { // 4
+	if err = ofCurrent(t, api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -744,7 +761,7 @@ func checkMemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) (t
 
 func checkMemPoolTrimTo(t *core.Thread, memPool core.Handle, _ uint64) *core.Error {
 	const api = "aclrtMemPoolTrimTo"
-	if memPool == 0 { // 1
+	if memPool == 0 { // memPool-null
 		return core.IsNull(api, "memPool")
 	}
 	return nil
@@ -752,13 +769,13 @@ func checkMemPoolTrimTo(t *core.Thread, memPool core.Handle, _ uint64) *core.Err
 
 func checkReserveMemAddress(t *core.Thread, virPtr *core.Addr, size uint64, _ uint64, _ core.Addr, flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddress"
-	if virPtr == nil { // 1
+	if virPtr == nil { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if flags != 0 && flags != 1 { // 3
+	if flags != 0 && flags != 1 { // flags-not-0-and-not-1
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0 or 1; it is %#x", flags)
 	}
 	return nil
@@ -766,13 +783,13 @@ func checkReserveMemAddress(t *core.Thread, virPtr *core.Addr, size uint64, _ ui
 
 func checkReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size uint64, _ uint64, _ core.Addr, flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddressNoUCMemory"
-	if virPtr == nil { // 1
+	if virPtr == nil { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if flags != 0 && flags != 1 { // 3
+	if flags != 0 && flags != 1 { // flags-not-0-and-not-1
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0 or 1; it is %#x", flags)
 	}
 	return nil
@@ -780,7 +797,7 @@ func checkReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size ui
 
 func checkReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	const api = "aclrtReleaseMemAddress"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
 	return nil
@@ -788,28 +805,28 @@ func checkReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 
 func checkMallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp, flags uint64) *core.Error {
 	const api = "aclrtMallocPhysical"
-	if handle == nil { // 1
+	if handle == nil { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if prop == nil { // 2
+	if prop == nil { // prop-null
 		return core.IsNull(api, "prop")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if flags != 0 { // 4
+	if flags != 0 { // flags-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
-	if prop.HandleType != 0 { // 5
+	if prop.HandleType != 0 { // prop.handleType-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "prop", "prop.handleType is not ACL_MEM_HANDLE_TYPE_NONE (0); handleType is %d", prop.HandleType)
 	}
-	if prop.AllocationType != 0 { // 6
+	if prop.AllocationType != 0 { // prop.allocationType-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "prop", "prop.allocationType is not PINNED (0); allocationType is %d", prop.AllocationType)
 	}
-	if err := placed(t, api, prop); err != nil { // 7
+	if err := placed(t, api, prop); err != nil { // location-type
 		return err
 	}
-	if err := attrFits(t, api, prop); err != nil { // 8
+	if err := attrFits(t, api, prop); err != nil { // ddr-on-device
 		return err
 	}
 	return nil
@@ -817,7 +834,7 @@ func checkMallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop 
 
 func checkFreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 	const api = "aclrtFreePhysical"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
 	return nil
@@ -825,16 +842,16 @@ func checkFreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 
 func checkMapMem(t *core.Thread, virPtr core.Addr, size uint64, _ uint64, handle core.Handle, flags uint64) *core.Error {
 	const api = "aclrtMapMem"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if handle == 0 { // 2
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if flags != 0 { // 4
+	if flags != 0 { // flags-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
 	return nil
@@ -842,16 +859,16 @@ func checkMapMem(t *core.Thread, virPtr core.Addr, size uint64, _ uint64, handle
 
 func checkMemMapNoAccess(t *core.Thread, virPtr core.Addr, size uint64, _ uint64, handle core.Handle, flags uint64) *core.Error {
 	const api = "aclrtMemMapNoAccess"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if handle == 0 { // 2
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if flags != 0 { // 4
+	if flags != 0 { // flags-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
 	return nil
@@ -859,7 +876,7 @@ func checkMemMapNoAccess(t *core.Thread, virPtr core.Addr, size uint64, _ uint64
 
 func checkUnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 	const api = "aclrtUnmapMem"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
 	return nil
@@ -867,16 +884,16 @@ func checkUnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 
 func checkMemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *core.Error {
 	const api = "aclrtMemExportToShareableHandle"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if handleType != 0 { // 2
+	if handleType != 0 { // handleType-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "handleType", "is not 0; it is %d", handleType)
 	}
-	if shareableHandle == nil { // 3
+	if shareableHandle == nil { // shareableHandle-null
 		return core.IsNull(api, "shareableHandle")
 	}
-	if flags > 1 { // 4
+	if flags > 1 { // flags-over-1
 		return core.Fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
 	}
 	return nil
@@ -884,10 +901,10 @@ func checkMemExportToShareableHandle(t *core.Thread, handle core.Handle, handleT
 
 func checkMemExportToShareableHandleV2(t *core.Thread, handle core.Handle, _ uint64, _ abi.MemSharedHandleType, shareableHandle core.Addr) *core.Error {
 	const api = "aclrtMemExportToShareableHandleV2"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if shareableHandle == 0 { // 2
+	if shareableHandle == 0 { // shareableHandle-null
 		return core.IsNull(api, "shareableHandle")
 	}
 	return nil
@@ -895,10 +912,10 @@ func checkMemExportToShareableHandleV2(t *core.Thread, handle core.Handle, _ uin
 
 func checkMemSetPidToShareableHandle(t *core.Thread, _ uint64, pid *int32, pidNum uint64) *core.Error {
 	const api = "aclrtMemSetPidToShareableHandle"
-	if pid == nil { // 1
+	if pid == nil { // pid-null
 		return core.IsNull(api, "pid")
 	}
-	if pidNum == 0 { // 2
+	if pidNum == 0 { // pidNum-0
 		return core.Fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
 	}
 	return nil
@@ -906,13 +923,13 @@ func checkMemSetPidToShareableHandle(t *core.Thread, _ uint64, pid *int32, pidNu
 
 func checkMemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, _ abi.MemSharedHandleType, pid *int32, pidNum uint64) *core.Error {
 	const api = "aclrtMemSetPidToShareableHandleV2"
-	if shareableHandle == 0 { // 1
+	if shareableHandle == 0 { // shareableHandle-null
 		return core.IsNull(api, "shareableHandle")
 	}
-	if pid == nil { // 2
+	if pid == nil { // pid-null
 		return core.IsNull(api, "pid")
 	}
-	if pidNum == 0 { // 3
+	if pidNum == 0 { // pidNum-0
 		return core.Fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
 	}
 	return nil
@@ -920,11 +937,11 @@ func checkMemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr
 
 func checkMemImportFromShareableHandle(t *core.Thread, _ uint64, deviceID int32, handle *core.Handle) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtMemImportFromShareableHandle"
-	if handle == nil { // 1
+	if handle == nil { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -932,13 +949,13 @@ func checkMemImportFromShareableHandle(t *core.Thread, _ uint64, deviceID int32,
 
 func checkMemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, _ abi.MemSharedHandleType, flags uint64, handle *core.Handle) *core.Error {
 	const api = "aclrtMemImportFromShareableHandleV2"
-	if shareableHandle == 0 { // 1
+	if shareableHandle == 0 { // shareableHandle-null
 		return core.IsNull(api, "shareableHandle")
 	}
-	if handle == nil { // 2
+	if handle == nil { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if flags != 0 { // 3
+	if flags != 0 { // flags-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
 	}
 	return nil
@@ -946,10 +963,10 @@ func checkMemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Ad
 
 func checkMemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, _ abi.MemGranularityOptions, granularity *uint64) *core.Error {
 	const api = "aclrtMemGetAllocationGranularity"
-	if prop == nil { // 1
+	if prop == nil { // prop-null
 		return core.IsNull(api, "prop")
 	}
-	if granularity == nil { // 2
+	if granularity == nil { // granularity-null
 		return core.IsNull(api, "granularity")
 	}
 	return nil
@@ -957,10 +974,10 @@ func checkMemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp,
 
 func checkMemSetAccess(t *core.Thread, virPtr core.Addr, _ uint64, desc *abi.MemAccessDesc, _ uint64) *core.Error {
 	const api = "aclrtMemSetAccess"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "virPtr", "is NULL")
 	}
-	if desc == nil { // 2
+	if desc == nil { // desc-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "desc", "is NULL")
 	}
 	return nil
@@ -968,13 +985,13 @@ func checkMemSetAccess(t *core.Thread, virPtr core.Addr, _ uint64, desc *abi.Mem
 
 func checkMemGetAccess(t *core.Thread, virPtr core.Addr, location *abi.MemLocation, flag *uint64) *core.Error {
 	const api = "aclrtMemGetAccess"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if location == nil { // 2
+	if location == nil { // location-null
 		return core.IsNull(api, "location")
 	}
-	if flag == nil { // 3
+	if flag == nil { // flag-null
 		return core.IsNull(api, "flag")
 	}
 	return nil
@@ -982,10 +999,10 @@ func checkMemGetAccess(t *core.Thread, virPtr core.Addr, location *abi.MemLocati
 
 func checkMemRetainAllocationHandle(t *core.Thread, virPtr core.Addr, handle *core.Handle) *core.Error {
 	const api = "aclrtMemRetainAllocationHandle"
-	if virPtr == 0 { // 1
+	if virPtr == 0 { // virPtr-null
 		return core.IsNull(api, "virPtr")
 	}
-	if handle == nil { // 2
+	if handle == nil { // handle-null
 		return core.IsNull(api, "handle")
 	}
 	return nil
@@ -993,10 +1010,10 @@ func checkMemRetainAllocationHandle(t *core.Thread, virPtr core.Addr, handle *co
 
 func checkMemGetAllocationPropertiesFromHandle(t *core.Thread, handle core.Handle, prop *abi.PhysicalMemProp) *core.Error {
 	const api = "aclrtMemGetAllocationPropertiesFromHandle"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
-	if prop == nil { // 2
+	if prop == nil { // prop-null
 		return core.IsNull(api, "prop")
 	}
 	return nil
@@ -1004,7 +1021,7 @@ func checkMemGetAllocationPropertiesFromHandle(t *core.Thread, handle core.Handl
 
 func checkMemGetAddressRange(t *core.Thread, ptr core.Addr, _ *core.Addr, _ *uint64) *core.Error {
 	const api = "aclrtMemGetAddressRange"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		return core.IsNull(api, "ptr")
 	}
 	return nil
@@ -1012,16 +1029,16 @@ func checkMemGetAddressRange(t *core.Thread, ptr core.Addr, _ *core.Addr, _ *uin
 
 func checkMemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtrSrc core.Addr, linkIdx uint32) *core.Error {
 	const api = "aclrtMemMapSelectedLink"
-	if virPtrDst == 0 { // 1
+	if virPtrDst == 0 { // virPtrDst-null
 		return core.IsNull(api, "virPtrDst")
 	}
-	if virPtrSrc == 0 { // 2
+	if virPtrSrc == 0 { // virPtrSrc-null
 		return core.IsNull(api, "virPtrSrc")
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		return core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 	}
-	if linkIdx > 1 { // 4
+	if linkIdx > 1 { // linkIdx-over-1
 		return core.Fail(api, abi.ErrInvalidParam, "linkIdx", "is above 1; it is %d", linkIdx)
 	}
 	return nil
@@ -1029,7 +1046,7 @@ func checkMemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, v
 
 func checkMemMapSetLink(t *core.Thread, handle core.Handle, _ abi.MemLinkType) *core.Error {
 	const api = "aclrtMemMapSetLink"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		return core.IsNull(api, "handle")
 	}
 	return nil
@@ -1037,7 +1054,7 @@ func checkMemMapSetLink(t *core.Thread, handle core.Handle, _ abi.MemLinkType) *
 
 func checkAllocatorDestroyDesc(t *core.Thread, allocatorDesc core.Handle) *core.Error {
 	const api = "aclrtAllocatorDestroyDesc"
-	if allocatorDesc == 0 { // 1
+	if allocatorDesc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
 	return nil
@@ -1045,10 +1062,10 @@ func checkAllocatorDestroyDesc(t *core.Thread, allocatorDesc core.Handle) *core.
 
 func checkAllocatorSetObjToDesc(t *core.Thread, desc core.Handle, allocator core.Addr) *core.Error {
 	const api = "aclrtAllocatorSetObjToDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if allocator == 0 { // 2
+	if allocator == 0 { // allocator-null
 		return core.IsNull(api, "allocator")
 	}
 	return nil
@@ -1056,10 +1073,10 @@ func checkAllocatorSetObjToDesc(t *core.Thread, desc core.Handle, allocator core
 
 func checkAllocatorSetAllocFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
 	const api = "aclrtAllocatorSetAllocFuncToDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if fn == 0 { // 2
+	if fn == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
 	return nil
@@ -1067,10 +1084,10 @@ func checkAllocatorSetAllocFuncToDesc(t *core.Thread, desc core.Handle, fn core.
 
 func checkAllocatorSetFreeFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
 	const api = "aclrtAllocatorSetFreeFuncToDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if fn == 0 { // 2
+	if fn == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
 	return nil
@@ -1078,10 +1095,10 @@ func checkAllocatorSetFreeFuncToDesc(t *core.Thread, desc core.Handle, fn core.A
 
 func checkAllocatorSetAllocAdviseFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
 	const api = "aclrtAllocatorSetAllocAdviseFuncToDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if fn == 0 { // 2
+	if fn == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
 	return nil
@@ -1089,10 +1106,10 @@ func checkAllocatorSetAllocAdviseFuncToDesc(t *core.Thread, desc core.Handle, fn
 
 func checkAllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
 	const api = "aclrtAllocatorSetGetAddrFromBlockFuncToDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if fn == 0 { // 2
+	if fn == 0 { // func-null
 		return core.IsNull(api, "func")
 	}
 	return nil
@@ -1100,10 +1117,10 @@ func checkAllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handl
 
 func checkAllocatorRegister(t *core.Thread, stream core.Handle, desc core.Handle) *core.Error {
 	const api = "aclrtAllocatorRegister"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		return core.IsNull(api, "stream")
 	}
-	if desc == 0 { // 2
+	if desc == 0 { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
 	return nil
@@ -1111,10 +1128,10 @@ func checkAllocatorRegister(t *core.Thread, stream core.Handle, desc core.Handle
 
 func checkAllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle, _ *core.Addr, _ *core.Addr, _ *core.Addr, _ *core.Addr, _ *core.Addr) *core.Error {
 	const api = "aclrtAllocatorGetByStream"
-	if desc == nil { // 1
+	if desc == nil { // allocatorDesc-null
 		return core.IsNull(api, "allocatorDesc")
 	}
-	if stream == 0 { // 2
+	if stream == 0 { // stream-null
 		return core.IsNull(api, "stream")
 	}
 	return nil
@@ -1122,7 +1139,7 @@ func checkAllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Ha
 
 func checkAllocatorUnregister(t *core.Thread, stream core.Handle) *core.Error {
 	const api = "aclrtAllocatorUnregister"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		return core.IsNull(api, "stream")
 	}
 	return nil
@@ -1130,31 +1147,31 @@ func checkAllocatorUnregister(t *core.Thread, stream core.Handle) *core.Error {
 
 func checkDeviceCanAccessPeer(t *core.Thread, canAccessPeer *int32, deviceID int32, peerDeviceID int32) (theDeviceId *core.Device, thePeerDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceCanAccessPeer"
-	if deviceID == peerDeviceID { // 1
+	if deviceID == peerDeviceID { // deviceId-is-peerDeviceId
 		err = core.Fail(api, abi.ErrInvalidParam, "deviceId", "is peerDeviceId; deviceId is %d, peerDeviceId is %d", deviceID, peerDeviceID)
 		return
 	}
-	if err = noPeers(t, api); err != nil { // 2
+	if err = noPeers(t, api); err != nil { // no-peers
 		return
 	}
-	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 3
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // peerDeviceId-unusable
 		return
 	}
-	if err = visible(t, api, deviceID); err != nil { // 4
+	if err = visible(t, api, deviceID); err != nil { // device-hidden
 		return
 	}
-	if deviceID < 0 || deviceID >= 64 { // 5
+	if deviceID < 0 || deviceID >= 64 { // deviceId-outside-0-to-63
 		err = core.Fail(api, abi.ErrRTParamInvalid, "deviceId", "is at least 64 or negative; it is %d", deviceID)
 		return
 	}
-	if canAccessPeer == nil { // 6
+	if canAccessPeer == nil { // canAccessPeer-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "canAccessPeer", "is NULL")
 		return
 	}
-	if err = peersHere(t, api); err != nil { // 8
+	if err = peersHere(t, api); err != nil { // in-RC
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 9
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -1162,21 +1179,21 @@ func checkDeviceCanAccessPeer(t *core.Thread, canAccessPeer *int32, deviceID int
 
 func checkDeviceEnablePeerAccess(t *core.Thread, peerDeviceID int32, flags uint32) (thePeerDeviceId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtDeviceEnablePeerAccess"
-	if flags != 0 { // 1
+	if flags != 0 { // flags-not-0
 		err = core.Fail(api, abi.ErrFeatureUnsupported, "flags", "is not 0; it is %#x", flags)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api).NotRecorded()
 		return
 	}
-	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // 3
+	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // peer-is-self
 		return
 	}
-	if err = noPeers(t, api); err != nil { // 4
+	if err = noPeers(t, api); err != nil { // no-peers
 		return
 	}
-	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 5
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // peerDeviceId-unusable
 		return
 	}
 	return
@@ -1184,17 +1201,17 @@ func checkDeviceEnablePeerAccess(t *core.Thread, peerDeviceID int32, flags uint3
 
 func checkDeviceDisablePeerAccess(t *core.Thread, peerDeviceID int32) (thePeerDeviceId *core.Device, ctx *core.Context, err *core.Error) {
 	const api = "aclrtDeviceDisablePeerAccess"
-	if ctx = t.Current(); ctx == nil { // 1
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api).NotRecorded()
 		return
 	}
-	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // 2
+	if err = notItself(t, api, peerDeviceID, ctx); err != nil { // peer-is-self
 		return
 	}
-	if err = noPeers(t, api); err != nil { // 3
+	if err = noPeers(t, api); err != nil { // no-peers
 		return
 	}
-	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // 4
+	if thePeerDeviceId, err = t.Usable(api, "peerDeviceId", peerDeviceID); err != nil { // peerDeviceId-unusable
 		return
 	}
 	return
@@ -1202,16 +1219,16 @@ func checkDeviceDisablePeerAccess(t *core.Thread, peerDeviceID int32) (thePeerDe
 
 func checkDevicePeerAccessStatus(t *core.Thread, deviceID int32, peerDeviceID int32, status *int32) *core.Error {
 	const api = "aclrtDevicePeerAccessStatus"
-	if status == nil { // 1
+	if status == nil { // status-null
 		return core.IsNull(api, "status")
 	}
-	if err := visible(t, api, deviceID); err != nil { // 2
+	if err := visible(t, api, deviceID); err != nil { // device-hidden
 		return err
 	}
-	if deviceID < 0 || deviceID >= 64 { // 3
+	if deviceID < 0 || deviceID >= 64 { // deviceId-outside-0-to-63
 		return core.Fail(api, abi.ErrRTParamInvalid, "deviceId", "is at least 64 or negative; it is %d", deviceID)
 	}
-	if peerDeviceID < 0 || peerDeviceID >= 64 { // 4
+	if peerDeviceID < 0 || peerDeviceID >= 64 { // peerDeviceId-outside-0-to-63
 		return core.Fail(api, abi.ErrRTParamInvalid, "peerDeviceId", "is at least 64 or negative; it is %d", peerDeviceID)
 	}
 	return nil
@@ -1219,22 +1236,22 @@ func checkDevicePeerAccessStatus(t *core.Thread, deviceID int32, peerDeviceID in
 
 func checkDeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, deviceID int32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceGetHostAtomicCapabilities"
-	if capabilities == nil { // 1
+	if capabilities == nil { // capabilities-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "capabilities", "is NULL")
 		return
 	}
-	if operations == nil { // 2
+	if operations == nil { // operations-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "operations", "is NULL")
 		return
 	}
-	if count == 0 { // 3
+	if count == 0 { // count-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "count", "is 0")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if err = atomicsExist(t, api, operations, count); err != nil { // 5
+	if err = atomicsExist(t, api, operations, count); err != nil { // operation-unknown
 		return
 	}
 	return
@@ -1242,29 +1259,29 @@ func checkDeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, 
 
 func checkDeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, srcDeviceID int32, dstDeviceID int32) (theSrcDeviceId *core.Device, theDstDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceGetP2PAtomicCapabilities"
-	if capabilities == nil { // 1
+	if capabilities == nil { // capabilities-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "capabilities", "is NULL")
 		return
 	}
-	if operations == nil { // 2
+	if operations == nil { // operations-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "operations", "is NULL")
 		return
 	}
-	if count == 0 { // 3
+	if count == 0 { // count-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "count", "is 0")
 		return
 	}
-	if srcDeviceID == dstDeviceID { // 4
+	if srcDeviceID == dstDeviceID { // srcDeviceId-is-dstDeviceId
 		err = core.Fail(api, abi.ErrRTInvalidDeviceid, "srcDeviceId", "is dstDeviceId; srcDeviceId is %d, dstDeviceId is %d", srcDeviceID, dstDeviceID)
 		return
 	}
-	if theSrcDeviceId, err = t.Usable(api, "srcDeviceId", srcDeviceID); err != nil { // 5
+	if theSrcDeviceId, err = t.Usable(api, "srcDeviceId", srcDeviceID); err != nil { // srcDeviceId-unusable
 		return
 	}
-	if theDstDeviceId, err = t.Usable(api, "dstDeviceId", dstDeviceID); err != nil { // 6
+	if theDstDeviceId, err = t.Usable(api, "dstDeviceId", dstDeviceID); err != nil { // dstDeviceId-unusable
 		return
 	}
-	if err = atomicsExist(t, api, operations, count); err != nil { // 7
+	if err = atomicsExist(t, api, operations, count); err != nil { // operation-unknown
 		return
 	}
 	return
@@ -1272,14 +1289,14 @@ func checkDeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, o
 
 func checkGetDevicesTopo(t *core.Thread, deviceID uint32, otherDeviceID uint32, value *uint64) (theDeviceId *core.Device, theOtherDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtGetDevicesTopo"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = core.IsNull(api, "value")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", int32(deviceID)); err != nil { // deviceId-unusable
 		return
 	}
-	if theOtherDeviceId, err = t.Usable(api, "otherDeviceId", int32(otherDeviceID)); err != nil { // 3
+	if theOtherDeviceId, err = t.Usable(api, "otherDeviceId", int32(otherDeviceID)); err != nil { // otherDeviceId-unusable
 		return
 	}
 	return

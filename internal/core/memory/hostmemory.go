@@ -41,7 +41,7 @@ func MallocHostWithCfg(t *core.Thread, ptr *core.Addr, size uint64, cfg *abi.Mal
 	return allocHost(t, api, c, ptr, size)
 }
 
-// hostAttributes looks at the attributes of cfg, which must be known, and returns the va flag.
+// hostAttributes checks that the attributes of cfg are known, and returns the va flag.
 func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *core.Error) {
 	if cfg == nil {
 		return 0, nil
@@ -62,8 +62,8 @@ func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *core.Err
 	return va, nil
 }
 
-// allocHost makes host memory for the context and writes its address to p. Pinned memory has one address for the host
-// and the copies of every device, which is all that a va flag asks for.
+// allocHost allocates host memory for the context and writes its address to p. Pinned memory has one address for the
+// host and the copies of every device; a va flag asks for no more.
 func allocHost(t *core.Thread, api string, c *core.Context, p *core.Addr, size uint64) *core.Error {
 	rounded, ok := Round(size, 0)
 	if !ok {
@@ -77,12 +77,12 @@ func allocHost(t *core.Thread, api string, c *core.Context, p *core.Addr, size u
 	if err != nil {
 		e := core.FromDriver(api, "size", err)
 		if errors.Is(err, driver.ErrNoMemory) {
-			e.Text = byteCount(size) + " of pinned host memory wanted"
+			e.Text = byteCount(size) + " of pinned host memory wanted, which the system does not have"
 		}
 		return e
 	}
-	if f, ok := driver.As[driver.Fencer](c.Runtime.Driver); ok {
-		f.Fence(a, size)
+	if fence := c.Runtime.Caps.Fence; fence != nil {
+		fence(a, size)
 	}
 	*p = a
 	t.Acquired(core.Resource{Kind: core.PinnedMemory, Name: a, Size: size, Device: c.Device.User})
@@ -129,13 +129,13 @@ func freeHost(t *core.Thread, api string, p core.Addr) *core.Error {
 		func() *core.Error { return freeError(rt, api, arg, p, rt.Driver.FreeHost(p)) })
 }
 
-// registerFlags are what aclrtHostRegisterV2 knows; all but PINNED make a device address.
+// registerFlags are the flags of aclrtHostRegisterV2; all except PINNED create a device address.
 const (
 	mappedFlags   = abi.HostRegMapped | abi.HostRegIomemory | abi.HostRegReadonly
 	registerFlags = mappedFlags | abi.HostRegPinned
 )
 
-// hostPage is what the documents ask the addresses of registered memory to be multiples of.
+// hostPage is the alignment of registered memory that the documents require.
 const hostPage = 4096
 
 // HostRegister is aclrtHostRegister.
@@ -184,8 +184,9 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 	return nil
 }
 
-// register makes host memory known to the driver and returns its device address, if flag asks for one. It does not
-// check whether the memory is there: a copy does. A program may register pinned memory to map it, not to pin it again.
+// register registers host memory with the driver and returns its device address, if flag asks for one. It does not
+// check that the memory is mapped: a copy does. A program may register pinned memory to map it, but not to pin it
+// again.
 func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint32) (core.Addr, *core.Error) {
 	rt := c.Runtime
 	if !rt.Product.Register {
@@ -216,6 +217,9 @@ func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint
 		rt.Driver.Unregister(ptr) //nolint:errcheck // it was registered a moment ago
 		return 0, core.Refused(api, "ptr",
 			"%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
+	}
+	if flag&mappedFlags != 0 {
+		memoryOf(rt).mapped.add(ptr, mappedHost{start: a, size: size, device: c.Device})
 	}
 	return a, nil
 }
@@ -258,12 +262,13 @@ func HostUnregister(t *core.Thread, ptr core.Addr) *core.Error {
 			e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
 			return e.Because(core.Gone, ptr)
 		}
+		memoryOf(t.Runtime).mapped.remove(ptr)
 		return nil
 	})
 }
 
-// HostMemMapCapabilities is aclrtHostMemMapCapabilities. All engines of a product that can register host memory reach
-// it; UDMA and CCU are engines of 950 alone.
+// HostMemMapCapabilities is aclrtHostMemMapCapabilities. All engines of a product that can register host memory can
+// access it; only the 950 has UDMA and CCU.
 func HostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType,
 	capabilities *abi.HostMemMapCapability) *core.Error {
 	if _, _, err := checkHostMemMapCapabilities(t, deviceID, hacType, capabilities); err != nil {

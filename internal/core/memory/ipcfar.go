@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -10,49 +11,50 @@ import (
 	"ropeway/internal/share"
 )
 
-// Keys reach other servers where there is a pod (driver.FarKeys): those of an A3 that were exported with a white list,
-// once a process of another server is on it. Such a key has the place of its process in its text.
+// In a pod ([driver.Fabric]) keys also work on other servers: keys of an A3 that were exported with a white list, once
+// a process of another server is on the list. The text of such a key contains the place of its process.
 
-// PlaceOf is where other servers find this process, for a key; 0 if they do not. open: the key has no white list.
+// PlaceOf returns the place of this process for a key; 0 if the key is not for other servers. open means that the key
+// has no white list.
 func PlaceOf(rt *core.Runtime, open bool) uint32 {
-	f, ok := driver.As[driver.FarKeys](rt.Driver)
-	if !ok || open || rt.Product.Name != "A3" {
+	f := rt.Caps.Fabric
+	if f == nil || open || rt.Product.Name != "A3" {
 		return 0
 	}
 	place, err := f.PlaceFar()
 	if err != nil {
-		return 0 // the key is good on this server
+		return 0 // the key works on this server
 	}
 	return place
 }
 
-// FarKeysOf is the way to the process that made a key, if that is on another server.
-func FarKeysOf(rt *core.Runtime, k share.Key) (driver.FarKeys, bool) {
-	f, ok := driver.As[driver.FarKeys](rt.Driver)
-	if !ok || k.Place() == 0 {
+// FarKeysOf returns the fabric to the process that created a key, if that is on another server.
+func FarKeysOf(rt *core.Runtime, k share.Key) (driver.Fabric, bool) {
+	f := rt.Caps.Fabric
+	if f == nil || k.Place() == 0 {
 		return nil, false
 	}
 	server, _ := f.Server()
 	return f, f.ServerFar(k.Place()) != server
 }
 
-// FarServer is the server of an entry of a white list that is not this one. It is refused if the pod does not have it,
-// or if the key has no place.
-func FarServer(t *core.Thread, api string, s *abi.ServerPid, k share.Key) (driver.FarKeys, int, *core.Error) {
-	f, ok := driver.As[driver.FarKeys](t.Runtime.Driver)
+// FarServer returns the server of an entry of a white list for another server. It refuses a server that is not in the
+// pod, and a key without a place.
+func FarServer(t *core.Thread, api string, s *abi.ServerPid, k share.Key) (driver.Fabric, int, *core.Error) {
+	f := t.Runtime.Caps.Fabric
 	server := int(s.Sdid >> 22)
 	switch {
-	case !ok || !f.HasServer(server):
+	case f == nil || !f.HasServer(server):
 		return nil, 0, core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
 			"device %#x is on server %d, which the pod does not have", s.Sdid, server)
 	case k.Place() == 0:
 		return nil, 0, core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
-			"other servers do not find this process; an A3 with libucx0 listens at its address of the pod's file")
+			"other servers do not find this process; an A3 listens at its address in the pod file")
 	}
 	return f, server, nil
 }
 
-// allowFar names processes of another server for a key of this process.
+// allowFar allows processes of another server to import a key of this process.
 func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Error {
 	if s.Num > mostInCall {
 		return core.Refused(api, "serverPids", "%d processes are more than a call takes, %d", s.Num, mostInCall)
@@ -62,8 +64,8 @@ func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Err
 		return err
 	}
 	ipc := &memoryOf(t.Runtime).ipc
-	pids := core.Array(core.Pointer[int32](s.Pid), s.Num)
-	var f driver.FarKeys
+	pids := slices.Clone(core.Array(core.Pointer[int32](s.Pid), s.Num))
+	var f driver.Fabric
 	var server int
 	var x *ipcExport
 	var had driver.FarKey
@@ -74,11 +76,11 @@ func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Err
 			return
 		}
 		if x.list.open {
-			err = x.list.name(api, nil, k, nil, mostForKey)
+			err = x.list.allow(api, nil, k, nil, mostForKey)
 			return
 		}
 		if f, server, err = FarServer(t, api, s, k); err == nil {
-			err = x.list.nameFar(api, server, pids, mostForKey)
+			err = x.list.name(api, server, pids, mostForKey, func(int32) error { return nil })
 		}
 		had = x.far
 	})
@@ -86,7 +88,7 @@ func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Err
 		return err
 	}
 	offered := had
-	if offered == nil { // sharing may wait for work, so nothing is locked
+	if offered == nil { // no lock is held, since sharing may wait for work
 		if offered, err = x.offerFar(t, api, f, k); err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func allowFar(t *core.Thread, api string, key *byte, s *abi.ServerPid) *core.Err
 }
 
 // offerFar offers the memory to other servers.
-func (x *ipcExport) offerFar(t *core.Thread, api string, f driver.FarKeys, k share.Key) (driver.FarKey, *core.Error) {
+func (x *ipcExport) offerFar(t *core.Thread, api string, f driver.Fabric, k share.Key) (driver.FarKey, *core.Error) {
 	sharer, _, err := sharer(t, api)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (x *ipcExport) offerFar(t *core.Thread, api string, f driver.FarKeys, k sha
 }
 
 // importKeyFar opens memory of another server by its key. Whatever the other server refuses, the code is the same.
-func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *core.Context, mapper driver.Mapper,
+func importKeyFar(t *core.Thread, api string, f driver.Fabric, k share.Key, c *core.Context, mapper driver.Mapper,
 	devPtr *core.Addr) *core.Error {
 	m, failed := f.OpenFar(k.Place(), k.Far(share.Allocation), int(c.Device.Phys))
 	if failed != nil {
@@ -144,8 +146,8 @@ func importKeyFar(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *
 		}
 		return e
 	}
-	if had, err := memoryOf(t.Runtime).ipc.again(api, c, k); had != nil || err != nil {
-		m.Free() //nolint:errcheck // the process has the memory once more
+	if had, err := memoryOf(t.Runtime).ipc.retain(api, c, k); had != nil || err != nil {
+		m.Free() //nolint:errcheck // the process has imported the memory before
 		return had.give(devPtr, err)
 	}
 	n := (m.Size() + mapUnit - 1) &^ (mapUnit - 1)

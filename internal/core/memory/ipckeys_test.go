@@ -23,8 +23,6 @@ type hookDriver struct {
 	freed func()
 }
 
-func (d *hookDriver) Unwrap() driver.Driver { return d.Driver }
-
 func (d *hookDriver) Open(i int) (driver.Device, error) {
 	dev, err := d.Driver.Open(i)
 	return hookDevice{dev, d}, err

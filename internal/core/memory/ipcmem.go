@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -12,10 +13,10 @@ import (
 
 const (
 	mapUnit = 2 << 20 // reservations are multiples of it
-	ipcPage = 4 << 10 // inside an allocation, what is exported begins at a page
+	ipcPage = 4 << 10 // alignment of the start of an export inside an allocation
 )
 
-// noSharing is the error of a product whose memory other processes cannot have, or nil.
+// noSharing returns the error of a product that cannot share memory with other processes, or nil.
 func noSharing(t *core.Thread, api string) *core.Error {
 	switch p := t.Runtime.Product; {
 	case p.RC:
@@ -27,18 +28,17 @@ func noSharing(t *core.Thread, api string) *core.Error {
 	return nil
 }
 
-// sharer is the driver's way to share memory.
+// sharer returns the driver's capabilities for sharing memory.
 func sharer(t *core.Thread, api string) (driver.Sharer, driver.Mapper, *core.Error) {
-	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
-	m, also := driver.As[driver.Mapper](t.Runtime.Driver)
-	if !ok || !also {
+	s, m := t.Runtime.Caps.Share, t.Runtime.Caps.Map
+	if s == nil || m == nil {
 		return nil, nil, core.Unsupported(api, "", "the driver %s cannot share memory between processes",
 			t.Runtime.Driver.Name())
 	}
 	return s, m, nil
 }
 
-// IpcMemGetExportKey is aclrtIpcMemGetExportKey. Each call gives a key of its own, with a white list of its own.
+// IpcMemGetExportKey is aclrtIpcMemGetExportKey. Each call returns a new key with its own white list.
 func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64,
 	flags uint64) *core.Error {
 	const api = "aclrtIpcMemGetExportKey"
@@ -76,7 +76,7 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 	}
 	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from, list: WhiteList{open: open},
 		from: uint64(devPtr - from.start), size: size})
-	if !from.stays(t.Runtime) { // another thread has freed it meanwhile
+	if !from.stays(t.Runtime) { // another thread has freed it since
 		memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k)
 		return core.NoMemory(api, "devPtr", devPtr)
 	}
@@ -84,7 +84,7 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 	return nil
 }
 
-// exportable is the memory around a range that can be shared.
+// exportable returns the memory that contains a range, if it can be shared.
 func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource, *core.Error) {
 	var none ipcSource
 	l, err := rt.Locate(api, "devPtr", p, n)
@@ -103,7 +103,7 @@ func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource,
 	}
 	al := rt.Driver.Describe(p)
 	from := ipcSource{start: al.Start, id: al.ID, block: b, dev: rt.ByPhys(al.Device)}
-	// mappings that touch are one allocation to the driver, but each has memory of its own
+	// adjacent mappings are one allocation to the driver, but each has its own memory
 	if x := memoryOf(rt).vmm.mapping(p); x != nil {
 		from.start, from.id, from.mapping = x.span.Start, 0, x
 		if room := x.span.Size - uint64(p-from.start); n > room {
@@ -128,7 +128,7 @@ func IpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) *core
 	return allow(t, "aclrtIpcMemSetImportPid", key, pid, uint64(int32(num)))
 }
 
-// memoryKey reads a key of memory. code is for text that is no key but could be one by its length.
+// memoryKey reads a key of memory. code is the error code for text that has the length of a key but is not one.
 func memoryKey(api string, p *byte, code abi.Code) (share.Key, *core.Error) {
 	text := keyText(p)
 	if text == "" || len(text) == keyRoom {
@@ -137,18 +137,19 @@ func memoryKey(api string, p *byte, code abi.Code) (share.Key, *core.Error) {
 	return parseKey(api, "key", text, code)
 }
 
-// Processes that can be named for a key: in one call, and in all.
+// The most processes allowed for a key: in one call, and in all.
 const (
 	mostInCall = 31
 	mostForKey = 32768
 )
 
-// allow names n processes for a key of this process.
+// allow allows n processes to import a key of this process.
 func allow(t *core.Thread, api string, key *byte, pids *int32, n uint64) *core.Error {
 	k, err := memoryKey(api, key, abi.ErrRTDrvInternalError)
 	if err != nil {
 		return err
 	}
+	list := slices.Clone(core.Array(pids, n))
 	ipc := &memoryOf(t.Runtime).ipc
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -157,7 +158,7 @@ func allow(t *core.Thread, api string, key *byte, pids *int32, n uint64) *core.E
 		return core.Fail(api, abi.ErrRTDrvInternalError, "key",
 			"this process does not export it, or no longer; the exporting process names the processes that may import")
 	}
-	return x.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostForKey)
+	return x.list.allow(api, &t.Runtime.Broker, k, list, mostForKey)
 }
 
 // IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. Without a pod there is one server, this machine: a
@@ -167,13 +168,12 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 	if err := checkIpcMemImportPidInterServer(t, key, serverPids, num); err != nil {
 		return err
 	}
-	_, can := driver.As[driver.Sharer](t.Runtime.Driver)
 	for i := range num {
-		s := &core.Array(serverPids, i+1)[i]
+		s := core.Array(serverPids, i+1)[i]
 		if s.Pid == 0 {
 			return core.Refused(api, "serverPids", "pid is NULL").At(int(i))
 		}
-		if !can {
+		if t.Runtime.Caps.Share == nil {
 			return core.Unsupported(api, "", "the driver %s cannot share memory between processes",
 				t.Runtime.Driver.Name()).NotRecorded()
 		}
@@ -187,7 +187,7 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 			if s.Num == 0 {
 				return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
 			}
-			if err := allowFar(t, api, key, s); err != nil {
+			if err := allowFar(t, api, key, &s); err != nil {
 				if err.Arg != "key" {
 					err.Arg, err.Index = "serverPids", int(i)
 				}
@@ -230,7 +230,7 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 		return err
 	}
 	noKey := abi.ErrRTParamInvalid
-	if flags == abi.IpcMemImportFlagEnablePeerAccess { // the key is asked first where the memory is
+	if flags == abi.IpcMemImportFlagEnablePeerAccess { // the key has to be resolved first
 		noKey = abi.ErrRTDrvInternalError
 	}
 	k, err := memoryKey(api, key, noKey)
@@ -254,7 +254,7 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 			"the exporting process sends host memory; keys are of device memory")
 	}
 	peer := flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.Device.Phys
-	if had, err := memoryOf(t.Runtime).ipc.again(api, c, k); had != nil || err != nil {
+	if had, err := memoryOf(t.Runtime).ipc.retain(api, c, k); had != nil || err != nil {
 		if peer && err == nil {
 			c.Device.Peers.Or(1 << s.Device)
 		}
@@ -275,7 +275,7 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 	return keepImport(t, api, c, k, im, devPtr)
 }
 
-// keepImport remembers a new import and gives the program its address.
+// keepImport records a new import and returns its address to the program.
 func keepImport(t *core.Thread, api string, c *core.Context, k share.Key, im *ipcImport,
 	devPtr *core.Addr) *core.Error {
 	kept, err := memoryOf(t.Runtime).ipc.add(api, c, k, im)
@@ -288,7 +288,7 @@ func keepImport(t *core.Thread, api string, c *core.Context, k share.Key, im *ip
 	return nil
 }
 
-// give gives the program the address of an import that it has already, unless there is an error.
+// give returns the address of an existing import to the program, unless there is an error.
 func (im *ipcImport) give(devPtr *core.Addr, err *core.Error) *core.Error {
 	if err == nil {
 		*devPtr = im.addr
@@ -296,7 +296,7 @@ func (im *ipcImport) give(devPtr *core.Addr, err *core.Error) *core.Error {
 	return err
 }
 
-// importShared maps what another process shared to an address of its own.
+// importShared maps memory that another process shared to a new address.
 func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) (*ipcImport, error) {
 	m, err := sharer.Import(s)
 	if err != nil {
@@ -320,17 +320,17 @@ func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) 
 	return nil, err
 }
 
-// unmap takes the memory away; its addresses stay taken.
+// unmap unmaps the memory; its addresses stay reserved.
 func (im *ipcImport) unmap() error {
 	err := im.mapper.Unmap(im.span.Start)
-	im.memory.Free() //nolint:errcheck // the mapping was the last to have it
+	im.memory.Free() //nolint:errcheck // the mapping was its last use
 	return err
 }
 
 // end removes the mapping. It does not wait.
 func (im *ipcImport) end() error {
 	err := im.unmap()
-	im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm
+	im.mapper.Release(im.span.Start) //nolint:errcheck // only addresses would leak
 	return err
 }
 
@@ -363,7 +363,7 @@ func IpcMemClose(t *core.Thread, key *byte) *core.Error {
 		"this process has neither imported nor exported it, or has closed it already as often as it did")
 }
 
-// unmapImport ends an import that was taken out of the list.
+// unmapImport ends an import that was removed from the list.
 func unmapImport(t *core.Thread, api, arg string, im *ipcImport) *core.Error {
 	return t.Releasing(im.resource, func() *core.Error {
 		if err := im.end(); err != nil {
@@ -373,7 +373,8 @@ func unmapImport(t *core.Thread, api, arg string, im *ipcImport) *core.Error {
 	})
 }
 
-// IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links here that a choice could change; it is kept as documented.
+// IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links to choose from here; the attribute is only stored, as
+// documented.
 func IpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) *core.Error {
 	const api = "aclrtIpcMemSetAttr"
 	if _, err := checkIpcMemSetAttr(t, key, attrType, attr); err != nil {

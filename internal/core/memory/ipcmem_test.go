@@ -192,7 +192,7 @@ func BenchmarkImport1GiB(b *testing.B) {
 		}
 	})
 	b.Run("map", func(b *testing.B) {
-		m, _ := driver.As[driver.Mapper](rt.Driver)
+		m := rt.Caps.Map
 		for b.Loop() {
 			p, err := m.Reserve(n, 0)
 			if err != nil {

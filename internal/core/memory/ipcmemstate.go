@@ -12,29 +12,29 @@ import (
 	"ropeway/internal/share"
 )
 
-// ipcState is the device memory that this process shares by key, and what it has imported.
+// ipcState holds the device memory that this process shares by key, and its imports.
 type ipcState struct {
-	some   atomic.Bool            // there ever was something: until then, freeing memory need not look
-	mapped ranges.Set[*ipcImport] // where imports are; written with mu held
+	some   atomic.Bool            // something was shared or imported: before that, freeing memory has nothing to check
+	mapped ranges.Set[*ipcImport] // addresses of imports; written with mu held
 
 	mu      sync.Mutex
 	exports map[share.Key]*ipcExport  // guarded by mu
 	keys    map[core.Addr][]share.Key // guarded by mu; of the exports, by the start of the allocation
 	imports map[share.Key]*ipcImport  // guarded by mu
-	links   map[share.Key]uint64      // guarded by mu; a 950's attributes of keys
-	spent   []*ipcImport              // guarded by mu; unmapped, with addresses that are still taken
+	links   map[share.Key]uint64      // guarded by mu; attributes of keys of a 950
+	spent   []*ipcImport              // guarded by mu; unmapped imports whose addresses are still reserved
 }
 
-// ipcSource is memory that can be exported. Its address may be other memory's once it was freed.
+// ipcSource is memory that can be exported. After it is freed, other memory may get its address.
 type ipcSource struct {
 	start   core.Addr
-	id      uint64     // the driver's, of the allocation; 0 for a mapping
+	id      uint64     // the driver's id of the allocation; 0 for a mapping
 	block   *poolBlock // nil if it is not of a pool
 	mapping *mapping   // nil if it is an allocation
 	dev     *core.Device
 }
 
-// stays reports whether the memory is still there, and the program's.
+// stays reports whether the program still has the memory.
 func (m *ipcSource) stays(rt *core.Runtime) bool {
 	if m.mapping != nil {
 		return memoryOf(rt).vmm.mapping(m.start) == m.mapping && rt.Driver.Locate(m.start).Place == driver.OnDevice
@@ -42,28 +42,28 @@ func (m *ipcSource) stays(rt *core.Runtime) bool {
 	return rt.Driver.Describe(m.start).ID == m.id && (m.block == nil || m.block.live.Load())
 }
 
-// ipcExport is memory that others may import.
+// ipcExport is memory that other processes may import.
 type ipcExport struct {
 	ipcSource           // immutable
-	link      uint64    // guarded by ipcState.mu; an A3's attribute
+	link      uint64    // guarded by ipcState.mu; attribute of an A3
 	list      WhiteList // guarded by ipcState.mu
 
 	from, size uint64        // immutable; the part of the allocation
-	far        driver.FarKey // guarded by ipcState.mu; nil while no process of another server is named
+	far        driver.FarKey // guarded by ipcState.mu; nil while no process of another server is allowed
 }
 
 // ipcImport is memory of another process.
 type ipcImport struct {
-	span     *ranges.Span[*ipcImport] // where it is mapped; immutable
-	addr     core.Addr                // what the program got; immutable
-	dev      *core.Device             // whose context it was imported in; immutable
+	span     *ranges.Span[*ipcImport] // its mapping; immutable
+	addr     core.Addr                // the address for the program; immutable
+	dev      *core.Device             // the device of the importing context; immutable
 	mapper   driver.Mapper
 	memory   driver.Memory
 	resource core.Resource
-	count    int // guarded by ipcState.mu; how often it was imported, and is to be closed
+	count    int // guarded by ipcState.mu; number of imports that have to be closed
 }
 
-// offer remembers an export.
+// offer records an export.
 func (ipc *ipcState) offer(k share.Key, x *ipcExport) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -75,16 +75,16 @@ func (ipc *ipcState) offer(k share.Key, x *ipcExport) {
 	ipc.some.Store(true)
 }
 
-// again counts one more import of a key that is imported for the device of c; nil if it is not imported. A process has
-// it for one device.
-func (ipc *ipcState) again(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
+// retain counts another import of a key for the device of c, and returns it; nil if the key is not imported. A process
+// imports a key for only one device.
+func (ipc *ipcState) retain(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	return ipc.againLocked(api, c, k)
+	return ipc.retainLocked(api, c, k)
 }
 
-// againLocked is again. ipc.mu is held.
-func (ipc *ipcState) againLocked(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
+// retainLocked is retain. ipc.mu is held.
+func (ipc *ipcState) retainLocked(api string, c *core.Context, k share.Key) (*ipcImport, *core.Error) {
 	im := ipc.imports[k]
 	switch {
 	case im == nil:
@@ -98,14 +98,14 @@ func (ipc *ipcState) againLocked(api string, c *core.Context, k share.Key) (*ipc
 	return im, nil
 }
 
-// add remembers an import. It returns another one if a thread was faster to import the key.
+// add records an import. If another thread has imported the key first, it returns that import.
 func (ipc *ipcState) add(api string, c *core.Context, k share.Key, im *ipcImport) (*ipcImport, *core.Error) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	if c.Device.Opened.Load() == nil { // it was reset meanwhile
+	if c.Device.Opened.Load() == nil { // it was reset since
 		return nil, core.NoCurrentContext(api)
 	}
-	if old, err := ipc.againLocked(api, c, k); old != nil || err != nil {
+	if old, err := ipc.retainLocked(api, c, k); old != nil || err != nil {
 		return old, err
 	}
 	if ipc.imports == nil {
@@ -118,8 +118,8 @@ func (ipc *ipcState) add(api string, c *core.Context, k share.Key, im *ipcImport
 	return im, nil
 }
 
-// close counts an import of a key less, and takes it out if it was the last; else it takes an attribute out, if the key
-// is not exported here. done reports whether there is nothing left to do.
+// close ends one import of a key, and returns it if it was the last. Without an import it removes the attribute of the
+// key, unless the key is exported here. done reports whether nothing is left to do.
 func (ipc *ipcState) close(k share.Key) (im *ipcImport, done bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -132,8 +132,8 @@ func (ipc *ipcState) close(k share.Key) (im *ipcImport, done bool) {
 	return im, im == nil
 }
 
-// takeImport counts an import of a key less. The last one takes it out, with an attribute of the key; nil if it was not
-// the last. ipc.mu is held.
+// takeImport ends one import of a key. If it was the last, it removes and returns it, and removes an attribute of the
+// key; else it returns nil. ipc.mu is held.
 func (ipc *ipcState) takeImport(k share.Key) *ipcImport {
 	im := ipc.imports[k]
 	if im.count--; im.count > 0 {
@@ -145,11 +145,11 @@ func (ipc *ipcState) takeImport(k share.Key) *ipcImport {
 	return im
 }
 
-// mostLinks is how many keys may have an attribute.
+// mostLinks is the most keys that have an attribute.
 const mostLinks = 1 << 16
 
-// choose gives a key an attribute. Any text may be a key that is imported later: if there are too many, one goes that
-// is neither imported nor exported by now. mu is held.
+// choose sets the attribute of a key. Any text may be a key that is imported later: if there are too many, choose
+// removes one that is neither imported nor exported. mu is held.
 func (ipc *ipcState) choose(k share.Key, attr uint64) {
 	if ipc.links == nil {
 		ipc.links = map[share.Key]uint64{}
@@ -180,7 +180,7 @@ func (ipc *ipcState) withdrawKey(rt *core.Runtime, k share.Key) bool {
 	return true
 }
 
-// end takes an export out. ipc.mu is held.
+// end removes an export. ipc.mu is held.
 func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 	delete(ipc.exports, k)
 	if ipc.imports[k] == nil {
@@ -198,8 +198,8 @@ func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 	}
 }
 
-// freed ends the exports of memory that has gone from start: it cannot be imported any more. What is there by now,
-// another thread's, keeps its own.
+// freed ends the exports of the memory freed at start, which can no longer be imported. New memory of another thread at
+// that address keeps its exports.
 func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 	if !ipc.some.Load() {
 		return
@@ -213,8 +213,8 @@ func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 	}
 }
 
-// closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be
-// held: the addresses are freed by sweep.
+// closed ends the exports of a device and the imports of its contexts; nil means all devices. Device.mu may be held:
+// sweep releases the addresses.
 func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 	if !ipc.some.Load() {
 		return
@@ -236,12 +236,12 @@ func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 		}
 	})
 	for _, im := range gone {
-		im.unmap() //nolint:errcheck // nothing a program could do about it
+		im.unmap() //nolint:errcheck // a program could not do anything about it
 	}
 	core.Locked(&ipc.mu, func() { ipc.spent = append(ipc.spent, gone...) })
 }
 
-// sweep releases addresses of imports that went with a device. No lock is held.
+// sweep releases the addresses of imports that ended with a device. No lock is held.
 func (ipc *ipcState) sweep() {
 	if !ipc.some.Load() {
 		return

@@ -11,39 +11,39 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Managed memory has one address for the host and all devices. The driver makes it (driver.ManagedAllocator) and takes
-// it in copies and fills like other memory, in the order of the stream. The effects of advice and prefetches are kept
-// here, page by page; the driver decides where memory is.
+// Managed memory has one address for the host and all devices. The driver allocates it (driver.ManagedAllocator);
+// copies and fills use it like other memory, in the order of the stream. The effects of advice and prefetches are
+// recorded here, page by page; the driver decides the place of memory.
 
-// managedPage is what managed memory is a multiple of, and what attributes belong to.
+// managedPage is the granularity of managed memory and of its attributes.
 const managedPage = 2 << 20
 
-// Values of attributes that name a place.
+// Values of attributes that are places.
 const (
 	atHost  = -1
 	nowhere = -2 // not set, or the pages disagree
 )
 
-// managedState is the managed memory there is.
+// managedState holds the allocations of managed memory.
 type managedState struct {
 	mu    sync.Mutex
-	spans map[core.Addr]*managedSpan // guarded by mu; by where they start
+	spans map[core.Addr]*managedSpan // guarded by mu; by start address
 }
 
 // managedSpan is one allocation.
 type managedSpan struct {
 	start  core.Addr    // immutable
-	number uint64       // immutable; how many pages it has
-	pages  []managedAre // guarded by managedState.mu; nil as long as nothing was said about any
+	number uint64       // immutable; number of pages
+	pages  []pageAdvice // guarded by managedState.mu; nil before the first advice
 }
 
-// managedAre is what was said about a page.
-type managedAre struct {
+// pageAdvice is the advice for a page of managed memory.
+type pageAdvice struct {
 	readMostly bool
 	byHost     bool   // the host is going to access it
-	byDevices  uint64 // as are these devices, by user id
+	byDevices  uint64 // these devices are going to access it, by user id
 	preferred  managedPlace
-	fetched    managedPlace // where it was last prefetched to
+	fetched    managedPlace // place of the last prefetch
 }
 
 // managedPlace is a place; the zero value is none.
@@ -52,12 +52,10 @@ type managedPlace struct {
 	id   int32
 }
 
-// manager is the driver's managed memory, if the product has it, too.
+// manager returns the driver's managed memory, if the product has it as well.
 func manager(rt *core.Runtime) (driver.ManagedAllocator, bool) {
-	if !rt.Product.Managed {
-		return nil, false
-	}
-	return driver.As[driver.ManagedAllocator](rt.Driver)
+	m := rt.Caps.Managed
+	return m, m != nil && rt.Product.Managed
 }
 
 func noManaged(t *core.Thread, api string) *core.Error {
@@ -121,8 +119,8 @@ func freeManaged(t *core.Thread, api, arg string, p core.Addr, l driver.Location
 	})
 }
 
-// LaunchManaged puts a copy or a fill of managed memory on a stream. It counts as a function on the host, which is
-// what it is where memory migrates.
+// LaunchManaged puts a copy or a fill of managed memory on a stream. It counts as a host function, as on hardware where
+// memory migrates.
 func LaunchManaged(t *core.Thread, api string, s *core.Stream, op driver.Op) *core.Error {
 	if err := s.TakesFunctions(api); err != nil {
 		return err
@@ -133,8 +131,8 @@ func LaunchManaged(t *core.Thread, api string, s *core.Stream, op driver.Op) *co
 	return s.Launch(api, t, core.Task{Op: op})
 }
 
-// managedIn is the pages that n bytes at addr are in, if all of them are in one allocation: the first, and how many
-// there are.
+// managedIn returns the pages that contain the n bytes at addr, the first and their number, if all are in one
+// allocation.
 func managedIn(rt *core.Runtime, addr core.Addr, n uint64) (span *managedSpan, first, number uint64, ok bool) {
 	al := rt.Driver.Describe(addr)
 	if al.Place != driver.Managed || al.Room < n {
@@ -151,24 +149,24 @@ func managedIn(rt *core.Runtime, addr core.Addr, n uint64) (span *managedSpan, f
 	return span, first, last - first + 1, true
 }
 
-// change says something about some pages of a span.
-func (s *managedState) change(span *managedSpan, first, number uint64, f func(*managedAre)) {
+// change changes the advice of some pages of a span.
+func (s *managedState) change(span *managedSpan, first, number uint64, f func(*pageAdvice)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if span.pages == nil {
-		span.pages = make([]managedAre, span.number)
+		span.pages = make([]pageAdvice, span.number)
 	}
 	for i := range span.pages[first : first+number] {
 		f(&span.pages[first+uint64(i)])
 	}
 }
 
-// each calls f with what was said about some pages of a span.
-func (s *managedState) each(span *managedSpan, first, number uint64, f func(managedAre)) {
+// each calls f with the advice of some pages of a span.
+func (s *managedState) each(span *managedSpan, first, number uint64, f func(pageAdvice)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if span.pages == nil {
-		f(managedAre{})
+		f(pageAdvice{})
 		return
 	}
 	for _, p := range span.pages[first : first+number] {
@@ -176,7 +174,7 @@ func (s *managedState) each(span *managedSpan, first, number uint64, f func(mana
 	}
 }
 
-// notManaged is the error for a range that is not, or not all, managed memory.
+// notManaged returns the error for a range that is not entirely managed memory.
 func notManaged(rt *core.Runtime, api, arg string, addr core.Addr, n uint64) *core.Error {
 	if l := rt.Driver.Locate(addr); l.Place == driver.Managed {
 		return core.TooShort(api, arg, addr, n, l)
@@ -192,7 +190,7 @@ func managedDevice(t *core.Thread, api, arg string, l abi.MemManagedLocation) *c
 	return nil
 }
 
-// managedPlaceOf is the place that a location names; false if it names none.
+// managedPlaceOf converts a location to a place; false if it is not one.
 func managedPlaceOf(t *core.Thread, l abi.MemManagedLocation) (managedPlace, bool) {
 	switch l.Type {
 	case abi.MemManagedLocationTypeDevice:
@@ -242,17 +240,17 @@ func MemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, advise abi.Mem
 	return nil
 }
 
-// advicePage is what the documents ask the size that advice is about to be a multiple of.
+// advicePage is the granularity that the documents require of the size of advice.
 const advicePage = 2 << 20
 
-// advice is what a piece of advice changes.
+// advice returns a function that applies a piece of advice to a page.
 func advice(t *core.Thread, api string, kind abi.MemManagedAdviseType,
-	location abi.MemManagedLocation) (func(*managedAre), *core.Error) {
+	location abi.MemManagedLocation) (func(*pageAdvice), *core.Error) {
 	switch kind {
 	case abi.MemAdviseSetReadMostly, abi.MemAdviseUnsetReadMostly: // the same everywhere
-		return func(p *managedAre) { p.readMostly = kind == abi.MemAdviseSetReadMostly }, nil
-	case abi.MemAdviseUnsetPreferredLocation: // whatever it is
-		return func(p *managedAre) { p.preferred = managedPlace{} }, nil
+		return func(p *pageAdvice) { p.readMostly = kind == abi.MemAdviseSetReadMostly }, nil
+	case abi.MemAdviseUnsetPreferredLocation: // for any location
+		return func(p *pageAdvice) { p.preferred = managedPlace{} }, nil
 	}
 	place, ok := managedPlaceOf(t, location)
 	if !ok {
@@ -261,20 +259,20 @@ func advice(t *core.Thread, api string, kind abi.MemManagedAdviseType,
 	set := kind == abi.MemAdviseSetAccessedBy
 	switch {
 	case kind == abi.MemAdviseSetPreferredLocation:
-		return func(p *managedAre) { p.preferred = place }, nil
+		return func(p *pageAdvice) { p.preferred = place }, nil
 	case place.kind == abi.MemManagedLocationTypeHost:
-		return func(p *managedAre) { p.byHost = set }, nil
+		return func(p *pageAdvice) { p.byHost = set }, nil
 	case place.kind == abi.MemManagedLocationTypeHostNuma:
 		return nil, core.Refused(api, "location",
 			"memory is accessed by a device or the host, not by one of its NUMA nodes")
 	case set:
-		return func(p *managedAre) { p.byDevices |= 1 << place.id }, nil
+		return func(p *pageAdvice) { p.byDevices |= 1 << place.id }, nil
 	}
-	return func(p *managedAre) { p.byDevices &^= 1 << place.id }, nil
+	return func(p *pageAdvice) { p.byDevices &^= 1 << place.id }, nil
 }
 
-// MemManagedPrefetchAsync is aclrtMemManagedPrefetchAsync. There is one memory behind the address, so nothing moves:
-// the place is remembered when the stream comes to it.
+// MemManagedPrefetchAsync is aclrtMemManagedPrefetchAsync. The address always has the same memory, so nothing moves:
+// the place is recorded when the stream reaches the task.
 func MemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, location abi.MemManagedLocation, flags uint32,
 	stream core.Handle) *core.Error {
 	const api = "aclrtMemManagedPrefetchAsync"
@@ -291,7 +289,7 @@ func MemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, locatio
 	return prefetch(t, api, s, []prefetchRange{{ptr, size, location}}, "location")
 }
 
-// prefetchStream refuses the NULL stream where there is none.
+// prefetchStream refuses the NULL stream if there is no default stream.
 func prefetchStream(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if s == nil && (t.Current() == nil || !t.Runtime.Product.Modern) {
 		return core.Fail(api, abi.ErrRTInternalError, "stream",
@@ -300,14 +298,14 @@ func prefetchStream(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// prefetchRange is memory that is to be somewhere.
+// prefetchRange is memory to prefetch and its destination.
 type prefetchRange struct {
 	addr     core.Addr
 	size     uint64
 	location abi.MemManagedLocation
 }
 
-// prefetch queues prefetches whose devices exist; arg is what names their locations.
+// prefetch queues prefetches whose devices exist; arg is the argument with their locations.
 func prefetch(t *core.Thread, api string, s *core.Stream, list []prefetchRange, arg string) *core.Error {
 	if _, ok := manager(t.Runtime); !ok {
 		return noManaged(t, api).NotRecorded()
@@ -335,12 +333,12 @@ func prefetch(t *core.Thread, api string, s *core.Stream, list []prefetchRange, 
 		return err
 	}
 	rt := t.Runtime
-	// It computes on nothing: no address is said.
+	// It has no addresses, because it touches no memory.
 	op := driver.Op{Kind: driver.OpCompute, Work: func() error { return prefetched(rt, list, places) }}
 	return s.Launch(api, t, core.Task{Op: op, Kind: observe.Prefetch})
 }
 
-// prefetched is a prefetch whose turn it is.
+// prefetched carries out a prefetch.
 func prefetched(rt *core.Runtime, list []prefetchRange, places []managedPlace) error {
 	for i, r := range list {
 		if r.size == 0 {
@@ -351,7 +349,7 @@ func prefetched(rt *core.Runtime, list []prefetchRange, places []managedPlace) e
 			return fmt.Errorf("%w: prefetch of %d bytes at %#x, which are no managed memory", driver.ErrFault, r.size,
 				r.addr)
 		}
-		memoryOf(rt).managed.change(span, first, number, func(p *managedAre) { p.fetched = places[i] })
+		memoryOf(rt).managed.change(span, first, number, func(p *pageAdvice) { p.fetched = places[i] })
 	}
 	return nil
 }
@@ -370,7 +368,7 @@ func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64
 	if indexes[0] != 0 {
 		return core.Refused(api, "prefetchLocIdxs", "is %d: the first place is that of range 0", indexes[0]).At(0)
 	}
-	var list []prefetchRange // grows with what is there: the number may be wrong
+	var list []prefetchRange // grows as it is read: the number may be wrong
 	lengths := core.Array(sizes, count)
 	for i, p := range core.Array(ptrs, count) {
 		if p == 0 {

@@ -17,7 +17,7 @@ func MemManagedGetAttr(t *core.Thread, attribute abi.MemManagedRangeAttribute, p
 	}
 	err := managedAttributes(t, api, ptr, size, []managedQuestion{{attribute, data, dataSize}})
 	if err != nil {
-		err.At(-1) // there is but one
+		err.At(-1) // there is only one
 	}
 	return err
 }
@@ -29,7 +29,7 @@ func MemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttribute
 	if err := checkMemManagedGetAttrs(t, attributes, numAttributes, ptr, size, data, dataSizes); err != nil {
 		return err
 	}
-	var list []managedQuestion // grows with what is there: the number may be wrong
+	var list []managedQuestion // grows as it is read: the number may be wrong
 	to, room := core.Array(data, numAttributes), core.Array(dataSizes, numAttributes)
 	for i, a := range core.Array(attributes, numAttributes) {
 		if err := unknownAttribute(api, a); err != nil {
@@ -40,14 +40,14 @@ func MemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttribute
 	return managedAttributes(t, api, ptr, size, list)
 }
 
-// managedQuestion is an attribute that is wanted, and where.
+// managedQuestion is a requested attribute, and the destination of its value.
 type managedQuestion struct {
 	attribute abi.MemManagedRangeAttribute
 	data      core.Addr
 	size      uint64
 }
 
-// unknownAttribute refuses what is no attribute of managed memory.
+// unknownAttribute refuses a value that is not an attribute of managed memory.
 func unknownAttribute(api string, a abi.MemManagedRangeAttribute) *core.Error {
 	if a < abi.MemRangeAttributeReadMostly || a > abi.MemRangeAttributeLastPrefetchLocationId {
 		return core.Refused(api, "attribute", "%d is not 1 to 8", a)
@@ -76,16 +76,16 @@ func managedAttributes(t *core.Thread, api string, ptr core.Addr, size uint64, l
 	}
 	sum := memoryOf(t.Runtime).managed.sum(span, first, number)
 	for _, q := range list {
-		sum.answer(q)
+		sum.answer(t, q)
 	}
 	return nil
 }
 
-// sum is what pages have in common.
-func (s *managedState) sum(span *managedSpan, first, number uint64) managedAre {
-	sum := managedAre{readMostly: true, byHost: true, byDevices: ^uint64(0)}
+// sum returns the common advice of pages.
+func (s *managedState) sum(span *managedSpan, first, number uint64) pageAdvice {
+	sum := pageAdvice{readMostly: true, byHost: true, byDevices: ^uint64(0)}
 	begun := false
-	s.each(span, first, number, func(p managedAre) {
+	s.each(span, first, number, func(p pageAdvice) {
 		if !begun {
 			begun, sum.preferred, sum.fetched = true, p.preferred, p.fetched
 		}
@@ -103,7 +103,7 @@ func (s *managedState) sum(span *managedSpan, first, number uint64) managedAre {
 }
 
 // answer writes one attribute.
-func (p *managedAre) answer(q managedQuestion) {
+func (p *pageAdvice) answer(t *core.Thread, q managedQuestion) {
 	value := int32(0)
 	switch q.attribute {
 	case abi.MemRangeAttributeReadMostly:
@@ -111,7 +111,7 @@ func (p *managedAre) answer(q managedQuestion) {
 			value = 1
 		}
 	case abi.MemRangeAttributeAccessedBy:
-		p.accessedBy(q)
+		p.accessedBy(t, q)
 		return
 	case abi.MemRangeAttributePreferredLocation:
 		value = p.preferred.device()
@@ -129,8 +129,9 @@ func (p *managedAre) answer(q managedQuestion) {
 	*core.Pointer[int32](q.data) = value
 }
 
-// accessedBy writes which devices are going to access the pages, as far as there is room, and fills the rest with none.
-func (p *managedAre) accessedBy(q managedQuestion) {
+// accessedBy writes the devices that are going to access the pages, as far as there is room, and fills the rest with
+// none.
+func (p *pageAdvice) accessedBy(t *core.Thread, q managedQuestion) {
 	var list []int32
 	if p.byHost {
 		list = append(list, atHost)
@@ -140,16 +141,16 @@ func (p *managedAre) accessedBy(q managedQuestion) {
 			list = append(list, id)
 		}
 	}
-	for i := range q.size / 4 {
-		value := int32(nowhere)
-		if i < uint64(len(list)) {
-			value = list[i]
+	to := core.ArrayOf(t, core.Pointer[int32](q.data), q.size/4)
+	for i := range to {
+		to[i] = nowhere
+		if i < len(list) {
+			to[i] = list[i]
 		}
-		*core.Element[int32](q.data, i) = value
 	}
 }
 
-// device is a place as the number of a device, the host, or none.
+// device returns a place as the number of a device, the host, or none.
 func (p managedPlace) device() int32 {
 	switch p.kind {
 	case abi.MemManagedLocationTypeInvalid:
@@ -160,7 +161,7 @@ func (p managedPlace) device() int32 {
 	return atHost
 }
 
-// number is the id of a place: of a device or a NUMA node.
+// number returns the id of a place: of a device or a NUMA node.
 func (p managedPlace) number() int32 {
 	if p.kind == abi.MemManagedLocationTypeInvalid {
 		return nowhere

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -12,17 +13,17 @@ import (
 
 const (
 	granule   = 32      // sizes are rounded up to a multiple of it
-	hugeAbove = 1 << 20 // HUGE_FIRST asks for huge pages for more than that
+	hugeAbove = 1 << 20 // HUGE_FIRST asks for huge pages for larger sizes
 	otherBits = abi.MemTypeLowBandWidth | abi.MemTypeHighBandWidth | abi.MemAccessUserSpaceReadonly
 )
 
-// request is device memory that a call of the aclrtMalloc family wants.
+// request is a request for device memory by a call of the aclrtMalloc family.
 type request struct {
 	api   string
 	asked uint64      // by the program
 	size  uint64      // rounded
-	page  driver.Page // what it is made of
-	tries int         // how often the driver is asked
+	page  driver.Page // kind of page
+	tries int         // number of tries
 }
 
 // Malloc is aclrtMalloc.
@@ -41,7 +42,7 @@ func MallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.Me
 	return malloc(t, "aclrtMallocAlign32", devPtr, size, policy, 0)
 }
 
-// MallocCached is aclrtMallocCached: aclrtMalloc that knows fewer policies. There is no cache to care about.
+// MallocCached is aclrtMallocCached: aclrtMalloc that knows fewer policies. There is no cache.
 func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
 	if err := checkMallocCached(t, devPtr, size, policy); err != nil {
 		return err
@@ -54,7 +55,7 @@ func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.Mem
 	return malloc(t, "aclrtMallocCached", devPtr, size, policy, t.Runtime.Product.Padding)
 }
 
-// malloc allocates for a call whose arguments are checked.
+// malloc allocates for a call whose arguments were checked.
 func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
 	padding uint64) *core.Error {
 	if is1G(policy) {
@@ -73,9 +74,9 @@ func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy a
 	}
 	page := pageFor(t.Runtime, policy, rounded)
 	if isP2P(policy) {
-		page = driver.PageNormal // here, unlike in aclrtMallocWithCfg, whatever the policy says of pages
+		page = driver.PageNormal // whatever the policy's page, unlike in aclrtMallocWithCfg
 	}
-	// The second try is for memory pools, which are emptied first.
+	// Before the second try memory pools are emptied.
 	return alloc(t, c, devPtr, request{api, size, rounded, page, 2})
 }
 
@@ -100,7 +101,7 @@ func MallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, poli
 	return mallocWithCfg(t, "aclrtMallocForTaskScheduler", c, devPtr, size, policy)
 }
 
-// mallocWithCfg allocates in c for a call whose arguments are checked.
+// mallocWithCfg allocates in c for a call whose arguments were checked.
 func mallocWithCfg(t *core.Thread, api string, c *core.Context, devPtr *core.Addr, size uint64,
 	policy abi.MemMallocPolicy) *core.Error {
 	policy &^= otherBits
@@ -111,7 +112,7 @@ func mallocWithCfg(t *core.Thread, api string, c *core.Context, devPtr *core.Add
 	return alloc(t, c, devPtr, request{api, size, rounded, pageFor(t.Runtime, policy, rounded), 1})
 }
 
-// attrsThere refuses a configuration that counts attributes and has none.
+// attrsThere refuses a configuration with a number of attributes but no list.
 func attrsThere(_ *core.Thread, api string, cfg *abi.MallocConfig) *core.Error {
 	if cfg != nil && cfg.Attrs == 0 && cfg.NumAttrs != 0 {
 		return core.Invalid(api, "cfg", "attrs is NULL, but numAttrs is %d", cfg.NumAttrs)
@@ -127,8 +128,8 @@ func someAttrs(_ *core.Thread, api string, cfg *abi.MallocConfig) *core.Error {
 	return nil
 }
 
-// attrsFit looks at the attributes of cfg: they must be known, and the last device id that of the context. A module id
-// is accepted and not remembered.
+// attrsFit checks the attributes of cfg: they must be known, and the last device id must be that of the context. A
+// module id is accepted and ignored.
 func attrsFit(_ *core.Thread, api string, cfg *abi.MallocConfig, c *core.Context) *core.Error {
 	if cfg == nil {
 		return nil
@@ -161,7 +162,7 @@ func is1G(p abi.MemMallocPolicy) bool {
 	return p == abi.MemMallocHuge1GOnly || p == abi.MemMallocHuge1GOnlyP2P
 }
 
-// isP2P reports whether a policy asks for memory that peers can reach, but not for pages of 1 GiB.
+// isP2P reports whether a policy asks for memory that peers can access, but not for pages of 1 GiB.
 func isP2P(p abi.MemMallocPolicy) bool {
 	return p >= abi.MemMallocHugeFirstP2P && p <= abi.MemMallocNormalOnlyP2P
 }
@@ -183,8 +184,8 @@ func checkPolicy(rt *core.Runtime, api string, p abi.MemMallocPolicy) *core.Erro
 	return nil
 }
 
-// pageFor is the page kind of a policy for a rounded size; an unknown policy acts like HUGE_FIRST, and so does in RC
-// form the 1 GiB policy for peers, which is not known there.
+// pageFor returns the page kind of a policy for a rounded size. An unknown policy acts like HUGE_FIRST; in RC form the
+// 1 GiB policy for peers is unknown.
 func pageFor(rt *core.Runtime, p abi.MemMallocPolicy, size uint64) driver.Page {
 	switch p {
 	case abi.MemMallocHugeOnly, abi.MemMallocHugeOnlyP2P:
@@ -205,7 +206,7 @@ func pageFor(rt *core.Runtime, p abi.MemMallocPolicy, size uint64) driver.Page {
 // alloc makes the allocation on the context's device and writes its address to p.
 func alloc(t *core.Thread, c *core.Context, p *core.Addr, r request) *core.Error {
 	dev := c.Device.Opened.Load()
-	if dev == nil { // the device was reset meanwhile
+	if dev == nil { // the device was reset since
 		return core.NoCurrentContext(r.api)
 	}
 	var err error
@@ -226,20 +227,36 @@ func alloc(t *core.Thread, c *core.Context, p *core.Addr, r request) *core.Error
 	switch {
 	case errors.Is(err, driver.ErrNoMemory):
 		free, total := dev.Memory()
-		e.Text = fmt.Sprintf("%s wanted (%d when rounded up), device %d has %s of %s left", byteCount(r.asked), r.size,
-			c.Device.User, byteCount(free), byteCount(total))
+		e.Text = fmt.Sprintf("%s wanted, %s on device %d", byteCount(r.asked), freeOf(free, total), c.Device.User)
+		if byteCount(r.asked) == byteCount(free) {
+			e.Text = fmt.Sprintf("%d bytes wanted (%d when rounded up), %d of %d free on device %d", r.asked, r.size,
+				free, total, c.Device.User)
+		}
 	case errors.Is(err, driver.ErrUnsupported):
 		e.Arg = "policy"
 	}
 	return e
 }
 
-// byteCount writes n for people: the exact number, and MiB where that helps.
+// byteCount writes n for people: exactly if it is less than a MiB, else in the largest unit with one decimal at most,
+// rounded down.
 func byteCount(n uint64) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d bytes", n)
 	}
-	return fmt.Sprintf("%d bytes (%.1f MiB)", n, float64(n)/(1<<20))
+	units, shift := [...]string{"MiB", "GiB", "TiB", "PiB", "EiB"}, 0
+	for n>>(20+10*shift) >= 1024 {
+		shift++
+	}
+	tenths := n >> (10 + 10*shift) * 10 / 1024
+	return strings.TrimSuffix(fmt.Sprintf("%d.%d", tenths/10, tenths%10), ".0") + " " + units[shift]
+}
+
+// freeOf writes how much of total is free: 255.7 of 256 MiB free.
+func freeOf(free, total uint64) string {
+	left, all := byteCount(free), byteCount(total)
+	_, unit, _ := strings.Cut(all, " ")
+	return fmt.Sprintf("%s of %s free", strings.TrimSuffix(left, " "+unit), all)
 }
 
 // Free is aclrtFree.
@@ -309,14 +326,15 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	})
 }
 
-// isMapped is the error of a call that is to free a mapping.
+// isMapped returns the error of a call that tries to free a mapping.
 func isMapped(api, arg string, p core.Addr) *core.Error {
 	return core.Refused(api, arg,
 		"%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, "+
 			"and aclrtFreePhysical frees the memory", p).Because(core.NotToFree, p)
 }
 
-// freeError is the error of freeing memory; nil if err is. For a pointer into an allocation it says where that starts.
+// freeError returns the error of freeing memory; nil if err is nil. For a pointer into an allocation it has the start
+// of that.
 func freeError(rt *core.Runtime, api, arg string, p core.Addr, err error) *core.Error {
 	if err == nil {
 		return nil

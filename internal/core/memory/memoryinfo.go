@@ -37,7 +37,7 @@ func GetMemInfo(t *core.Thread, attr abi.MemAttr, free, total *uint64) *core.Err
 			t.Runtime.Product.Name)
 	}
 	dev := c.Device.Opened.Load()
-	if dev == nil { // the device was reset meanwhile
+	if dev == nil { // the device was reset since
 		return core.NoCurrentContext(api)
 	}
 	f, all := dev.Memory()
@@ -45,7 +45,7 @@ func GetMemInfo(t *core.Thread, attr abi.MemAttr, free, total *uint64) *core.Err
 	return nil
 }
 
-// question is what an aclrtMemAttr asks for. All memory can be reached by peers, so that makes no difference.
+// question is the meaning of an aclrtMemAttr. Peers can access all memory, so P2P makes no difference.
 type question struct {
 	kind kindOfMemory
 	part part
@@ -55,8 +55,8 @@ type kindOfMemory uint8
 
 const (
 	ddr    kindOfMemory = iota
-	hbm                 // DDR where that is what there is
-	either              // what there is; of DDR no parts are known
+	hbm                 // HBM, or DDR on a product with DDR
+	either              // HBM or DDR; DDR has no parts
 )
 
 type part uint8
@@ -89,11 +89,11 @@ var questions = [...]question{
 	abi.MemAttrMemP2PHuge1G:    {either, gigapages},
 }
 
-// normalShare is which part of the memory is said to have normal pages. In truth every page can be of every kind; but
-// the parts have to add up to the whole, and programs divide by totals.
+// normalShare is the inverse of the share of memory reported as normal pages. In truth every page can be of every kind;
+// but the parts must add up to the whole, and programs divide by totals.
 const normalShare = 16
 
-// answer picks from the free and total bytes of a device what was asked for.
+// answer returns the free and total bytes of the kind of memory in question.
 func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 	const hugePage, gigapage = 2 << 20, 1 << 30
 	switch {
@@ -102,7 +102,7 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 	case q.kind == either && isDDR:
 		return free, total
 	}
-	// Normal pages are said to be taken first.
+	// Normal pages are reported as used first.
 	huge := (total - total/normalShare) &^ (hugePage - 1)
 	hugeFree := min(free, huge)
 	switch q.part {
@@ -120,7 +120,7 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64,
 	outputNum *uint64) *core.Error {
 	if memUsageInfo != nil && outputNum != nil {
-		*outputNum = 0 // also where a later check refuses the call
+		*outputNum = 0 // even if a later check refuses the call
 	}
 	d, _, err := checkGetMemUsageInfo(t, deviceID, memUsageInfo, inputNum, outputNum)
 	if err != nil {
@@ -136,7 +136,7 @@ func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageI
 	return nil
 }
 
-// memTypes are the bits aclrtCheckMemType knows: device, DVPP, and one that is reserved.
+// memTypes are the bits of aclrtCheckMemType: device, DVPP, and a reserved one.
 const memTypes = abi.MemTypeDev | abi.MemTypeDvpp | 0x20
 
 // knownTypes refuses other bits.
@@ -148,11 +148,11 @@ func knownTypes(_ *core.Thread, api string, memType uint32) *core.Error {
 	return nil
 }
 
-// CheckMemType is aclrtCheckMemType. All device memory is of the type DEV; there is none of DVPP.
+// CheckMemType is aclrtCheckMemType. All device memory has the type DEV, never DVPP.
 func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, checkResult *uint32,
 	reserve uint32) *core.Error {
 	if addrList != nil && checkResult != nil {
-		*checkResult = 0 // also where a later check refuses the call
+		*checkResult = 0 // even if a later check refuses the call
 	}
 	if _, err := checkCheckMemType(t, addrList, size, memType, checkResult, reserve); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package memory is the memory of AscendCL: of devices, pinned and registered on the host, managed, virtual, in
+// Package memory implements the memory of AscendCL: of devices, pinned and registered on the host, managed, virtual, in
 // pools, and shared between processes and devices.
 package memory
 
@@ -7,12 +7,13 @@ import (
 	"ropeway/internal/core/handles"
 )
 
-// memoryState is what a runtime knows of memory.
+// memoryState is a runtime's state of memory.
 type memoryState struct {
 	rt             *core.Runtime // immutable
 	pools          poolState
 	vmm            vmm
 	managed        managedState
+	mapped         mappedHosts
 	ipc            ipcState
 	allocatorDescs core.Table[allocatorDesc]
 	allocators     allocators
@@ -26,19 +27,20 @@ var memoryPart = core.NewPart(func(rt *core.Runtime) *memoryState {
 
 func memoryOf(rt *core.Runtime) *memoryState { return memoryPart.Of(rt) }
 
-// DeviceClosing implements core.DeviceEnder: pools and exports go with their device. d.mu is held.
+// DeviceClosing implements core.DeviceEnder: pools and exports end with their device. d.mu is held.
 func (m *memoryState) DeviceClosing(d *core.Device) {
 	m.pools.closed(d)
+	m.mapped.closed(d)
 	m.vmm.closed(d)
 }
 
-// DeviceClosed implements core.DeviceCloser: imports go after it.
+// DeviceClosed implements core.DeviceCloser: imports end after it.
 func (m *memoryState) DeviceClosed(d *core.Device, _ *core.OpenDevice) { m.ipc.closed(m.rt, d) }
 
 // ContextDestroyed implements core.ContextCloser.
 func (m *memoryState) ContextDestroyed() { m.ipc.sweep() }
 
-// Finalize implements core.Finalizer: nothing is shared any more.
+// Finalize implements core.Finalizer: it ends all sharing.
 func (m *memoryState) Finalize() {
 	m.ipc.closed(m.rt, nil)
 	m.vmm.closed(nil)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numaNode is the NUMA node that the calling thread is on at the moment.
+// numaNode returns the NUMA node of the calling thread at this moment.
 func numaNode() int32 {
 	var cpu, node uint32
 	if _, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), uintptr(unsafe.Pointer(&node)),

@@ -7,7 +7,7 @@ import (
 
 // Names of an older layer (spec/older.yaml) are functions of the API under other names, except for those here.
 
-// CloseImport is rtIpcCloseMemory: it closes the import that ptr is the address of.
+// CloseImport is rtIpcCloseMemory: it closes the import at ptr.
 func CloseImport(t *core.Thread, ptr core.Addr) *core.Error {
 	const api = "rtIpcCloseMemory"
 	if ptr == 0 {
@@ -30,7 +30,7 @@ func CloseImport(t *core.Thread, ptr core.Addr) *core.Error {
 	return unmapImport(t, api, "ptr", im)
 }
 
-// closeAt counts the import at an address less, and returns it if it was the last; false if there is none.
+// closeAt ends one import at an address, and returns it if it was the last; false if there is none.
 func (ipc *ipcState) closeAt(ptr core.Addr) (*ipcImport, bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -42,7 +42,7 @@ func (ipc *ipcState) closeAt(ptr core.Addr) (*ipcImport, bool) {
 	return nil, false
 }
 
-// EnablePeer is rtEnableP2P: it lets a device reach the memory of another, which is named by its physical number.
+// EnablePeer is rtEnableP2P: it lets a device access the memory of another, given by its physical number.
 func EnablePeer(t *core.Thread, device, peerPhysical, flag uint32) *core.Error {
 	const api = "rtEnableP2P"
 	if flag != 0 {
@@ -55,7 +55,7 @@ func EnablePeer(t *core.Thread, device, peerPhysical, flag uint32) *core.Error {
 	return enablePeer(t, api, d, peer)
 }
 
-// DisablePeer is rtDisableP2P. What was never enabled can be disabled.
+// DisablePeer is rtDisableP2P. Disabling without enabling is allowed.
 func DisablePeer(t *core.Thread, device, peerPhysical uint32) *core.Error {
 	d, peer, err := olderPeers(t, "rtDisableP2P", device, peerPhysical)
 	if err != nil {
@@ -65,7 +65,7 @@ func DisablePeer(t *core.Thread, device, peerPhysical uint32) *core.Error {
 	return nil
 }
 
-// olderPeers is the device with a user number and the one with a physical number, which has to be another.
+// olderPeers returns the device with a user number and the one with a physical number, which must differ.
 func olderPeers(t *core.Thread, api string, device, peerPhysical uint32) (d, peer *core.Device, err *core.Error) {
 	if err := noPeers(t, api); err != nil {
 		return nil, nil, err

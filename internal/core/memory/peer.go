@@ -5,10 +5,10 @@ import (
 	"ropeway/internal/core"
 )
 
-// Peer access is one-directional and belongs to a device, not to a context or a thread: Device.peers holds the
-// physical numbers it was enabled for. It ends when the device's last context goes.
+// Peer access is one-directional and belongs to a device, not to a context or a thread: Device.peers holds the physical
+// numbers it was enabled for. It ends with the device's last context.
 
-// noPeers is the error of a product whose devices cannot reach each other at all, or nil.
+// noPeers returns the error of a product without peer access, or nil.
 func noPeers(t *core.Thread, api string) *core.Error {
 	if !t.Runtime.Product.Peer {
 		return core.Unsupported(api, "", "devices of the %s cannot reach each other's memory", t.Runtime.Product.Name)
@@ -16,7 +16,7 @@ func noPeers(t *core.Thread, api string) *core.Error {
 	return nil
 }
 
-// visible refuses a number that is no usable device where ASCEND_RT_VISIBLE_DEVICES says which are.
+// visible refuses a number that is not a device in ASCEND_RT_VISIBLE_DEVICES, if that is set.
 func visible(t *core.Thread, api string, id int32) *core.Error {
 	if t.Runtime.Visible && t.Runtime.Device(id) == nil {
 		return t.NoDevice(api, "deviceId", int64(id))
@@ -54,7 +54,7 @@ func DeviceEnablePeerAccess(t *core.Thread, peerDeviceID int32, flags uint32) *c
 	return enablePeer(t, "aclrtDeviceEnablePeerAccess", c.Device, peer)
 }
 
-// enablePeer lets d reach the memory of peer.
+// enablePeer lets d access the memory of peer.
 func enablePeer(t *core.Thread, api string, d, peer *core.Device) *core.Error {
 	if err := peersHere(t, api); err != nil {
 		return err
@@ -63,7 +63,7 @@ func enablePeer(t *core.Thread, api string, d, peer *core.Device) *core.Error {
 	return nil
 }
 
-// DeviceDisablePeerAccess is aclrtDeviceDisablePeerAccess. What was never enabled can be disabled.
+// DeviceDisablePeerAccess is aclrtDeviceDisablePeerAccess. Disabling without enabling is allowed.
 func DeviceDisablePeerAccess(t *core.Thread, peerDeviceID int32) *core.Error {
 	peer, c, err := checkDeviceDisablePeerAccess(t, peerDeviceID)
 	if err != nil {
@@ -145,7 +145,7 @@ func noAtomics(t *core.Thread, err *core.Error, capabilities *uint32, count uint
 	return err
 }
 
-// atomicsExist refuses operations that there are not.
+// atomicsExist refuses unknown operations.
 func atomicsExist(t *core.Thread, api string, operations *abi.AtomicOperation, count uint32) *core.Error {
 	for i, op := range core.ArrayOf(t, operations, uint64(count)) {
 		if !knownAtomic(op) {

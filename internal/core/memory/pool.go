@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// poolGranule is what sizes in a memory pool are multiples of.
+// poolGranule is the granularity of sizes in a memory pool.
 const poolGranule = 2 << 20
 
 // roundPool rounds a size up for a pool; false if it overflows.
@@ -16,7 +16,7 @@ func roundPool(size uint64) (uint64, bool) {
 	return up, up >= size
 }
 
-// MemPoolCreate is aclrtMemPoolCreate. Pools are of a device, and go with it when it is reset.
+// MemPoolCreate is aclrtMemPoolCreate. A pool belongs to a device, and ends when that is reset.
 func MemPoolCreate(t *core.Thread, memPool *core.Handle, poolProps *abi.MemPoolProps) *core.Error {
 	const api = "aclrtMemPoolCreate"
 	if err := checkMemPoolCreate(t, memPool, poolProps); err != nil {
@@ -87,7 +87,7 @@ func MemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 		})
 }
 
-// noPool is the error of most calls to a handle that names no pool.
+// noPool returns the error of most calls for a handle that is not a pool.
 func noPool(api string, h core.Handle) *core.Error {
 	return core.Fail(api, abi.ErrRTInternalError, "memPool",
 		"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone,
@@ -148,18 +148,29 @@ func MemPoolGetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 	if err != nil {
 		return err
 	}
+	n, wide, ok := p.attribute(attr)
+	switch {
+	case !ok:
+		return core.Refused(api, "attr", "%d is not 1 to 8", attr)
+	case wide:
+		*core.Pointer[uint64](value) = n
+	default:
+		*core.Pointer[uint32](value) = uint32(n)
+	}
+	return nil
+}
+
+// attribute returns the value of an attribute, and whether that has 64 bits or 32.
+func (p *Pool) attribute(attr abi.MemPoolAttr) (n uint64, wide, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var n uint64
 	switch attr {
 	case abi.MemPoolReuseFollowEventDependencies, abi.MemPoolReuseAllowOpportunistic,
 		abi.MemPoolReuseAllowInternalDependencies:
-		on := core.Pointer[uint32](value)
-		*on = 0
 		if p.reuse[attr-abi.MemPoolReuseFollowEventDependencies] {
-			*on = 1
+			n = 1
 		}
-		return nil
+		return n, false, true
 	case abi.MemPoolAttrReleaseThreshold:
 		n = p.threshold
 	case abi.MemPoolAttrReservedMemCurrent:
@@ -171,13 +182,12 @@ func MemPoolGetAttr(t *core.Thread, memPool core.Handle, attr abi.MemPoolAttr, v
 	case abi.MemPoolAttrUsedMemHigh:
 		n = p.used.high
 	default:
-		return core.Refused(api, "attr", "%d is not 1 to 8", attr)
+		return 0, false, false
 	}
-	*core.Pointer[uint64](value) = n
-	return nil
+	return n, true, true
 }
 
-// MemPoolMallocAsync is aclrtMemPoolMallocAsync. There is a task for it only where the stream has to wait, or fails.
+// MemPoolMallocAsync is aclrtMemPoolMallocAsync. It submits a task only if the stream has to wait, or fails.
 func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, stream core.Handle) *core.Error {
 	const api = "aclrtMemPoolMallocAsync"
 	s, done, err := checkMemPoolMallocAsync(t, ptr, size, memPool, stream)
@@ -198,13 +208,13 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		}
 		return err
 	}
-	got, err := p.take(api, s, rounded)
+	got, err := p.alloc(api, s, rounded)
 	if err != nil {
 		return err
 	}
 	b := got.b
 	if b == nil {
-		return noPool(api, memPool) // it went meanwhile
+		return noPool(api, memPool) // it was destroyed since
 	}
 	if got.after != 0 {
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpWaitCond, Gate: &freedGate{b: b, after: got.after}},
@@ -217,7 +227,7 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 	*ptr = b.addr
 	if t.Runtime.Checked() {
 		t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: b.addr, Size: size, Device: p.dev.User, Pooled: true,
-			Number: s.ID, Task: uint32(s.Tasks.Load())})
+			Number: s.ID, Task: uint32(s.Tasks.Load()), Pool: uintptr(memPool)})
 	}
 	return nil
 }
@@ -269,8 +279,7 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	return t.Releasing(r, func() *core.Error { return b.queueFree(api, t, s, tag) })
 }
 
-// freeWithModel frees b, which was freed in a capture: executions of the model use it, so it stays theirs until the
-// model is gone.
+// freeWithModel frees b in a capture: executions of the model use b, so it stays theirs until the model is destroyed.
 func (b *poolBlock) freeWithModel() {
 	b.put(nil)
 	if c := b.pool.rt.Checker(); c != nil {
@@ -289,8 +298,9 @@ func (b *poolBlock) queueFree(api string, t *core.Thread, s *core.Stream, tag dr
 
 func nothing() {}
 
-// freeLater frees memory that is in no pool when the stream gets there. How that ends is not reported.
+// freeLater frees memory outside pools when the stream reaches the task. Its result is not reported.
 func freeLater(t *core.Thread, api string, ptr core.Addr, stream core.Handle) *core.Error {
+	t.Warn(core.StrayFree, ptr, 0, "%s", api)
 	th := &core.Thread{Runtime: t.Runtime, Shared: true}
 	err := t.LaunchHostFunc(stream, func(p core.Addr) {
 		if e := free(th, api, "ptr", p); e != nil {
@@ -303,7 +313,7 @@ func freeLater(t *core.Thread, api string, ptr core.Addr, stream core.Handle) *c
 	return err
 }
 
-// MemPoolTrimTo is aclrtMemPoolTrimTo. Memory that was freed on a stream that has not got there stays.
+// MemPoolTrimTo is aclrtMemPoolTrimTo. It keeps memory whose free a stream has not reached.
 func MemPoolTrimTo(t *core.Thread, memPool core.Handle, minBytesToKeep uint64) *core.Error {
 	const api = "aclrtMemPoolTrimTo"
 	if err := checkMemPoolTrimTo(t, memPool, minBytesToKeep); err != nil {

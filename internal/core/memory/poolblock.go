@@ -14,37 +14,36 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Pool is memory of a device that the program gets and frees in the order of streams (spec/semantics.md, section
-// 15). Each block is an allocation of the device, which the pool keeps when it is freed. It is handed out again, for
-// the same size:
+// Pool is memory of a device that the program allocates and frees in the order of streams (spec/semantics.md, section
+// 15). Each block is an allocation of the device, which the pool keeps when it is freed. The pool reuses it, for the
+// same size:
 //
-//   - to the stream on which it was freed, at once;
-//   - to others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has
+//   - for the stream on which it was freed, at once;
+//   - for others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has
 //     waited for an event that was recorded after the free (not one of aclrtCreateEventWithFlag: such a wait may pass
-//     because of another record),
-//     if the free has been reached by chance, or by making the stream wait for it.
+//     because of another record), if the free has been reached by chance, or by making the stream wait for it.
 //
-// Synchronisations return to the device what is unused beyond the threshold.
+// Synchronisations return unused memory beyond the threshold to the device.
 //
 // Lock order: Device.mu → Pool.mu → poolState.mu; the driver is called with neither of the last two held, and with
 // the first where memory is returned.
 type Pool struct {
 	rt     *core.Runtime    // immutable
 	dev    *core.Device     // immutable
-	open   *core.OpenDevice // immutable; dev as it was when the pool was made
+	open   *core.OpenDevice // immutable; dev when the pool was created
 	handle core.Handle      // immutable
 	max    uint64           // immutable; bytes, a multiple of poolGranule
 
 	mu        sync.Mutex
 	reuse     [3]bool               // guarded by mu; attributes 1 to 3
 	threshold uint64                // guarded by mu; attribute 4
-	reserved  level                 // guarded by mu; bytes the pool has of its device
-	used      level                 // guarded by mu; bytes of it the program has
-	unused    map[uint64]*poolClass // guarded by mu; the rest, by size
+	reserved  level                 // guarded by mu; bytes the pool has allocated
+	used      level                 // guarded by mu; bytes that the program has
+	unused    map[uint64]*poolClass // guarded by mu; unused blocks, by size
 	idle      uint64                // guarded by mu; bytes of unused
-	leaving   []*poolBlock          // guarded by mu; freed, and not to be used again: another process may see them
-	gone      bool                  // guarded by mu; destroyed: nothing is kept
-	lost      bool                  // guarded by mu; its device was closed, its memory is no more
+	leaving   []*poolBlock          // guarded by mu; freed, but not reused: another process may have them
+	gone      bool                  // guarded by mu; destroyed: keeps no unused blocks
+	lost      bool                  // guarded by mu; its device was closed, and its memory with it
 }
 
 // The reuse attributes.
@@ -54,10 +53,10 @@ const (
 	internalWaits
 )
 
-// poolClass is the unused blocks of one size, what was freed last at the end. The pool's mu guards it.
+// poolClass is the list of unused blocks of one size, last freed at the end. The pool's mu guards it.
 type poolClass struct{ list []*poolBlock }
 
-// level is a number of bytes and the most it was.
+// level is a number of bytes and its maximum so far.
 type level struct{ now, high uint64 }
 
 func (l *level) add(n uint64) {
@@ -71,26 +70,26 @@ type poolBlock struct {
 	addr  core.Addr                // immutable
 	size  uint64                   // immutable
 	span  *ranges.Span[*poolBlock] // immutable; in poolState.index
-	class *poolClass               // immutable; of the pool, where it is when it is unused
-	done  func()                   // immutable; freeOver, made once
-	bare  error                    // immutable; why there is no memory at the address, nil if there is
+	class *poolClass               // immutable; its class in the pool
+	done  func()                   // immutable; freeOver, as a value that is created once
+	bare  error                    // immutable; why there is no memory at the address, or nil
 
 	live  atomic.Bool   // the program has it
 	seen  atomic.Bool   // another process may have it, too
-	begun atomic.Uint32 // frees queued on streams, ever
-	over  atomic.Uint32 // of these, how many were reached or dropped
+	begun atomic.Uint32 // number of frees queued on streams
+	over  atomic.Uint32 // number of these that were reached or dropped
 	order core.Order    // signalled by frees
 
-	on     *core.Stream // guarded by pool.mu; where it was freed last; nil: in no stream's order
-	waits  uint64       // guarded by pool.mu; synchronisations of that stream begun by then
-	number uint64       // guarded by pool.mu; of the free among those of that stream
+	on     *core.Stream // guarded by pool.mu; stream of its last free; nil: freed outside streams
+	waits  uint64       // guarded by pool.mu; synchronisations of that stream begun before the free
+	number uint64       // guarded by pool.mu; number of the free on that stream
 
 	waiting atomic.Int32 // gates in the list
 	gatesMu sync.Mutex
 	gates   []*freedGate // guarded by gatesMu
 }
 
-// blocks lists what the index has of p.
+// blocks returns the blocks of p in the index.
 func (p *Pool) blocks() (list []*poolBlock) {
 	for s := range memoryOf(p.rt).pools.index.All() {
 		if s.Of.pool == p {
@@ -100,8 +99,7 @@ func (p *Pool) blocks() (list []*poolBlock) {
 	return list
 }
 
-// destroy ends the pool, which has no handle any more. What streams are not done with is returned at a later
-// synchronisation.
+// destroy ends the pool, whose handle is gone. Memory that streams still use is returned at a later synchronisation.
 func (p *Pool) destroy() {
 	core.Locked(&p.mu, func() { p.gone, p.threshold = true, 0 })
 	var has []*poolBlock
@@ -114,18 +112,18 @@ func (p *Pool) destroy() {
 	p.trim(func(uint64) bool { return true })
 }
 
-// taken is a block for a stream that has to wait until its first after frees are over; 0: it need not.
-type taken struct {
+// lent is a block for a stream, and how many of its frees the stream must wait for.
+type lent struct {
 	b     *poolBlock
 	after uint32
 }
 
-// take is size bytes for s: memory that was freed, else new memory. It is nil if the pool has gone.
-func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error) {
+// alloc returns a block of size bytes for s: a freed one, else a new one. The block is nil if the pool was destroyed.
+func (p *Pool) alloc(api string, s *core.Stream, size uint64) (lent, *core.Error) {
 	p.mu.Lock()
 	if p.gone {
 		p.mu.Unlock()
-		return taken{}, nil
+		return lent{}, nil
 	}
 	if c := p.unused[size]; c != nil {
 		if got := p.pick(s, c.list); got.b != nil {
@@ -135,7 +133,7 @@ func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error
 	}
 	out := p.makeRoom(size)
 	room := p.room(size)
-	var got taken
+	var got lent
 	if room {
 		p.reserved.add(size)
 	} else {
@@ -152,7 +150,7 @@ func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error
 	return p.grow(api, size)
 }
 
-// full is the error of a pool without room for size bytes.
+// full returns the error of a pool without room for size bytes.
 func (p *Pool) full(api string, size uint64) *core.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,14 +159,14 @@ func (p *Pool) full(api string, size uint64) *core.Error {
 		byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
 }
 
-// hasRoom reports whether the pool could have size bytes more for the program, once all that is unused can be had.
+// hasRoom reports whether the pool could give the program size more bytes if all unused memory were available.
 func (p *Pool) hasRoom(size uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return size <= p.max && p.used.now <= p.max-size
 }
 
-// room reports whether the pool may have size bytes more. p.mu is held.
+// room reports whether the pool may grow by size bytes. p.mu is held.
 func (p *Pool) room(size uint64) bool { return size <= p.max && p.reserved.now <= p.max-size }
 
 // usable reports whether s may have b now; p.mu is held.
@@ -187,21 +185,21 @@ func (p *Pool) usable(b *poolBlock, s *core.Stream) bool {
 // complete reports whether streams have reached all frees of b.
 func (b *poolBlock) complete() bool { return b.over.Load() == b.begun.Load() }
 
-// pick takes a block for s out of a list of unused ones of one size, if there is one. p.mu is held.
-func (p *Pool) pick(s *core.Stream, list []*poolBlock) taken {
+// pick takes a block for s from a list of unused ones of one size, if there is one. p.mu is held.
+func (p *Pool) pick(s *core.Stream, list []*poolBlock) lent {
 	for i := len(list) - 1; i >= 0; i-- {
 		if b := list[i]; p.usable(b, s) {
 			return p.lend(b, i, 0)
 		}
 	}
 	if n := len(list); n > 0 && p.reuse[internalWaits] {
-		return p.lend(list[0], 0, list[0].begun.Load()) // it was freed first, and is over first
+		return p.lend(list[0], 0, list[0].begun.Load()) // it was freed first, and will be complete first
 	}
-	return taken{}
+	return lent{}
 }
 
-// pickLarger is pick for a pool that is full: a block that is larger than need be is better than none. p.mu is held.
-func (p *Pool) pickLarger(s *core.Stream, size uint64) taken {
+// pickLarger is pick for a full pool: a larger block is better than none. p.mu is held.
+func (p *Pool) pickLarger(s *core.Stream, size uint64) lent {
 	for _, n := range slices.Sorted(maps.Keys(p.unused)) {
 		if n > size {
 			if got := p.pick(s, p.unused[n].list); got.b != nil {
@@ -209,25 +207,25 @@ func (p *Pool) pickLarger(s *core.Stream, size uint64) taken {
 			}
 		}
 	}
-	return taken{}
+	return lent{}
 }
 
 // lend gives the i-th unused block of its size to the program. p.mu is held.
-func (p *Pool) lend(b *poolBlock, i int, after uint32) taken {
+func (p *Pool) lend(b *poolBlock, i int, after uint32) lent {
 	p.cut(b, i)
 	b.on = nil
 	b.live.Store(true)
 	p.used.add(b.size)
-	return taken{b, after}
+	return lent{b, after}
 }
 
-// cut takes the i-th unused block of its size off the list. p.mu is held.
+// cut removes the i-th unused block of its size from the list. p.mu is held.
 func (p *Pool) cut(b *poolBlock, i int) {
 	b.class.list = slices.Delete(b.class.list, i, i+1)
 	p.idle -= b.size
 }
 
-// makeRoom takes as many unused blocks as make room for size bytes, if there are that many. The caller frees them. p.mu
+// makeRoom removes enough unused blocks to make room for size bytes, if there are enough. The caller frees them. p.mu
 // is held.
 func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	if p.room(size) || size > p.max {
@@ -247,8 +245,8 @@ func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	return p.cutWhile(func(uint64) bool { return !p.room(size) })
 }
 
-// cutWhile takes unused blocks that no stream has to reach, large ones first, as long as more says so of the next
-// one's size. p.mu is held.
+// cutWhile removes unused blocks that no stream has to reach, large ones first, while more returns true for the size of
+// the next one. p.mu is held.
 func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(p.unused))) {
 		c := p.unused[size]
@@ -266,7 +264,7 @@ func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	return out
 }
 
-// trim frees unused memory, as long as more says so, which runs with mu locked.
+// trim frees unused memory while more, which runs with mu locked, returns true.
 func (p *Pool) trim(more func(size uint64) bool) {
 	p.mu.Lock()
 	var out []*poolBlock
@@ -289,7 +287,7 @@ func (p *Pool) trim(more func(size uint64) bool) {
 	}
 }
 
-// releaseBlocks frees blocks that are on no list any more.
+// releaseBlocks frees blocks that were removed from all lists.
 func (p *Pool) releaseBlocks(out []*poolBlock) {
 	if len(out) == 0 {
 		return
@@ -300,9 +298,10 @@ func (p *Pool) releaseBlocks(out []*poolBlock) {
 	}
 }
 
-// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there, so
-// the block is an address without memory; where the driver has no such addresses it is the call that fails.
-func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
+// grow allocates a block of size bytes, which were reserved. If the device is out of memory, the error appears when the
+// stream reaches the task, so the block is an address without memory; if the driver has no such addresses, the call
+// fails.
+func (p *Pool) grow(api string, size uint64) (lent, *core.Error) {
 	a, err := p.open.Alloc(size, driver.PageHugeFirst)
 	if errors.Is(err, driver.ErrNoMemory) {
 		memoryOf(p.rt).pools.emptyAll(p.dev)
@@ -311,7 +310,7 @@ func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 	b := &poolBlock{pool: p, addr: a, size: size}
 	if errors.Is(err, driver.ErrNoMemory) {
 		b.bare = fmt.Errorf("%s for a memory pool: %w", byteCount(size), err)
-		if m, ok := driver.As[driver.Mapper](p.rt.Driver); ok {
+		if m := p.rt.Caps.Map; m != nil {
 			b.addr, err = m.Reserve(size, 0)
 		}
 	}
@@ -320,9 +319,9 @@ func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 		defer p.mu.Unlock()
 		p.reserved.now -= size
 		if p.lost {
-			return taken{}, nil // its device was closed meanwhile
+			return lent{}, nil // its device was closed since
 		}
-		return taken{}, core.FromDriver(api, "size", err)
+		return lent{}, core.FromDriver(api, "size", err)
 	}
 	b.span = &ranges.Span[*poolBlock]{Start: b.addr, Size: size, Of: b}
 	b.done = b.freeOver
@@ -342,25 +341,25 @@ func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 		core.Locked(&memoryOf(p.rt).pools.mu, func() { memoryOf(p.rt).pools.index.Insert(b.span) })
 	}
 	p.mu.Unlock()
-	if gone { // meanwhile
+	if gone { // destroyed since
 		b.release()
-		return taken{}, nil
+		return lent{}, nil
 	}
-	return taken{b: b}, nil
+	return lent{b: b}, nil
 }
 
-// release frees the memory of a block that is not in the index any more. No lock is held.
+// release frees the memory of a block that was removed from the index. No lock is held.
 func (b *poolBlock) release() {
 	if b.bare != nil {
 		b.unreserve()
 		return
 	}
-	b.pool.open.Free(b.addr) //nolint:errcheck // it is the pool's, or went with the device
+	b.pool.open.Free(b.addr) //nolint:errcheck // it belongs to the pool, or was freed with the device
 }
 
 // unreserve releases an address that has no memory.
 func (b *poolBlock) unreserve() {
-	if m, ok := driver.As[driver.Mapper](b.pool.rt.Driver); ok {
+	if m := b.pool.rt.Caps.Map; m != nil {
 		m.Release(b.addr) //nolint:errcheck // nothing can be mapped there
 	}
 }
@@ -381,7 +380,7 @@ func (b *poolBlock) notLive(api, arg string, ptr core.Addr) *core.Error {
 	return core.Refused(api, arg, "%#x is memory of a pool that was freed already", ptr).Because(core.Gone, ptr)
 }
 
-// free is aclrtFree for memory of a pool: it goes back there, in no stream's order.
+// free is aclrtFree for memory of a pool: it returns the block to the pool, outside the order of streams.
 func (b *poolBlock) free(api, arg string, ptr core.Addr) *core.Error {
 	if err := b.owned(api, arg, ptr); err != nil {
 		return err
@@ -393,8 +392,7 @@ func (b *poolBlock) free(api, arg string, ptr core.Addr) *core.Error {
 	return nil
 }
 
-// put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been
-// submitted, or of none.
+// put makes b, which the program has freed, unused. s is the stream whose order has the submitted free, or nil.
 func (b *poolBlock) put(s *core.Stream) {
 	p := b.pool
 	memoryOf(p.rt).ipc.freed(p.rt, b.addr)
@@ -409,7 +407,7 @@ func (b *poolBlock) put(s *core.Stream) {
 	if p.lost {
 		return
 	}
-	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to return
+	if p.gone { // destroyed while the free was queued: the pool has memory again for a synchronisation to return
 		core.Locked(&memoryOf(p.rt).pools.mu, func() {
 			memoryOf(p.rt).pools.list = append(slices.DeleteFunc(memoryOf(p.rt).pools.list,
 				func(o *Pool) bool { return o == p }), p)

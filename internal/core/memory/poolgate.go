@@ -1,6 +1,6 @@
 package memory
 
-// freeOver notes that a stream has reached a free of b, or dropped it.
+// freeOver records that a stream has reached a free of b, or dropped it.
 func (b *poolBlock) freeOver() {
 	b.over.Add(1)
 	if b.waiting.Load() == 0 {
@@ -17,7 +17,7 @@ func (b *poolBlock) freeOver() {
 	}
 }
 
-// freedGate holds a stream up until the first after frees of a block are over. It implements driver.Gate.
+// freedGate is a driver.Gate that opens when the first after frees of a block are over.
 type freedGate struct {
 	b     *poolBlock
 	after uint32
@@ -26,7 +26,8 @@ type freedGate struct {
 
 func (g *freedGate) open() bool { return int32(g.b.over.Load()-g.after) >= 0 }
 
-// Pass implements driver.Gate. The gate is in the list before it looks: a free that is over later finds it there.
+// Pass implements driver.Gate. It adds the gate to the list before it checks again, so that a later free finds the gate
+// there.
 func (g *freedGate) Pass(wake func()) bool {
 	if g.open() {
 		g.Leave()

@@ -9,17 +9,17 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// poolState is the memory pools of a process.
+// poolState holds the memory pools of a process.
 type poolState struct {
 	table core.Table[Pool]
-	any   atomic.Bool            // there was one
+	any   atomic.Bool            // a pool was created
 	index ranges.Set[*poolBlock] // the memory of all pools, in use or not; written with mu held
 
 	mu   sync.Mutex
-	list []*Pool // guarded by mu; also those that were destroyed and have memory that streams are not done with
+	list []*Pool // guarded by mu; including destroyed ones with memory that streams still use
 }
 
-// make adds a pool for an open device, or returns 0 if that was closed or there is no handle.
+// make adds a pool for an open device, or returns 0 if that was closed or no handle is left.
 func (ps *poolState) make(d *core.Device, dev *core.OpenDevice, size uint64) core.Handle {
 	p := &Pool{rt: d.Runtime, dev: d, open: dev, max: size, unused: map[uint64]*poolClass{}}
 	d.StayOpen(dev, func() {
@@ -33,7 +33,7 @@ func (ps *poolState) make(d *core.Device, dev *core.OpenDevice, size uint64) cor
 	return p.handle
 }
 
-// find is the block that addr lies in, or nil.
+// find returns the block that contains addr, or nil.
 func (ps *poolState) find(addr core.Addr) *poolBlock {
 	if s := ps.index.Find(addr); s != nil {
 		return s.Of
@@ -53,8 +53,8 @@ func (ps *poolState) each(f func(*Pool)) {
 	}
 }
 
-// forget takes blocks out of the index, and a pool of which nothing is left off the list. It reports how many blocks
-// were there.
+// forget removes blocks from the index, and p from the list if nothing of it is left. It returns the number of blocks
+// found.
 func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -70,12 +70,12 @@ func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 	return found
 }
 
-// synchronized returns to the device what synchronisations return: unused memory beyond the threshold of each pool.
+// synchronized returns unused memory beyond the threshold of each pool to the device.
 func (ps *poolState) synchronized() {
 	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) }) // lockcheck: trim locks mu
 }
 
-// emptyAll returns all unused memory that pools have of d.
+// emptyAll returns all unused memory of pools of d.
 func (ps *poolState) emptyAll(d *core.Device) {
 	ps.each(func(p *Pool) {
 		if p.dev == d {
@@ -84,7 +84,7 @@ func (ps *poolState) emptyAll(d *core.Device) {
 	})
 }
 
-// closed forgets the pools of d, whose memory goes with it. d.mu is held.
+// closed removes the pools of d, whose memory is freed with it. d.mu is held.
 func (ps *poolState) closed(d *core.Device) {
 	ps.each(func(p *Pool) {
 		if p.dev != d {

@@ -13,15 +13,15 @@ import (
 	"ropeway/internal/share"
 )
 
-// What keys of memory, notifies and events have in common. internal/share decides which process may import what.
+// The common part of keys of memory, notifies and events. internal/share decides which process may import a key.
 
 // keyRoom is the longest text of a key, with its terminator.
 const keyRoom = 65
 
-// shareCodes are the codes of an import that fails; they differ by what is imported.
+// shareCodes are the codes of a failed import; they depend on the kind of object.
 type shareCodes struct{ unknown, notAllowed abi.Code }
 
-// shareCodesOf are the codes of the kind that a call is about.
+// shareCodesOf returns the codes for a call.
 func shareCodesOf(api string) shareCodes {
 	switch namesPids(api) {
 	case namesForKeys:
@@ -32,7 +32,7 @@ func shareCodesOf(api string) shareCodes {
 	return shareCodes{abi.ErrRTParamInvalid, abi.ErrRTNoPermission}
 }
 
-// ShareError turns an error of internal/share into an Error that says what to do.
+// ShareError converts an error of internal/share to an Error with advice.
 func ShareError(api, arg string, err error) *core.Error {
 	e := &core.Error{Code: abi.ErrRTDrvInternalError, API: api, Arg: arg, Index: -1, Err: err}
 	codes := shareCodesOf(api)
@@ -57,7 +57,8 @@ func ShareError(api, arg string, err error) *core.Error {
 	return e
 }
 
-// badShare is the error for memory that cannot be what the exporting process says. The driver has no 107000 for that.
+// badShare returns the error for memory that does not match the description of the exporting process. Errors of the
+// driver have no code 107000 for that.
 func badShare(api, arg string, err error) *core.Error {
 	e := core.FromDriver(api, arg, err)
 	if e.Code == abi.ErrRTParamInvalid {
@@ -66,27 +67,27 @@ func badShare(api, arg string, err error) *core.Error {
 	return e
 }
 
-// The calls that name the processes that may import.
+// The calls that allow processes to import.
 const (
 	namesForKeys     = "aclrtIpcMemSetImportPid"
 	namesForNotifies = "aclrtNotifySetImportPid"
 	namesForHandles  = "aclrtMemSetPidToShareableHandle"
 )
 
-// namesPids is the call that names processes for keys of the kind a call is about.
+// namesPids returns the call that allows processes to import the keys of a call.
 func namesPids(api string) string {
 	switch {
 	case strings.HasPrefix(api, "aclrtIpcMem"):
 		return namesForKeys
 	case strings.HasPrefix(api, "aclrtMem") && strings.HasSuffix(api, "V2"):
-		return namesForHandles + "V2" // it takes handles of either size
+		return namesForHandles + "V2" // it accepts handles of both sizes
 	case strings.HasPrefix(api, "aclrtMem"):
 		return namesForHandles
 	}
 	return namesForNotifies
 }
 
-// keyText is the text that the program has at p, keyRoom characters of it at most.
+// keyText returns the program's text at p, at most keyRoom characters.
 func keyText(p *byte) string {
 	text := make([]byte, 0, keyRoom)
 	for i := range uint64(keyRoom) {
@@ -99,12 +100,12 @@ func keyText(p *byte) string {
 	return string(text)
 }
 
-// readKey reads a key that the program has as text.
+// readKey reads the text of a key.
 func readKey(api, arg string, p *byte) (share.Key, *core.Error) {
 	return parseKey(api, arg, keyText(p), abi.ErrRTParamInvalid)
 }
 
-// parseKey makes a key of its text; code is for text that is none.
+// parseKey parses the text of a key; code is the error code for text that is not one.
 func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 	k, ok := share.ParseText(text)
 	if !ok {
@@ -115,66 +116,48 @@ func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 	return k, nil
 }
 
-// WhiteList is the processes that a program has named for an export, over all calls. Its owner guards it.
+// WhiteList holds the processes allowed to import an export, from all calls. Its owner guards it.
 type WhiteList struct {
 	open  bool                // there is none: all processes may import, and none can be named
-	named map[int32]struct{}  // nil until the first
-	far   map[farPid]struct{} // nil until the first; of other servers
+	named map[member]struct{} // nil until the first
 }
 
-// farPid is a process of another server.
-type farPid struct {
-	server int
+// member is a process that may import.
+type member struct {
+	server int // of the pod; -1: this one
 	pid    int32
 }
 
-// name lets processes import. A number of 0 is skipped. That a process runs is not checked, but only one that runs
-// now will be let in.
-func (w *WhiteList) name(api string, b *share.Broker, k share.Key, pids []int32, most int) *core.Error {
+// allow lets processes of this server import. That a process runs is not checked, but only one that runs now will be
+// let in.
+func (w *WhiteList) allow(api string, b *share.Broker, k share.Key, pids []int32, most int) *core.Error {
 	if w.open {
 		return core.Fail(api, abi.ErrRTNoPermission, "",
 			"it was exported without a white list: every process of the user may import already")
 	}
+	return w.name(api, -1, pids, most, func(pid int32) error { return b.Allow(k, []int32{pid}) })
+}
+
+// name notes processes of a server, each of which let has let in. A number of 0 is skipped.
+func (w *WhiteList) name(api string, server int, pids []int32, most int, let func(pid int32) error) *core.Error {
 	some := false
 	for _, pid := range pids {
 		if pid == 0 {
 			continue
 		}
 		some = true
-		if _, again := w.named[pid]; !again && len(w.named)+len(w.far) >= most {
+		m := member{server, pid}
+		if _, again := w.named[m]; !again && len(w.named) >= most {
 			return core.Fail(api, abi.ErrRTDrvInternalError, "pid",
 				"%d processes are named already, which is as many as there can be", most)
 		}
-		if err := b.Allow(k, []int32{pid}); err != nil && !errors.Is(err, share.ErrNoProcess) {
+		if err := let(pid); err != nil && !errors.Is(err, share.ErrNoProcess) {
 			return ShareError(api, "pid", err)
 		}
 		if w.named == nil {
-			w.named = map[int32]struct{}{}
+			w.named = map[member]struct{}{}
 		}
-		w.named[pid] = struct{}{}
-	}
-	if !some {
-		return core.Fail(api, abi.ErrRTDrvInternalError, "pid", "no process is named: every number is 0")
-	}
-	return nil
-}
-
-// nameFar lets processes of another server import. A number of 0 is skipped.
-func (w *WhiteList) nameFar(api string, server int, pids []int32, most int) *core.Error {
-	some := false
-	for _, pid := range pids {
-		if pid == 0 {
-			continue
-		}
-		some = true
-		if len(w.named)+len(w.far) >= most {
-			return core.Fail(api, abi.ErrRTDrvInternalError, "pid",
-				"%d processes are named already, which is as many as there can be", most)
-		}
-		if w.far == nil {
-			w.far = map[farPid]struct{}{}
-		}
-		w.far[farPid{server, pid}] = struct{}{}
+		w.named[m] = struct{}{}
 	}
 	if !some {
 		return core.Fail(api, abi.ErrRTDrvInternalError, "pid", "no process is named: every number is 0")
@@ -194,11 +177,11 @@ func writeKey(p *byte, n uint64, k share.Key) bool {
 	return true
 }
 
-// Memory that goes to another process is a file and a note: name of the driver, a 0, fixed fields, the driver's
-// own note.
+// Memory for another process is sent as a file and a note: name of the driver, a 0, fixed fields, the driver's own
+// note.
 const sharedFields = 1 + 1 + 4 + 8 + 8 + 8
 
-// itemOf is memory as an item; the file is the item's from here on.
+// itemOf converts memory to an item, which then owns the file.
 func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
 	it := share.Item{Kind: kind, Note: append([]byte(rt.Driver.Name()), 0)}
 	hasFile := byte(0)
@@ -215,8 +198,8 @@ func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
 	return it
 }
 
-// sharedOf reads what itemOf wrote in another process; the file stays the item's. ErrFault, wrapped, if it cannot be
-// memory of this machine.
+// sharedOf decodes the result of itemOf in another process; the item keeps the file. The error wraps ErrFault if it
+// cannot be memory of this machine.
 func sharedOf(rt *core.Runtime, it share.Item) (*driver.Shared, error) {
 	name, b, ok := strings.Cut(string(it.Note), "\x00")
 	if !ok || len(b) < sharedFields {

@@ -3,7 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"log/slog"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -14,34 +14,35 @@ import (
 	"ropeway/internal/share"
 )
 
-// Virtual memory (spec/semantics.md, section 13): addresses are reserved, memory is made without an address, and a
-// mapping puts the one behind the other. The driver does it; the core knows what belongs to what, refuses what does not
-// fit, and counts the references to a memory.
+// Virtual memory (spec/semantics.md, section 13): addresses are reserved, memory is created without an address, and a
+// mapping connects the two. The driver does the work; the core tracks reservations and mappings, checks calls, and
+// counts the references to memory.
 
-// vmm is the virtual memory of a process. The driver is called with mu held where a mapping changes: it cannot call
+// vmm is the virtual memory of a process. The driver is called with mu held when a mapping changes: it cannot call
 // back.
 type vmm struct {
 	memories core.Table[Physical]
-	shares   atomic.Bool // there ever was memory that another process may have, too
+	shares   atomic.Bool // memory was shared with another process
 
 	mu           sync.Mutex              // Device.mu → vmm.mu → tables
 	reservations ranges.Set[struct{}]    // written with mu held
 	mappings     ranges.Set[*mapping]    // written with mu held
+	next         core.Addr               // guarded by mu; where choose searches first; 0: nothing was chosen yet
 	exports      map[share.Key]*Physical // guarded by mu
-	imports      map[imported]*Physical  // guarded by mu; memory of other processes of this machine that has a handle
+	imports      map[imported]*Physical  // guarded by mu; memory of other processes on this machine that has a handle
 }
 
-// imported is what a process of this machine exports, for the device that it was imported for.
+// imported identifies memory that a process on this machine exports, and the device that imported it.
 type imported struct {
 	key    share.Key
 	device int32 // physical
 }
 
-// mapping is memory behind a range of addresses.
+// mapping is memory mapped to a range of addresses.
 type mapping struct {
 	memory *Physical              // immutable
 	span   *ranges.Span[*mapping] // immutable
-	closed bool                   // guarded by vmm.mu; no device has access yet, and the driver does not know of it
+	closed bool                   // guarded by vmm.mu; no device has access yet, and the driver has not mapped it
 	host   bool                   // guarded by vmm.mu; the host has access
 	peers  uint64                 // guarded by vmm.mu; physical numbers of the devices that have access
 }
@@ -50,24 +51,23 @@ const (
 	reserveUnit = 2 << 20 // reservations are multiples of it
 	gib         = 1 << 30
 	tib         = 1 << 40
-	lowestFixed = 16 * tib // where a program may choose an address, and up to where
+	lowestFixed = 16 * tib // bounds of the addresses that a program may choose
 	highestFix  = 24 * tib
 )
 
-// mapper is the driver's way to map memory; without it, and in RC form, there is no virtual memory.
+// mapper returns the driver's Mapper; without one, and in RC form, there is no virtual memory.
 func mapper(t *core.Thread, api string) (driver.Mapper, *core.Error) {
 	if t.Runtime.Product.RC {
 		return nil, core.Unsupported(api, "",
 			"programs on the device's own CPU (RC form) have no virtual memory").NotRecorded()
 	}
-	if m, ok := driver.As[driver.Mapper](t.Runtime.Driver); ok {
+	if m := t.Runtime.Caps.Map; m != nil {
 		return m, nil
 	}
 	return nil, core.Unsupported(api, "", "the %s driver has no virtual memory", t.Runtime.Driver.Name()).NotRecorded()
 }
 
-// ReserveMemAddress is aclrtReserveMemAddress. A place of the program's choice that something else in the process has
-// taken, such as a sanitizer, becomes another place.
+// ReserveMemAddress is aclrtReserveMemAddress.
 func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddress"
@@ -94,8 +94,8 @@ func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64
 	})
 }
 
-// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No kernel runs on an NPU here, so which of its
-// caches they use makes no difference.
+// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No kernel runs on an NPU here, so the choice of its
+// caches makes no difference.
 func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddressNoUCMemory"
@@ -118,7 +118,7 @@ func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignm
 	})
 }
 
-// reserve is what both calls have in common; usable looks at size and expectPtr.
+// reserve is the common part of both calls; usable checks size and expectPtr.
 func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
 	usable func() *core.Error) *core.Error {
 	m, err := mapper(t, api)
@@ -144,31 +144,69 @@ func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint
 	return nil
 }
 
-// reserveAt reserves n bytes at a place, if that is not 0 and can be had.
-func reserveAt(t *core.Thread, api string, m driver.Mapper, n uint64, at core.Addr) (core.Addr, *core.Error) {
+// reserveAt reserves n bytes at an address; 0: at an address of its choice.
+func reserveAt(t *core.Thread, api string, m driver.Mapper, n uint64, at core.Addr) (a core.Addr, err *core.Error) {
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if at != 0 && v.reservations.Overlap(at, n) != nil {
+	var e error
+	switch {
+	case at == 0:
+		a, e = v.choose(m, n)
+	case v.reservations.Overlap(at, n) != nil:
 		return 0, core.Refused(api, "expectPtr", "%#x: a reservation of this process has addresses from there on", at)
+	default:
+		a, e = m.Reserve(n, at)
 	}
-	a, err := m.Reserve(n, at)
-	if at != 0 && errors.Is(err, driver.ErrFault) {
-		a, err = m.Reserve(n, 0)
-		if err == nil && t.Runtime.LogsAt(slog.LevelWarn) {
-			t.WriteLog(slog.LevelWarn,
-				fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), "+
-					"or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a),
-				slog.String("function", api))
-		}
+	if at != 0 && errors.Is(e, driver.ErrFault) {
+		return 0, core.Refused(api, "expectPtr", "%#x: something else in the process (a sanitizer?) has addresses in "+
+			"the %s from there on, or the machine has no such addresses", at, byteCount(n))
 	}
-	if err != nil {
-		e := core.FromDriver(api, "size", err)
-		e.Text = fmt.Sprintf("no %s of addresses are free", byteCount(n))
-		return 0, e
+	if e != nil {
+		err = core.FromDriver(api, "size", e)
+		err.Text = fmt.Sprintf("no %s of addresses are free", byteCount(n))
+		return 0, err
 	}
 	v.reservations.Insert(&ranges.Span[struct{}]{Start: a, Size: n})
 	return a, nil
+}
+
+// choose reserves n bytes in the range of fixed addresses, so that a program can reserve the same ones again, or
+// anywhere if there is no room. mu is held.
+func (v *vmm) choose(m driver.Mapper, n uint64) (core.Addr, error) {
+	for _, from := range []core.Addr{v.next, lowestFixed} {
+		if a, err := v.chooseFrom(m, n, max(from, lowestFixed)); !errors.Is(err, driver.ErrFault) {
+			return a, err
+		}
+	}
+	return m.Reserve(n, 0)
+}
+
+// chooseFrom is choose for addresses at or above at, aligned as a program's choice must be: to a power of two, at most
+// 1 GiB. The error is driver.ErrFault if there is no room. mu is held.
+func (v *vmm) chooseFrom(m driver.Mapper, n uint64, at core.Addr) (core.Addr, error) {
+	unit := core.Addr(gib)
+	if n < gib {
+		unit = 1 << bits.Len64(n-1)
+	}
+	for step := core.Addr(gib); ; {
+		at = (at + unit - 1) &^ (unit - 1)
+		if n > highestFix-lowestFixed || at > highestFix-core.Addr(n) {
+			return 0, driver.ErrFault
+		}
+		if s := v.reservations.Overlap(at, n); s != nil {
+			at = s.Start + core.Addr(s.Size)
+			continue
+		}
+		a, err := m.Reserve(n, at)
+		if err == nil {
+			v.next = a + core.Addr(n)
+		}
+		if !errors.Is(err, driver.ErrFault) {
+			return a, err
+		}
+		at, step = at+step, 2*step // past addresses in use
+	}
 }
 
 // ReleaseMemAddress is aclrtReleaseMemAddress.
@@ -187,7 +225,7 @@ func ReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 		if err != nil {
 			return err
 		}
-		if err := m.Release(virPtr); err != nil { // then the driver has not given the addresses to others
+		if err := m.Release(virPtr); err != nil { // the addresses are still reserved
 			core.Locked(&v.mu, func() { v.reservations.Insert(r) })
 			return core.FromDriver(api, "virPtr", err)
 		}
@@ -195,8 +233,7 @@ func ReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	})
 }
 
-// unreserve takes a reservation out, so that it is not found any more: the driver frees it with mu not held, as that
-// may take a while.
+// unreserve removes a reservation from the set. The driver frees it later without mu, since that may take a while.
 func (v *vmm) unreserve(api string, addr core.Addr) (*ranges.Span[struct{}], *core.Error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,7 +266,7 @@ func MemMapNoAccess(t *core.Thread, virPtr core.Addr, size, offset uint64, handl
 	return mapMem(t, "aclrtMemMapNoAccess", virPtr, size, offset, handle, true)
 }
 
-// mapMem maps memory; closed: nothing may reach it there yet.
+// mapMem maps memory; closed means without access for any device.
 func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, handle core.Handle,
 	closed bool) *core.Error {
 	m, err := mapper(t, api)
@@ -246,7 +283,7 @@ func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, h
 	return err
 }
 
-// mapHandle puts the memory of a handle, which has to be size bytes, behind addr.
+// mapHandle maps the memory of a handle, which must have size bytes, to addr.
 func mapHandle(t *core.Thread, api string, m driver.Mapper, addr core.Addr, size uint64, handle core.Handle,
 	closed bool) (*Physical, *core.Error) {
 	v := &memoryOf(t.Runtime).vmm
@@ -263,7 +300,7 @@ func mapHandle(t *core.Thread, api string, m driver.Mapper, addr core.Addr, size
 	return p, mapLocked(t, api, "virPtr", m, addr, p, closed)
 }
 
-// mapLocked puts p behind addr. vmm.mu is held.
+// mapLocked maps p to addr. vmm.mu is held.
 func mapLocked(t *core.Thread, api, arg string, m driver.Mapper, addr core.Addr, p *Physical, closed bool) *core.Error {
 	v := &memoryOf(t.Runtime).vmm
 	r := v.reservations.Find(addr)
@@ -297,7 +334,7 @@ func mapLocked(t *core.Thread, api, arg string, m driver.Mapper, addr core.Addr,
 	return nil
 }
 
-// grantOwn gives access to where the memory is: its device, or the host. vmm.mu is held.
+// grantOwn gives access to the place of the memory: its device, or the host. vmm.mu is held.
 func (x *mapping) grantOwn() {
 	if d := x.memory.memory.Device(); d == driver.OnHost {
 		x.host = true
@@ -318,7 +355,7 @@ func (p *Physical) resource(addr core.Addr) core.Resource {
 	return r
 }
 
-// UnmapMem is aclrtUnmapMem. It waits for nothing: copies that are still to use the memory fail.
+// UnmapMem is aclrtUnmapMem. It does not wait: later copies that use the memory fail.
 func UnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 	const api = "aclrtUnmapMem"
 	if err := checkUnmapMem(t, virPtr); err != nil {
@@ -346,14 +383,14 @@ func UnmapMem(t *core.Thread, virPtr core.Addr) *core.Error {
 		}
 		v.mappings.Remove(x.span)
 		x.memory.maps--
-		// its device may have been closed, or its server does not answer
-		x.memory.settle()                                //nolint:errcheck
-		memoryOf(t.Runtime).ipc.freed(t.Runtime, virPtr) // keys of what was mapped here
+		// its device may have been closed, or its server may not answer
+		x.memory.freeUnused()                            //nolint:errcheck
+		memoryOf(t.Runtime).ipc.freed(t.Runtime, virPtr) // ends keys of the mapping
 		return nil
 	})
 }
 
-// mapping is the mapping that addr lies in, or nil.
+// mapping returns the mapping that contains addr, or nil.
 func (v *vmm) mapping(addr core.Addr) *mapping {
 	if s := v.mappings.Find(addr); s != nil {
 		return s.Of
@@ -361,7 +398,7 @@ func (v *vmm) mapping(addr core.Addr) *mapping {
 	return nil
 }
 
-// notMapped is the error for an address at which no mapping, or x around it, starts.
+// notMapped returns the error for an address that is not the start of a mapping; x, if not nil, contains it.
 func notMapped(api string, addr core.Addr, x *mapping) *core.Error {
 	if x != nil {
 		return core.Refused(api, "virPtr", "%#x lies %d bytes inside the mapping at %#x", addr, addr-x.span.Start,

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// MemSetAccess is aclrtMemSetAccess. All descriptions are looked at before anything changes. A device that gets
-// access to memory of another one reaches that one from then on, as after aclrtDeviceEnablePeerAccess. The host
-// cannot be given access to memory of a device.
+// MemSetAccess is aclrtMemSetAccess. It checks all descriptions before it changes anything. A device that gets access
+// to memory of another one has peer access to that device, as after aclrtDeviceEnablePeerAccess. The host cannot be
+// given access to memory of a device.
 func MemSetAccess(t *core.Thread, virPtr core.Addr, size uint64, desc *abi.MemAccessDesc, count uint64) *core.Error {
 	const api = "aclrtMemSetAccess"
 	if err := checkMemSetAccess(t, virPtr, size, desc, count); err != nil {
@@ -23,11 +23,12 @@ func MemSetAccess(t *core.Thread, virPtr core.Addr, size uint64, desc *abi.MemAc
 	if count == 0 {
 		return core.Refused(api, "count", "is 0")
 	}
-	list := core.Array(desc, count)
-	for i := range list {
-		if err := describesAccess(t, api, &list[i]); err != nil {
+	var list []abi.MemAccessDesc // grows as it is read: the number may be wrong
+	for i, d := range core.Array(desc, count) {
+		if err := describesAccess(t, api, &d); err != nil {
 			return err.At(i)
 		}
+		list = append(list, d)
 	}
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
@@ -69,10 +70,10 @@ func MemSetAccess(t *core.Thread, virPtr core.Addr, size uint64, desc *abi.MemAc
 	return nil
 }
 
-// deviceNumbers are the numbers that devices may have in a description of access, whether they are there or not.
+// deviceNumbers is the number of device numbers that a description of access may have, existing or not.
 const deviceNumbers = 64
 
-// describesAccess refuses a description that is wrong whatever the memory is.
+// describesAccess refuses a description that is wrong for any memory.
 func describesAccess(t *core.Thread, api string, a *abi.MemAccessDesc) *core.Error {
 	switch a.Flags {
 	case abi.MemAccessFlagsReadwrite:
@@ -123,13 +124,18 @@ func MemGetAccess(t *core.Thread, virPtr core.Addr, location *abi.MemLocation, f
 		return err
 	}
 	v := &memoryOf(t.Runtime).vmm
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	x := v.mapping(virPtr)
-	if x == nil {
-		return notMapped(api, virPtr, nil)
+	has, peers := false, uint64(0)
+	_, err := core.Under(&v.mu, func() (*mapping, *core.Error) {
+		x := v.mapping(virPtr)
+		if x == nil {
+			return nil, notMapped(api, virPtr, nil)
+		}
+		has, peers = x.host, x.peers
+		return x, nil
+	})
+	if err != nil {
+		return err
 	}
-	has := x.host
 	switch location.Type {
 	case abi.MemLocationTypeHost:
 	case abi.MemLocationTypeDevice:
@@ -137,7 +143,7 @@ func MemGetAccess(t *core.Thread, virPtr core.Addr, location *abi.MemLocation, f
 		if d == nil {
 			return core.Refused(api, "location", "id: %d is no usable device; %s", location.ID, t.Runtime.DeviceRange())
 		}
-		has = x.peers&(1<<d.Phys) != 0
+		has = peers&(1<<d.Phys) != 0
 	default:
 		return core.Refused(api, "location", "type %d is neither HOST nor DEVICE", location.Type)
 	}
@@ -179,8 +185,8 @@ func MemGetAddressRange(t *core.Thread, ptr core.Addr, pbase *core.Addr, psize *
 	return nil
 }
 
-// MemMapSelectedLink is aclrtMemMapSelectedLink. The link makes no difference here; there is one only where a device
-// could have it: SIO between the two dies of a module, which are devices 2n and 2n+1, HCCS between all.
+// MemMapSelectedLink is aclrtMemMapSelectedLink. The link makes no difference here, but it must be one that exists on
+// hardware: SIO between the two dies of a module, which are devices 2n and 2n+1, HCCS between all.
 func MemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtrSrc core.Addr,
 	linkIdx uint32) *core.Error {
 	const api = "aclrtMemMapSelectedLink"
@@ -205,7 +211,7 @@ func MemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtr
 	return nil
 }
 
-// mapAgain puts the memory that is mapped to src behind dst too.
+// mapAgain also maps the memory at src to dst.
 func mapAgain(t *core.Thread, api string, m driver.Mapper, dst, src core.Addr, linkIdx uint32) (*Physical,
 	*core.Error) {
 	v := &memoryOf(t.Runtime).vmm
@@ -223,7 +229,7 @@ func mapAgain(t *core.Thread, api string, m driver.Mapper, dst, src core.Addr, l
 	return x.memory, mapLocked(t, api, "virPtrDst", m, dst, x.memory, false)
 }
 
-// link refuses a link that memory cannot be reached by.
+// link refuses a link that does not lead to the memory.
 func link(t *core.Thread, api string, p *Physical, linkIdx uint32) *core.Error {
 	on := p.memory.Device()
 	switch {

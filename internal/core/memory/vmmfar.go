@@ -10,15 +10,15 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Fabric handles reach other servers where there is a pod (driver.Fabric). Such a handle has two parts: a key for
-// processes of this server, as without a pod, and farAt bytes into it what other servers need.
+// In a pod (driver.Fabric) fabric handles also work on other servers. Such a handle has two parts: a key for processes
+// of this server, as without a pod, and at offset farAt the handle for other servers.
 
 const farAt = 64
 
-// exportFar offers memory that was exported to other servers, too, and writes what they need into its handle.
+// exportFar also exports exported memory to other servers, and writes their part of the handle.
 func exportFar(t *core.Thread, api string, handle core.Handle, data []byte) *core.Error {
-	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
-	if !ok {
+	f := t.Runtime.Caps.Fabric
+	if f == nil {
 		return nil
 	}
 	v := &memoryOf(t.Runtime).vmm
@@ -41,10 +41,10 @@ func exportFar(t *core.Thread, api string, handle core.Handle, data []byte) *cor
 	return nil
 }
 
-// farther reports whether a fabric handle was made on another server, and how to get there.
+// farther reports whether a fabric handle was created on another server, and returns the fabric to it.
 func farther(t *core.Thread, data []byte) (driver.Fabric, bool) {
-	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
-	if !ok {
+	f := t.Runtime.Caps.Fabric
+	if f == nil {
 		return nil, false
 	}
 	owner, ok := f.OwnerFar(data[farAt:])
@@ -52,17 +52,17 @@ func farther(t *core.Thread, data []byte) (driver.Fabric, bool) {
 	return f, ok && owner != server
 }
 
-// notFarther is what may be wrong with a fabric handle that is of nobody on this server, and may be of another one: ""
-// if it was made without a pod.
+// notFarther explains why no process on this server owns a fabric handle that may be from another server; "" if it was
+// created without a pod.
 func notFarther(t *core.Thread, data []byte) string {
-	f, ok := driver.As[driver.Fabric](t.Runtime.Driver)
-	if !ok {
+	f := t.Runtime.Caps.Fabric
+	if f == nil {
 		if slices.Max(data[farAt:]) > 0 {
 			return "if it is of another server, ROPEWAY_POD has to be set here, too"
 		}
 		return ""
 	}
-	if _, ok = f.OwnerFar(data[farAt:]); !ok {
+	if _, ok := f.OwnerFar(data[farAt:]); !ok {
 		return ""
 	}
 	server, _ := f.Server()
@@ -102,7 +102,7 @@ func importFar(t *core.Thread, api string, f driver.Fabric, data []byte, d *core
 	return handOut(t, api, handle, p)
 }
 
-// farLost is the error of freeing memory of a server that does not answer.
+// farLost returns the error of freeing memory of a server that does not answer.
 func farLost(api string, failed error) *core.Error {
 	if !errors.Is(failed, driver.ErrLost) {
 		return nil // its device may have been closed

@@ -10,21 +10,21 @@ import (
 	"ropeway/internal/share"
 )
 
-// Physical is memory without an address, of a device or of the host. It goes when the program has neither a handle
+// Physical is memory without an address, of a device or of the host. It is freed when the program has neither a handle
 // nor a mapping of it.
 type Physical struct {
 	rt     *core.Runtime   // immutable
 	memory driver.Memory   // immutable
-	kind   abi.MemLocation // immutable; as the program asked for it, or where the exporting process has it
-	attr   abi.MemAttr     // immutable; as it is read back
-	asked  uint64          // immutable; bytes, by the program
-	size   uint64          // immutable; bytes there are
-	others bool            // immutable; another process's, imported
-	from   imported        // immutable; if it is of this machine
+	kind   abi.MemLocation // immutable; as the program asked for, or the place in the exporting process
+	attr   abi.MemAttr     // immutable; the attribute for reading back
+	asked  uint64          // immutable; bytes that the program asked for
+	size   uint64          // immutable; bytes of the memory
+	others bool            // immutable; imported from another process
+	from   imported        // immutable; its origin, if that is on this machine
 
-	handle   core.Handle      // guarded by vmm.mu; 0: there is none, only mappings
-	refs     int              // guarded by vmm.mu; how often the handle is to be freed
-	maps     int              // guarded by vmm.mu; mappings
+	handle   core.Handle      // guarded by vmm.mu; 0: only mappings are left
+	refs     int              // guarded by vmm.mu; number of times the handle must be freed
+	maps     int              // guarded by vmm.mu; number of mappings
 	exported bool             // guarded by vmm.mu
 	key      share.Key        // guarded by vmm.mu; if exported
 	list     WhiteList        // guarded by vmm.mu; if exported
@@ -32,7 +32,7 @@ type Physical struct {
 	link     abi.MemLinkType  // guarded by vmm.mu; advice that changes nothing here
 }
 
-// memAttrs are the attributes of physical memory that are known.
+// memAttrs are the known attributes of physical memory.
 var memAttrs = []abi.MemAttr{2, 3, 4, 5, 6, 7, 10, 12, 13, 14, 15, 16, 17}
 
 // isDDR reports whether an attribute is one of DDR memory, which is the host's.
@@ -41,7 +41,7 @@ func isDDR(a abi.MemAttr) bool {
 		a == abi.MemAttrDDRMemP2PNormal
 }
 
-// placed refuses memory in places where none is made.
+// placed refuses places in which memory cannot be created.
 func placed(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error {
 	if prop.Location.Type == abi.MemLocationTypeUnregistered || prop.Location.Type == abi.MemLocationTypeManaged {
 		return core.Invalid(api, "prop", "location.type %v is not HOST, DEVICE or HOST_NUMA", prop.Location.Type)
@@ -49,7 +49,7 @@ func placed(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error {
 	return nil
 }
 
-// attrFits is what calls with properties of memory check of the attribute.
+// attrFits checks the attribute in properties of memory.
 func attrFits(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error {
 	if prop.Location.Type == abi.MemLocationTypeDevice && isDDR(prop.MemAttr) {
 		return core.Invalid(api, "prop", "memAttr %v is memory of the host, but location.type is DEVICE", prop.MemAttr)
@@ -60,7 +60,7 @@ func attrFits(_ *core.Thread, api string, prop *abi.PhysicalMemProp) *core.Error
 	return nil
 }
 
-// pageOf is the kind of page of an attribute.
+// pageOf returns the kind of page of an attribute.
 func pageOf(a abi.MemAttr) driver.Page {
 	switch a {
 	case abi.MemAttrDDRMemNormal, abi.MemAttrHBMMemNormal, abi.MemAttrDDRMemP2PNormal, abi.MemAttrMemNormal,
@@ -72,8 +72,7 @@ func pageOf(a abi.MemAttr) driver.Page {
 	return driver.PageHugeOnly
 }
 
-// readBack is the attribute that a program reads of memory which it asked for with another one; 0 if there is none
-// for it.
+// readBack returns the attribute that a program reads for memory created with a; 0 if that is not valid.
 func readBack(rt *core.Runtime, location abi.MemLocationType, a abi.MemAttr) abi.MemAttr {
 	p2p := a == abi.MemAttrDDRMemP2PHuge || a == abi.MemAttrDDRMemP2PNormal || a >= abi.MemAttrMemP2PNormal
 	var list [3]abi.MemAttr // normal, huge, 1 GiB
@@ -100,8 +99,8 @@ func readBack(rt *core.Runtime, location abi.MemLocationType, a abi.MemAttr) abi
 	return list[1]
 }
 
-// MallocPhysical is aclrtMallocPhysical. A size that is no multiple of the granularity is rounded up; it is mapped by
-// either size.
+// MallocPhysical is aclrtMallocPhysical. A size that is not a multiple of the granularity is rounded up; the memory can
+// be mapped with either size.
 func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp,
 	flags uint64) *core.Error {
 	const api = "aclrtMallocPhysical"
@@ -145,7 +144,7 @@ func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.
 	return handOut(t, api, handle, p)
 }
 
-// placeOf is the device that properties of memory name; nil for the host.
+// placeOf returns the device in properties of memory; nil for the host.
 func placeOf(t *core.Thread, api string, prop *abi.PhysicalMemProp) (*core.Device, *core.Error) {
 	if prop.Location.Type != abi.MemLocationTypeDevice {
 		return nil, nil
@@ -157,8 +156,8 @@ func placeOf(t *core.Thread, api string, prop *abi.PhysicalMemProp) (*core.Devic
 	return d, nil
 }
 
-// create makes memory. A device has memory while it is open, that is, set in this process. If there is too little,
-// pools are emptied first.
+// create creates memory. A device has memory while it is open, that is, set in this process. If there is too little,
+// create empties the pools first.
 func create(t *core.Thread, api string, m driver.Mapper, d *core.Device, n uint64, page driver.Page) (driver.Memory,
 	*core.Error) {
 	if d == nil {
@@ -179,7 +178,7 @@ func create(t *core.Thread, api string, m driver.Mapper, d *core.Device, n uint6
 	return memory, notCreated(t, api, d, n, err)
 }
 
-// notCreated says why there is no memory; nil if there is.
+// notCreated converts the error of create; nil if err is nil.
 func notCreated(t *core.Thread, api string, d *core.Device, n uint64, err error) *core.Error {
 	if err == nil {
 		return nil
@@ -196,25 +195,25 @@ func notCreated(t *core.Thread, api string, d *core.Device, n uint64, err error)
 		}
 		if dev := d.Opened.Load(); dev != nil {
 			free, total := dev.Memory()
-			e.Text = fmt.Sprintf("%s wanted, device %d has %s of %s left", byteCount(n), d.User, byteCount(free),
-				byteCount(total))
+			e.Text = fmt.Sprintf("%s wanted, %s on device %d", byteCount(n), freeOf(free, total), d.User)
 		}
 	}
 	return e
 }
 
-// handOut gives the program a first handle of p; if another thread was faster to import the same, the handle of that.
+// handOut returns a first handle of p to the program, or another handle of the same memory if a thread has imported it
+// first.
 func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core.Error {
 	var h core.Handle
 	again := false
 	v := &memoryOf(t.Runtime).vmm
 	core.Locked(&v.mu, func() {
 		if old := v.imports[p.from]; old != nil && old.refs > 0 {
-			p.settle() //nolint:errcheck // nothing has it
+			p.freeUnused() //nolint:errcheck // nothing has it
 			p, again = old, true
 		}
 		if h = p.retain(); h == 0 {
-			p.settle() //nolint:errcheck // its device may have been closed
+			p.freeUnused() //nolint:errcheck // its device may have been closed
 			return
 		}
 		if p.from != (imported{}) {
@@ -233,7 +232,7 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 	return nil
 }
 
-// handOutAgain gives the program the handle of what it has imported once more; false if it has none.
+// handOutAgain returns the handle of memory that the program has imported before; false if there is none.
 func (v *vmm) handOutAgain(t *core.Thread, handle *core.Handle, from imported) bool {
 	var h core.Handle
 	var p *Physical
@@ -250,13 +249,13 @@ func (v *vmm) handOutAgain(t *core.Thread, handle *core.Handle, from imported) b
 	return true
 }
 
-// counted describes a reference to p to the checker; more if there are others.
+// counted describes a reference to p to the checker; more means that there are others.
 func (p *Physical) counted(h core.Handle, more bool) core.Resource {
 	return core.Resource{Kind: core.PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device,
 		Counts: more}
 }
 
-// retain counts one more reference to p, and returns its handle; 0 if there is none left. vmm.mu is held.
+// retain counts another reference to p, and returns its handle; 0 if no handle is left. vmm.mu is held.
 func (p *Physical) retain() core.Handle {
 	if p.handle == 0 {
 		p.handle = memoryOf(p.rt).vmm.memories.Add(p)
@@ -267,8 +266,8 @@ func (p *Physical) retain() core.Handle {
 	return p.handle
 }
 
-// settle frees the memory if nothing has it any more. vmm.mu is held.
-func (p *Physical) settle() error {
+// freeUnused frees the memory if no handle and no mapping refers to it. vmm.mu is held.
+func (p *Physical) freeUnused() error {
 	if p.refs > 0 || p.maps > 0 {
 		return nil
 	}
@@ -276,7 +275,7 @@ func (p *Physical) settle() error {
 	return p.memory.Free()
 }
 
-// physical finds the memory a handle names. vmm.mu is held.
+// physical returns the memory of a handle. vmm.mu is held.
 func physical(t *core.Thread, api string, h core.Handle) (*Physical, *core.Error) {
 	if p := memoryOf(t.Runtime).vmm.memories.Get(h); p != nil {
 		return p, nil
@@ -284,8 +283,8 @@ func physical(t *core.Thread, api string, h core.Handle) (*Physical, *core.Error
 	return nil, noPhysical(api, h)
 }
 
-// PhysicalSize is how many bytes are mapped of the memory that a handle names, 0 if it names none: an importer has no
-// other way to know.
+// PhysicalSize returns the size of the memory of a handle, 0 if there is none: an importer has no other way to learn
+// it.
 func PhysicalSize(t *core.Thread, handle core.Handle) uint64 {
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
@@ -316,7 +315,7 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 	v.mu.Lock()
 	p, err := physical(t, api, handle)
 	if err == nil && p.refs == 0 {
-		err = noPhysical(api, handle) // another thread frees it for the last time
+		err = noPhysical(api, handle) // another thread has freed the last reference
 	}
 	if err == nil {
 		p.refs--
@@ -333,13 +332,13 @@ func FreePhysical(t *core.Thread, handle core.Handle) *core.Error {
 		}
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if p.refs == 0 && p.handle == handle { // else it was retained meanwhile
+		if p.refs == 0 && p.handle == handle { // else it was retained since
 			v.memories.Remove(handle)
 			p.handle = 0
 			if v.imports[p.from] == p {
 				delete(v.imports, p.from)
 			}
-			lost = farLost(api, p.settle()) // it is freed here all the same
+			lost = farLost(api, p.freeUnused()) // it is freed on this server in any case
 		}
 		return nil
 	})
@@ -367,7 +366,7 @@ func MemRetainAllocationHandle(t *core.Thread, virPtr core.Addr, handle *core.Ha
 	return nil
 }
 
-// retainAt counts one more reference to what is mapped at addr: more reports whether there were others.
+// retainAt counts another reference to the memory mapped at addr; more reports whether there were others.
 func (v *vmm) retainAt(api string, addr core.Addr) (p *Physical, h core.Handle, more bool, err *core.Error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -393,24 +392,26 @@ func MemGetAllocationPropertiesFromHandle(t *core.Thread, handle core.Handle, pr
 	if _, err := mapper(t, api); err != nil {
 		return err
 	}
-	v := &memoryOf(t.Runtime).vmm
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	p, err := physical(t, api, handle)
+	is, err := core.Under(&memoryOf(t.Runtime).vmm.mu, func() (abi.PhysicalMemProp, *core.Error) {
+		p, err := physical(t, api, handle)
+		if err != nil {
+			return abi.PhysicalMemProp{}, err
+		}
+		is := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: p.attr, Location: p.kind}
+		if d := p.memory.Device(); d != driver.OnHost {
+			is.Location.ID = uint32(d) // the driver's number
+		}
+		return is, nil
+	})
 	if err != nil {
 		return err
 	}
-	prop.HandleType, prop.AllocationType = abi.MemHandleTypeNone, abi.MemAllocationTypePinned
-	prop.Location = p.kind
-	if d := p.memory.Device(); d != driver.OnHost {
-		prop.Location.ID = uint32(d) // as the driver counts
-	}
-	prop.Reserve = 0
-	if p.attr == 0 {
+	prop.HandleType, prop.AllocationType, prop.Location, prop.Reserve = is.HandleType, is.AllocationType, is.Location, 0
+	if is.MemAttr == 0 {
 		return core.Invalid(api, "handle",
 			"no memAttr says what this memory is: its pages or its kind do not exist where it is")
 	}
-	prop.MemAttr = p.attr
+	prop.MemAttr = is.MemAttr
 	return nil
 }
 
@@ -452,7 +453,7 @@ func MemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, opti
 	return nil
 }
 
-// MemMapSetLink is aclrtMemMapSetLink. The choice is remembered; all ways to memory are the same here.
+// MemMapSetLink is aclrtMemMapSetLink. The choice is only stored: all links are the same here.
 func MemMapSetLink(t *core.Thread, handle core.Handle, adviceLink abi.MemLinkType) *core.Error {
 	const api = "aclrtMemMapSetLink"
 	if err := checkMemMapSetLink(t, handle, adviceLink); err != nil {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -64,7 +65,7 @@ func knownShareType(api string, s abi.MemSharedHandleType) *core.Error {
 	return nil
 }
 
-// noFabric refuses handles for other servers where devices have no links to them.
+// noFabric refuses handles for other servers on products without links to them.
 func noFabric(t *core.Thread, api string, s abi.MemSharedHandleType) *core.Error {
 	if s == abi.MemShareHandleTypeFabric && t.Runtime.Product.Name != "A3" {
 		return core.Unsupported(api, "shareType", "FABRIC: %s has no links between servers; A3 has",
@@ -73,20 +74,20 @@ func noFabric(t *core.Thread, api string, s abi.MemSharedHandleType) *core.Error
 	return nil
 }
 
-// sharesPhysical is the driver's way to share memory without an address.
+// sharesPhysical returns the driver's Sharer for memory without an address.
 func sharesPhysical(t *core.Thread, api string) (driver.Sharer, *core.Error) {
 	if _, err := mapper(t, api); err != nil {
 		return nil, err
 	}
-	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
-	if !ok {
+	s := t.Runtime.Caps.Share
+	if s == nil {
 		return nil, core.Unsupported(api, "", "the %s driver cannot share memory between processes",
 			t.Runtime.Driver.Name()).NotRecorded()
 	}
 	return s, nil
 }
 
-// exportPhysical offers memory to other processes.
+// exportPhysical exports memory to other processes.
 func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Options) (k share.Key, err *core.Error) {
 	sharer, err := sharesPhysical(t, api)
 	if err != nil {
@@ -99,7 +100,7 @@ func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Opti
 	if err != nil {
 		return k, err
 	}
-	if p.others { // or the white list of its process could be got around
+	if p.others { // else the white list of its process could be bypassed
 		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle",
 			"%#x was imported; the process that exported it can name other processes that may import", uintptr(handle))
 	}
@@ -126,7 +127,7 @@ func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Opti
 	return k, nil
 }
 
-// withdraw ends the export of p, if it is. vmm.mu is held.
+// withdraw ends the export of p, if there is one. vmm.mu is held.
 func (p *Physical) withdraw() {
 	if !p.exported {
 		return
@@ -140,8 +141,7 @@ func (p *Physical) withdraw() {
 	p.rt.Broker.Withdraw(p.key)
 }
 
-// closed ends the exports of memory of d, which goes with it, and forgets what was imported for it; all of them if d is
-// nil.
+// closed ends the exports of memory of d, which is freed with it, and forgets the imports for d; nil means all devices.
 func (v *vmm) closed(d *core.Device) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -201,10 +201,10 @@ func shareableKey(api string, p core.Addr, s abi.MemSharedHandleType) (share.Key
 	return k, nil
 }
 
-// mostNamed is how many processes can be named for a shareable handle, in one call and in all.
+// mostNamed is the most processes that can be allowed for a shareable handle, in one call and in all.
 const mostNamed = 65535
 
-// allowPhysical names processes that may import.
+// allowPhysical allows processes to import.
 func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Error), pids *int32, n uint64) *core.Error {
 	if _, err := sharesPhysical(t, api); err != nil {
 		return err
@@ -216,6 +216,7 @@ func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Erro
 	if err != nil {
 		return err
 	}
+	list := slices.Clone(core.Array(pids, n))
 	v := &memoryOf(t.Runtime).vmm
 	var p *Physical
 	named := func() *core.Error {
@@ -224,16 +225,16 @@ func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Erro
 		if p = v.exports[k]; p == nil {
 			return nil
 		}
-		err := p.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostNamed)
+		err := p.list.allow(api, &t.Runtime.Broker, k, list, mostNamed)
 		if err == nil && p.far != nil {
-			p.far.Allow(core.Array(pids, n))
+			p.far.Allow(list)
 		}
 		return err
 	}()
 	if p != nil {
 		return named
 	}
-	// Not ours. Whether it is another process's, that one knows.
+	// It is not a key of this process; ask whether another process has it.
 	it, failed := t.Runtime.Broker.Import(k, share.Physical)
 	it.Close()
 	if failed == nil || errors.Is(failed, share.ErrNotAllowed) {
@@ -289,7 +290,8 @@ func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, s
 	return err
 }
 
-// importPhysical opens memory for device d that another process exports, or this one for another device.
+// importPhysical imports memory for device d that another process exports, or that this process exports for another
+// device.
 func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, handle *core.Handle) *core.Error {
 	it, failed := t.Runtime.Broker.Import(k, share.Physical)
 	refusal := errors.Is(failed, share.ErrNotAllowed)

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/abi"
 )
 
-// Text is one remembered error.
+// Text is a recent error.
 type Text struct {
 	At      time.Time
 	Err     error
@@ -20,13 +20,13 @@ type Text struct {
 	Lost    bool // a device or another server does not answer
 }
 
-// Texts are remembered errors, oldest first.
+// Texts is a list of recent errors, oldest first.
 type Texts []Text
 
-// maxTexts is how many errors are remembered; older ones are forgotten.
+// maxTexts is the most errors kept; older ones are dropped.
 const maxTexts = 32
 
-// With is the list with x at its end, and without the oldest if there are too many. It changes the list.
+// With returns the list with x appended, without the oldest if there are too many. It changes the list.
 func (l Texts) With(x Text) Texts {
 	if len(l) == maxTexts {
 		copy(l, l[1:])
@@ -35,7 +35,7 @@ func (l Texts) With(x Text) Texts {
 	return append(l, x)
 }
 
-// String writes the texts the way the vendor does.
+// String returns the texts in the vendor's form.
 func (l Texts) String() string {
 	if len(l) == 0 {
 		return ""
@@ -59,18 +59,18 @@ func (l Texts) String() string {
 	return b.String()
 }
 
-// stamp writes a time like 2026-03-01-14:05:09.123.456.
+// stamp formats a time like 2026-03-01-14:05:09.123.456.
 func stamp(at time.Time) string {
 	us := at.Nanosecond() / 1000
 	return fmt.Sprintf("%s.%03d.%03d", at.Format("2006-01-02-15:04:05"), us/1000, us%1000)
 }
 
-// WithoutCode is an error without its code: the call, the argument and what is wrong with it.
+// WithoutCode returns the text of an error without its code: the call, the argument and what is wrong with it.
 func WithoutCode(err error, code abi.Code) string {
 	return strings.TrimSuffix(strings.TrimSuffix(err.Error(), code.Error()), ": ")
 }
 
-// class is a kind of error text. Numbers are taken from the vendor's ranges: EH of the ACL layer, EE of the runtime.
+// class is a kind of error text. Numbers are from the vendor's ranges: EH for the ACL layer, EE for the runtime.
 type class struct{ number, title, cause, solution string }
 
 var (
@@ -131,7 +131,7 @@ var (
 			"network, and has to be imported anew from one that was started again."}
 )
 
-// classOf says what kind of text an error gets.
+// classOf returns the class of an error's text.
 func classOf(x Text) class {
 	if x.Lost {
 		return classLost

@@ -10,11 +10,11 @@ import (
 )
 
 // argBlock is device memory with the arguments of a kernel, as aclmdlRITaskGetParams returns them. It lives as long as
-// the model: a program may pass it to aclmdlRITaskSetParams, and the kernel reads its arguments there then.
+// the model: if a program passes it to aclmdlRITaskSetParams, the kernel reads its arguments there.
 type argBlock struct {
 	addr core.Addr
 	size uint64
-	used bool // by a kernel: what it holds is the program's from then on
+	used bool // by a kernel; the program then owns the content
 }
 
 // argsOf returns the address of the arguments of a kernel in device memory. mu is held.
@@ -33,7 +33,7 @@ func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
 		m.args = append(m.args, b)
 		k.args = b
 	}
-	bytes := slices.Clone(core.Array(core.Pointer[byte](l.Args), l.Size))
+	bytes := slices.Clone(core.Array(core.Pointer[byte](l.Args), l.Size)) // lockcheck: Copied, so ours
 	if l.Within {
 		for at := bytes; len(at) >= 8; at = at[8:] {
 			if word := core.Addr(binary.LittleEndian.Uint64(at)); l.Args <= word && word < l.Args+core.Addr(l.Size) {
@@ -41,13 +41,13 @@ func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
 			}
 		}
 	}
-	err := driver.Base(m.rt.Driver).Run(
+	err := m.rt.Caps.Base.Run(
 		driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: core.AddrOf(bytes), N: l.Size})
 	runtime.KeepAlive(bytes)
 	return b.addr, err
 }
 
-// useArgs notes that a kernel reads its arguments at addr. mu is held.
+// useArgs records that a kernel reads its arguments at addr. mu is held.
 func (m *Model) useArgs(addr core.Addr) {
 	for _, b := range m.args {
 		if b.addr <= addr && addr < b.addr+core.Addr(b.size) {

@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 )
 
 // MdlRIKernelTaskGetAttribute is aclmdlRIKernelTaskGetAttribute.
@@ -18,13 +19,22 @@ func MdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, attrID abi.La
 	if err != nil {
 		return core.Refused(api, "task", "%s", err.Text)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.typeOf(i) != abi.ModelRiTaskKernel {
-		return core.Refused(api, "task", "task %d of model %d is no kernel", i, m.id)
+	v, err := core.Under(&m.mu, func() (abi.LaunchKernelAttrValue, *core.Error) {
+		if m.typeOf(i) != abi.ModelRiTaskKernel {
+			return abi.LaunchKernelAttrValue{}, core.Refused(api, "task", "task %d of model %d is no kernel", i, m.id)
+		}
+		return attributeOf(api, m.tasks[i].more.op.Launch, attrID)
+	})
+	if err != nil {
+		return err
 	}
-	l := m.tasks[i].more.op.Launch
-	var v abi.LaunchKernelAttrValue
+	*attrValue = v
+	return nil
+}
+
+// attributeOf returns an attribute of a launch.
+func attributeOf(api string, l *driver.Launch, attrID abi.LaunchKernelAttrId) (v abi.LaunchKernelAttrValue,
+	_ *core.Error) {
 	switch attrID {
 	case abi.LaunchKernelAttrSchemMode:
 		*v.SchemMode() = bit(l.Together)
@@ -38,10 +48,9 @@ func MdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, attrID abi.La
 		us := uint64(l.Limit / time.Microsecond)
 		*v.TimeoutUs() = abi.TimeoutUs{TimeoutLow: uint32(us), TimeoutHigh: uint32(us >> 32)}
 	default:
-		return core.Refused(api, "attrId", "%d cannot be read of a kernel in a model", attrID)
+		return v, core.Refused(api, "attrId", "%d cannot be read of a kernel in a model", attrID)
 	}
-	*attrValue = v
-	return nil
+	return v, nil
 }
 
 func bit(b bool) uint8 {

@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A model that is built by hand has streams bound to it: what is submitted to them is kept, as in a capture, and
-// compiled when the model is complete. It differs from a captured one in how it begins and ends (streams that others
+// A model that is built by hand has streams bound to it: it keeps the tasks submitted to them, as in a capture, and
+// compiles them when it is complete. It differs from a captured model in its begin and end (streams that others
 // activate, and a mark), and in tasks that start streams or jump (control.go).
 
 // IsBuilt reports whether the model is built by hand.
@@ -34,7 +34,7 @@ func MdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) *core.Er
 	return nil
 }
 
-// persistent refuses streams that run what they are given.
+// persistent refuses streams that run their tasks themselves.
 func persistent(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if s != nil && s.Flags()&abi.StreamPersistent == 0 {
 		return core.Refused(api, "stream", "stream %d was not made with ACL_STREAM_PERSISTENT", s.ID)
@@ -94,7 +94,7 @@ func isBound(api, arg string, s *core.Stream) *core.Error {
 	return core.Fail(api, abi.ErrRTStreamModel, arg, "stream %d is bound to a model", s.ID)
 }
 
-// boundLane is the lane of a stream that is bound to the model; nil if it is not.
+// boundLane returns the lane of a stream that is bound to the model; nil if it is not.
 func (m *Model) boundLane(s *core.Stream) *lane {
 	if l, _ := s.Lane().(*lane); l != nil && l.bound && l.model == m {
 		return l
@@ -117,7 +117,7 @@ func MdlRIUnbindStream(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 	if err != nil {
 		return err
 	}
-	if !m.settle(t.Runtime.Patience) {
+	if !m.awaitIdle(t.Runtime.Patience) {
 		return core.Fail(api, abi.ErrRTModelRunning, "modelRI", "model %d is running; abort it first", m.id)
 	}
 	m.mu.Lock()
@@ -165,7 +165,7 @@ func (l *lane) Clear() bool {
 	return true
 }
 
-// boundHere refuses a stream that is not bound to the model, where its end is to be marked.
+// boundHere refuses to mark the end of the model on a stream that is not bound to it.
 func boundHere(t *core.Thread, api string, m *Model, s *core.Stream) *core.Error {
 	if m.boundLane(s) == nil {
 		return core.Fail(api, abi.ErrRTInternalError, "stream", "is not bound to model %d", m.id)
@@ -173,7 +173,7 @@ func boundHere(t *core.Thread, api string, m *Model, s *core.Stream) *core.Error
 	return nil
 }
 
-// unmarked refuses a second mark, where the product does.
+// unmarked refuses a second mark, if the product does.
 func unmarked(t *core.Thread, api string, m *Model) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,7 +196,7 @@ func MdlRIEndTask(t *core.Thread, modelRI, stream core.Handle) *core.Error {
 	if l == nil {
 		return core.Fail(api, abi.ErrRTInternalError, "stream", "is not bound to model %d", m.id)
 	}
-	if err := l.takes(api); err != nil {
+	if err := l.checkOpen(api); err != nil {
 		return err
 	}
 	m.marked = true
@@ -204,8 +204,8 @@ func MdlRIEndTask(t *core.Thread, modelRI, stream core.Handle) *core.Error {
 	return nil
 }
 
-// takes refuses tasks for a stream of a model that is complete. Model.mu is held.
-func (l *lane) takes(api string) *core.Error {
+// checkOpen refuses tasks for a stream of a complete model. Model.mu is held.
+func (l *lane) checkOpen(api string) *core.Error {
 	if l.bound && l.model.state != modelBuilding {
 		return core.Refused(api, "stream", "stream %d is bound to model %d, which is complete and takes no more tasks",
 			l.user.ID, l.model.id)
@@ -225,7 +225,7 @@ func anyBound(t *core.Thread, api string, m *Model) *core.Error {
 	return core.Fail(api, abi.ErrRTStreamModel, "modelRI", "no stream is bound to model %d", m.id)
 }
 
-// needsMark reports whether a model of the product ends at a mark, rather than when its streams do.
+// needsMark reports whether a model of the product ends at a mark, not with its streams.
 func needsMark(rt *core.Runtime) bool { return rt.Product.Name != "310P" && rt.Product.Name != "310" }
 
 // marked refuses a model that has no end.
@@ -238,7 +238,7 @@ func marked(t *core.Thread, api string, m *Model) *core.Error {
 	return nil
 }
 
-// MdlRIBuildEnd is aclmdlRIBuildEnd: the model is compiled.
+// MdlRIBuildEnd is aclmdlRIBuildEnd: it compiles the model.
 func MdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) *core.Error {
 	m, _, err := checkMdlRIBuildEnd(t, modelRI, reserve)
 	if err != nil {
@@ -253,7 +253,7 @@ func MdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) *core
 	return nil
 }
 
-// loaded refuses a model that is built by hand and not complete.
+// loaded refuses an incomplete model that is built by hand.
 func (m *Model) loaded(api string) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,7 +290,7 @@ func MdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) *core.Erro
 
 // starts adds a task that starts another stream. Model.mu is held.
 func (l *lane) starts(t *core.Thread, api string, target *lane, k *taskMore) *core.Error {
-	if err := l.takes(api); err != nil {
+	if err := l.checkOpen(api); err != nil {
 		return err
 	}
 	k.target = target
@@ -320,7 +320,7 @@ func control(t *core.Thread, api string, s, other *core.Stream, k *taskMore) *co
 	return l.starts(t, api, target, k)
 }
 
-// elsewhereFirst refuses a stream of another context, where the product looks at that first.
+// elsewhereFirst refuses a stream of another context, if the product checks that first.
 func elsewhereFirst(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if c := t.Current(); t.Product("950") && c != nil {
 		_, err := c.On(api, s)
@@ -346,7 +346,7 @@ func SwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, right
 	return control(t, api, s, other, k)
 }
 
-// holds reports whether a comparison of two numbers of n bytes does.
+// holds reports whether a comparison of two numbers of n bytes is true.
 func holds(cond abi.Condition, left, right, n uint64) bool {
 	a, b := int64(left), int64(right)
 	if n == 4 {
@@ -372,7 +372,7 @@ func (l *lane) MarkBarrier(t *core.Thread, number uint32) {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left || l.takes("") != nil {
+	if l.left || l.checkOpen("") != nil {
 		return
 	}
 	inner := &innerEvent{task: int32(len(m.tasks))}
@@ -388,7 +388,7 @@ func (l *lane) AwaitBarrier(t *core.Thread, number uint32) bool {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left || l.takes("") != nil {
+	if l.left || l.checkOpen("") != nil {
 		return false
 	}
 	for _, inner := range m.barriers[number] {

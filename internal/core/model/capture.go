@@ -7,13 +7,13 @@ import (
 	"ropeway/internal/core"
 )
 
-// A capture turns what is submitted to a stream into tasks of a model. Streams join it when they wait for an event that
-// was recorded in it. A stream that takes part has a lane, which every submission looks at once.
+// A capture turns the tasks submitted to a stream into tasks of a model. Other streams join it when they wait for an
+// event that was recorded in it. A stream in a capture has a lane, which every submission checks once.
 
 // uncapturable are the flags of streams that cannot be captured.
 const uncapturable = abi.StreamCpuSchedule | abi.StreamDeviceUseOnly
 
-// capturable refuses streams whose flags do not allow that they are captured.
+// capturable refuses streams whose flags do not allow a capture.
 func capturable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	flags := uint32(uncapturable)
 	if t.Product("950") {
@@ -107,7 +107,7 @@ func (m *Model) Capture() (text string, model uint32) {
 	return fmt.Sprintf("the capture of stream %d into model %d%s", m.lanes[0].user.ID, m.id, by), m.id
 }
 
-// begunBy says which thread began the capture.
+// begunBy returns a text about the thread that began the capture.
 func (m *Model) begunBy() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *Model) begin(t *core.Thread, mode abi.MdlRICaptureMode) {
 	m.ctx.CaptureBegan(t, mode)
 }
 
-// release takes the streams out of the capture, which is over. mu is held.
+// release removes the streams from the capture, which is over. mu is held.
 func (m *Model) release() {
 	for _, l := range m.lanes {
 		if !l.left {
@@ -138,7 +138,7 @@ func (m *Model) release() {
 	}
 }
 
-// forgetEvents makes the events that took part ordinary ones again. mu is held.
+// forgetEvents ends the capture's use of its events. mu is held.
 func (m *Model) forgetEvents() {
 	for _, e := range m.events {
 		e.LeaveCapture(m)
@@ -146,7 +146,7 @@ func (m *Model) forgetEvents() {
 	m.events = nil
 }
 
-// invalidate makes the capture one that ends in an error, and notes the first reason. mu is held.
+// invalidate makes the capture end in an error, and keeps the first reason. mu is held.
 func (m *Model) invalidate(t *core.Thread, api, why string) {
 	if m.state != modelOpen {
 		return
@@ -217,42 +217,45 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 	}
 	l := laneOf(s)
 	if l == nil {
-		return notCaptured(api, s) // it ended meanwhile
+		return notCaptured(api, s) // it ended since
 	}
 	m := l.model
-	m.mu.Lock()
-	if l.left {
-		m.mu.Unlock()
-		return notCaptured(api, s)
-	}
-	if !m.IsSub() {
+	left := false
+	core.Locked(&m.mu, func() { left = l.left })
+	if !left && !m.IsSub() {
 		*modelRI = 0
 	}
-	if l.index != 0 {
-		first := m.lanes[0].user.ID
-		m.mu.Unlock()
-		e := core.Fail(
-			api,
-			abi.ErrRTStreamCaptureUnmatched,
-			"stream",
-			"stream %d joined the capture that began on stream %d; end it there",
-			s.ID,
-			first,
-		).InCapture(m.id)
-		e.Stream = s.ID
-		return e
+	goesOn, err := core.Under(&m.mu, func() (bool, *core.Error) {
+		if l.left {
+			return true, notCaptured(api, s)
+		}
+		if l.index != 0 {
+			e := core.Fail(
+				api,
+				abi.ErrRTStreamCaptureUnmatched,
+				"stream",
+				"stream %d joined the capture that began on stream %d; end it there",
+				s.ID,
+				m.lanes[0].user.ID,
+			).InCapture(m.id)
+			e.Stream = s.ID
+			return true, e
+		}
+		err := m.complete(api, t)
+		if err != nil {
+			m.state = modelLost
+		}
+		m.release()
+		m.forgetEvents()
+		return false, err
+	})
+	if goesOn {
+		return err
 	}
-	err = m.complete(api, t)
-	if err != nil {
-		m.state = modelLost
-	}
-	m.release()
-	m.forgetEvents()
-	m.mu.Unlock()
 	if err != nil {
 		switch {
 		case m.IsSub():
-		case err.Code == abi.ErrRTStreamCaptureWrongThread: // the model stays, for the program to destroy
+		case err.Code == abi.ErrRTStreamCaptureWrongThread: // the program has to destroy the model
 			t.Acquired(m.resource())
 		default:
 			m.destroy()
@@ -272,7 +275,7 @@ func notCaptured(api string, s *core.Stream) *core.Error {
 	return core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
 }
 
-// complete ends the capture: the model is ready, or the reason is returned why the capture is invalid. mu is held.
+// complete ends the capture: it makes the model ready, or returns why the capture is invalid. mu is held.
 func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	switch {
 	case m.mode != abi.ModelRiCaptureModeRelaxed && m.by != t && !t.Shared:
@@ -305,7 +308,7 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	return nil
 }
 
-// joined refuses a lane whose end nobody waits for. mu is held.
+// joined refuses a lane whose end no task of another lane waits for. mu is held.
 func (m *Model) joined(api string, l *lane) *core.Error {
 	unjoined := func(why string) *core.Error {
 		e := core.Fail(

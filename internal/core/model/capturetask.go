@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// laneOf is the lane of a stream that is captured; nil if it is not, or is a default stream.
+// laneOf returns the lane of a captured stream; nil if it is not captured, or is a default stream.
 func laneOf(s *core.Stream) *lane {
 	if l, _ := s.Lane().(*lane); l != nil && !l.bound {
 		return l
@@ -38,13 +38,13 @@ func (l *lane) KeepCopy(t *core.Thread, dst, src core.Addr, n uint64) bool {
 	if l.left {
 		return false
 	}
-	if l.takes("") == nil {
+	if l.checkOpen("") == nil {
 		l.addCopy(t, dst, src, n)
 	}
 	return true
 }
 
-// Keep implements core.Lane: it makes a task that was submitted to the user's stream one of the model.
+// Keep implements core.Lane: it adds a task that was submitted to the user's stream to the model.
 func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	m := l.model
 	m.mu.Lock()
@@ -54,7 +54,7 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	}
 	op := &k.Op
 	switch {
-	case l.takes("") != nil: // the model was completed meanwhile
+	case l.checkOpen("") != nil: // the model was completed since
 		(&taskMore{op: *op}).release()
 	case op.Kind == driver.OpCopy && op.Done == nil:
 		l.addCopy(t, op.Dst, op.Src, op.N)
@@ -71,13 +71,13 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 		}
 	default:
 		if l.bound && k.Changes != nil {
-			op.Dst, op.N = 0, 0 // they may become others
+			op.Dst, op.N = 0, 0 // they may change
 		} else {
 			k.Changes = nil
 		}
 		kind, touch := m.kindOf(op, m.group != nil)
 		if k.Order != nil && m.rt.Checked() {
-			kind = waitTask // not a step of a program: the checker is to see it
+			kind = waitTask // not a step of a program, so that the checker sees it
 		}
 		if m.group != nil && m.group.lane == l && op.Kind == driver.OpLaunch {
 			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
@@ -88,8 +88,8 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	return true
 }
 
-// kindOf is what an operation is to a model, and whether it may touch anything. grouped says that it is a kernel of a
-// task group.
+// kindOf returns the kind of task for an operation, and whether it may touch any memory. grouped means that it is a
+// kernel of a task group.
 func (m *Model) kindOf(op *driver.Op, grouped bool) (kind taskKind, touch bool) {
 	switch op.Kind {
 	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
@@ -103,14 +103,14 @@ func (m *Model) kindOf(op *driver.Op, grouped bool) (kind taskKind, touch bool) 
 	return workTask, touchesMore(op)
 }
 
-// inProgram reports whether a kernel can be a step of a program: where the driver has such, and nothing watches that
-// wants to see each kernel.
+// inProgram reports whether a kernel can be a step of a program: if the driver supports that, and no checker or tracer
+// needs to see each kernel.
 func (m *Model) inProgram(l *driver.Launch) bool {
 	k := kernelOf(l)
 	return stateOf(m.rt).launches && m.rt.Probe == nil && l.Copied && l.Limit == 0 && k != nil && !k.OnCPU()
 }
 
-// typeOf is what a program sees of a task.
+// typeOf returns the type of a task, for the program.
 func typeOf(k *core.Task) abi.MdlRITaskType {
 	if l := k.Op.Launch; l != nil {
 		if o := kernelOf(l); o != nil && !o.OnCPU() {
@@ -126,14 +126,14 @@ func typeOf(k *core.Task) abi.MdlRITaskType {
 	return abi.ModelRiTaskDefault
 }
 
-// kernelOf is what package launch knows of a kernel.
+// kernelOf returns the KernelTask of a launch; nil if it has none.
 func kernelOf(l *driver.Launch) core.KernelTask {
 	k, _ := l.Owner().(core.KernelTask)
 	return k
 }
 
-// touchesMore reports whether an operation may touch memory that it does not name, or is looked at by others to learn
-// that what came before it is done.
+// touchesMore reports whether an operation may touch memory whose address is not in it, or whether its effect shows
+// others that earlier tasks are done.
 func touchesMore(op *driver.Op) bool {
 	return op.Kind == driver.OpCompute && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
 }
@@ -171,7 +171,7 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
 	}
 	if e.IsEx() && !e.Is(abi.EventSync) {
-		return true, nil // nobody could wait for it
+		return true, nil // no task could wait for it
 	}
 	if !e.IsEx() {
 		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
@@ -194,7 +194,7 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	return true, nil
 }
 
-// addEvent makes a task of the model that sets, clears or awaits the state of an event.
+// addEvent adds a task that sets, clears or awaits the state of an event.
 func (l *lane) addEvent(api string, t *core.Thread, e *core.Event, typ abi.MdlRITaskType,
 	kind driver.OpKind) (bool, *core.Error) {
 	if err := l.Admits(api, t, false); err != nil {
@@ -219,7 +219,7 @@ func (l *lane) Reset(api string, t *core.Thread, e *core.Event) (bool, *core.Err
 	return l.addEvent(api, t, e, abi.ModelRiTaskEventReset, driver.OpClear)
 }
 
-// Wait implements core.Lane: a wait for an event that is in no capture.
+// Wait implements core.Lane: a wait for an event outside of captures.
 func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (bool, *core.Error) {
 	if external {
 		return l.external(api, t, e, false)
@@ -249,7 +249,7 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (b
 	return l.addEvent(api, t, e, abi.ModelRiTaskEventWait, driver.OpAwait)
 }
 
-// Join implements core.Joiner: a wait for an event of the capture is a task of it. A stream that is in no capture
+// Join implements core.Joiner: a wait for an event of the capture becomes a task of it. A stream outside of captures
 // joins.
 func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, record any) (bool, *core.Error) {
 	if err := capturable(t, api, s); err != nil {
@@ -275,7 +275,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state != modelOpen && m.state != modelInvalid {
-		return false, nil // the capture has ended meanwhile
+		return false, nil // the capture has ended since
 	}
 	if l == nil {
 		if m.state == modelInvalid {

@@ -11,39 +11,39 @@ import (
 
 func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICaptureMode) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureBegin"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 2
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if mode != 0 && mode != 1 && mode != 2 { // 4
+	if mode != 0 && mode != 1 && mode != 2 { // mode-not-0-and-not-1-and-not-2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "mode", "is not 0 (GLOBAL), 1 (THREAD_LOCAL), 2 (RELAXED); it is %d", mode)
 		return
 	}
-	if err = capturable(t, api, theStream); err != nil { // 5
+	if err = capturable(t, api, theStream); err != nil { // flags-forbid-capture
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 8
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model (aclmdlRIBindStream)")
 		return
 	}
-	if err = noImplicit(t, api, theStream, ctx); err != nil { // 9
+	if err = noImplicit(t, api, theStream, ctx); err != nil { // default-stream
 		return
 	}
-	if theStream.IsCaptured() { // 10
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
@@ -52,53 +52,53 @@ func checkMdlRICaptureBegin(t *core.Thread, stream core.Handle, mode abi.MdlRICa
 
 func checkMdlRICaptureToModelRIBegin(t *core.Thread, stream core.Handle, modelRI core.Handle, mode abi.MdlRICaptureMode) (theStream *core.Stream, theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureToModelRIBegin"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if modelRI == 0 { // 2
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 3
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 4
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if mode < 0 || mode > 2 { // 6
+	if mode < 0 || mode > 2 { // mode-outside-0-to-2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "mode", "is not 0..2; it is %d", mode)
 		return
 	}
-	if err = capturable(t, api, theStream); err != nil { // 7
+	if err = capturable(t, api, theStream); err != nil { // flags-forbid-capture
 		return
 	}
-	if !theModelRI.IsSub() { // 8
+	if !theModelRI.IsSub() { // modelRI-not-sub
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "was built, not captured, or is a captured model that is no sub-model of a condition task")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 9
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 11
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
-	if err = noImplicit(t, api, theStream, ctx); err != nil { // 12
+	if err = noImplicit(t, api, theStream, ctx); err != nil { // default-stream
 		return
 	}
-	if err = uncaptured(t, api, theModelRI); err != nil { // 13
+	if err = uncaptured(t, api, theModelRI); err != nil { // captured-before
 		return
 	}
-	if theStream.IsCaptured() { // 14
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
@@ -107,7 +107,7 @@ func checkMdlRICaptureToModelRIBegin(t *core.Thread, stream core.Handle, modelRI
 
 func checkMdlRICaptureGetInfo(t *core.Thread, stream core.Handle, _ *abi.MdlRICaptureStatus, _ *core.Handle) *core.Error {
 	const api = "aclmdlRICaptureGetInfo"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		return core.IsNull(api, "stream")
 	}
 	return nil
@@ -115,38 +115,38 @@ func checkMdlRICaptureGetInfo(t *core.Thread, stream core.Handle, _ *abi.MdlRICa
 
 func checkMdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureEnd"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 2
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if err = capturable(t, api, theStream); err != nil { // 4
+	if err = capturable(t, api, theStream); err != nil { // flags-forbid-capture
 		return
 	}
-	if err = needsModel(t, api, theStream, modelRI); err != nil { // 5
+	if err = needsModel(t, api, theStream, modelRI); err != nil { // modelRI-null
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 8
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
-	if err = noImplicit(t, api, theStream, ctx); err != nil { // 9
+	if err = noImplicit(t, api, theStream, ctx); err != nil { // default-stream
 		return
 	}
-	if !theStream.IsCaptured() { // 10
+	if !theStream.IsCaptured() { // stream-not-captured
 		err = core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "is not being captured")
 		return
 	}
@@ -155,26 +155,26 @@ func checkMdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Hand
 
 func checkMdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureTaskGrpBegin"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 2
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if !theStream.IsCaptured() { // 4
+	if !theStream.IsCaptured() { // stream-not-captured
 		err = core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "is not being captured")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -182,30 +182,30 @@ func checkMdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) (theStrea
 
 func checkMdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureTaskGrpEnd"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if handle == nil { // 2
+	if handle == nil { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 3
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if !theStream.IsCaptured() { // 5
+	if !theStream.IsCaptured() { // stream-not-captured
 		err = core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "is not being captured")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -213,34 +213,34 @@ func checkMdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *cor
 
 func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureTaskUpdateBegin"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if handle == 0 { // 2
+	if handle == 0 { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 3
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsCaptured() { // 5
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if theStream.IsBound() { // 6
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -248,30 +248,30 @@ func checkMdlRICaptureTaskUpdateBegin(t *core.Thread, stream core.Handle, handle
 
 func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICaptureTaskUpdateEnd"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 2
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsCaptured() { // 4
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if theStream.IsBound() { // 5
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -279,36 +279,36 @@ func checkMdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) (theStre
 
 func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Handle) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIExecuteAsync"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream.IsBound() { // 4
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is bound to a model")
 		return
 	}
-	if theStream.IsCaptured() { // 5
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if err = launchable(t, api, theStream); err != nil { // 6
+	if err = launchable(t, api, theStream); err != nil { // stream-flags
 		return
 	}
-	if theModelRI.IsSub() { // 7
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 8
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 9
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -316,26 +316,26 @@ func checkMdlRIExecuteAsync(t *core.Thread, modelRI core.Handle, stream core.Han
 
 func checkMdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIExecute"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if timeout == 0 || timeout < -1 { // 3
+	if timeout == 0 || timeout < -1 { // timeout-0-or-below-minus-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0 or below -1; it is %d", timeout)
 		return
 	}
-	if !theModelRI.IsBuilt() { // 4
+	if !theModelRI.IsBuilt() { // modelRI-not-built
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -343,22 +343,22 @@ func checkMdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) (theM
 
 func checkMdlRIDestroy(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIDestroy"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if theModelRI.IsSub() { // 3
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 5
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -367,26 +367,26 @@ func checkMdlRIDestroy(t *core.Thread, modelRI core.Handle) (theModelRI *Model, 
 func checkMdlRIAbort(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIAbort"
 	if modelRI != 0 {
-		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 1
+		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 			return
 		}
 	}
-	if modelRI == 0 { // 2
+	if modelRI == 0 { // modelRI-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
-	if theModelRI.IsSub() { // 3
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 5
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
-	if err = abortable(t, api, theModelRI); err != nil { // 6
+	if err = abortable(t, api, theModelRI); err != nil { // not-offered
 		err = err.NotRecorded()
 		return
 	}
@@ -395,15 +395,15 @@ func checkMdlRIAbort(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ct
 
 func checkMdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) (ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIBuildBegin"
-	if modelRI == nil { // 1
+	if modelRI == nil { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if flag != 0 { // 2
+	if flag != 0 { // flag-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag).NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -412,50 +412,50 @@ func checkMdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) (ct
 
 func checkMdlRIBindStream(t *core.Thread, modelRI core.Handle, stream core.Handle, flag uint32) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIBindStream"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if flag != 0 && flag != 2147483647 { // 2
+	if flag != 0 && flag != 2147483647 { // flag-not-0-and-not-2147483647
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 (HEAD) or 0x7FFFFFFF (DEFAULT); it is %#x", flag).NotRecorded()
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if err = persistent(t, api, theStream); err != nil { // 5
+	if err = persistent(t, api, theStream); err != nil { // stream-not-persistent
 		return
 	}
-	if theStream.IsBound() { // 6
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is bound to a model already")
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 7
-		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // no-default-stream
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
 		return
 	}
-	if !theModelRI.IsBuilt() { // 8
+	if !theModelRI.IsBuilt() { // modelRI-not-built
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
 		return
 	}
-	if err = uncapturedStream(t, api, theStream); err != nil { // 9
+	if err = uncapturedStream(t, api, theStream); err != nil { // stream-captured
 		return
 	}
-	if err = bindable(t, api, theStream); err != nil { // 12
+	if err = bindable(t, api, theStream); err != nil { // stream-stops-on-failure
 		return
 	}
-	if stream == 0 { // 14
+	if stream == 0 { // stream-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL (the default stream is not PERSISTENT)")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 15
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 16
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -463,36 +463,36 @@ func checkMdlRIBindStream(t *core.Thread, modelRI core.Handle, stream core.Handl
 
 func checkMdlRIUnbindStream(t *core.Thread, modelRI core.Handle, stream core.Handle) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIUnbindStream"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 4
-		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // no-default-stream
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
 		return
 	}
-	if !theModelRI.IsBuilt() { // 5
+	if !theModelRI.IsBuilt() { // modelRI-not-built
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
 		return
 	}
-	if theStream.IsCaptured() { // 6
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 8
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
-	if err = boundTo(t, api, theStream, theModelRI); err != nil { // 9
+	if err = boundTo(t, api, theStream, theModelRI); err != nil { // not-bound-to-model
 		return
 	}
 	return
@@ -500,51 +500,51 @@ func checkMdlRIUnbindStream(t *core.Thread, modelRI core.Handle, stream core.Han
 
 func checkMdlRIEndTask(t *core.Thread, modelRI core.Handle, stream core.Handle) (theModelRI *Model, theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclmdlRIEndTask"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		done, err = true, core.IsNull(api, "modelRI")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		done = true
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if stream == 0 && (t.Product("310B", "310P", "910", "IPV350") || t.Current() == nil) { // 4
-		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, IPV350, or no current context")
+	if stream == 0 && (t.Product("310B", "310P", "910") || t.Current() == nil) { // no-default-stream
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL: 310B, 310P, 910, or no current context")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
-	if !theModelRI.IsBuilt() { // 6
+	if !theModelRI.IsBuilt() { // modelRI-not-built
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
 		return
 	}
-	if theStream.IsCaptured() { // 7
+	if theStream.IsCaptured() { // stream-captured
 		done, err = true, core.Captured(api, theStream)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		done = true
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 9
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		done = true
 		return
 	}
-	if t.Product("310P") { // 10
+	if t.Product("310P") { // on-310P
 		done = true
 		return
 	}
-	if err = unmarked(t, api, theModelRI); err != nil { // 11
+	if err = unmarked(t, api, theModelRI); err != nil { // marked-before
 		done = true
 		return
 	}
-	if err = boundHere(t, api, theModelRI, theStream); err != nil { // 12
+	if err = boundHere(t, api, theModelRI, theStream); err != nil { // not-bound-to-model
 		done = true
 		return
 	}
@@ -553,32 +553,32 @@ func checkMdlRIEndTask(t *core.Thread, modelRI core.Handle, stream core.Handle) 
 
 func checkMdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIBuildEnd"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if reserve != 0 { // 2
+	if reserve != 0 { // reserve-not-null
 		err = core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if !theModelRI.IsBuilt() { // 4
+	if !theModelRI.IsBuilt() { // modelRI-not-built
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is a captured model")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
-	if err = anyBound(t, api, theModelRI); err != nil { // 7
+	if err = anyBound(t, api, theModelRI); err != nil { // no-stream-bound
 		return
 	}
-	if err = marked(t, api, theModelRI); err != nil { // 8
+	if err = marked(t, api, theModelRI); err != nil { // no-end-task
 		return
 	}
 	return
@@ -586,22 +586,22 @@ func checkMdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) 
 
 func checkMdlRISetName(t *core.Thread, modelRI core.Handle, name *byte) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRISetName"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if name == nil { // 2
+	if name == nil { // name-null
 		err = core.IsNull(api, "name")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 5
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -609,26 +609,26 @@ func checkMdlRISetName(t *core.Thread, modelRI core.Handle, name *byte) (theMode
 
 func checkMdlRIGetName(t *core.Thread, modelRI core.Handle, maxLen uint32, name *byte) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIGetName"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if name == nil { // 2
+	if name == nil { // name-null
 		err = core.IsNull(api, "name")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if maxLen == 0 { // 4
+	if maxLen == 0 { // maxLen-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "maxLen", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -636,15 +636,15 @@ func checkMdlRIGetName(t *core.Thread, modelRI core.Handle, maxLen uint32, name 
 
 func checkMdlRIGetId(t *core.Thread, modelRI core.Handle, modelRIID *uint32) (theModelRI *Model, err *core.Error) {
 	const api = "aclmdlRIGetId"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if modelRIID == nil { // 2
+	if modelRIID == nil { // modelRIId-null
 		err = core.IsNull(api, "modelRIId")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
 	return
@@ -653,19 +653,19 @@ func checkMdlRIGetId(t *core.Thread, modelRI core.Handle, modelRIID *uint32) (th
 func checkMdlRIDestroyRegisterCallback(t *core.Thread, modelRI core.Handle, fn core.Func[ModelFunc], _ core.Addr) (theModelRI *Model, err *core.Error) {
 	const api = "aclmdlRIDestroyRegisterCallback"
 	if modelRI != 0 {
-		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 1
+		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 			return
 		}
 	}
-	if modelRI == 0 { // 2
+	if modelRI == 0 { // modelRI-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
-	if fn.Key == 0 { // 3
+	if fn.Key == 0 { // func-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "func", "is NULL")
 		return
 	}
-	if theModelRI.IsSub() { // 4
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
@@ -675,19 +675,19 @@ func checkMdlRIDestroyRegisterCallback(t *core.Thread, modelRI core.Handle, fn c
 func checkMdlRIDestroyUnregisterCallback(t *core.Thread, modelRI core.Handle, fn core.Func[ModelFunc]) (theModelRI *Model, err *core.Error) {
 	const api = "aclmdlRIDestroyUnregisterCallback"
 	if modelRI != 0 {
-		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 1
+		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 			return
 		}
 	}
-	if modelRI == 0 { // 2
+	if modelRI == 0 { // modelRI-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
-	if fn.Key == 0 { // 3
+	if fn.Key == 0 { // func-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "func", "is NULL")
 		return
 	}
-	if theModelRI.IsSub() { // 4
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
@@ -696,22 +696,22 @@ func checkMdlRIDestroyUnregisterCallback(t *core.Thread, modelRI core.Handle, fn
 
 func checkMdlRIDebugPrint(t *core.Thread, modelRI core.Handle) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIDebugPrint"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 2
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 5
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -719,26 +719,26 @@ func checkMdlRIDebugPrint(t *core.Thread, modelRI core.Handle) (theModelRI *Mode
 
 func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _ uint32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIDebugJsonPrint"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if path == nil { // 2
+	if path == nil { // path-null
 		err = core.IsNull(api, "path")
 		return
 	}
-	if t.Product("310B", "910", "IPV350") { // 3
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 4
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 6
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -746,32 +746,32 @@ func checkMdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, _
 
 func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, numStreams *uint32) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIGetStreams"
-	if t.Product("310B", "910", "IPV350") { // 1
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
 	if modelRI != 0 {
-		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 2
+		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 			return
 		}
 	}
-	if numStreams == nil { // 3
+	if numStreams == nil { // numStreams-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "numStreams", "is NULL")
 		return
 	}
-	if modelRI == 0 { // 4
+	if modelRI == 0 { // modelRI-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
-	if theModelRI.IsSub() { // 5
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 7
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
 	return
@@ -779,18 +779,18 @@ func checkMdlRIGetStreams(t *core.Thread, modelRI core.Handle, _ *core.Handle, n
 
 func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Handle, numTasks *uint32) (theStream *core.Stream, err *core.Error) {
 	const api = "aclmdlRIGetTasksByStream"
-	if t.Product("310B", "910", "IPV350") { // 1
+	if t.Product("310B", "910") { // on-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 { // 3
+	if stream == 0 { // stream-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL")
 		return
 	}
-	if numTasks == nil { // 4
+	if numTasks == nil { // numTasks-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "numTasks", "is NULL")
 		return
 	}
@@ -799,13 +799,13 @@ func checkMdlRIGetTasksByStream(t *core.Thread, stream core.Handle, _ *core.Hand
 
 func checkMdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskType) *core.Error {
 	const api = "aclmdlRITaskGetType"
-	if t.Product("310B", "910", "IPV350") { // 1
+	if t.Product("310B", "910") { // on-310B-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
-	if task == 0 { // 2
+	if task == 0 { // task-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if typ == nil { // 3
+	if typ == nil { // type-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "type", "is NULL")
 	}
 	return nil
@@ -813,10 +813,10 @@ func checkMdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskT
 
 func checkMdlRITaskGetSeqId(t *core.Thread, task core.Handle, id *uint32) *core.Error {
 	const api = "aclmdlRITaskGetSeqId"
-	if task == 0 { // 1
+	if task == 0 { // task-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if id == nil { // 2
+	if id == nil { // id-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "id", "is NULL")
 	}
 	return nil
@@ -824,13 +824,13 @@ func checkMdlRITaskGetSeqId(t *core.Thread, task core.Handle, id *uint32) *core.
 
 func checkMdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskParams) *core.Error {
 	const api = "aclmdlRITaskGetParams"
-	if task == 0 { // 1
+	if task == 0 { // task-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if params == nil { // 2
+	if params == nil { // params-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
-	if t.Product("310P", "310B", "910", "IPV350") { // 4
+	if t.Product("310P", "310B", "910") { // on-310P-310B-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -838,13 +838,13 @@ func checkMdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 
 func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskParams) *core.Error {
 	const api = "aclmdlRITaskSetParams"
-	if task == 0 { // 1
+	if task == 0 { // task-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if params == nil { // 2
+	if params == nil { // params-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "params", "is NULL")
 	}
-	if t.Product("310P", "310B", "910", "IPV350") { // 3
+	if t.Product("310P", "310B", "910") { // on-310P-310B-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -852,10 +852,10 @@ func checkMdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRI
 
 func checkMdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, _ abi.LaunchKernelAttrId, attrValue *abi.LaunchKernelAttrValue) *core.Error {
 	const api = "aclmdlRIKernelTaskGetAttribute"
-	if task == 0 { // 1
+	if task == 0 { // task-null
 		return core.IsNull(api, "task")
 	}
-	if attrValue == nil { // 2
+	if attrValue == nil { // attrValue-null
 		return core.IsNull(api, "attrValue")
 	}
 	return nil
@@ -863,10 +863,10 @@ func checkMdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, _ abi.La
 
 func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	const api = "aclmdlRITaskDisable"
-	if task == 0 { // 1
+	if task == 0 { // task-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "task", "is NULL")
 	}
-	if t.Product("310P", "310B", "910", "IPV350") { // 2
+	if t.Product("310P", "310B", "910") { // on-310P-310B-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -875,23 +875,23 @@ func checkMdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, err *core.Error) {
 	const api = "aclmdlRIUpdate"
 	if modelRI != 0 {
-		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 1
+		if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 			return
 		}
 	}
-	if modelRI == 0 { // 2
+	if modelRI == 0 { // modelRI-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is NULL")
 		return
 	}
-	if theModelRI.IsBuilt() { // 3
+	if theModelRI.IsBuilt() { // modelRI-built
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a built model").NotRecorded()
 		return
 	}
-	if theModelRI.IsSub() { // 4
+	if theModelRI.IsSub() { // modelRI-sub
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a sub-model of a condition task").NotRecorded()
 		return
 	}
-	if t.Product("310P", "310B", "910", "IPV350") { // 5
+	if t.Product("310P", "310B", "910") { // on-310P-310B-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
@@ -900,37 +900,37 @@ func checkMdlRIUpdate(t *core.Thread, modelRI core.Handle) (theModelRI *Model, e
 
 func checkMdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, _ uint32, flag abi.MdlRICondHandleFlag, handle *core.Handle) (theModelRI *Model, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICondHandleCreate"
-	if modelRI == 0 { // 1
+	if modelRI == 0 { // modelRI-null
 		err = core.IsNull(api, "modelRI")
 		return
 	}
-	if handle == nil { // 2
+	if handle == nil { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // 3
+	if theModelRI, err = findModel(t, api, "modelRI", modelRI); err != nil { // modelRI-not-live
 		return
 	}
-	if flag != 0 && flag != 1 { // 4
+	if flag != 0 && flag != 1 { // flag-not-0-and-not-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 or 1 (ASSIGN_DEFAULT); it is %#x", flag)
 		return
 	}
-	if theModelRI.IsBuilt() { // 5
+	if theModelRI.IsBuilt() { // modelRI-built
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "modelRI", "is a built model")
 		return
 	}
-	if !theModelRI.IsCaptured() { // 6
+	if !theModelRI.IsCaptured() { // modelRI-not-captured
 		err = core.Fail(api, abi.ErrRTParamInvalid, "modelRI", "is not being captured, or its capture is invalidated")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = ofContext(t, api, theModelRI, ctx); err != nil { // 8
+	if err = ofContext(t, api, theModelRI, ctx); err != nil { // model-of-other-context
 		return
 	}
-	if t.Product("310P") { // 9
+	if t.Product("310P") { // on-310P
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -939,18 +939,18 @@ func checkMdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, _ uint32, f
 
 func checkMdlRICondHandleGetCondPtr(t *core.Thread, handle core.Handle, ptr *core.Addr) (theHandle *condition, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRICondHandleGetCondPtr"
-	if handle == 0 { // 1
+	if handle == 0 { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if ptr == nil { // 2
+	if ptr == nil { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if theHandle, err = findCondition(t, api, "handle", handle); err != nil { // 3
+	if theHandle, err = findCondition(t, api, "handle", handle); err != nil { // handle-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -959,50 +959,50 @@ func checkMdlRICondHandleGetCondPtr(t *core.Thread, handle core.Handle, ptr *cor
 
 func checkMdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream core.Handle, flags uint32) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclmdlRIAddCondTask"
-	if stream == 0 { // 1
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if err = knownCondition(t, api, params); err != nil { // 2
+	if err = knownCondition(t, api, params); err != nil { // condition-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if params.Type < 0 || params.Type > 2 { // 4
+	if params.Type < 0 || params.Type > 2 { // params.type-outside-0-to-2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.type is not 0..2; type is %d", params.Type)
 		return
 	}
-	if flags != 0 { // 5
+	if flags != 0 { // flags-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is not 0; it is %#x", flags)
 		return
 	}
-	if params.Handle == 0 { // 6
+	if params.Handle == 0 { // params.handle-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.handle == 0")
 		return
 	}
-	if params.ModelRIArray == 0 { // 7
+	if params.ModelRIArray == 0 { // params.modelRIArray-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "params", "params.modelRIArray == 0")
 		return
 	}
-	if err = unusedCondition(t, api, params); err != nil { // 8
+	if err = unusedCondition(t, api, params); err != nil { // condition-used
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 9
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !theStream.IsCaptured() { // 11
+	if !theStream.IsCaptured() { // stream-not-captured
 		err = core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "is not being captured")
 		return
 	}
-	if err = ofCondition(t, api, params, theStream); err != nil { // 13
+	if err = ofCondition(t, api, params, theStream); err != nil { // stream-of-other-capture
 		return
 	}
-	if err = condSize(t, api, params); err != nil { // 15
+	if err = condSize(t, api, params); err != nil { // params-size
 		return
 	}
 	return
@@ -1010,11 +1010,11 @@ func checkMdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stre
 
 func checkCreateLabel(t *core.Thread, label *core.Handle) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCreateLabel"
-	if label == nil { // 1
+	if label == nil { // label-null
 		err = core.IsNull(api, "label")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -1023,39 +1023,39 @@ func checkCreateLabel(t *core.Thread, label *core.Handle) (ctx *core.Context, er
 
 func checkSetLabel(t *core.Thread, label core.Handle, stream core.Handle) (theLabel *label, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtSetLabel"
-	if label == 0 { // 1
+	if label == 0 { // label-null
 		err = core.IsNull(api, "label")
 		return
 	}
-	if stream == 0 { // 2
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if theLabel, err = findLabel(t, api, "label", label); err != nil { // 3
+	if theLabel, err = findLabel(t, api, "label", label); err != nil { // label-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = labelContext(t, api, theLabel, ctx); err != nil { // 6
+	if err = labelContext(t, api, theLabel, ctx); err != nil { // label-of-other-context
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if err = notInSub(t, api, theStream); err != nil { // 8
+	if err = notInSub(t, api, theStream); err != nil { // stream-of-sub-model
 		err = err.NotRecorded()
 		return
 	}
-	if !theStream.IsBound() { // 9
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
 		return
 	}
-	if err = settable(t, api, theLabel, theStream); err != nil { // 10
+	if err = settable(t, api, theLabel, theStream); err != nil { // label-tied
 		return
 	}
 	return
@@ -1063,18 +1063,18 @@ func checkSetLabel(t *core.Thread, label core.Handle, stream core.Handle) (theLa
 
 func checkDestroyLabel(t *core.Thread, label core.Handle) (theLabel *label, ctx *core.Context, err *core.Error) {
 	const api = "aclrtDestroyLabel"
-	if label == 0 { // 1
+	if label == 0 { // label-null
 		err = core.IsNull(api, "label")
 		return
 	}
-	if theLabel, err = findLabel(t, api, "label", label); err != nil { // 2
+	if theLabel, err = findLabel(t, api, "label", label); err != nil { // label-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = labelContext(t, api, theLabel, ctx); err != nil { // 4
+	if err = labelContext(t, api, theLabel, ctx); err != nil { // label-of-other-context
 		return
 	}
 	return
@@ -1082,22 +1082,22 @@ func checkDestroyLabel(t *core.Thread, label core.Handle) (theLabel *label, ctx 
 
 func checkCreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core.Handle) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCreateLabelList"
-	if labels == nil { // 1
+	if labels == nil { // labels-null
 		err = core.IsNull(api, "labels")
 		return
 	}
-	if list == nil { // 2
+	if list == nil { // labelList-null
 		err = core.IsNull(api, "labelList")
 		return
 	}
-	if num == 0 || num > 65535 { // 3
+	if num == 0 || num > 65535 { // num-0-or-over-65535
 		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0 or more than 65535; it is %d", num)
 		return
 	}
-	if err = liveLabels(t, api, labels, num); err != nil { // 4
+	if err = liveLabels(t, api, labels, num); err != nil { // entry-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -1106,7 +1106,7 @@ func checkCreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list 
 
 func checkDestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 	const api = "aclrtDestroyLabelList"
-	if list == 0 { // 1
+	if list == 0 { // labelList-null
 		return core.IsNull(api, "labelList")
 	}
 	return nil
@@ -1114,33 +1114,33 @@ func checkDestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 
 func checkSwitchLabelByIndex(t *core.Thread, ptr core.Addr, _ uint32, list core.Handle, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtSwitchLabelByIndex"
-	if ptr == 0 { // 1
+	if ptr == 0 { // ptr-null
 		err = core.IsNull(api, "ptr")
 		return
 	}
-	if list == 0 { // 2
+	if list == 0 { // labelList-null
 		err = core.IsNull(api, "labelList")
 		return
 	}
-	if stream == 0 { // 3
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !theStream.IsBound() { // 7
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
 		return
 	}
-	if err = knownList(t, api, list); err != nil { // 8
+	if err = knownList(t, api, list); err != nil { // no-label-list
 		return
 	}
 	return
@@ -1148,33 +1148,33 @@ func checkSwitchLabelByIndex(t *core.Thread, ptr core.Addr, _ uint32, list core.
 
 func checkActiveStream(t *core.Thread, activeStream core.Handle, stream core.Handle) (theActiveStream *core.Stream, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtActiveStream"
-	if activeStream == 0 { // 1
+	if activeStream == 0 { // activeStream-null
 		err = core.IsNull(api, "activeStream")
 		return
 	}
-	if stream == 0 { // 2
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if theActiveStream, err = t.Stream(api, "activeStream", activeStream); err != nil { // 3
+	if theActiveStream, err = t.Stream(api, "activeStream", activeStream); err != nil { // activeStream-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if !theStream.IsBound() { // 6
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
 		return
 	}
-	if !theActiveStream.IsBound() { // 7
+	if !theActiveStream.IsBound() { // activeStream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "activeStream", "is not bound to a model")
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -1182,60 +1182,60 @@ func checkActiveStream(t *core.Thread, activeStream core.Handle, stream core.Han
 
 func checkSwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, rightValue core.Addr, dataType abi.CompareDataType, trueStream core.Handle, falseStream core.Handle, stream core.Handle) (theTrueStream *core.Stream, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtSwitchStream"
-	if leftValue == 0 { // 1
+	if leftValue == 0 { // leftValue-null
 		err = core.IsNull(api, "leftValue")
 		return
 	}
-	if rightValue == 0 { // 2
+	if rightValue == 0 { // rightValue-null
 		err = core.IsNull(api, "rightValue")
 		return
 	}
-	if trueStream == 0 { // 3
+	if trueStream == 0 { // trueStream-null
 		err = core.IsNull(api, "trueStream")
 		return
 	}
-	if stream == 0 { // 4
+	if stream == 0 { // stream-null
 		err = core.IsNull(api, "stream")
 		return
 	}
-	if falseStream != 0 { // 5
+	if falseStream != 0 { // falseStream-not-null
 		err = core.Fail(api, abi.ErrInvalidParam, "falseStream", "is not NULL (reserved)")
 		return
 	}
-	if theTrueStream, err = t.Stream(api, "trueStream", trueStream); err != nil { // 6
+	if theTrueStream, err = t.Stream(api, "trueStream", trueStream); err != nil { // trueStream-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if cond < 0 || cond > 5 { // 8
+	if cond < 0 || cond > 5 { // cond-outside-0-to-5
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cond", "is not 0..5; it is %d", cond)
 		return
 	}
-	if dataType != 0 && dataType != 1 { // 9
+	if dataType != 0 && dataType != 1 { // dataType-not-0-and-not-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "dataType", "is not 0 (INT32) or 1 (INT64); it is %d", dataType)
 		return
 	}
-	if t.Product("950") && t.Current() == nil { // 10
+	if t.Product("950") && t.Current() == nil { // on-950-and-no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if err = elsewhereFirst(t, api, theStream); err != nil { // 11
+	if err = elsewhereFirst(t, api, theStream); err != nil { // stream-of-other-context-950
 		return
 	}
-	if !theTrueStream.IsBound() { // 12
+	if !theTrueStream.IsBound() { // trueStream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "trueStream", "is not bound to a model")
 		return
 	}
-	if !theStream.IsBound() { // 13
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "stream", "is not bound to a model")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 14
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 15
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -1243,55 +1243,55 @@ func checkSwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, 
 
 func checkTaskUpdateAsync(t *core.Thread, taskStream core.Handle, _ uint32, info *abi.TaskUpdateInfo, execStream core.Handle) (theTaskStream *core.Stream, theExecStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtTaskUpdateAsync"
-	if info == nil { // 1
+	if info == nil { // info-null
 		err = core.IsNull(api, "info")
 		return
 	}
-	if info.ID != 1 && info.ID != 2 { // 2
+	if info.ID != 1 && info.ID != 2 { // info.id-not-1-and-not-2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "info.id is not 1 or 2; id is %d", info.ID)
 		return
 	}
-	if info.ID == 1 && taskStream == 0 { // 3
+	if info.ID == 1 && taskStream == 0 { // info.id-1-and-taskStream-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "id 1: taskStream is NULL; id is %d", info.ID)
 		return
 	}
-	if theTaskStream, err = t.Stream(api, "taskStream", taskStream); err != nil { // 4
+	if theTaskStream, err = t.Stream(api, "taskStream", taskStream); err != nil { // taskStream-not-live
 		return
 	}
-	if info.ID == 1 && !t.Product("A2", "A3") { // 5
+	if info.ID == 1 && !t.Product("A2", "A3") { // info.id-1-and-not-on-A2-A3
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 1: product other than A2, A3; id is %d", info.ID)
 		return
 	}
-	if theExecStream, err = t.Stream(api, "execStream", execStream); err != nil { // 6
+	if theExecStream, err = t.Stream(api, "execStream", execStream); err != nil { // execStream-not-live
 		return
 	}
-	if err = randomSource(t, api, info); err != nil { // 7
+	if err = randomSource(t, api, info); err != nil { // random-srcAddr-null
 		return
 	}
-	if err = kernelSource(t, api, info, theTaskStream, theExecStream); err != nil { // 9
+	if err = kernelSource(t, api, info, theTaskStream, theExecStream); err != nil { // kernel-entry-null
 		return
 	}
-	if info.ID == 2 && t.Product("310B", "910", "IPV350") { // 10
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 2: product 310B, 910 or IPV350, or firmware without the feature; id is %d", info.ID)
+	if info.ID == 2 && t.Product("310B", "910") { // info.id-2-and-on-310B-910
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "info", "id 2: product 310B or 910, or firmware without the feature; id is %d", info.ID)
 		return
 	}
-	if info.ID == 2 && taskStream != 0 && execStream != 0 && (!theTaskStream.IsBound() || !theExecStream.IsBound()) { // 11
+	if info.ID == 2 && taskStream != 0 && execStream != 0 && (!theTaskStream.IsBound() || !theExecStream.IsBound()) { // kernel-streams-not-bound
 		err = core.Fail(api, abi.ErrRTStreamModel, "info", "id 2: taskStream or execStream is not bound to a model; id is %d", info.ID)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 12
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if info.ID == 1 && execStream != 0 && theExecStream.IsBound() { // 13
+	if info.ID == 1 && execStream != 0 && theExecStream.IsBound() { // random-stream-bound
 		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "id 1: execStream is bound to a model; id is %d", info.ID)
 		return
 	}
-	if info.ID == 1 && execStream != 0 && theExecStream.IsCaptured() { // 14
+	if info.ID == 1 && execStream != 0 && theExecStream.IsCaptured() { // random-stream-captured
 		err = core.Fail(api, abi.ErrRTStreamCaptured, "info", "id 1: execStream is being captured; id is %d", info.ID)
 		return
 	}
-	if err = execHere(t, api, info, theExecStream, ctx); err != nil { // 15
+	if err = execHere(t, api, info, theExecStream, ctx); err != nil { // random-stream-of-other-context
 		return
 	}
 	return

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A condition task runs one of its sub-models, or one again and again, as a value in device memory says when the task
+// A condition task runs one of its sub-models, or one repeatedly, depending on a value in device memory when the task
 // is reached. A sub-model is a model that belongs to the task: it is captured like others, and runs in executions of
 // its parent (control.go).
 
@@ -17,9 +17,9 @@ import (
 type condition struct {
 	model  *Model      // immutable
 	handle core.Handle // immutable
-	addr   core.Addr   // immutable; of the value
-	value  uint64      // immutable; that executions begin with
-	assign bool        // immutable; they do
+	addr   core.Addr   // immutable; address of the value
+	value  uint64      // immutable; initial value of executions
+	assign bool        // immutable; executions set the initial value
 
 	used bool // guarded by Model.mu; by a condition task
 }
@@ -30,21 +30,21 @@ type branch struct {
 	typ  abi.MdlRICondTaskType
 	subs []*Model
 
-	begins, ends core.Order // between the task and what it runs, for a checker
+	begins, ends core.Order // between the task and its sub-models, for a checker
 }
 
 const (
-	condBytes = 8       // of a value
-	mostSubs  = 1 << 16 // sub-models of a task; an execution takes no more than mostStreams
+	condBytes = 8       // size of a value
+	mostSubs  = 1 << 16 // most sub-models of a task; an execution has at most mostStreams
 )
 
-// IsCaptured reports whether the model is being captured, and of use.
+// IsCaptured reports whether the model is being captured, and the capture is valid.
 func (m *Model) IsCaptured() bool { return m.stateNow() == modelOpen }
 
 // IsSub reports whether the model belongs to a condition task.
 func (m *Model) IsSub() bool { return m.parent != nil }
 
-// root is the model whose executions run this one.
+// root returns the model whose executions run this one.
 func (m *Model) root() *Model {
 	for m.parent != nil {
 		m = m.parent
@@ -52,7 +52,7 @@ func (m *Model) root() *Model {
 	return m
 }
 
-// findCondition finds the condition that a handle names.
+// findCondition returns the condition of a handle.
 func findCondition(t *core.Thread, api, arg string, h core.Handle) (*condition, *core.Error) {
 	if c := stateOf(t.Runtime).conds.Get(h); c != nil {
 		return c, nil
@@ -79,22 +79,33 @@ func MdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, defaultLaunchVal
 		m.ctx.Device.Opened.Load().Free(addr)
 		return core.FromDriver(api, "", e)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c.handle = stateOf(t.Runtime).conds.Add(c); c.handle == 0 || m.gone {
+	made := false
+	core.Locked(&m.mu, func() {
+		if c.handle = stateOf(t.Runtime).conds.Add(c); c.handle != 0 && !m.gone {
+			m.conds, made = append(m.conds, c), true
+		}
+	})
+	if !made {
 		c.end()
 		return core.Fail(api, abi.ErrRTMemoryAllocation, "", "there is no handle left for a condition")
 	}
-	m.conds = append(m.conds, c)
 	*handle = c.handle
+	t.Acquired(c.resource())
+	t.MemoryShared(addr, condBytes) // executions write it before they begin
 	return nil
+}
+
+// resource is the value as memory of the device.
+func (c *condition) resource() core.Resource {
+	return core.Resource{Kind: core.DeviceMemory, Name: c.addr, Size: condBytes, Device: c.model.ctx.Device.User,
+		Swept: true}
 }
 
 // write sets the value, unordered with any stream.
 func (c *condition) write(value uint64) error {
 	var b [condBytes]byte
 	binary.LittleEndian.PutUint64(b[:], value)
-	err := driver.Base(c.model.rt.Driver).Run(
+	err := c.model.rt.Caps.Base.Run(
 		driver.Op{Kind: driver.OpCopy, Dst: c.addr, Src: core.AddrOf(b[:]), N: condBytes})
 	runtime.KeepAlive(&b)
 	return err
@@ -103,6 +114,9 @@ func (c *condition) write(value uint64) error {
 // end frees the value.
 func (c *condition) end() {
 	stateOf(c.model.rt).conds.Remove(c.handle)
+	if check := c.model.rt.Checker(); check != nil && c.handle != 0 {
+		check.Released(nil, c.resource())
+	}
 	c.model.ctx.Device.Opened.Load().Free(c.addr)
 }
 
@@ -116,7 +130,7 @@ func MdlRICondHandleGetCondPtr(t *core.Thread, handle core.Handle, ptr *core.Add
 	return nil
 }
 
-// knownCondition refuses parameters of a condition task that name no condition; NULL is refused later.
+// knownCondition refuses parameters of a condition task without a valid condition; NULL is refused later.
 func knownCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
 	if params.Handle == 0 {
 		return nil
@@ -125,15 +139,15 @@ func knownCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams)
 	return err
 }
 
-// unusedCondition refuses a condition that a task has.
+// unusedCondition refuses a condition that a task already uses.
 func unusedCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
 	c, err := findCondition(t, api, "params", core.Handle(params.Handle))
 	if err != nil {
 		return err
 	}
-	c.model.mu.Lock()
-	defer c.model.mu.Unlock()
-	if c.used {
+	used := false
+	core.Locked(&c.model.mu, func() { used = c.used })
+	if used {
 		return core.Refused(api, "params", "a condition task has the handle %#x already; each needs its own",
 			params.Handle)
 	}
@@ -153,7 +167,7 @@ func ofCondition(t *core.Thread, api string, params *abi.MdlRICondTaskParams, s 
 	return nil
 }
 
-// condSize refuses numbers of sub-models that a kind of condition task does not have.
+// condSize refuses numbers of sub-models that are not allowed for the kind of condition task.
 func condSize(t *core.Thread, api string, params *abi.MdlRICondTaskParams) *core.Error {
 	least, most := uint32(1), ^uint32(0)
 	switch params.Type {
@@ -182,7 +196,7 @@ func MdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream co
 		return err
 	}
 	if l == nil || l.model != c.model {
-		return notCaptured(api, s) // it ended meanwhile
+		return notCaptured(api, s) // it ended since
 	}
 	if err := l.Admits(api, t, false); err != nil {
 		return err
@@ -228,7 +242,7 @@ func (b *branch) end() {
 	}
 }
 
-// uncaptured refuses a sub-model that something was captured into.
+// uncaptured refuses a sub-model that has tasks.
 func uncaptured(t *core.Thread, api string, m *Model) *core.Error {
 	if m.stateNow() != modelEmpty {
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "something was captured into model %d already", m.id)
@@ -246,7 +260,7 @@ func MdlRICaptureToModelRIBegin(t *core.Thread, stream, modelRI core.Handle, mod
 	return m.capture(api, t, s, mode)
 }
 
-// unfinished finds a sub-model that was not captured to its end, at any depth; nil if there is none. mu is held, and
+// unfinished returns a sub-model, at any depth, whose capture was not ended; nil if there is none. mu is held, and
 // those of sub-models are taken.
 func (m *Model) unfinished() *Model {
 	for _, b := range m.branches {
@@ -265,7 +279,7 @@ func (m *Model) unfinished() *Model {
 	return nil
 }
 
-// within is the model and its sub-models, at any depth. mu is held, or the model is complete.
+// within returns the model and its sub-models, at any depth. mu is held, or the model is complete.
 func (m *Model) within() []*Model {
 	list := []*Model{m}
 	for _, b := range m.branches {

@@ -11,36 +11,36 @@ import (
 	"ropeway/internal/driver"
 )
 
-// How a model that keeps its streams runs. Each lane is a list of items (modelplan.go); a goroutine gives them to the
-// queue of the lane one after the other. Where the next one depends on a value in memory, it first waits until the
-// queue has done all before it, reads the value, and goes on where that says: the pieces between are compiled, and what
-// connects them is decided here.
+// Executions of a model that keeps its streams. Each lane is a list of items (modelplan.go); a goroutine passes them to
+// the queue of the lane one after another. If the next item depends on a value in memory, the goroutine first waits for
+// the earlier ones, reads the value, and continues where that directs it: the items are compiled, and their order is
+// decided here.
 
-// pass is a model or a sub-model that runs once.
+// pass is one run of a model or a sub-model.
 //
-// A lane runs in a goroutine while it is started. One that is started again meanwhile starts again when it has stopped.
+// A started lane runs in a goroutine. A lane that is started while it runs starts again when it has stopped.
 type pass struct {
 	run   *run
 	m     *Model
 	lanes []*lane
 	plan  *plan
 	round uint64
-	after *branch // the condition task that runs it; nil: none
+	after *branch // the condition task that runs it, or nil
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	busy  []bool    // guarded by mu; by lane: it runs
-	next  [][]entry // guarded by mu; by lane: where it is to start again
+	busy  []bool    // guarded by mu; running lanes
+	next  [][]entry // guarded by mu; by lane: where to start again
 	ended bool      // guarded by mu; the mark was reached
 }
 
 // entry is where a lane starts.
 type entry struct {
 	item int
-	by   *core.Order // from the task that starts it, for a checker; nil: it starts with the model
+	by   *core.Order // order from the task that starts it, for a checker; nil: it starts with the model
 }
 
-// assign gives conditions the values that executions begin with.
+// assign sets conditions to their initial values.
 func (r *run) assign() {
 	for _, m := range r.m.within() { // lockcheck: a model that is ready keeps its sub-models
 		for _, c := range m.conds { // lockcheck: and its conditions
@@ -55,7 +55,7 @@ func (r *run) assign() {
 	}
 }
 
-// play runs a model that has lanes, once.
+// play runs a model with lanes once.
 func (r *run) play(m *Model, after *branch) {
 	p := &pass{run: r, m: m, after: after}
 	core.Locked(&m.mu, func() {
@@ -74,13 +74,13 @@ func (r *run) play(m *Model, after *branch) {
 	}
 }
 
-// errNoEnd is why an execution failed whose streams have all stopped.
+// errNoEnd is the error of an execution whose streams have all stopped before its end.
 var errNoEnd = errors.New("all streams of the model have stopped, and none has reached its end (aclmdlRIEndTask)")
 
-// errElsewhere is why an execution failed that started what is not in the model.
+// errElsewhere is the error of an execution that started something outside of the model.
 var errElsewhere = errors.New("a stream or a label that is to be started is not in the model")
 
-// hasLeft reports whether the stream of l is not the model's any more: it was unbound, or the model is being destroyed.
+// hasLeft reports whether the stream of l has left the model: it was unbound, or the model is being destroyed.
 func (l *lane) hasLeft() bool {
 	l.model.mu.Lock()
 	defer l.model.mu.Unlock()
@@ -100,15 +100,15 @@ func (p *pass) start(l *lane, at entry) {
 	default:
 		p.busy[l.index] = true
 		p.wg.Go(func() {
-			for more := true; more; at, more = p.again(l) {
+			for more := true; more; at, more = p.nextEntry(l) {
 				p.lane(l, at)
 			}
 		})
 	}
 }
 
-// again is where a lane that has stopped is to start again; false if it is not, or the execution is stopped.
-func (p *pass) again(l *lane) (at entry, more bool) {
+// nextEntry returns where a stopped lane starts again; false if it does not, or the execution is stopped.
+func (p *pass) nextEntry(l *lane) (at entry, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.next[l.index]
@@ -120,7 +120,7 @@ func (p *pass) again(l *lane) (at entry, more bool) {
 	return list[0], true
 }
 
-// lane runs a lane, until it stops (lockcheck: nobody changes the tasks of a model that runs).
+// lane runs a lane until it stops (lockcheck: the tasks of a running model do not change).
 func (p *pass) lane(l *lane, from entry) {
 	q, r, at := l.own, p.run, from.item
 	defer q.Drain()
@@ -152,19 +152,19 @@ func (p *pass) lane(l *lane, from entry) {
 			at = p.control(l, v.more, at)
 			r.took(it.part(p.m), began)
 		default:
-			if v.more.late || v.more.group != nil && waited { // what it waited for may have come after a change of it
+			if v.more.late || v.more.group != nil && waited { // the wait may have ended after a change of the kernel
 				q.Drain()
 				waited = false
 			}
 			waited = waited || v.more.waits()
-			op, order := r.again(p.m, v.more, p.round)
+			op, order := r.operation(p.m, v.more, p.round)
 			op.Tag = driver.Tag{Task: v.number}
 			p.give(l, op, order, it.part(p.m))
 		}
 	}
 }
 
-// control carries out a task that starts a lane, or is the end. It returns the item to go on with, or -1 if the lane
+// control carries out a task that starts a lane or jumps, or is the end. It returns the next item, or -1 if the lane
 // stops.
 func (p *pass) control(l *lane, k *taskMore, at int) int {
 	switch k.kind {
@@ -218,8 +218,8 @@ func (p *pass) control(l *lane, k *taskMore, at int) int {
 	return at
 }
 
-// orders puts a task on a queue that signals an order or waits for it. Only a checker needs it: the queue gets there
-// after the wait.
+// orders submits a task that signals an order or waits for it. Only a checker needs it: the queue reaches the task
+// after the wait anyway.
 func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	if !p.m.rt.Checked() {
 		return
@@ -231,14 +231,14 @@ func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	q.Submit(op, o)
 }
 
-// looks puts a task on a queue that reads what decides where it goes on. Only a checker needs it: read reads it.
+// looks submits a task that reads the value which decides the next item. Only a checker needs it: read reads the value.
 func (p *pass) looks(q *core.Stream, addr core.Addr, n uint64) {
 	if p.m.rt.Checked() {
 		q.Submit(driver.Op{Kind: driver.OpCompute, Src: addr, N: n, Work: func() error { return nil }}, nil)
 	}
 }
 
-// passed is a gate that lets everything pass.
+// passed is an open gate.
 type passed struct{}
 
 func (passed) Pass(func()) bool { return true }
@@ -247,6 +247,7 @@ func (passed) Leave()           {}
 // branch runs a condition task.
 func (p *pass) branch(l *lane, b *branch, number uint32) {
 	for q := l.own; ; {
+		p.looks(q, b.cond.addr, condBytes)
 		p.orders(q, &b.begins, false)
 		q.Drain()
 		value, ok := p.read(b.cond.addr, condBytes)
@@ -270,7 +271,7 @@ func (p *pass) branch(l *lane, b *branch, number uint32) {
 	}
 }
 
-// chosen is the sub-model that a value stands for; nil: none.
+// chosen returns the sub-model for a value, or nil.
 func (b *branch) chosen(value uint64) *Model {
 	at := value
 	if b.typ != abi.ModelRiCondTypeSwitch {
@@ -284,13 +285,14 @@ func (b *branch) chosen(value uint64) *Model {
 	return b.subs[at]
 }
 
-// read reads a number of 4 or 8 bytes. The execution is stopped if it is not there, or was stopped before.
+// read reads a number of 4 or 8 bytes. It stops the execution if the memory is not accessible, and returns false if the
+// execution is stopped.
 func (p *pass) read(addr core.Addr, n uint64) (uint64, bool) {
 	if p.run.stopped.Load() {
 		return 0, false
 	}
 	var b [8]byte
-	err := driver.Base(p.m.rt.Driver).Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b[:]), Src: addr, N: n})
+	err := p.m.rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b[:]), Src: addr, N: n})
 	runtime.KeepAlive(&b)
 	if err != nil {
 		p.run.Stop(modelFailure{err})

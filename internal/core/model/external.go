@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A record or a wait with the EXTERNAL flag is a place of the model. At each execution, in the call, a record becomes
-// the newest one of its event, and is done when the model gets there or has ended; a wait means the newest record of
-// its event at that moment.
+// A record or a wait with the EXTERNAL flag is a place of the model, which the call of each execution fills: a record
+// becomes the newest one of its event, and is done when the model reaches the place or has ended; a wait is for the
+// newest record of its event at that moment.
 
 // external is such a place.
 type external struct {
@@ -16,7 +16,7 @@ type external struct {
 	record bool
 }
 
-// external makes a record of an event, or a wait for it, a place of the model.
+// external adds a place for a record of an event, or for a wait.
 func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) (bool, *core.Error) {
 	if err := l.Admits(api, t, false); err != nil {
 		return true, err
@@ -44,9 +44,9 @@ func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) 
 	return true, nil
 }
 
-// bound is what the places of a model mean in one execution.
+// bound holds the operations of a model's places in one execution.
 type bound struct {
-	ops     []driver.Op        // by place; a wait that has nothing to wait for has no flag
+	ops     []driver.Op        // by place; a wait without a record has no flag
 	records []core.EventRecord // by place
 }
 
@@ -63,7 +63,7 @@ func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
 	return b
 }
 
-// publish makes the records of an execution, which is queued, the newest ones of their events.
+// publish makes the records of a queued execution the newest ones of their events.
 func (m *Model) publish(b bound) {
 	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
 		if x.record {
@@ -72,7 +72,7 @@ func (m *Model) publish(b bound) {
 	}
 }
 
-// op is the operation of a place.
+// op returns the operation of a place.
 func (b *bound) op(place int) driver.Op {
 	if op := b.ops[place]; op.Flag != nil {
 		return op
@@ -80,7 +80,7 @@ func (b *bound) op(place int) driver.Op {
 	return driver.Op{Kind: driver.OpFunc, Fn: func() {}}
 }
 
-// params are the parameters of a place, as a program reads them.
+// params sets p to the parameters of a place, for the program.
 func (x external) params(p *abi.MdlRITaskParams) {
 	if x.record {
 		p.Type = abi.ModelRiTaskEventRecord

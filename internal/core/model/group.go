@@ -10,14 +10,14 @@ import (
 	"ropeway/internal/observe"
 )
 
-// taskGroup is kernels of a model that are changed in the order of a stream.
+// taskGroup is a group of kernels of a model that a program changes in the order of a stream.
 type taskGroup struct {
 	lane   *lane        // immutable
 	handle core.Handle  // guarded by Model.mu; 0 while it is open
 	tasks  []int32      // guarded by Model.mu; in Model.tasks
 	self   core.Updater // immutable; the group
-	by     *core.Stream // guarded by Model.mu; whose launches replace it; nil: none
-	next   int          // guarded by Model.mu; the kernel that the next launch replaces
+	by     *core.Stream // guarded by Model.mu; the stream whose launches replace the kernels, or nil
+	next   int          // guarded by Model.mu; index of the kernel that the next launch replaces
 }
 
 // Admits implements core.Lane: it refuses a task that breaks an open task group.
@@ -25,7 +25,7 @@ func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := l.takes(api); err != nil {
+	if err := l.checkOpen(api); err != nil {
 		return err
 	}
 	switch g := m.group; {
@@ -52,8 +52,8 @@ func (g *taskGroup) Refuses(api string) *core.Error {
 		"the stream updates a task group, and takes kernels only")
 }
 
-// Replace implements core.Updater: the next kernel of the group becomes l when the stream gets there. A launch that
-// does not fit the kernel uses up its place.
+// Replace implements core.Updater: the next kernel of the group becomes l when the stream reaches the change. A launch
+// that does not fit the kernel still uses up its place.
 func (g *taskGroup) Replace(api string, t *core.Thread, s *core.Stream, l *driver.Launch) *core.Error {
 	if s.IsCaptured() {
 		l.Return()
@@ -64,7 +64,7 @@ func (g *taskGroup) Replace(api string, t *core.Thread, s *core.Stream, l *drive
 		l.Return()
 		return err
 	}
-	left := l // until it is the model's
+	left := l // until the model owns it
 	op := driver.Op{Kind: driver.OpFunc, Fn: func() {
 		left = nil
 		g.lane.model.swap(at, l)
@@ -77,7 +77,7 @@ func (g *taskGroup) Replace(api string, t *core.Thread, s *core.Stream, l *drive
 	return s.Launch(api, t, core.Task{Op: op, Kind: observe.Function, Outside: true})
 }
 
-// place is the task that the next launch replaces.
+// place returns the task that the next launch replaces.
 func (g *taskGroup) place(api string, l *driver.Launch) (int32, *core.Error) {
 	m := g.lane.model
 	m.mu.Lock()
@@ -100,7 +100,7 @@ func (g *taskGroup) place(api string, l *driver.Launch) (int32, *core.Error) {
 	return at, nil
 }
 
-// swap makes l the kernel of a task. One that an execution may be using is returned when that is over.
+// swap makes l the kernel of a task. The old kernel is returned once no execution can be using it.
 func (m *Model) swap(at int32, l *driver.Launch) {
 	m.mu.Lock()
 	old := l
@@ -109,14 +109,14 @@ func (m *Model) swap(at int32, l *driver.Launch) {
 		if old = k.op.Launch; old != nil {
 			k.op.Launch = l
 		} else {
-			old = l // the task was changed into another one meanwhile
+			old = l // the task is no longer a kernel
 		}
 	}
 	m.mu.Unlock()
 	m.root().retire(old)
 }
 
-// retire returns a kernel that a task had, when no execution uses it.
+// retire returns a former kernel of a task to its owner, once no execution uses it.
 func (m *Model) retire(l *driver.Launch) {
 	m.mu.Lock()
 	if m.current != nil {
@@ -166,7 +166,7 @@ func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
 	return nil
 }
 
-// fillers is how many empty tasks come before a task group, so that a change is seen in time.
+// fillers returns the number of empty tasks before a task group, so that a change takes effect in time.
 func fillers(rt *core.Runtime) int {
 	if rt.Product.Modern {
 		return 8
@@ -185,24 +185,33 @@ func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Han
 	if l == nil {
 		return notCaptured(api, s)
 	}
-	m := l.model
+	made, err := l.model.endGroup(api, l)
+	if err != nil {
+		return err
+	}
+	*handle = made
+	return nil
+}
+
+// endGroup closes the open group of l and returns its handle.
+func (m *Model) endGroup(api string, l *lane) (core.Handle, *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g := m.group
 	if g == nil || g.lane != l {
-		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "no task group is open on stream %d", s.ID)
+		return 0, core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "no task group is open on stream %d",
+			l.user.ID)
 	}
 	m.group = nil
 	if m.state == modelInvalid {
-		return core.Fail(api, m.broke, "stream", "the capture is invalid since %s", m.why)
+		return 0, core.Fail(api, m.broke, "stream", "the capture is invalid since %s", m.why)
 	}
 	m.groups = append(m.groups, g)
 	g.handle = handles.Group.Within(m.id, uint32(len(m.groups)))
-	*handle = g.handle
-	return nil
+	return g.handle, nil
 }
 
-// groupOf finds the task group that a handle names.
+// groupOf returns the task group of a handle.
 func groupOf(t *core.Thread, api string, h core.Handle) (*taskGroup, *core.Error) {
 	if m, n := stateOf(t.Runtime).inside(handles.Group.Inside(h)); m != nil {
 		m.mu.Lock()
@@ -247,7 +256,7 @@ func MdlRICaptureTaskUpdateBegin(t *core.Thread, stream, handle core.Handle) *co
 	return nil
 }
 
-// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd. It ends the update also when kernels are missing.
+// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd. It ends the update even if kernels are missing.
 func MdlRICaptureTaskUpdateEnd(t *core.Thread, stream core.Handle) *core.Error {
 	const api = "aclmdlRICaptureTaskUpdateEnd"
 	s, _, err := checkMdlRICaptureTaskUpdateEnd(t, stream)

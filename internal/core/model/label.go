@@ -10,8 +10,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A label is a place in a stream that is bound to a model. A list of labels is what a task indexes that jumps. Its
-// handle is the address of device memory with the numbers of the labels; what counts is what the runtime knows.
+// A label is a place in a stream that is bound to a model. A task that jumps has an index into a list of labels. The
+// handle of a list is the address of device memory with the numbers of the labels, but only the runtime's own list is
+// used.
 
 // label is a place in a lane.
 type label struct {
@@ -20,14 +21,14 @@ type label struct {
 	id     uint32        // immutable
 
 	listed bool  // guarded by state.mu; it is in a list
-	lane   *lane // guarded by state.mu; where it is set; nil: nowhere yet
-	task   int32 // guarded by state.mu; its task, in Model.tasks
+	lane   *lane // guarded by state.mu; the lane in which it is set; nil: not set
+	task   int32 // guarded by state.mu; its task, an index of Model.tasks
 }
 
-// mostLabels is how many labels there are at a time.
+// mostLabels is the most labels at a time.
 const mostLabels = 65535
 
-// findLabel finds the label that a handle names.
+// findLabel returns the label of a handle.
 func findLabel(t *core.Thread, api, arg string, h core.Handle) (*label, *core.Error) {
 	if l := stateOf(t.Runtime).labels.Get(h); l != nil {
 		return l, nil
@@ -62,7 +63,7 @@ func CreateLabel(t *core.Thread, label *core.Handle) *core.Error {
 	return nil
 }
 
-// addLabel makes a label; 0 if there are too many.
+// addLabel adds a label and returns its handle; 0 if there are too many.
 func (s *state) addLabel(c *core.Context) core.Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func notInSub(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// settable refuses a label that is set already, or is in no list.
+// settable refuses a label that is already set, or not in a list.
 func settable(t *core.Thread, api string, l *label, s *core.Stream) *core.Error {
 	st := stateOf(t.Runtime)
 	st.mu.Lock()
@@ -141,7 +142,7 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := l.takes(api); err != nil {
+	if err := l.checkOpen(api); err != nil {
 		return err
 	}
 	st := stateOf(t.Runtime)
@@ -152,13 +153,13 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	return nil
 }
 
-// labelList is labels by their index, in memory of an open device.
+// labelList is a list of labels, in memory of an open device.
 type labelList struct {
 	dev    *core.OpenDevice
 	labels []*label
 }
 
-// liveLabels refuses entries of a list that are no labels.
+// liveLabels refuses entries of a list that are not labels.
 func liveLabels(t *core.Thread, api string, labels *core.Handle, num uint64) *core.Error {
 	for i, h := range core.ArrayOf(t, labels, num) {
 		if _, err := findLabel(t, api, "labels", h); err != nil {
@@ -175,7 +176,7 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	if err != nil {
 		return err
 	}
-	const each = 4 // bytes of a number
+	const each = 4 // bytes of a label's number
 	table := make([]byte, each*num)
 	l := &labelList{dev: c.Device.Opened.Load()}
 	if l.dev == nil {
@@ -193,7 +194,7 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	if e != nil {
 		return core.FromDriver(api, "", e)
 	}
-	e = driver.Base(t.Runtime.Driver).Run(
+	e = t.Runtime.Caps.Base.Run(
 		driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(table), N: uint64(len(table))})
 	runtime.KeepAlive(table)
 	if e != nil {
@@ -208,7 +209,8 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	return nil
 }
 
-// addList makes a list known; else it is the place of the first label that is in a list already, or twice in this one.
+// addList adds a list and returns -1, or returns the index of the first label that is already in a list, or twice in
+// this one.
 func (s *state) addList(addr core.Addr, l *labelList) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,14 +245,14 @@ func DestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 		Because(core.Gone, uintptr(list))
 }
 
-// DeviceClosed implements core.DeviceCloser: lists of labels go with the memory of their device.
+// DeviceClosed implements core.DeviceCloser: lists of labels end with the memory of their device.
 func (s *state) DeviceClosed(_ *core.Device, was *core.OpenDevice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.lists, func(_ core.Addr, l *labelList) bool { return l.dev == was })
 }
 
-// knownList refuses what is no list of labels.
+// knownList refuses a handle that is not a list of labels.
 func knownList(t *core.Thread, api string, list core.Handle) *core.Error {
 	if stateOf(t.Runtime).list(list) == nil {
 		return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
@@ -280,7 +282,7 @@ func SwitchLabelByIndex(t *core.Thread, ptr core.Addr, maxValue uint32, list, st
 	return control(t, api, s, s, k)
 }
 
-// at is the place that an index means: a lane of m and a task; false if there is none.
+// at returns the place of a label by its index: a lane of m and a task; false if there is none.
 func (l *labelList) at(m *Model, index uint64) (*lane, int32, bool) {
 	st := stateOf(m.rt)
 	st.mu.Lock()

@@ -11,36 +11,36 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Model is work of one context that is captured from streams, to be run as often as it is executed.
+// Model is work of one context that was captured from streams and can be executed repeatedly.
 //
-// Tasks are appended while it is captured. When it is complete they are compiled (modelplan.go), and an execution is
-// one task of the stream it is launched on (modelrun.go).
+// Tasks are appended while it is captured. They are compiled when it is complete (modelplan.go). An execution is one
+// task of the stream it is launched on (modelrun.go).
 type Model struct {
 	rt     *core.Runtime // immutable
 	ctx    *core.Context // immutable
 	handle core.Handle   // immutable
 	id     uint32        // immutable
-	parent *Model        // immutable; whose condition task it belongs to; nil: none
-	built  bool          // immutable; by hand, with streams that are bound to it
+	parent *Model        // immutable; the model whose condition task it belongs to, or nil
+	built  bool          // immutable; built by hand, with streams bound to it
 
-	runs atomic.Int32 // executions that are queued or running
+	runs atomic.Int32 // number of executions queued or running
 	ends func()       // immutable; ends an execution
 
 	mu        sync.Mutex
 	state     modelState               // guarded by mu
-	gone      bool                     // guarded by mu; it is destroyed
-	broke     abi.Code                 // guarded by mu; what the end of a task group returns for an invalid capture
+	gone      bool                     // guarded by mu; it was destroyed
+	broke     abi.Code                 // guarded by mu; code of ending a task group in an invalid capture
 	why       string                   // guarded by mu; why the capture is invalid, or the model unusable
 	name      string                   // guarded by mu
 	mode      abi.MdlRICaptureMode     // guarded by mu; of the capture
 	by        *core.Thread             // guarded by mu; the thread that began the capture
 	counted   bool                     // guarded by mu; the capture counts for its context and thread
-	lanes     []*lane                  // guarded by mu; the stream where the capture began is the first
-	tasks     []modelTask              // guarded by mu while it is captured; all streams, in the order of submission
-	events    []*core.Event            // guarded by mu; that have their newest captured record here
+	lanes     []*lane                  // guarded by mu; the first is that of the stream where the capture began
+	tasks     []modelTask              // guarded by mu while it is captured; of all streams, in the order of submission
+	events    []*core.Event            // guarded by mu; events whose newest captured record is here
 	destroys  []destroyFunc            // guarded by mu
 	atEnd     []func()                 // guarded by mu; see core.Lane
-	group     *taskGroup               // guarded by mu; that is open
+	group     *taskGroup               // guarded by mu; the open group, or nil
 	groups    []*taskGroup             // guarded by mu
 	retired   []*driver.Launch         // guarded by mu; replaced kernels that the execution may use
 	externals []external               // guarded by mu while it is captured
@@ -49,24 +49,24 @@ type Model struct {
 	conds     []*condition             // guarded by mu
 	args      []*argBlock              // guarded by mu; of kernels whose parameters were read
 	branches  []*branch                // guarded by mu while it is captured
-	plan      *plan                    // guarded by mu; once it is complete
+	plan      *plan                    // guarded by mu; nil until it is complete
 	changes   []int32                  // guarded by mu; tasks that were changed since it was compiled
 
 	running sync.Mutex   // held while lanes run: one execution at a time; see run
-	current *run         // guarded by mu; what runs
-	late    *core.Stream // guarded by mu; where the time of aclmdlRIExecute was up; nil: nowhere
-	round   uint64       // guarded by mu; executions that have begun in lanes
+	current *run         // guarded by mu; the running execution with lanes
+	late    *core.Stream // guarded by mu; stream on which aclmdlRIExecute timed out, or nil
+	round   uint64       // guarded by mu; number of executions begun in lanes
 
-	pieces  []int32 // guarded by mu; by task, as a tracer knows them
-	version uint32  // guarded by mu; how often they have changed
+	pieces  []int32 // guarded by mu; piece of each task, for a tracer
+	version uint32  // guarded by mu; number of changes of pieces
 }
 
-// modelState is how far a model has come.
+// modelState is the state of a model.
 type modelState uint8
 
 const (
-	modelEmpty    modelState = iota // of a condition task, and nothing was captured into it yet
-	modelBuilding                   // by hand
+	modelEmpty    modelState = iota // sub-model of a condition task, before its capture
+	modelBuilding                   // being built by hand
 	modelOpen                       // being captured
 	modelInvalid                    // being captured, and the capture is invalid
 	modelReady
@@ -75,70 +75,70 @@ const (
 	modelLost    // its capture ended in an error: it can only be destroyed
 )
 
-// ModelFunc is a function that is called when a model goes.
+// ModelFunc is called when a model is destroyed.
 type ModelFunc = func(userData core.Addr)
 
-// destroyFunc is a function that the program wants to be called when a model goes.
+// destroyFunc is a registered function for the destruction of a model.
 type destroyFunc struct {
 	f    core.Func[ModelFunc]
 	data core.Addr
 }
 
-// lane is a stream of a model: a hidden one with the tasks that were submitted to a stream of the program while that
-// was captured.
+// lane is a stream of a model: a hidden stream with the tasks that were submitted to a stream of the program during the
+// capture.
 type lane struct {
 	model *Model       // immutable
-	user  *core.Stream // immutable; whose submissions come here
-	bound bool         // immutable; user is bound to the model, rather than captured
+	user  *core.Stream // immutable; the program's stream
+	bound bool         // immutable; user is bound to the model, not captured
 	waits bool         // immutable; another stream starts it
-	own   *core.Stream // immutable; hidden
+	own   *core.Stream // immutable; the hidden stream
 	self  core.Lane    // immutable; the lane
-	index int32        // immutable; in Model.lanes
-	given given        // what own was given and has not run, for a tracer
+	index int32        // immutable; index in Model.lanes
+	given given        // operations that own has not run, for a tracer
 
-	tasks   []int32 // guarded by Model.mu; in Model.tasks, in their order
-	left    bool    // guarded by Model.mu; the user's stream goes its own way again
+	tasks   []int32 // guarded by Model.mu; indices of Model.tasks, in order
+	left    bool    // guarded by Model.mu; the user's stream has left the model
 	invalid bool    // guarded by Model.mu; a task could not be placed
 }
 
-// modelTask is one task of a model. Most are plain copies, so that is what fits in here.
+// modelTask is one task of a model. Most are plain copies, so only those fit in here.
 type modelTask struct {
 	dst, src core.Addr
 	n        uint64
 	lane     int32
-	number   uint32 // on its lane, as aclrtGetThreadLastTaskId gives it
+	number   uint32 // on its lane, as from aclrtGetThreadLastTaskId
 	more     *taskMore
 }
 
-// taskMore is a task that is no plain copy.
+// taskMore is a task other than a plain copy.
 type taskMore struct {
 	kind  taskKind
-	typ   abi.MdlRITaskType // what a program sees
-	op    driver.Op         // its Done is called when the model goes
-	touch bool              // it may touch memory that op does not say
+	typ   abi.MdlRITaskType // for the program
+	op    driver.Op         // its Done is called when the model is destroyed
+	touch bool              // it may touch memory whose address is not in op
 	off   bool              // aclmdlRITaskDisable
-	holds bool              // the model keeps its streams because of it, as it is compiled
+	holds bool              // it makes the compiled model keep its streams
 
-	args   *argBlock   // the arguments of a kernel, as a program reads them; nil: it has not
-	group  *taskGroup  // of a kernel; nil: none
-	place  int         // of an external record or wait, in Model.externals
-	record *innerEvent // a record, or the record that a wait waits for
-	event  *core.Event // of the program: state events and places for external ones
+	args   *argBlock   // the arguments of a kernel that a program has read; nil: it has not
+	group  *taskGroup  // group of a kernel, or nil
+	place  int         // of an external record or wait: index in Model.externals
+	record *innerEvent // of a record, or the one that a wait waits for
+	event  *core.Event // the program's event: of state tasks and external places
 	value  core.ValueParams
-	order  *core.Order // what op signals or waits for, for a checker; may be nil
-	branch *branch     // a condition task
+	order  *core.Order // order that op signals or waits for, for a checker; may be nil
+	branch *branch     // of a condition task
 
-	change core.Changer  // of a task that another one changes
-	update *kernelUpdate // the change of a kernel
-	late   bool          // a kernel that another task changes: it is looked up when its stream gets there
+	change core.Changer  // of a task that another task changes
+	update *kernelUpdate // of a change of a kernel
+	late   bool          // a kernel that another task changes: its launch is looked up when its stream reaches it
 
-	target *lane         // that the task starts
-	cond   abi.Condition // when it does
-	list   *labelList    // where it jumps to
-	most   uint32        // the largest index there
+	target *lane         // lane that the task starts
+	cond   abi.Condition // condition for that
+	list   *labelList    // labels that it jumps to
+	most   uint32        // largest index of list
 }
 
-// waits reports whether the task may hold its stream until something happens elsewhere.
+// waits reports whether the task may block its stream until something happens elsewhere.
 func (k *taskMore) waits() bool {
 	switch k.op.Kind {
 	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc:
@@ -147,7 +147,7 @@ func (k *taskMore) waits() bool {
 	return k.kind == joinTask || k.kind == externalTask
 }
 
-// taskKind is what has to be done for a task when the model runs.
+// taskKind is the kind of work for a task when the model runs.
 type taskKind uint8
 
 const (
@@ -159,7 +159,7 @@ const (
 	branchTask                   // a condition task
 	activateTask                 // starts target
 	switchTask                   // starts target and stops, if a comparison holds
-	jumpTask                     // goes on at a label
+	jumpTask                     // continues at a label
 	labelTask                    // a label
 	endTask                      // the end of the model
 	updateTask                   // changes a kernel
@@ -168,26 +168,26 @@ const (
 
 // innerEvent is a record of an event inside a capture.
 type innerEvent struct {
-	task  int32 // the record, in Model.tasks
+	task  int32 // the record, an index of Model.tasks
 	id    uint32
-	waits int32 // tasks that wait for it
+	waits int32 // number of tasks that wait for it
 	gate  edge
-	order core.Order // from the record to what waits for it, for a checker
+	order core.Order // from the record to its waits, for a checker
 }
 
-// newModel makes a model of c, which belongs to a condition task of parent if that is not nil; nil if there are no
-// handles left or c goes.
+// newModel returns a model of c, for a condition task of parent if that is not nil; nil if no handle is left or c is
+// being destroyed.
 func newModel(c *core.Context, parent *Model) *Model {
 	st := stateOf(c.Runtime)
 	return addModel(st, &Model{rt: c.Runtime, ctx: c, parent: parent})
 }
 
-// newBuilt makes a model that is built by hand.
+// newBuilt returns a model that is built by hand.
 func newBuilt(c *core.Context) *Model {
 	return addModel(stateOf(c.Runtime), &Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding})
 }
 
-// addModel makes m known; nil if there are no handles left or its context goes.
+// addModel adds m and returns it; nil if no handle is left or its context is being destroyed.
 func addModel(st *state, m *Model) *Model {
 	m.id = st.count.Add(1)
 	m.ends = func() { m.runs.Add(-1) }
@@ -201,7 +201,7 @@ func addModel(st *state, m *Model) *Model {
 	return m
 }
 
-// findModel finds the model that a handle names.
+// findModel returns the model of a handle.
 func findModel(t *core.Thread, api, arg string, h core.Handle) (*Model, *core.Error) {
 	if m := stateOf(t.Runtime).table.Get(h); m != nil {
 		return m, nil
@@ -221,15 +221,14 @@ func ofContext(t *core.Thread, api string, m *Model, c *core.Context) *core.Erro
 	return nil
 }
 
-// stateNow is the state of the model.
+// stateNow returns the state of the model.
 func (m *Model) stateNow() modelState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state
 }
 
-// addLane gives the model a hidden stream for what user is given: bound is whether that is bound rather than captured.
-// nil: there is none left. mu is held.
+// addLane adds a lane for user, which is bound or captured. It returns nil if no stream is left. mu is held.
 func (m *Model) addLane(user *core.Stream, bound bool) *lane {
 	l := &lane{model: m, user: user, index: int32(len(m.lanes)), bound: bound}
 	l.self = l
@@ -240,10 +239,11 @@ func (m *Model) addLane(user *core.Stream, bound bool) *lane {
 	return l
 }
 
-// holdsStreams reports whether each stream of a capture takes one of the device: there are no queues in software.
+// holdsStreams reports whether each stream of a capture uses a stream of the device: the product has no queues in
+// software.
 func (m *Model) holdsStreams() bool { return !m.rt.Product.Modern }
 
-// noStream is the error of a stream that cannot be captured because there is none left.
+// noStream reports that the device is out of streams.
 func (m *Model) noStream(api, arg string) *core.Error {
 	if m.holdsStreams() {
 		return core.Fail(api, abi.ErrRTNoStreamResource, arg,
@@ -254,8 +254,8 @@ func (m *Model) noStream(api, arg string) *core.Error {
 		"the process has as many streams as there are handles; destroy some").InCapture(m.id)
 }
 
-// destroy ends the model: functions of the program are called, and what it has is released. The first caller does it
-// and gets true. wait is how long executions that are under way are waited for; a context that goes has dropped them.
+// destroy calls the registered functions of the program and releases the model. Only the first call does that and
+// returns true.
 func (m *Model) destroy() bool {
 	m.mu.Lock()
 	if m.gone {
@@ -288,7 +288,7 @@ func (m *Model) destroy() bool {
 	if current != nil {
 		current.Stop(driver.ErrAborted)
 	}
-	core.Locked(&m.running, func() {}) // what runs is over, and nothing begins any more
+	core.Locked(&m.running, func() {}) // waits for a running execution; none can begin
 	for _, b := range branches {
 		b.end()
 	}
@@ -319,7 +319,7 @@ func (m *Model) destroy() bool {
 	return true
 }
 
-// release frees what the operation of a task has.
+// release releases the operation of a task.
 func (k *taskMore) release() {
 	if k.op.Done != nil {
 		k.op.Done()
@@ -346,7 +346,7 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
 			"model %d is still being captured; end the capture first", m.id)
 	}
-	if !m.built && !m.settle(t.Runtime.Patience) {
+	if !m.built && !m.awaitIdle(t.Runtime.Patience) {
 		return core.Fail(
 			api,
 			abi.ErrRTModelRunning,
@@ -373,8 +373,8 @@ func Executions(rt *core.Runtime) (n int64) {
 	return n
 }
 
-// settle waits until no execution is queued or running; false if that takes longer than limit.
-func (m *Model) settle(limit time.Duration) bool {
+// awaitIdle waits until no execution is queued or running. It returns false if that takes longer than limit.
+func (m *Model) awaitIdle(limit time.Duration) bool {
 	until, pause := time.Now().Add(limit), time.Microsecond
 	for ; m.runs.Load() > 0; pause = min(2*pause, time.Millisecond) {
 		if time.Now().After(until) {

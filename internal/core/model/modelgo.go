@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// What the Go API has of models beyond the functions of C.
+// Functions for the Go API that C does not have.
 
-// ModelTasks is how many tasks a model has; 0 if there is none.
+// ModelTasks returns the number of tasks of a model; 0 if there is no model.
 func ModelTasks(t *core.Thread, modelRI core.Handle) int {
 	m := stateOf(t.Runtime).table.Get(modelRI)
 	if m == nil {
@@ -19,7 +19,7 @@ func ModelTasks(t *core.Thread, modelRI core.Handle) int {
 	return len(m.tasks)
 }
 
-// SetModelCopy makes a plain copy of a model another one. What has to do with it is compiled again, the rest is not.
+// SetModelCopy changes a plain copy of a model. Only the tasks that depend on it are compiled again.
 func SetModelCopy(t *core.Thread, modelRI core.Handle, task int, dst, src core.Addr, n uint64) *core.Error {
 	const api = "aclmdlRITaskSetParams"
 	m, err := findModel(t, api, "modelRI", modelRI)

@@ -9,42 +9,42 @@ import (
 	"ropeway/internal/graph"
 )
 
-// plan is a model that is compiled.
+// plan is a compiled model.
 //
-// A model in which nothing waits for anything outside of it is one program: what depends on what follows from the bytes
-// that its tasks touch, and the streams and events that it was captured from are of no interest any more. One with
-// waits, functions of the program or records that others look at keeps its streams: each is a list of programs with
-// such tasks between them, and they run side by side. So does one with several streams that is checked.
+// A model in which no task waits for anything outside of it is one program: dependencies follow from the bytes that its
+// tasks touch, and the captured streams and events are no longer needed. A model with waits, functions of the program
+// or records that others look at keeps its streams: each is a list of programs with such tasks between them, and the
+// streams run concurrently. A checked model with several streams keeps them, too.
 type plan struct {
 	all    *graph.Graph  // all tasks, one by one; nil if there are lanes
-	lanes  [][]item      // by lane, in order
+	lanes  [][]item      // items of each lane, in order
 	labels map[int32]int // by the task of a label: the item after it, in its lane
 
-	holds int     // tasks and lanes because of which it has lanes
-	spots []spot  // by task, where it is in its lane; nil until tasks are changed
-	stale []*lane // whose spots do not hold
+	holds int     // number of tasks and lanes that make it have lanes
+	spots []spot  // by task, its place in its lane; nil until tasks are changed
+	stale []*lane // lanes whose spots are out of date
 
 	regions []region          // memory that the tasks name
 	starts  map[core.Addr]int // by the start of an allocation: its region
-	epoch   atomic.Uint64     // of the driver, when all of it was there
+	epoch   atomic.Uint64     // the driver's, when all of it was live
 
-	subs    []*Model // sub-models, at any depth
-	streams int      // of the model and of these
+	subs    []*Model // sub-models at any depth
+	streams int      // number of streams of the model and its sub-models
 }
 
-// item is what a lane does next: a program, or a task that is none.
+// item is an item of a lane: a program, or a single task.
 type item struct {
 	graph *graph.Graph
-	tasks []int32 // of the program, in Model.tasks
-	task  int32   // if there is no program
-	piece int32   // the first of its pieces, for a tracer: the steps of the program, or one
+	tasks []int32 // of the program, indices of Model.tasks
+	task  int32   // the task, if there is no program
+	piece int32   // its first piece, for a tracer: one for each step of the program, or a single one
 }
 
-// region is memory of one allocation, from the first to the last byte that tasks name.
+// region is memory of one allocation, from the first to the last byte in tasks.
 type region struct {
 	lo, hi core.Addr
 	place  driver.Place
-	task   int32 // one that names it
+	task   int32 // one task that uses it
 }
 
 // compile makes the plan of all tasks. mu is held.
@@ -64,7 +64,7 @@ func (m *Model) compile() {
 		}
 	}
 	for _, l := range m.lanes {
-		if l.waits || len(m.lanes) > 1 && m.rt.Checked() { // nothing starts it, or the order of streams is judged
+		if l.waits || len(m.lanes) > 1 && m.rt.Checked() { // another starts it, or order is checked
 			p.holds++
 		}
 	}
@@ -90,7 +90,7 @@ func (k taskKind) inLanes() bool {
 	return false
 }
 
-// graphTask makes t what task i does. mu is held.
+// graphTask sets t to task i. mu is held.
 func (m *Model) graphTask(i int32, t *graph.Task) {
 	v := &m.tasks[i]
 	k := v.more
@@ -105,7 +105,7 @@ func (m *Model) graphTask(i int32, t *graph.Task) {
 	}
 }
 
-// compileLanes makes a list of items of every lane. mu is held.
+// compileLanes compiles every lane to a list of items. mu is held.
 func (m *Model) compileLanes(p *plan) {
 	p.lanes, p.labels = make([][]item, len(m.lanes)), map[int32]int{}
 	for _, l := range m.lanes {
@@ -113,10 +113,10 @@ func (m *Model) compileLanes(p *plan) {
 	}
 }
 
-// compileLane makes the list of items of a lane. mu is held.
+// compileLane compiles a lane to a list of items. mu is held.
 func (m *Model) compileLane(p *plan, l *lane) {
 	var list []item
-	var run []int32 // tasks that do not wait, since the last that does
+	var run []int32 // tasks that do not wait, after the last that does
 	flush := func() {
 		if len(run) > 0 {
 			tasks := run
@@ -142,23 +142,23 @@ func (m *Model) compileLane(p *plan, l *lane) {
 	p.lanes[l.index] = list
 }
 
-// role is what a task is in its lane.
+// role is the role of a task in its lane.
 type role uint8
 
 const (
-	nowhere   role = iota // nothing is to be done for it
-	inProgram             // with what is beside it
+	nowhere   role = iota // the task needs no work
+	inProgram             // a step of a program
 	atLabel
-	alone // an item
+	alone // an item by itself
 )
 
-// role is that of the task. Model.mu is held.
+// role returns the role of the task. Model.mu is held.
 func (v *modelTask) role() role {
 	k := v.more
 	switch {
 	case k == nil || k.kind == workTask:
 		return inProgram
-	case k.kind == recordTask && k.record.waits > 0: // also one that is off: what waits for it would wait for ever
+	case k.kind == recordTask && k.record.waits > 0: // even if disabled, or its waits would never end
 		return alone
 	case k.off || k.kind == nopTask || k.kind == recordTask:
 		return nowhere
@@ -168,8 +168,8 @@ func (v *modelTask) role() role {
 	return alone
 }
 
-// findRegions collects the memory that tasks name. Each allocation is looked up once, and from then on until the driver
-// says that memory has gone, nothing is. mu is held.
+// findRegions collects the memory of tasks. It looks up each allocation once; executions look up nothing until the
+// driver's epoch changes. mu is held.
 func (m *Model) findRegions(p *plan) {
 	p.epoch.Store(m.rt.Epoch.Load())
 	f := finder{m: m, p: p}
@@ -178,7 +178,7 @@ func (m *Model) findRegions(p *plan) {
 	}
 }
 
-// finder collects memory that tasks name. Destinations mostly share an allocation, and sources another one.
+// finder collects the memory of tasks. Destinations mostly share an allocation, and sources another one.
 type finder struct {
 	m        *Model
 	p        *plan
@@ -188,36 +188,25 @@ type finder struct {
 	}
 }
 
-// task notes the memory that task i names. Model.mu is held.
+// task records the memory of task i. Model.mu is held.
 func (f *finder) task(i int) {
 	v := &f.m.tasks[i]
 	if v.more == nil {
-		f.range2(i, v.dst, v.n, v.src, v.n)
+		f.note(&f.dst.last, &f.dst.at, i, v.dst, v.n)
+		f.note(&f.src.last, &f.src.at, i, v.src, v.n)
 		return
 	}
-	switch op := &v.more.op; op.Kind {
-	case driver.OpCopy, driver.OpCompute, driver.OpWaitCond:
-		f.range2(i, op.Dst, op.N, op.Src, op.N)
-	case driver.OpFill:
-		f.range2(i, op.Dst, op.N*uint64(op.Width), 0, 0)
-	case driver.OpLaunch:
-		if !op.Launch.Copied {
-			f.range2(i, op.Launch.Args, op.Launch.Size, 0, 0)
+	v.more.op.Ranges(0, func(lo, hi uintptr, write bool) bool {
+		if write {
+			f.note(&f.dst.last, &f.dst.at, i, lo, uint64(hi-lo))
+		} else {
+			f.note(&f.src.last, &f.src.at, i, lo, uint64(hi-lo))
 		}
-	case driver.OpCopy2D:
-		if op.Height > 0 {
-			f.range2(i, op.Dst, (op.Height-1)*op.DstPitch+op.N, op.Src, (op.Height-1)*op.SrcPitch+op.N)
-		}
-	}
+		return true
+	})
 }
 
-// range2 notes that task i names two ranges.
-func (f *finder) range2(i int, dst core.Addr, to uint64, src core.Addr, from uint64) {
-	f.note(&f.dst.last, &f.dst.at, i, dst, to)
-	f.note(&f.src.last, &f.src.at, i, src, from)
-}
-
-// note notes that task i names n bytes. last is the allocation of the range before, and at its region.
+// note records n bytes of task i. last is the allocation of the previous range, and at its region.
 func (f *finder) note(last *driver.Allocation, at *int, i int, addr core.Addr, n uint64) {
 	p := f.p
 	if addr == 0 || n == 0 {
@@ -225,7 +214,7 @@ func (f *finder) note(last *driver.Allocation, at *int, i int, addr core.Addr, n
 	}
 	if last.Size == 0 || addr < last.Start || addr-last.Start >= core.Addr(last.Size) {
 		*last = f.m.rt.Driver.Describe(addr)
-		if last.Size == 0 { // it is gone already, and is found to be so at the first execution
+		if last.Size == 0 { // it was freed already; the first execution reports that
 			p.regions = append(p.regions, region{addr, addr + core.Addr(n), last.Place, int32(i)})
 			p.epoch.Store(^uint64(0))
 			return
@@ -242,8 +231,8 @@ func (f *finder) note(last *driver.Allocation, at *int, i int, addr core.Addr, n
 	r.lo, r.hi = min(r.lo, addr), max(r.hi, addr+core.Addr(n))
 }
 
-// there refuses an execution of a model that names memory which has gone, or has a sub-model that does. Memory that was
-// freed and allocated again, or mapped again, counts as there.
+// there refuses an execution if memory of the model or a sub-model was freed. Memory that was freed and allocated
+// again, or mapped again, counts as live.
 func (m *Model) there(api string) *core.Error {
 	p := m.plan // lockcheck: a model that is ready keeps it
 	for _, sub := range p.subs {
@@ -268,67 +257,45 @@ func (m *Model) there(api string) *core.Error {
 	return nil
 }
 
-// missing finds the first task that names memory of a region that has gone, or nil if each finds what it names.
+// missing returns the error of the first task that uses freed memory of a region, or nil if there is none.
 func (m *Model) missing(api string, r *region) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	gone := func(i int, addr core.Addr, n uint64) *core.Error {
-		if addr < r.lo || addr >= r.hi || n == 0 {
-			return nil
-		}
-		if l := m.rt.Driver.Locate(addr); l.Place == r.place && l.Room >= n {
-			return nil
-		}
-		e := core.Refused(
-			api,
-			"modelRI",
-			"task %d of model %d names %d bytes at %#x, which were there when it was captured and are gone now",
-			i,
-			m.id,
-			n,
-			addr,
-		)
-		return e.Because(core.Gone, addr).Of(addr, n).InCapture(m.id)
-	}
 	for i := range m.tasks {
 		v := &m.tasks[i]
-		dst, src, n := v.dst, v.src, v.n
-		to, from := n, n
-		if k := v.more; k != nil {
-			if k.off {
-				continue
-			}
-			dst, src, to = k.op.Dst, k.op.Src, k.op.N
-			from = to
-			switch k.op.Kind {
-			case driver.OpFill:
-				to *= uint64(k.op.Width)
-			case driver.OpLaunch:
-				if !k.op.Launch.Copied {
-					src, from = k.op.Launch.Args, k.op.Launch.Size
-				}
-			case driver.OpCopy2D:
-				to, from = (k.op.Height-1)*k.op.DstPitch+k.op.N, (k.op.Height-1)*k.op.SrcPitch+k.op.N
-			}
+		op := driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
+		if v.more != nil {
+			op = v.more.op
 		}
-		if err := gone(i, dst, to); err != nil {
-			return err
-		}
-		if err := gone(i, src, from); err != nil {
+		var err *core.Error
+		op.Ranges(0, func(lo, hi uintptr, _ bool) bool {
+			n := uint64(hi - lo)
+			if lo < r.lo || lo >= r.hi || v.more != nil && v.more.off {
+				return true
+			}
+			if l := m.rt.Driver.Locate(lo); l.Place == r.place && l.Room >= n {
+				return true
+			}
+			err = core.Refused(api, "modelRI", "task %d of model %d names %d bytes at %#x, which were there when it "+
+				"was captured and are gone now", i, m.id, n, lo)
+			err = err.Because(core.Gone, lo).Of(lo, n).InCapture(m.id)
+			return false
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// edge is a record of an event inside a model that runs in lanes: it is set in one execution after the other.
+// edge is a record of an event inside a model that runs in lanes. Each execution sets it once.
 type edge struct {
 	mu    sync.Mutex
-	round uint64 // guarded by mu; the last execution that has set it
+	round uint64 // guarded by mu; number of the last execution that has set it
 	wakes map[*edgeWait]func()
 }
 
-// set lets those go on that wait for the record in an execution.
+// set ends the waits for the record in an execution.
 func (e *edge) set(round uint64) {
 	e.mu.Lock()
 	e.round = round

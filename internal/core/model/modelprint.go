@@ -12,18 +12,18 @@ import (
 	"ropeway/internal/driver"
 )
 
-// shown is how a task appears in prints.
+// shown is the appearance of a task in prints.
 type shown struct {
 	name, kind string
-	step       int // for drawing: how long it is
+	step       int // length of the task in a drawing
 }
 
-// controlNames are the names of tasks that only models have which are built by hand.
+// controlNames are the names of tasks that only models built by hand have.
 var controlNames = map[taskKind]string{activateTask: "STREAM_ACTIVE", switchTask: "STREAM_SWITCH",
 	jumpTask: "STREAM_LABEL_SWITCH_BY_INDEX", labelTask: "LABEL_SET", endTask: "NOTIFY_RECORD",
 	updateTask: "MODEL_TASK_UPDATE"}
 
-// show is how task i appears. mu is held.
+// show returns the appearance of task i. mu is held.
 func (m *Model) show(i int32) shown {
 	v := &m.tasks[i]
 	k := v.more
@@ -67,18 +67,22 @@ func (m *Model) show(i int32) shown {
 			return shown{o.Failed().Name, o.Kind(), 10}
 		}
 	}
-	kind := map[driver.OpKind]string{
-		driver.OpCopy: "MEMCPY_ASYNC", driver.OpCopy2D: "MEMCPY_ASYNC", driver.OpDesc: "MEMCPY_ASYNC",
-		driver.OpOffset: "MEMCPY_ASYNC", driver.OpFill: "MEMSET_ASYNC", driver.OpHostFunc: "HOSTFUNC_CALLBACK",
-		driver.OpWaitCond: "NOTIFY_WAIT", driver.OpFunc: "NOTIFY_RECORD", driver.OpCompute: "REDUCE_ASYNC",
-	}[k.op.Kind]
-	if kind == "" {
-		kind = "TASK"
+	kind, number := "TASK", 10
+	switch c := k.op.Kind.Class(); {
+	case k.op.Kind == driver.OpFill:
+		kind = "MEMSET_ASYNC"
+	case c == driver.Moves || c == driver.Finds:
+		kind = "MEMCPY_ASYNC"
+	case c == driver.Computes:
+		kind = "REDUCE_ASYNC"
+	case k.op.Kind == driver.OpHostFunc:
+		kind = "HOSTFUNC_CALLBACK"
+	case k.op.Kind == driver.OpFunc:
+		kind = "NOTIFY_RECORD"
+	case k.op.Kind == driver.OpWaitCond:
+		kind, number = "NOTIFY_WAIT", 15
 	}
-	if k.op.Kind == driver.OpWaitCond {
-		return shown{kind, kind, 15}
-	}
-	return shown{kind, kind, 10}
+	return shown{kind, kind, number}
 }
 
 // MdlRIDebugPrint is aclmdlRIDebugPrint.
@@ -137,7 +141,7 @@ func MdlRIDebugJsonPrint(t *core.Thread, modelRI core.Handle, path *byte, flags 
 	return nil
 }
 
-// writeJSON writes the tasks in the format of trace viewers. alike makes all tasks as long as each other.
+// writeJSON writes the tasks in the format of trace viewers. alike gives all tasks the same length.
 func (m *Model) writeJSON(w io.Writer, alike bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,7 @@ func (m *Model) waitsOutside() bool {
 	})
 }
 
-// execute puts an execution on a stream, if that can be done.
+// execute queues an execution on a stream, if that is possible.
 func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Stream) *core.Error {
 	if err := m.executable(api); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Str
 	return nil
 }
 
-// launchable refuses streams that a product executes no models on.
+// launchable refuses streams on which the product cannot execute models.
 func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if s.IsUnwaited() && t.Product("950") {
 		return core.Refused(
@@ -69,7 +69,7 @@ func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// ready refuses a stream that the model cannot be executed on, and a model that cannot be.
+// ready refuses a stream that cannot execute the model, and a model that cannot be executed.
 func (m *Model) ready(api string, c *core.Context, s *core.Stream) *core.Error {
 	if _, err := c.On(api, s); err != nil {
 		return err
@@ -83,21 +83,21 @@ func (m *Model) ready(api string, c *core.Context, s *core.Stream) *core.Error {
 	return s.Admit(api)
 }
 
-// executable refuses a model that is not complete; else one more execution counts as queued.
+// executable refuses a model that is not complete, or else counts a queued execution.
 func (m *Model) executable(api string) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch m.state {
 	case modelBuilding:
 		m.runs.Add(1)
-		return nil // the stream is looked at first
+		return nil // the stream is checked first
 	case modelReady:
 		if !m.built && m.plan.streams > mostStreams {
 			return core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
 				"model %d and its sub-models have %d streams, and an execution takes %d", m.id, m.plan.streams,
 				mostStreams).InCapture(m.id)
 		}
-		m.runs.Add(1) // from here on nobody changes it
+		m.runs.Add(1) // from here on the model cannot be changed
 		return nil
 	case modelOpen, modelInvalid:
 		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "model %d is being captured; end the capture first",
@@ -109,15 +109,15 @@ func (m *Model) executable(api string) *core.Error {
 	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
 }
 
-// mostStreams is how many streams a model has that can be executed, with those of its sub-models.
+// mostStreams is the most streams of an executable model, with those of its sub-models.
 const mostStreams = 1024
 
-// launch puts an execution on a stream.
+// launch queues an execution on a stream.
 func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	p := m.plan // lockcheck: a model that is ready keeps it
 	if p.all != nil {
 		op := driver.Op{Kind: driver.OpProgram, Program: p.all.Program(), Done: m.ends}
-		if c, ok := op.Program.Single(); ok { // as fast as the copy itself
+		if c, ok := op.Program.Single(); ok { // as fast as a single copy
 			op.Kind, op.Dst, op.Src, op.N = driver.OpCopy, c.Dst, c.Src, c.N
 		}
 		if m.rt.Checked() {
@@ -135,7 +135,7 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, tag.Task, dropped) }})
 	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
 		if x.record {
-			s.Part(tag, r.bound.ops[i]) // if the execution did not get there
+			s.Part(tag, r.bound.ops[i]) // if the execution did not reach it
 		}
 	}
 	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
@@ -143,27 +143,27 @@ func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
 	m.publish(r.bound)
 }
 
-// put puts the task on a stream that is an execution (lockcheck: a model that is ready keeps its version).
+// put queues an execution as a task of s (lockcheck: a model that is ready keeps its version).
 func (m *Model) put(api string, t *core.Thread, s *core.Stream, op driver.Op) {
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Version: m.version, Outside: true})
 }
 
-// run is one execution of a model that has lanes. Its tasks go to the queues of the hidden streams, and the stream it
-// was launched on waits until these are empty.
+// run is one execution of a model with lanes. Its tasks go to the queues of the hidden streams, and the stream it was
+// launched on waits until these are empty.
 type run struct {
 	m       *Model
 	self    core.Execution
 	bound   bound   // immutable
-	times   *times  // immutable; nil: nobody wants them
-	lanes   []*lane // of the model and its sub-models; written before the run is the model's current one
+	times   *times  // immutable; nil without a tracer
+	lanes   []*lane // of the model and its sub-models; written before the run becomes the model's current one
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
 
-	ending sync.Mutex // nothing else is locked while it is held but queues
-	over   bool       // guarded by ending; the lanes are the next execution's
+	ending sync.Mutex // only locks of queues are taken while it is held
+	over   bool       // guarded by ending; the lanes belong to the next execution
 }
 
-// do runs the model. Executions of one model come one after the other, in the order in which their streams get to them.
+// do runs the model. Executions of one model run one after another, in the order in which their streams reach them.
 func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 	m := r.m
 	m.running.Lock()
@@ -199,7 +199,7 @@ func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 	r.end()
 }
 
-// end lets the lanes go: from now on, Stop does nothing.
+// end releases the lanes: Stop then has no effect.
 func (r *run) end() {
 	r.ending.Lock()
 	defer r.ending.Unlock()
@@ -211,9 +211,9 @@ func (r *run) end() {
 	}
 }
 
-// again is the operation of a task of m for an execution, and what it signals or waits for. mu is held for kernels,
-// which a task group changes at any time.
-func (r *run) again(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order) {
+// operation returns the operation of a task of m for an execution, and the order that it signals or waits for. It locks
+// m.mu for kernels, which a task group may change at any time.
+func (r *run) operation(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order) {
 	switch k.kind {
 	case externalTask:
 		return r.bound.op(k.place), nil
@@ -233,16 +233,16 @@ func (r *run) again(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order
 		op.Gate = g.Again()
 	}
 	if op.Launch != nil {
-		op.Launch = op.Launch.Lend() // it stays the model's
+		op.Launch = op.Launch.Lend() // the model keeps it
 	}
 	return op, k.order
 }
 
-// Stop ends the execution: what has not run is dropped.
+// Stop ends the execution and drops the tasks that have not run.
 func (r *run) Stop(why error) {
 	r.fail(why)
 	if r.stopped.Swap(true) {
-		return // before ending is locked: a task that is dropped may fail, and get here
+		return // before ending is locked: a dropped task may fail and call Stop
 	}
 	r.ending.Lock()
 	defer r.ending.Unlock()
@@ -250,14 +250,14 @@ func (r *run) Stop(why error) {
 		return
 	}
 	for _, l := range r.lanes {
-		l.own.Shut() // a function that waits for a thread of the program goes on, too
+		l.own.Shut() // also ends the wait for a function of a program's thread
 	}
 }
 
-// fail notes why the execution failed, if nothing did before.
+// fail records the first failure of the execution.
 func (r *run) fail(why error) { r.err.CompareAndSwap(nil, &why) }
 
-// result is how the execution ended.
+// result returns the error of the execution.
 func (r *run) result() error {
 	if err := r.err.Load(); err != nil {
 		return *err
@@ -265,7 +265,7 @@ func (r *run) result() error {
 	return nil
 }
 
-// TaskFailed implements core.HiddenOwner: it ends an execution of which a task failed.
+// TaskFailed implements core.HiddenOwner: a failed task ends its execution.
 func (l *lane) TaskFailed(err error) {
 	m := l.model.root()
 	m.mu.Lock()
@@ -276,13 +276,13 @@ func (l *lane) TaskFailed(err error) {
 	}
 }
 
-// modelFailure is a task of a model that failed, as the stream that the model was launched on reports it.
+// modelFailure is the error of a failed task of a model, for the stream that the model was launched on.
 type modelFailure struct{ err error }
 
 func (f modelFailure) Error() string { return "a task of the model failed: " + f.err.Error() }
 func (f modelFailure) Unwrap() error { return f.err }
 
-// Code is that of a memory fault, or one for all other failures, unless a checker made the task fail.
+// Code returns the code of a memory fault, or one for all other failures, unless a checker made the task fail.
 func (f modelFailure) Code() abi.Code {
 	switch code := core.TaskCode(f.err); code {
 	case core.TaskCode(driver.ErrFault), abi.ErrRTDeviceMemError:
@@ -295,7 +295,7 @@ func (f modelFailure) Code() abi.Code {
 	return abi.ErrRTModelExecute
 }
 
-// modelAborted is an execution that aclmdlRIAbort has ended.
+// modelAborted is the error of an execution that aclmdlRIAbort has ended.
 type modelAborted struct{}
 
 func (modelAborted) Error() string  { return "the execution of the model was aborted" }
@@ -309,7 +309,7 @@ func abortable(t *core.Thread, api string, _ *Model) *core.Error {
 	return nil
 }
 
-// MdlRIAbort is aclmdlRIAbort. An execution that is one program is not cut short: it does not wait for anything.
+// MdlRIAbort is aclmdlRIAbort. An execution that is one program is not cut short, as it does not wait for anything.
 func MdlRIAbort(t *core.Thread, modelRI core.Handle) *core.Error {
 	m, _, err := checkMdlRIAbort(t, modelRI)
 	if err != nil {
@@ -322,11 +322,11 @@ func MdlRIAbort(t *core.Thread, modelRI core.Handle) *core.Error {
 	if r != nil {
 		r.Stop(modelAborted{})
 	}
-	if late != nil { // aclmdlRIExecute has returned: that it was aborted is not to be what the next one finds
+	if late != nil { // aclmdlRIExecute has returned; the next call must not get the abort as its error
 		late.Wait("aclmdlRIAbort", core.WaitLimit{Timeout: abortWait}) //nolint:errcheck // it was aborted
 	}
 	return nil
 }
 
-// abortWait is how long aclmdlRIAbort waits for an execution that aclmdlRIExecute no longer does.
+// abortWait is the longest wait of aclmdlRIAbort for an execution whose aclmdlRIExecute has timed out.
 const abortWait = 100 * time.Millisecond

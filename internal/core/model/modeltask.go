@@ -11,15 +11,15 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A handle of a task is no pointer: it has the id of its model and its place there, so that a stale or made-up one is
-// refused.
+// A handle of a task is not a pointer: it has the id of its model and its index there, so that stale and invalid ones
+// are refused.
 
-// taskHandle is the handle of task i.
+// taskHandle returns the handle of task i.
 func (m *Model) taskHandle(i int32) core.Handle {
 	return handles.Task.Within(m.id, uint32(i))
 }
 
-// taskOf finds the task that a handle names. The model may not go meanwhile: that is the program's to see to.
+// taskOf returns the model and the index of a task's handle. The program must not destroy the model during the call.
 func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
 	if m, i := stateOf(t.Runtime).inside(handles.Task.Inside(h)); m != nil && m.has32(i) {
 		return m, int32(i), nil
@@ -33,7 +33,7 @@ func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Err
 	)
 }
 
-// capturedTask is taskOf for what is not done to models that are built by hand.
+// capturedTask is taskOf for calls that are not allowed for models built by hand.
 func capturedTask(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
 	m, i, err := taskOf(t, api, h)
 	if err == nil && m.built {
@@ -56,17 +56,17 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	var all []core.Handle
-	for _, l := range m.lanes {
-		switch {
-		case !l.bound:
-			all = append(all, l.own.Handle)
-		case !l.left:
-			all = append(all, l.user.Handle)
+	core.Locked(&m.mu, func() {
+		for _, l := range m.lanes {
+			switch {
+			case !l.bound:
+				all = append(all, l.own.Handle)
+			case !l.left:
+				all = append(all, l.user.Handle)
+			}
 		}
-	}
+	})
 	n := uint32(len(all))
 	if streams != nil {
 		if *numStreams < n {
@@ -82,7 +82,7 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 		}
 		list := core.Array(streams, uint64(n))
 		for i, h := range all {
-			list[int(n)-1-i] = h // the last that joined comes first
+			list[int(n)-1-i] = h // the last to join comes first
 		}
 	}
 	*numStreams = n
@@ -104,9 +104,14 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 		return core.Refused(api, "stream", "stream %d belongs to no model; take one of aclmdlRIGetStreams", s.ID)
 	}
 	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := uint32(len(l.tasks))
+	var all []core.Handle
+	core.Locked(&m.mu, func() {
+		all = make([]core.Handle, len(l.tasks))
+		for i, n := range l.tasks {
+			all[i] = m.taskHandle(n)
+		}
+	})
+	n := uint32(len(all))
 	if tasks == nil {
 		*numTasks = n
 		return nil
@@ -116,7 +121,7 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	for i := range list {
 		list[i] = 0
 		if uint32(i) < n {
-			list[i] = m.taskHandle(l.tasks[i])
+			list[i] = all[i]
 		}
 	}
 	if room < n {
@@ -133,7 +138,7 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	return nil
 }
 
-// typeOf is what a program sees of task i. mu is held.
+// typeOf returns the type of task i, for the program. mu is held.
 func (m *Model) typeOf(i int32) abi.MdlRITaskType {
 	if k := m.tasks[i].more; k != nil {
 		return k.typ
@@ -151,9 +156,9 @@ func MdlRITaskGetType(t *core.Thread, task core.Handle, typ *abi.MdlRITaskType) 
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*typ = m.typeOf(i)
+	var is abi.MdlRITaskType
+	core.Locked(&m.mu, func() { is = m.typeOf(i) })
+	*typ = is
 	return nil
 }
 
@@ -181,25 +186,35 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	if err != nil {
 		return err
 	}
+	p, err := m.paramsOf(api, i)
+	if err != nil {
+		return err
+	}
+	*params = p
+	return nil
+}
+
+// paramsOf returns the parameters of task i.
+func (m *Model) paramsOf(api string, i int32) (params abi.MdlRITaskParams, _ *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	typ := m.typeOf(i)
 	if k := m.tasks[i].more; k != nil && k.kind == externalTask {
-		*params = abi.MdlRITaskParams{}
-		m.externals[k.place].params(params)
-		return nil
+		m.externals[k.place].params(&params)
+		return params, nil
 	}
 	if typ == abi.ModelRiTaskDefault {
-		return core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read", i, m.id)
+		return params, core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read",
+			i, m.id)
 	}
-	*params = abi.MdlRITaskParams{Type: typ}
+	params.Type = typ
 	k := m.tasks[i].more
 	switch typ {
 	case abi.ModelRiTaskKernel:
 		l, v := k.op.Launch, params.Union.KernelTaskParams()
 		args, e := m.argsOf(k)
 		if e != nil {
-			return core.FromDriver(api, "", e)
+			return params, core.FromDriver(api, "", e)
 		}
 		v.FuncHandle, v.Args, v.ArgsSize = uintptr(kernelOf(l).Failed().Function), args, l.Size
 		v.NumBlocks = l.Blocks
@@ -213,7 +228,7 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 		v := params.Union.ValueWaitTaskParams()
 		v.DevAddr, v.Value, v.Flag = k.value.Addr, k.value.Value, k.value.Flag
 	}
-	return nil
+	return params, nil
 }
 
 // changing reports whether a task of the model may be changed, and begins a change. mu is held.
@@ -241,7 +256,7 @@ func (m *Model) changing(api string) *core.Error {
 	return nil
 }
 
-// spoil makes a model unusable whose change failed. mu is held.
+// spoil makes a model unusable after a failed change. mu is held.
 func (m *Model) spoil(err *core.Error) *core.Error {
 	m.state, m.why = modelFaulty, "and that failed: "+err.Text
 	return err
@@ -257,6 +272,11 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	if err != nil {
 		return err
 	}
+	return m.setParams(t, api, i, *params)
+}
+
+// setParams changes task i.
+func (m *Model) setParams(t *core.Thread, api string, i int32, params abi.MdlRITaskParams) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.changing(api); err != nil {
@@ -264,7 +284,7 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	}
 	switch params.Type {
 	case abi.ModelRiTaskKernel:
-		if err := m.setKernel(api, t, i, params); err != nil {
+		if err := m.setKernel(api, t, i, &params); err != nil {
 			return m.spoil(err)
 		}
 		return nil
@@ -280,13 +300,13 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 	case params.TaskGrp != 0 || params.OpInfoPtr != 0 || params.OpInfoSize != 0:
 		return m.spoil(core.Refused(api, "params", "taskGrp, opInfoPtr and opInfoSize are for kernels"))
 	}
-	if err := m.setValue(api, t, i, params); err != nil {
+	if err := m.setValue(api, t, i, &params); err != nil {
 		return m.spoil(err)
 	}
 	return nil
 }
 
-// setKernel makes task i, which is a kernel, another launch. mu is held.
+// setKernel changes the launch of task i, a kernel. mu is held.
 func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRITaskParams) *core.Error {
 	switch {
 	case m.typeOf(i) != abi.ModelRiTaskKernel:
@@ -364,7 +384,7 @@ func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	return nil
 }
 
-// MdlRIUpdate is aclmdlRIUpdate: what was changed is compiled.
+// MdlRIUpdate is aclmdlRIUpdate: it compiles the changes.
 func MdlRIUpdate(t *core.Thread, modelRI core.Handle) *core.Error {
 	const api = "aclmdlRIUpdate"
 	m, err := checkMdlRIUpdate(t, modelRI)

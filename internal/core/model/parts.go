@@ -11,15 +11,15 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Times inside an execution, for a tracer that wants them (observe.PartTracer). Without one nothing of this costs more
-// than a nil check for each item of a lane.
+// Times inside an execution, for a tracer that wants them (observe.PartTracer). Without one the cost is a nil check for
+// each item of a lane.
 //
-// A compiled model has pieces: the steps of its programs, and what runs between programs, one by one. Copies of one
-// step run together, and share its time. A model that is one program has its steps as pieces, and the driver reports
-// them. One with lanes has those of its items, in their order; the queue of a lane runs what it was given in order, so
-// that what it reports belongs to the oldest that has not ended.
+// A compiled model has pieces: the steps of its programs, and each task between programs. Copies of one step run
+// together, and share its time. The pieces of a model that is one program are its steps, which the driver reports. A
+// model with lanes has the pieces of its items, in order; the queue of a lane runs its operations in order, so each
+// report belongs to the oldest one that has not ended.
 
-// mostParts is how many times are reported of an execution in lanes: a loop may go on for ever.
+// mostParts is the most times reported for an execution in lanes: a loop may run for ever.
 const mostParts = 4096
 
 // number numbers the pieces of the items.
@@ -33,7 +33,7 @@ func (p *plan) number() {
 	}
 }
 
-// pieces is how many the item has.
+// pieces returns the number of pieces of the item.
 func (it *item) pieces() int {
 	if it.graph != nil {
 		return len(it.graph.Program().Steps)
@@ -41,7 +41,7 @@ func (it *item) pieces() int {
 	return 1
 }
 
-// part is the pieces of an item of m.
+// part returns the pieces of an item of m.
 func (it *item) part(m *Model) pieces {
 	part := pieces{first: uint32(it.piece), count: uint32(it.pieces())}
 	if m.parent != nil {
@@ -50,14 +50,14 @@ func (it *item) part(m *Model) pieces {
 	return part
 }
 
-// pieces is what of a model runs together.
+// pieces is a range of pieces of a model that run together.
 type pieces struct {
-	model        uint32 // of a condition task; 0: that is executed
+	model        uint32 // id of a sub-model; 0: the executed model
 	first, count uint32
 }
 
-// findPieces finds the pieces that tasks are in. If they are others than before, what a tracer learns of an execution
-// means something else, and there is another version. mu is held.
+// findPieces finds the piece of each task. If pieces have changed, reports to a tracer have another meaning, so it
+// begins a new version. mu is held.
 func (m *Model) findPieces() {
 	list := make([]int32, len(m.tasks))
 	for i := range list {
@@ -84,16 +84,16 @@ func (m *Model) findPieces() {
 	m.pieces = list
 }
 
-// times are those of one execution.
+// times reports the times of one execution.
 type times struct {
 	to     observe.PartTracer // immutable
 	now    func() int64       // immutable
-	stream int32              // immutable; the execution is a task
+	stream int32              // immutable; stream of the execution
 	number uint32             // immutable
 	count  atomic.Int32       // reported so far
 }
 
-// timesOf is where times of an execution go; nil if nobody wants them.
+// timesOf returns the times of an execution; nil if no tracer wants them.
 func (m *Model) timesOf(s *core.Stream, tag driver.Tag) *times {
 	if to := m.rt.PartTracer(); to != nil {
 		return &times{to: to, now: m.rt.Tracer().Now, stream: s.ID, number: tag.Task}
@@ -110,7 +110,7 @@ func (t *times) report(p pieces, began, ended int64) {
 		Began: began, Ended: ended})
 }
 
-// now is the time, if somebody wants to know it.
+// now returns the time, or 0 if no tracer wants it.
 func (r *run) now() int64 {
 	if r.times == nil {
 		return 0
@@ -118,14 +118,14 @@ func (r *run) now() int64 {
 	return r.times.now()
 }
 
-// took reports a piece that the execution itself carries out, which began at a time.
+// took reports a piece that the execution itself has carried out.
 func (r *run) took(p pieces, began int64) {
 	if r.times != nil {
 		r.times.report(p, began, r.times.now())
 	}
 }
 
-// given is what the queue of a lane was given and has not ended, the oldest first.
+// given is the list of operations in the queue of a lane that have not ended, oldest first.
 type given struct {
 	mu   sync.Mutex
 	list []givenOp // guarded by mu
@@ -134,8 +134,8 @@ type given struct {
 type givenOp struct {
 	times   *times
 	part    pieces
-	at      int64 // when it was given
-	began   int64 // when it began; 0: it has not, as far as is known
+	at      int64 // time of submission
+	began   int64 // time of its begin; 0: not known
 	stepped bool  // the times of its steps were reported
 }
 
@@ -149,7 +149,7 @@ func (p *pass) give(l *lane, op driver.Op, o *core.Order, part pieces) {
 	l.own.Submit(op, o)
 }
 
-// oldest is the operation that the queue is at; nil if there is none. mu is held.
+// oldest returns the operation that the queue is running; nil if there is none. mu is held.
 func (g *given) oldest() *givenOp {
 	if len(g.list) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
 	if op.began == 0 {
 		op.began = cmp.Or(began, op.at)
 	}
-	if tag.More { // the queue has made several of it
+	if tag.More { // the queue has split it into several
 		return
 	}
 	if !op.stepped && err != driver.ErrAborted {
@@ -188,4 +188,14 @@ func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
 		part := pieces{op.part.model, op.part.first + uint32(first), uint32(count)}
 		op.times.report(part, began, ended)
 	}
+}
+
+// Execution implements core.HiddenOwner.
+func (l *lane) Execution() (at observe.At) {
+	l.given.mu.Lock()
+	defer l.given.mu.Unlock()
+	if op := l.given.oldest(); op != nil {
+		at = observe.At{Stream: op.times.stream, Number: op.times.number}
+	}
+	return at
 }

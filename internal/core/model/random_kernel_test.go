@@ -84,17 +84,10 @@ func (s *side) mixes(t testing.TB, a *action, st core.Handle) {
 }
 
 // TestModelRandomKernels is TestModelRandom with kernels among copies, events and functions: captured and run, they
-// leave every byte as the same work done by the test itself. On a CPU kernels run in this process, and in one of their
-// own.
+// leave every byte as the same work done by the test itself.
 func TestModelRandomKernels(t *testing.T) {
-	for _, outside := range []bool{false, true} {
-		t.Run(map[bool]string{false: "inside", true: "outside"}[outside], func(t *testing.T) {
-			o := twoDevices
-			o.KernelProcess = outside
-			th, mix := mixer(t, o)
-			randomModels(t, th, mix)
-		})
-	}
+	th, mix := mixer(t, twoDevices)
+	randomModels(t, th, mix)
 }
 
 // TestConditionsRandomKernels is TestConditionsRandom with kernels.

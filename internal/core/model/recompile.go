@@ -7,21 +7,20 @@ import (
 	"ropeway/internal/graph"
 )
 
-// A model whose tasks were changed is compiled where that matters. A task of a program is looked at with those that
-// touched, or touch, the same bytes (graph.Set); one that is an item by itself is looked at when it runs. A task that
-// becomes the other kind of thing has its lane compiled. Where the model gets lanes, or needs none any more, all of it
-// is compiled.
+// Only the changed parts of a model are compiled again. A task of a program is compiled with those that touched, or
+// touch, the same bytes (graph.Set); a task that is an item by itself is looked up when it runs. If a task changes
+// between the two, its lane is compiled. If the model gets lanes, or no longer needs them, all of it is compiled.
 
-// spot is where a task is in its lane: an item, and the place in its program. Item -1: nowhere.
+// spot is the place of a task in its lane: an item, and the place in its program. Item -1: none.
 type spot struct{ item, at int32 }
 
-// changed notes that a task is another one now. mu is held.
+// changed records a change of a task. mu is held.
 func (m *Model) changed(t *core.Thread, task int32) {
 	m.changes = append(m.changes, task)
 	m.watchChange(t, int(task))
 }
 
-// recompile compiles what was changed. mu is held.
+// recompile compiles the changes. mu is held.
 func (m *Model) recompile() {
 	if !m.compileChanges() {
 		m.compile()
@@ -31,10 +30,10 @@ func (m *Model) recompile() {
 	m.trace()
 }
 
-// mostChanged is which part of the tasks may have changed before it is faster to compile them all.
+// mostChanged limits the changed tasks to 1/mostChanged of all: with more it is faster to compile all.
 const mostChanged = 8
 
-// compileChanges compiles the tasks that were changed; false if everything has to be compiled. mu is held.
+// compileChanges compiles the changed tasks; false if everything has to be compiled. mu is held.
 func (m *Model) compileChanges() bool {
 	slices.Sort(m.changes)
 	m.changes = slices.Compact(m.changes)
@@ -74,7 +73,7 @@ func (m *Model) compileChanges() bool {
 	return true
 }
 
-// changedTask is what task i does. mu is held.
+// changedTask returns the graph task of task i. mu is held.
 func (m *Model) changedTask(i int32) (t graph.Task) {
 	m.graphTask(i, &t)
 	return t

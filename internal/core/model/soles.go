@@ -5,7 +5,7 @@ import (
 	"ropeway/internal/graph"
 )
 
-// build compiles tasks. Meanwhile each allocation is looked up once. mu is held.
+// build compiles tasks, and looks up each allocation once. mu is held.
 func (m *Model) build(n int, at func(i int, t *graph.Task)) *graph.Graph {
 	s := &soles{rt: m.rt, sole: stateOf(m.rt).sole}
 	g := graph.Build(n, s.of, at)
@@ -13,12 +13,12 @@ func (m *Model) build(n int, at func(i int, t *graph.Task)) *graph.Graph {
 	return g
 }
 
-// soles reports which memory has one address only. While a model is built, it remembers the last allocations:
+// soles reports whether memory has only one address. While a model is compiled, it remembers the last allocations:
 // destinations mostly share one, and sources another one.
 type soles struct {
 	rt    *core.Runtime
 	sole  func(addr core.Addr) bool
-	built bool // what it remembers is out of date
+	built bool // the remembered allocations are out of date
 	last  [2]struct {
 		start core.Addr
 		size  uint64

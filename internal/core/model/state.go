@@ -1,14 +1,47 @@
-// Package model has what AscendCL promises of models, which are captured from streams or built by hand: captures,
-// conditions, bound streams and labels, executions, tasks that are read and changed, and their prints.
+// Package model implements the models of AscendCL, which are captured from streams or built by hand: captures,
+// conditions, bound streams and labels, executions, reading and changing tasks, and prints.
+//
+//	submissions to a captured stream → lane → tasks of the Model, in the order of submission
+//	                                             │ aclmdlRICaptureEnd
+//	                       internal/graph: levels by the bytes that tasks touch
+//	                                             │
+//	     driver.Program: steps; each is copies in any order, copies in order, or one operation
+//	                                             │ aclmdlRIExecuteAsync
+//	                           one OpProgram on the queue of the stream
 //
 // A stream that takes part in a capture has a lane ([core.Lane]), which makes tasks of a model of what is submitted to
-// it. Tasks are appended while the model is captured. When it is complete they are compiled (modelplan.go), and an
-// execution is one task of the stream it is launched on (modelrun.go).
+// it. The tasks belong to a hidden stream, with a number and a queue of its own. A lane that has left takes nothing
+// more: a submission that meets the end of the capture goes to the queue.
 //
-// Lock order: Model.running → Model.mu → state.mu, Event.mu, the tables. Functions of the program and drivers are
-// called with none of them held. Model.mu is held all the same while a hidden stream is made, which takes Context.mu,
-// while the arguments of a kernel that are read back are copied to device memory (argsOf), and while the memory of a
-// condition is freed.
+// # Plans
+//
+// A complete model is compiled into a plan (modelplan.go). Tasks come in an order in which they could run one after the
+// other; events inside the capture only are part of it. A model in which nothing waits is one program, which a queue
+// runs as one operation; several executions may run at a time. A model with a task that waits (a gate, a flag, a
+// function of the program), and one with kernels of several streams, keeps its lanes: each is a list of programs with
+// such tasks between them. A task that was changed is compiled where that is enough (recompile.go).
+//
+// A plan has the regions of memory that its tasks name. While the driver's epoch is the same they are not looked at;
+// else each is located again, and memory that has gone refuses the execution. Memory that was freed and allocated again
+// at the same address counts as there.
+//
+// # Executions
+//
+// An execution of a model with lanes is one OpHostFunc of the launching stream (modelrun.go). It holds Model.running,
+// gives the items of each lane to the queue of its hidden stream, and waits for them. A failure stops all lanes, and so
+// does dropping the launching stream. At a condition, a switch, a jump or the end a lane drains its queue, reads the
+// value and decides what runs next (control.go). A model that is built by hand (build.go) has lanes whose streams are
+// bound to it.
+//
+// A checker learns through core.ModelHooks which call began a capture and which call each task comes from. A tracer
+// gets a model when it is compiled, each execution as one task and, if it asks, the times of pieces (parts.go).
+//
+// # Locks
+//
+// Lock order: Model.running → Model.mu → state.mu, Event.mu, the tables; a model before its sub-models. Functions of
+// the program and drivers are called with none of them held. Model.mu is held all the same while a hidden stream is
+// made, which takes Context.mu, while the arguments of a kernel that are read back are copied to device memory
+// (argsOf), and while the memory of a condition is freed.
 package model
 
 import (
@@ -20,16 +53,15 @@ import (
 
 	"ropeway/internal/core"
 	"ropeway/internal/core/handles"
-	"ropeway/internal/driver"
 )
 
-// state is what a runtime has of models.
+// state is a runtime's state of models.
 type state struct {
 	table  core.Table[Model]
 	conds  core.Table[condition]
 	labels core.Table[label]
-	count  atomic.Uint32             // models ever made
-	sole   func(addr core.Addr) bool // immutable; whether memory has one address only
+	count  atomic.Uint32             // number of models created
+	sole   func(addr core.Addr) bool // immutable; reports whether memory has only one address
 
 	launches bool // immutable; programs of the driver may have kernels
 
@@ -39,28 +71,28 @@ type state struct {
 	alive  map[*label]struct{}                   // guarded by mu; the labels
 	lists  map[core.Addr]*labelList              // guarded by mu
 
-	labelIDs uint32 // guarded by mu; labels ever made
+	labelIDs uint32 // guarded by mu; number of labels created
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
-	s := &state{sole: soleIn(rt.Driver), models: map[*core.Context]map[*Model]struct{}{}, byID: map[uint32]*Model{},
+	s := &state{sole: soleIn(rt), models: map[*core.Context]map[*Model]struct{}{}, byID: map[uint32]*Model{},
 		alive: map[*label]struct{}{}, lists: map[core.Addr]*labelList{}}
-	_, s.launches = driver.As[driver.ProgramLauncher](rt.Driver)
+	s.launches = rt.Caps.KernelSteps
 	s.table.Kind, s.conds.Kind, s.labels.Kind = handles.Model, handles.Cond, handles.Label
 	return s
 })
 
 func stateOf(rt *core.Runtime) *state { return part.Of(rt) }
 
-// soleIn is how a driver reports which memory has one address only.
-func soleIn(d driver.Driver) func(core.Addr) bool {
-	if s, ok := driver.As[driver.Sole](d); ok {
-		return s.Sole
+// soleIn returns the driver's Sole, or a function that returns false.
+func soleIn(rt *core.Runtime) func(core.Addr) bool {
+	if sole := rt.Caps.Sole; sole != nil {
+		return sole
 	}
 	return func(core.Addr) bool { return false }
 }
 
-// add makes m one of its context; false if that is being destroyed. ContextEnding finds what add has added before it.
+// add adds m to its context; false if that is being destroyed. ContextEnding finds all models added before it.
 func (s *state) add(m *Model) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +109,7 @@ func (s *state) add(m *Model) bool {
 	return true
 }
 
-// remove takes a model out of its context.
+// remove removes a model from its context.
 func (s *state) remove(m *Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +120,7 @@ func (s *state) remove(m *Model) {
 	}
 }
 
-// inside finds the model and the number that a handle of a task or a task group has; nil if the model was destroyed.
+// inside returns the model and the number of a handle of a task or a task group; nil if the model was destroyed.
 func (s *state) inside(id, number uint32, ok bool) (*Model, uint32) {
 	if !ok {
 		return nil, 0
@@ -98,7 +130,7 @@ func (s *state) inside(id, number uint32, ok bool) (*Model, uint32) {
 	return s.byID[id], number
 }
 
-// ContextEnding implements core.ContextEnder: the models of the context go, the oldest first.
+// ContextEnding implements core.ContextEnder: it destroys the models of the context, oldest first.
 func (s *state) ContextEnding(t *core.Thread, c *core.Context) {
 	var list []*Model
 	core.Locked(&s.mu, func() { list = slices.Collect(maps.Keys(s.models[c])) })

@@ -10,15 +10,15 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A task of a model that is built by hand is changed by another task. That of random numbers is changed by a task of an
-// ordinary stream, and reads its parameters when it runs, so that the model stays as it is compiled. A kernel is
-// changed by a task of a model. Its launch is looked up when its stream gets there: it is no step of a program, and the
-// stream waits for what comes before it.
+// In a model that is built by hand a task may be changed by another task. A task of random numbers is changed by a task
+// of an ordinary stream; it reads its parameters when it runs, so the compiled model does not change. A kernel is
+// changed by a task of a model. Its launch is looked up when its stream reaches it: so it is not a step of a program,
+// and the stream first waits for earlier tasks.
 
 // randomBytes is the size of aclrtRandomNumTaskInfo.
 const randomBytes = 104
 
-// randomSource refuses a change of random numbers that names no parameters.
+// randomSource refuses a change of random numbers without parameters.
 func randomSource(t *core.Thread, api string, info *abi.TaskUpdateInfo) *core.Error {
 	if info.ID != abi.UpdateRandomTask {
 		return nil
@@ -85,7 +85,7 @@ func TaskUpdateAsync(t *core.Thread, taskStream core.Handle, taskID uint32, info
 		Work: func() error { return change.Change(src) }}, Kind: observe.Function, Outside: true})
 }
 
-// find is the task with a number on its stream; -1: none. Model.mu is held.
+// find returns the task with a number on its stream; -1: none. Model.mu is held.
 func (l *lane) find(number uint32) int32 {
 	for _, i := range l.tasks {
 		if l.model.tasks[i].number == number {
@@ -95,7 +95,7 @@ func (l *lane) find(number uint32) int32 {
 	return -1
 }
 
-// random is what changes a task of random numbers; nil if there is no such task.
+// random returns the Changer of a task of random numbers; nil if there is no such task.
 func (l *lane) random(number uint32) core.Changer {
 	if l == nil || !l.bound {
 		return nil
@@ -111,13 +111,13 @@ func (l *lane) random(number uint32) core.Changer {
 // kernelUpdate is a change of a kernel.
 type kernelUpdate struct {
 	lane   *lane  // of the kernel
-	number uint32 // of the kernel, there
+	number uint32 // number of the kernel on its lane
 	by     *launch.Changes
 	own    *core.Stream // the hidden stream of the change
 	task   int32        // the change, in its model
 }
 
-// updateKernel puts a change of a kernel of target on exec, which is a stream of a model, too.
+// updateKernel adds a change of a kernel of target to exec, which is also a stream of a model.
 func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *abi.AicAivTaskUpdateAttr,
 	exec *core.Stream) *core.Error {
 	l, _ := exec.Lane().(*lane)
@@ -134,7 +134,7 @@ func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *ab
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := l.takes(api); err != nil {
+	if err := l.checkOpen(api); err != nil {
 		return err
 	}
 	l.add(t, &taskMore{kind: updateTask, update: &kernelUpdate{target, number, by, l.own, int32(len(m.tasks))},
@@ -142,10 +142,10 @@ func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *ab
 	return nil
 }
 
-// prepare makes a kernel one that can be changed. Whether there is such a kernel turns out when it is.
+// prepare makes a kernel changeable. If there is no such kernel, the change fails later.
 func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 	m := l.model
-	m.settle(t.Runtime.Patience)
+	m.awaitIdle(t.Runtime.Patience)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := l.find(number)
@@ -164,7 +164,7 @@ func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 	return nil
 }
 
-// errNoKernel is why an execution failed that changed a kernel which is not there.
+// errNoKernel is the error of an execution that changed a kernel which does not exist.
 var errNoKernel = errors.New("the task that is to be changed is no kernel of a model, or not any more")
 
 // update changes a kernel; false if the execution is stopped.
@@ -184,7 +184,7 @@ func (p *pass) update(k *taskMore) bool {
 	return true
 }
 
-// apply makes the kernel the one with number entry in the binary, with so many blocks. Its arguments stay.
+// apply replaces the kernel by number entry of the binary, with the given blocks. The arguments stay.
 func (u *kernelUpdate) apply(entry uint64, blocks uint32) error {
 	m := u.lane.model
 	m.mu.Lock()

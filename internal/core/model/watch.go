@@ -6,12 +6,12 @@ import (
 	"ropeway/internal/observe"
 )
 
-// What a checker learns of captures and models: see core.ModelHooks.
+// Reports of captures and models to a checker: see core.ModelHooks.
 
 // Model implements core.Lane.
 func (l *lane) Model() uint32 { return l.model.id }
 
-// watchLane reports that a stream takes part in the capture, or is bound. mu is held.
+// watchLane reports that a stream has joined the capture, or was bound. mu is held.
 func (m *Model) watchLane(t *core.Thread, l *lane) {
 	if c := m.rt.Checker(); c != nil {
 		parent := uint32(0)
@@ -30,7 +30,7 @@ func (m *Model) watchTask(t *core.Thread) {
 	}
 }
 
-// watchBatch reports the tasks from first on, which are the segments of a batch that t has submitted. mu is held.
+// watchBatch reports tasks[first:], the segments of a batch that t has submitted. mu is held.
 func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
 	if c := m.rt.Checker(); c != nil && first < len(m.tasks) {
 		v := &m.tasks[first]
@@ -38,7 +38,7 @@ func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
 	}
 }
 
-// watchChange reports that a task is another one now. mu is held.
+// watchChange reports a change of a task. mu is held.
 func (m *Model) watchChange(t *core.Thread, task int) {
 	if c := m.rt.Checker(); c != nil {
 		c.ModelChanged(t, m.id, task, m.touches(task))
@@ -52,7 +52,7 @@ func (m *Model) watchEnd() {
 	}
 }
 
-// touches is the operation of a task that says which memory it touches; nil if it touches none. mu is held.
+// touches returns an operation with the memory that a task touches; nil if it touches none. mu is held.
 func (m *Model) touches(i int) *driver.Op {
 	v := &m.tasks[i]
 	k := v.more
@@ -61,6 +61,8 @@ func (m *Model) touches(i int) *driver.Op {
 		return &driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
 	case k.off:
 		return nil
+	case k.kind == branchTask:
+		return &driver.Op{Kind: driver.OpCompute, Src: k.branch.cond.addr, N: condBytes}
 	case k.kind == switchTask || k.kind == jumpTask:
 		return &driver.Op{Kind: driver.OpCompute, Src: k.op.Src, N: k.op.N}
 	case k.kind != workTask && k.kind != waitTask:
@@ -93,13 +95,13 @@ func (m *Model) watchUpdate(task int32, by *core.Stream, byTask int32) {
 	}
 }
 
-// resource is the model as something that the program has to release.
+// resource describes the model as a resource of the program.
 func (m *Model) resource() core.Resource {
 	return core.Resource{Kind: core.ModelHandle, Name: uintptr(m.handle), Number: int32(m.id),
 		Device: m.ctx.Device.User}
 }
 
-// trace reports to a tracer what the model is. mu is held.
+// trace reports the model to a tracer. mu is held.
 func (m *Model) trace() {
 	o := m.rt.Tracer()
 	if o == nil {
@@ -114,7 +116,7 @@ func (m *Model) trace() {
 	o.Modelled(&g)
 }
 
-// traced is what a tracer sees of a task. mu is held.
+// traced returns a task for a tracer. mu is held.
 func (m *Model) traced(i int) observe.ModelTask {
 	v := &m.tasks[i]
 	t := observe.ModelTask{Kind: observe.Other, Stream: m.lanes[v.lane].user.ID, After: observe.None}

@@ -11,7 +11,7 @@ import (
 
 func checkInitCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[InitFunc], _ core.Addr) *core.Error {
 	const api = "aclInitCallbackRegister"
-	if cb.Key == 0 { // 1
+	if cb.Key == 0 { // cbFunc-null
 		return core.IsNull(api, "cbFunc")
 	}
 	return nil
@@ -19,7 +19,7 @@ func checkInitCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, cb co
 
 func checkInitCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[InitFunc]) *core.Error {
 	const api = "aclInitCallbackUnRegister"
-	if cb.Key == 0 { // 1
+	if cb.Key == 0 { // cbFunc-null
 		return core.IsNull(api, "cbFunc")
 	}
 	return nil
@@ -27,7 +27,7 @@ func checkInitCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType, cb 
 
 func checkFinalizeCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[FinalizeFunc], _ core.Addr) *core.Error {
 	const api = "aclFinalizeCallbackRegister"
-	if cb.Key == 0 { // 1
+	if cb.Key == 0 { // cbFunc-null
 		return core.IsNull(api, "cbFunc")
 	}
 	return nil
@@ -35,7 +35,7 @@ func checkFinalizeCallbackRegister(t *core.Thread, _ abi.RegisterCallbackType, c
 
 func checkFinalizeCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType, cb core.Func[FinalizeFunc]) *core.Error {
 	const api = "aclFinalizeCallbackUnRegister"
-	if cb.Key == 0 { // 1
+	if cb.Key == 0 { // cbFunc-null
 		return core.IsNull(api, "cbFunc")
 	}
 	return nil
@@ -43,10 +43,10 @@ func checkFinalizeCallbackUnRegister(t *core.Thread, _ abi.RegisterCallbackType,
 
 func checkGetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, value *int64) *core.Error {
 	const api = "aclrtGetSysParamOpt"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
-	if opt < 0 || opt > 3 { // 2
+	if opt < 0 || opt > 3 { // opt-outside-0-to-3
 		return core.Fail(api, abi.ErrInvalidParam, "opt", "is not 0..3; it is %d", opt)
 	}
 	return nil
@@ -54,7 +54,7 @@ func checkGetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, value *int64) *cor
 
 func checkSetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, _ int64) *core.Error {
 	const api = "aclrtSetSysParamOpt"
-	if opt < 0 || opt > 3 { // 1
+	if opt < 0 || opt > 3 { // opt-outside-0-to-3
 		return core.Fail(api, abi.ErrInvalidParam, "opt", "is not 0..3; it is %d", opt)
 	}
 	return nil
@@ -62,22 +62,22 @@ func checkSetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, _ int64) *core.Err
 
 func checkGetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimitType, value *uint32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtGetDeviceResLimit"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = core.IsNull(api, "value")
 		return
 	}
-	if deviceID < 0 { // 2
+	if deviceID < 0 { // deviceId-below-0
 		err = t.NoDevice(api, "deviceId", int64(deviceID))
 		return
 	}
-	if kind < 0 || kind >= 2 { // 3
+	if kind < 0 || kind >= 2 { // type-outside-0-to-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is at least 2; it is %d", kind)
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if !theDeviceId.IsSet() { // 5
+	if !theDeviceId.IsSet() { // deviceId-not-open
 		err = theDeviceId.NotSet(api, "deviceId")
 		return
 	}
@@ -86,22 +86,22 @@ func checkGetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimit
 
 func checkSetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimitType, value uint32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtSetDeviceResLimit"
-	if deviceID < 0 { // 1
+	if deviceID < 0 { // deviceId-below-0
 		err = t.NoDevice(api, "deviceId", int64(deviceID))
 		return
 	}
-	if kind < 0 || kind >= 2 { // 2
+	if kind < 0 || kind >= 2 { // type-outside-0-to-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is at least 2; it is %d", kind)
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if !theDeviceId.IsSet() { // 4
+	if !theDeviceId.IsSet() { // deviceId-not-open
 		err = theDeviceId.NotSet(api, "deviceId")
 		return
 	}
-	if err = hasCores(t, api, kind, value); err != nil { // 5
+	if err = hasCores(t, api, kind, value); err != nil { // value-over-hardware
 		return
 	}
 	return
@@ -109,10 +109,10 @@ func checkSetDeviceResLimit(t *core.Thread, deviceID int32, kind abi.DevResLimit
 
 func checkResetDeviceResLimit(t *core.Thread, deviceID int32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtResetDeviceResLimit"
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if !theDeviceId.IsSet() { // 2
+	if !theDeviceId.IsSet() { // deviceId-not-open
 		err = theDeviceId.NotSet(api, "deviceId")
 		return
 	}
@@ -121,18 +121,18 @@ func checkResetDeviceResLimit(t *core.Thread, deviceID int32) (theDeviceId *core
 
 func checkGetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResLimitType, value *uint32) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtGetStreamResLimit"
-	if value == nil { // 1
+	if value == nil { // value-null
 		err = core.IsNull(api, "value")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if kind < 0 || kind >= 2 { // 3
+	if kind < 0 || kind >= 2 { // type-outside-0-to-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 4
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
 	return
@@ -140,17 +140,17 @@ func checkGetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResL
 
 func checkSetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResLimitType, value uint32) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtSetStreamResLimit"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if kind < 0 || kind >= 2 { // 2
+	if kind < 0 || kind >= 2 { // type-outside-0-to-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 3
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
-	if err = hasCores(t, api, kind, value); err != nil { // 4
+	if err = hasCores(t, api, kind, value); err != nil { // value-over-hardware
 		return
 	}
 	return
@@ -158,10 +158,10 @@ func checkSetStreamResLimit(t *core.Thread, stream core.Handle, kind abi.DevResL
 
 func checkResetStreamResLimit(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtResetStreamResLimit"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
 	return
@@ -169,10 +169,10 @@ func checkResetStreamResLimit(t *core.Thread, stream core.Handle) (theStream *co
 
 func checkUseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtUseStreamResInCurrentThread"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
 	return
@@ -180,10 +180,10 @@ func checkUseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (theSt
 
 func checkUnuseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtUnuseStreamResInCurrentThread"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 2
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
 		return
 	}
 	return
@@ -191,10 +191,10 @@ func checkUnuseStreamResInCurrentThread(t *core.Thread, stream core.Handle) (the
 
 func checkGetResInCurrentThread(t *core.Thread, kind abi.DevResLimitType, value *uint32) *core.Error {
 	const api = "aclrtGetResInCurrentThread"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
-	if kind < 0 || kind >= 2 { // 2
+	if kind < 0 || kind >= 2 { // type-outside-0-to-1
 		return core.Fail(api, abi.ErrRTParamInvalid, "type", "is not 0 or 1; it is %d", kind)
 	}
 	return nil
@@ -202,7 +202,7 @@ func checkGetResInCurrentThread(t *core.Thread, kind abi.DevResLimitType, value 
 
 func checkGetRunMode(t *core.Thread, runMode *abi.RunMode) *core.Error {
 	const api = "aclrtGetRunMode"
-	if runMode == nil { // 1
+	if runMode == nil { // runMode-null
 		return core.IsNull(api, "runMode")
 	}
 	return nil
@@ -210,7 +210,7 @@ func checkGetRunMode(t *core.Thread, runMode *abi.RunMode) *core.Error {
 
 func checkSetTsDevice(t *core.Thread, tsID abi.TsId) *core.Error {
 	const api = "aclrtSetTsDevice"
-	if tsID != 0 && tsID != 1 { // 1
+	if tsID != 0 && tsID != 1 { // tsId-not-0-and-not-1
 		return core.Fail(api, abi.ErrInvalidParam, "tsId", "is not 0 or 1; it is %d", tsID)
 	}
 	return nil
@@ -218,10 +218,10 @@ func checkSetTsDevice(t *core.Thread, tsID abi.TsId) *core.Error {
 
 func checkGetDeviceUtilizationRate(t *core.Thread, _ int32, utilizationInfo *abi.UtilizationInfo) *core.Error {
 	const api = "aclrtGetDeviceUtilizationRate"
-	if utilizationInfo == nil { // 1
+	if utilizationInfo == nil { // utilizationInfo-null
 		return core.IsNull(api, "utilizationInfo")
 	}
-	if utilizationInfo.UtilizationExtend != 0 { // 2
+	if utilizationInfo.UtilizationExtend != 0 { // utilizationInfo.utilizationExtend-not-0
 		return core.Fail(api, abi.ErrInvalidParam, "utilizationInfo", "utilizationInfo->utilizationExtend is not NULL; utilizationExtend is %d", utilizationInfo.UtilizationExtend)
 	}
 	return nil
@@ -229,7 +229,7 @@ func checkGetDeviceUtilizationRate(t *core.Thread, _ int32, utilizationInfo *abi
 
 func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	const api = "aclrtGetDeviceCount"
-	if count == nil { // 1
+	if count == nil { // count-null
 		return core.IsNull(api, "count")
 	}
 	return nil
@@ -237,15 +237,15 @@ func checkGetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 
 func checkSetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) (done bool, err *core.Error) {
 	const api = "aclrtSetDeviceSatMode"
-	if mode == 0 && t.Product("950") || mode == 1 && t.Product("310B", "310P", "910", "IPV350") { // 1
-		done, err = true, core.Fail(api, abi.ErrRTFeatureNotSupport, "mode", "is 0 on 950, or 1 on 310B, 310P, 910 or IPV350; it is %d", mode)
+	if mode == 0 && t.Product("950") || mode == 1 && t.Product("310B", "310P", "910") { // mode-not-offered
+		done, err = true, core.Fail(api, abi.ErrRTFeatureNotSupport, "mode", "is 0 on 950, or 1 on 310B, 310P or 910; it is %d", mode)
 		return
 	}
-	if mode == 0 && t.Product("310B", "310P", "910", "IPV350") { // 2
+	if mode == 0 && t.Product("310B", "310P", "910") { // mode-0-and-on-310B-310P-910
 		done = true
 		return
 	}
-	if mode != 0 && mode != 1 { // 3
+	if mode != 0 && mode != 1 { // mode-not-0-and-not-1
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "mode", "is not 0 or 1; it is %d", mode)
 		return
 	}
@@ -254,7 +254,7 @@ func checkSetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) (done boo
 
 func checkGetDeviceSatMode(t *core.Thread, mode *abi.FloatOverflowMode) *core.Error {
 	const api = "aclrtGetDeviceSatMode"
-	if mode == nil { // 1
+	if mode == nil { // mode-null
 		return core.IsNull(api, "mode")
 	}
 	return nil
@@ -262,26 +262,26 @@ func checkGetDeviceSatMode(t *core.Thread, mode *abi.FloatOverflowMode) *core.Er
 
 func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetOverflowStatus"
-	if outputAddr == 0 { // 1
+	if outputAddr == 0 { // outputAddr-null
 		err = core.IsNull(api, "outputAddr")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if outputSize != 64 { // 3
+	if outputSize != 64 { // outputSize-not-64
 		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
 		return
 	}
-	if theStream.IsCaptured() { // 4
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -289,22 +289,22 @@ func checkGetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uin
 
 func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtResetOverflowStatus"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // no-default-stream
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -312,11 +312,11 @@ func checkResetOverflowStatus(t *core.Thread, stream core.Handle) (theStream *co
 
 func checkQueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.DeviceStatus) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtQueryDeviceStatus"
-	if deviceStatus == nil { // 1
+	if deviceStatus == nil { // deviceStatus-null
 		err = core.IsNull(api, "deviceStatus")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -324,7 +324,7 @@ func checkQueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.De
 
 func checkDeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
 	const api = "aclrtDeviceGetBareTgid"
-	if pid == nil { // 1
+	if pid == nil { // pid-null
 		return core.IsNull(api, "pid")
 	}
 	return nil
@@ -332,7 +332,7 @@ func checkDeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
 
 func checkGetDeviceInfo(t *core.Thread, _ uint32, _ abi.DevAttr, value *int64) *core.Error {
 	const api = "aclrtGetDeviceInfo"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
 	return nil
@@ -340,7 +340,7 @@ func checkGetDeviceInfo(t *core.Thread, _ uint32, _ abi.DevAttr, value *int64) *
 
 func checkGetDeviceCapability(t *core.Thread, _ int32, _ abi.DevFeatureType, value *int32) *core.Error {
 	const api = "aclrtGetDeviceCapability"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
 	return nil
@@ -348,11 +348,11 @@ func checkGetDeviceCapability(t *core.Thread, _ int32, _ abi.DevFeatureType, val
 
 func checkDeviceGetUuid(t *core.Thread, deviceID int32, uuid *abi.Uuid) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceGetUuid"
-	if uuid == nil { // 1
+	if uuid == nil { // uuid-null
 		err = core.IsNull(api, "uuid")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -360,22 +360,22 @@ func checkDeviceGetUuid(t *core.Thread, deviceID int32, uuid *abi.Uuid) (theDevi
 
 func checkDeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
 	const api = "aclrtDeviceSetLimit"
-	if limit < 0 || limit > 4 { // 1
+	if limit < 0 || limit > 4 { // limit-outside-0-to-4
 		return core.Fail(api, abi.ErrInvalidParam, "limit", "is not 0..4; it is %d", limit)
 	}
-	if value > 4294967295 { // 2
+	if value > 4294967295 { // value-over-4294967295
 		return core.Fail(api, abi.ErrInvalidParam, "value", "is above UINT32_MAX; it is %d", value)
 	}
-	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // 3
+	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // limit-0-or-1-or-4-and-not-on-950
 		return core.Fail(api, abi.ErrRTFeatureNotSupport, "limit", "a SIMT limit (0, 1, 4) on a product other than 950; it is %d", limit).NotRecorded()
 	}
-	if !t.Runtime.Product.Has(api) { // 4
+	if !t.Runtime.Product.Has(api) { // not-listed
 		return t.Lacks(api)
 	}
-	if err := someVisible(t, api); err != nil { // 5
+	if err := someVisible(t, api); err != nil { // no-visible-device
 		return err
 	}
-	if err := limitFits(t, api, limit, value); err != nil { // 6
+	if err := limitFits(t, api, limit, value); err != nil { // printf-buffer-range
 		return err
 	}
 	return nil
@@ -383,16 +383,16 @@ func checkDeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *c
 
 func checkDeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.Error {
 	const api = "aclrtDeviceGetLimit"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
-	if limit < 0 || limit > 4 { // 2
+	if limit < 0 || limit > 4 { // limit-outside-0-to-4
 		return core.Fail(api, abi.ErrInvalidParam, "limit", "is not 0..4; it is %d", limit)
 	}
-	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // 3
+	if (limit == 0 || limit == 1 || limit == 4) && !t.Product("950") { // limit-0-or-1-or-4-and-not-on-950
 		return core.Fail(api, abi.ErrRTFeatureNotSupport, "limit", "a SIMT limit (0, 1, 4) on a product other than 950; it is %d", limit).NotRecorded()
 	}
-	if !t.Runtime.Product.Has(api) { // 4
+	if !t.Runtime.Product.Has(api) { // not-listed
 		return t.Lacks(api)
 	}
 	return nil
@@ -400,19 +400,19 @@ func checkDeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *
 
 func checkDeviceGetPCIBusId(t *core.Thread, deviceID int32, pciBusId *byte, length int32) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtDeviceGetPCIBusId"
-	if pciBusId == nil { // 1
+	if pciBusId == nil { // pciBusId-null
 		err = core.IsNull(api, "pciBusId")
 		return
 	}
-	if deviceID < 0 { // 2
+	if deviceID < 0 { // deviceId-below-0
 		err = t.NoDevice(api, "deviceId", int64(deviceID))
 		return
 	}
-	if length < 13 { // 3
+	if length < 13 { // len-below-13
 		err = core.Fail(api, abi.ErrRTParamInvalid, "len", "is below 13; it is %d", length)
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -420,10 +420,10 @@ func checkDeviceGetPCIBusId(t *core.Thread, deviceID int32, pciBusId *byte, leng
 
 func checkDeviceGetByPCIBusId(t *core.Thread, pciBusId *byte, deviceID *int32) *core.Error {
 	const api = "aclrtDeviceGetByPCIBusId"
-	if pciBusId == nil { // 1
+	if pciBusId == nil { // pciBusId-null
 		return core.IsNull(api, "pciBusId")
 	}
-	if deviceID == nil { // 2
+	if deviceID == nil { // deviceId-null
 		return core.IsNull(api, "deviceId")
 	}
 	return nil
@@ -431,15 +431,15 @@ func checkDeviceGetByPCIBusId(t *core.Thread, pciBusId *byte, deviceID *int32) *
 
 func checkGetLogicDevIdByUserDevId(t *core.Thread, userDevID int32, logicDevID *int32) (theUserDevid *core.Device, err *core.Error) {
 	const api = "aclrtGetLogicDevIdByUserDevId"
-	if logicDevID == nil { // 1
+	if logicDevID == nil { // logicDevId-null
 		err = core.IsNull(api, "logicDevId")
 		return
 	}
-	if userDevID < 0 { // 2
+	if userDevID < 0 { // userDevid-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "userDevid", "is below 0; it is %d", userDevID)
 		return
 	}
-	if theUserDevid, err = t.Usable(api, "userDevid", userDevID); err != nil { // 3
+	if theUserDevid, err = t.Usable(api, "userDevid", userDevID); err != nil { // userDevid-unusable
 		return
 	}
 	return
@@ -447,15 +447,15 @@ func checkGetLogicDevIdByUserDevId(t *core.Thread, userDevID int32, logicDevID *
 
 func checkGetUserDevIdByLogicDevId(t *core.Thread, logicDevID int32, userDevID *int32) (theLogicDevId *core.Device, err *core.Error) {
 	const api = "aclrtGetUserDevIdByLogicDevId"
-	if userDevID == nil { // 1
+	if userDevID == nil { // userDevid-null
 		err = core.IsNull(api, "userDevid")
 		return
 	}
-	if logicDevID < 0 { // 2
+	if logicDevID < 0 { // logicDevId-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "logicDevId", "is below 0; it is %d", logicDevID)
 		return
 	}
-	if theLogicDevId, err = t.Physical(api, "logicDevId", logicDevID); err != nil { // 3
+	if theLogicDevId, err = t.Physical(api, "logicDevId", logicDevID); err != nil { // logicDevId-unusable
 		return
 	}
 	return
@@ -463,15 +463,15 @@ func checkGetUserDevIdByLogicDevId(t *core.Thread, logicDevID int32, userDevID *
 
 func checkGetLogicDevIdByPhyDevId(t *core.Thread, phyDevID int32, logicDevID *int32) (thePhyDevId *core.Device, err *core.Error) {
 	const api = "aclrtGetLogicDevIdByPhyDevId"
-	if logicDevID == nil { // 1
+	if logicDevID == nil { // logicDevId-null
 		err = core.IsNull(api, "logicDevId")
 		return
 	}
-	if phyDevID < 0 { // 2
+	if phyDevID < 0 { // phyDevId-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "phyDevId", "is below 0; it is %d", phyDevID)
 		return
 	}
-	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // 3
+	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // phyDevId-unusable
 		return
 	}
 	return
@@ -479,15 +479,15 @@ func checkGetLogicDevIdByPhyDevId(t *core.Thread, phyDevID int32, logicDevID *in
 
 func checkGetPhyDevIdByLogicDevId(t *core.Thread, logicDevID int32, phyDevID *int32) (theLogicDevId *core.Device, err *core.Error) {
 	const api = "aclrtGetPhyDevIdByLogicDevId"
-	if phyDevID == nil { // 1
+	if phyDevID == nil { // phyDevId-null
 		err = core.IsNull(api, "phyDevId")
 		return
 	}
-	if logicDevID < 0 { // 2
+	if logicDevID < 0 { // logicDevId-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "logicDevId", "is below 0; it is %d", logicDevID)
 		return
 	}
-	if theLogicDevId, err = t.Usable(api, "logicDevId", logicDevID); err != nil { // 3
+	if theLogicDevId, err = t.Usable(api, "logicDevId", logicDevID); err != nil { // logicDevId-unusable
 		return
 	}
 	return
@@ -495,15 +495,15 @@ func checkGetPhyDevIdByLogicDevId(t *core.Thread, logicDevID int32, phyDevID *in
 
 func checkGetUserDevIdByPhyDevId(t *core.Thread, phyDevID int32, userDevID *int32) (thePhyDevId *core.Device, err *core.Error) {
 	const api = "aclrtGetUserDevIdByPhyDevId"
-	if userDevID == nil { // 1
+	if userDevID == nil { // userDevId-null
 		err = core.IsNull(api, "userDevId")
 		return
 	}
-	if phyDevID < 0 { // 2
+	if phyDevID < 0 { // phyDevId-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "phyDevId", "is below 0; it is %d", phyDevID)
 		return
 	}
-	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // 3
+	if thePhyDevId, err = t.Physical(api, "phyDevId", phyDevID); err != nil { // phyDevId-unusable
 		return
 	}
 	return
@@ -511,15 +511,15 @@ func checkGetUserDevIdByPhyDevId(t *core.Thread, phyDevID int32, userDevID *int3
 
 func checkGetPhyDevIdByUserDevId(t *core.Thread, userDevID int32, phyDevID *int32) (theUserDevId *core.Device, err *core.Error) {
 	const api = "aclrtGetPhyDevIdByUserDevId"
-	if phyDevID == nil { // 1
+	if phyDevID == nil { // phyDevId-null
 		err = core.IsNull(api, "phyDevId")
 		return
 	}
-	if userDevID < 0 { // 2
+	if userDevID < 0 { // userDevId-below-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "userDevId", "is below 0; it is %d", userDevID)
 		return
 	}
-	if theUserDevId, err = t.Usable(api, "userDevId", userDevID); err != nil { // 3
+	if theUserDevId, err = t.Usable(api, "userDevId", userDevID); err != nil { // userDevId-unusable
 		return
 	}
 	return
@@ -527,66 +527,24 @@ func checkGetPhyDevIdByUserDevId(t *core.Thread, userDevID int32, phyDevID *int3
 
 func checkDeviceL2CacheFlush(t *core.Thread, rsv core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtDeviceL2CacheFlush"
-	if rsv != 0 { // 1
+	if rsv != 0 { // rsv-not-null
 		err = core.Fail(api, abi.ErrInvalidParam, "rsv", "is not NULL")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
 	return
 }
 
-func checkDestroyStreamConfigHandle(t *core.Thread, handle *abi.StreamConfigHandle) *core.Error {
-	const api = "aclrtDestroyStreamConfigHandle"
-	if !t.Runtime.Product.Has(api) { // 1
-		return t.Lacks(api)
-	}
-	if handle == nil { // 2
-		return core.IsNull(api, "handle")
-	}
-	return nil
-}
-
-func checkSetStreamConfigOpt(t *core.Thread, handle *abi.StreamConfigHandle, attr abi.StreamConfigAttr, attrValue core.Addr, valueSize uint64) *core.Error {
-	const api = "aclrtSetStreamConfigOpt"
-	if !t.Runtime.Product.Has(api) { // 1
-		return t.Lacks(api)
-	}
-	if handle == nil { // 2
-		return core.IsNull(api, "handle")
-	}
-	if attrValue == 0 { // 3
-		return core.IsNull(api, "attrValue")
-	}
-	if attr < 0 || attr > 3 { // 4
-		return core.Fail(api, abi.ErrInvalidParam, "attr", "is not 0..3; it is %d", attr)
-	}
-	if attr == 3 && valueSize != 4 || attr != 3 && valueSize != 8 { // 5
-		return core.Fail(api, abi.ErrInvalidParam, "attr", "valueSize is not that of the attribute (8, 8, 8 and 4 bytes); attr is %d, valueSize is %d", attr, valueSize)
-	}
-	return nil
-}
-
-func checkCreateStreamV2(t *core.Thread, stream *core.Handle, _ *abi.StreamConfigHandle) *core.Error {
-	const api = "aclrtCreateStreamV2"
-	if !t.Runtime.Product.Has(api) { // 1
-		return t.Lacks(api)
-	}
-	if stream == nil { // 2
-		return core.IsNull(api, "stream")
-	}
-	return nil
-}
-
 func checkSetOpExecuteTimeOutV2(t *core.Thread, _ uint64, actualTimeout *uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtSetOpExecuteTimeOutV2"
-	if actualTimeout == nil { // 1
+	if actualTimeout == nil { // actualTimeout-null
 		err = core.IsNull(api, "actualTimeout")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -595,11 +553,11 @@ func checkSetOpExecuteTimeOutV2(t *core.Thread, _ uint64, actualTimeout *uint64)
 
 func checkGetOpTimeOutInterval(t *core.Thread, interval *uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetOpTimeOutInterval"
-	if interval == nil { // 1
+	if interval == nil { // interval-null
 		err = core.IsNull(api, "interval")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -608,7 +566,7 @@ func checkGetOpTimeOutInterval(t *core.Thread, interval *uint64) (ctx *core.Cont
 
 func checkGetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
 	const api = "aclrtGetOpExecuteTimeout"
-	if timeoutMs == nil { // 1
+	if timeoutMs == nil { // timeoutMs-null
 		return core.IsNull(api, "timeoutMs")
 	}
 	return nil
@@ -616,19 +574,19 @@ func checkGetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
 
 func checkGetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, _ uint64, retSize *uint64) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtGetMemUceInfo"
-	if memUceInfoArray == nil { // 1
+	if memUceInfoArray == nil { // memUceInfoArray-null
 		err = core.IsNull(api, "memUceInfoArray")
 		return
 	}
-	if retSize == nil { // 2
+	if retSize == nil { // retSize-null
 		err = core.IsNull(api, "retSize")
 		return
 	}
-	if t.Product("310B", "310P", "910", "IPV350") { // 3
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -636,22 +594,22 @@ func checkGetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.Mem
 
 func checkMemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtMemUceRepair"
-	if memUceInfoArray == nil { // 1
+	if memUceInfoArray == nil { // memUceInfoArray-null
 		err = core.IsNull(api, "memUceInfoArray")
 		return
 	}
-	if arraySize > 20 { // 2
+	if arraySize > 20 { // arraySize-over-20
 		err = core.Fail(api, abi.ErrInvalidParam, "arraySize", "is above 20; it is %d", arraySize)
 		return
 	}
-	if err = notReserved(t, api, memUceInfoArray, arraySize); err != nil { // 3
+	if err = notReserved(t, api, memUceInfoArray, arraySize); err != nil { // reserved-not-0
 		return
 	}
-	if t.Product("310B", "310P", "910", "IPV350") { // 4
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 5
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -659,15 +617,15 @@ func checkMemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemU
 
 func checkGetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtGetErrorVerbose"
-	if errorInfo == nil { // 1
+	if errorInfo == nil { // errorInfo-null
 		err = core.IsNull(api, "errorInfo")
 		return
 	}
-	if t.Product("310B", "310P", "910", "IPV350") { // 2
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
 	return
@@ -675,26 +633,26 @@ func checkGetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorIn
 
 func checkRepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) (theDeviceId *core.Device, err *core.Error) {
 	const api = "aclrtRepairError"
-	if errorInfo == nil { // 1
+	if errorInfo == nil { // errorInfo-null
 		err = core.IsNull(api, "errorInfo")
 		return
 	}
-	if t.Product("310B", "310P", "910", "IPV350") { // 2
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if errorInfo.TryRepair == 0 { // 3
+	if errorInfo.TryRepair == 0 { // errorInfo.tryRepair-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "errorInfo", "errorInfo.tryRepair is 0")
 		return
 	}
-	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 4
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // deviceId-unusable
 		return
 	}
-	if !theDeviceId.IsSet() { // 5
+	if !theDeviceId.IsSet() { // deviceId-not-open
 		err = theDeviceId.NotSet(api, "deviceId")
 		return
 	}
-	if err = repairable(t, api, errorInfo); err != nil { // 6
+	if err = repairable(t, api, errorInfo); err != nil { // not-repairable
 		return
 	}
 	return
@@ -702,13 +660,13 @@ func checkRepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) 
 
 func checkGetVersion(t *core.Thread, majorVersion *int32, minorVersion *int32, patchVersion *int32) *core.Error {
 	const api = "aclrtGetVersion"
-	if majorVersion == nil { // 1
+	if majorVersion == nil { // majorVersion-null
 		return core.IsNull(api, "majorVersion")
 	}
-	if minorVersion == nil { // 2
+	if minorVersion == nil { // minorVersion-null
 		return core.IsNull(api, "minorVersion")
 	}
-	if patchVersion == nil { // 3
+	if patchVersion == nil { // patchVersion-null
 		return core.IsNull(api, "patchVersion")
 	}
 	return nil
@@ -716,7 +674,7 @@ func checkGetVersion(t *core.Thread, majorVersion *int32, minorVersion *int32, p
 
 func checkSysGetCANNVersion(t *core.Thread, _ abi.CANNPackageName, version *abi.CANNPackageVersion) *core.Error {
 	const api = "aclsysGetCANNVersion"
-	if version == nil { // 1
+	if version == nil { // version-null
 		return core.IsNull(api, "version")
 	}
 	return nil
@@ -724,15 +682,15 @@ func checkSysGetCANNVersion(t *core.Thread, _ abi.CANNPackageName, version *abi.
 
 func checkSysGetVersionStr(t *core.Thread, pkgName *byte, versionStr *[abi.PkgVersionMaxSize]byte) (thePkgName string, err *core.Error) {
 	const api = "aclsysGetVersionStr"
-	if versionStr == nil { // 1
+	if versionStr == nil { // versionStr-null
 		err = core.IsNull(api, "versionStr")
 		return
 	}
-	if pkgName == nil { // 2
+	if pkgName == nil { // pkgName-null
 		err = core.IsNull(api, "pkgName")
 		return
 	}
-	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // 3
+	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // no-package
 		return
 	}
 	return
@@ -740,15 +698,15 @@ func checkSysGetVersionStr(t *core.Thread, pkgName *byte, versionStr *[abi.PkgVe
 
 func checkSysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) (thePkgName string, err *core.Error) {
 	const api = "aclsysGetVersionNum"
-	if versionNum == nil { // 1
+	if versionNum == nil { // versionNum-null
 		err = core.IsNull(api, "versionNum")
 		return
 	}
-	if pkgName == nil { // 2
+	if pkgName == nil { // pkgName-null
 		err = core.IsNull(api, "pkgName")
 		return
 	}
-	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // 3
+	if thePkgName, err = versionOf(t, api, pkgName); err != nil { // no-package
 		return
 	}
 	return
@@ -756,10 +714,10 @@ func checkSysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) (th
 
 func checkGetCannAttributeList(t *core.Thread, cannAttrList *core.Addr, num *uint64) *core.Error {
 	const api = "aclGetCannAttributeList"
-	if cannAttrList == nil { // 1
+	if cannAttrList == nil { // cannAttrList-null
 		return core.IsNull(api, "cannAttrList")
 	}
-	if num == nil { // 2
+	if num == nil { // num-null
 		return core.IsNull(api, "num")
 	}
 	return nil
@@ -767,7 +725,7 @@ func checkGetCannAttributeList(t *core.Thread, cannAttrList *core.Addr, num *uin
 
 func checkGetCannAttribute(t *core.Thread, _ abi.CannAttr, value *int32) *core.Error {
 	const api = "aclGetCannAttribute"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
 	return nil
@@ -775,7 +733,7 @@ func checkGetCannAttribute(t *core.Thread, _ abi.CannAttr, value *int32) *core.E
 
 func checkAclGetDeviceCapability(t *core.Thread, _ uint32, _ abi.DeviceInfo, value *int64) *core.Error {
 	const api = "aclGetDeviceCapability"
-	if value == nil { // 1
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
 	return nil
@@ -783,15 +741,15 @@ func checkAclGetDeviceCapability(t *core.Thread, _ uint32, _ abi.DeviceInfo, val
 
 func checkSetGroup(t *core.Thread, groupID int32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtSetGroup"
-	if !t.Product("310P") { // 1
+	if !t.Product("310P") { // not-on-310P
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if groupID < 0 || groupID > 3 { // 3
+	if groupID < 0 || groupID > 3 { // groupId-outside-0-to-3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "groupId", "is not 0..3; it is %d", groupID)
 		return
 	}
@@ -800,15 +758,15 @@ func checkSetGroup(t *core.Thread, groupID int32) (ctx *core.Context, err *core.
 
 func checkGetGroupCount(t *core.Thread, count *uint32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetGroupCount"
-	if count == nil { // 1
+	if count == nil { // count-null
 		err = core.IsNull(api, "count")
 		return
 	}
-	if !t.Product("310P") { // 2
+	if !t.Product("310P") { // not-on-310P
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -817,7 +775,7 @@ func checkGetGroupCount(t *core.Thread, count *uint32) (ctx *core.Context, err *
 
 func checkDestroyGroupInfo(t *core.Thread, groupInfo core.Handle) *core.Error {
 	const api = "aclrtDestroyGroupInfo"
-	if groupInfo == 0 { // 1
+	if groupInfo == 0 { // groupInfo-null
 		return core.IsNull(api, "groupInfo")
 	}
 	return nil
@@ -825,15 +783,15 @@ func checkDestroyGroupInfo(t *core.Thread, groupInfo core.Handle) *core.Error {
 
 func checkGetAllGroupInfo(t *core.Thread, groupInfo core.Handle) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetAllGroupInfo"
-	if groupInfo == 0 { // 1
+	if groupInfo == 0 { // groupInfo-null
 		err = core.IsNull(api, "groupInfo")
 		return
 	}
-	if !t.Product("310P") { // 2
+	if !t.Product("310P") { // not-on-310P
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -842,23 +800,23 @@ func checkGetAllGroupInfo(t *core.Thread, groupInfo core.Handle) (ctx *core.Cont
 
 func checkGetGroupInfoDetail(t *core.Thread, groupInfo core.Handle, _ int32, _ abi.GroupAttr, attrValue core.Addr, _ uint64, paramRetSize *uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetGroupInfoDetail"
-	if groupInfo == 0 { // 1
+	if groupInfo == 0 { // groupInfo-null
 		err = core.IsNull(api, "groupInfo")
 		return
 	}
-	if attrValue == 0 { // 2
+	if attrValue == 0 { // attrValue-null
 		err = core.IsNull(api, "attrValue")
 		return
 	}
-	if paramRetSize == nil { // 3
+	if paramRetSize == nil { // paramRetSize-null
 		err = core.IsNull(api, "paramRetSize")
 		return
 	}
-	if !t.Product("310P") { // 4
+	if !t.Product("310P") { // not-on-310P
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -867,26 +825,26 @@ func checkGetGroupInfoDetail(t *core.Thread, groupInfo core.Handle, _ int32, _ a
 
 func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetFloatOverflowStatus"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if outputAddr == 0 { // 2
+	if outputAddr == 0 { // outputAddr-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
 		return
 	}
-	if outputSize != 64 { // 3
+	if outputSize != 64 { // outputSize-not-64
 		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
 		return
 	}
-	if theStream.IsCaptured() { // 4
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -894,22 +852,22 @@ func checkGetFloatOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSiz
 
 func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtResetFloatOverflowStatus"
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // 2
+	if stream == 0 && t.Current() == nil && t.Product("950", "A3", "A2") { // no-default-stream
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context (950, A3, A2)")
 		return
 	}
-	if theStream.IsCaptured() { // 3
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -917,30 +875,30 @@ func checkResetFloatOverflowStatus(t *core.Thread, stream core.Handle) (theStrea
 
 func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtNpuGetFloatOverFlowStatus"
-	if !t.Product("950", "A3", "A2") { // 1
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if outputAddr == 0 { // 3
+	if outputAddr == 0 { // outputAddr-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "outputAddr", "is NULL")
 		return
 	}
-	if outputSize != 64 { // 4
+	if outputSize != 64 { // outputSize-not-64
 		err = core.Fail(api, abi.ErrRTParamInvalid, "outputSize", "is not 64; it is %d", outputSize)
 		return
 	}
-	if theStream.IsCaptured() { // 5
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -948,26 +906,26 @@ func checkNpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, output
 
 func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtNpuClearFloatOverFlowStatus"
-	if !t.Product("950", "A3", "A2") { // 1
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if stream == 0 && t.Current() == nil { // 3
+	if stream == 0 && t.Current() == nil { // stream-null-and-no-context
 		err = core.Fail(api, abi.ErrRTParamInvalid, "stream", "is NULL and the calling thread has no current context")
 		return
 	}
-	if theStream.IsCaptured() { // 4
+	if theStream.IsCaptured() { // stream-captured
 		err = core.Captured(api, theStream)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -975,13 +933,13 @@ func checkNpuClearFloatOverFlowStatus(t *core.Thread, _ uint32, stream core.Hand
 
 func checkPlatformGetDeviceInfo(t *core.Thread, infoType abi.PlatformDevInfo, value *byte, maxLen uint32) *core.Error {
 	const api = "aclplatformGetDeviceInfo"
-	if infoType > 16 { // 1
+	if infoType > 16 { // infoType-over-16
 		return core.Fail(api, abi.ErrInvalidParam, "infoType", "is above 16; it is %d", infoType)
 	}
-	if value == nil { // 2
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
-	if maxLen == 0 { // 3
+	if maxLen == 0 { // maxLen-0
 		return core.Fail(api, abi.ErrInvalidParam, "maxLen", "is 0")
 	}
 	return nil
@@ -989,16 +947,16 @@ func checkPlatformGetDeviceInfo(t *core.Thread, infoType abi.PlatformDevInfo, va
 
 func checkPlatformGetInstructionInfo(t *core.Thread, typ abi.PlatformCoreType, instruction *byte, value *byte, maxLen uint32) *core.Error {
 	const api = "aclplatformGetInstructionInfo"
-	if typ != 0 && typ != 1 { // 1
+	if typ != 0 && typ != 1 { // type-not-0-and-not-1
 		return core.Fail(api, abi.ErrInvalidParam, "type", "is not 0 or 1; it is %d", typ)
 	}
-	if instruction == nil { // 2
+	if instruction == nil { // instruction-null
 		return core.IsNull(api, "instruction")
 	}
-	if value == nil { // 3
+	if value == nil { // value-null
 		return core.IsNull(api, "value")
 	}
-	if maxLen == 0 { // 4
+	if maxLen == 0 { // maxLen-0
 		return core.Fail(api, abi.ErrInvalidParam, "maxLen", "is 0")
 	}
 	return nil
@@ -1006,22 +964,22 @@ func checkPlatformGetInstructionInfo(t *core.Thread, typ abi.PlatformCoreType, i
 
 func checkProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtProfTrace"
-	if userdata == 0 { // 1
+	if userdata == 0 { // userdata-null
 		err = core.IsNull(api, "userdata")
 		return
 	}
-	if length <= 0 || length > 18 { // 2
+	if length <= 0 || length > 18 { // length-at-most-0-or-over-18
 		err = core.Fail(api, abi.ErrRTParamInvalid, "length", "is at most 0 or > 18; it is %d", length)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -1029,14 +987,14 @@ func checkProfTrace(t *core.Thread, userdata core.Addr, length int32, stream cor
 
 func checkProfPush(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err *core.Error) {
 	const api = "aclprofPush"
-	if stamp == 0 { // 2
+	if stamp == 0 { // stamp-null
 		err = core.IsNull(api, "stamp")
 		return
 	}
-	if err = marked(t, api); err != nil { // 3
+	if err = marked(t, api); err != nil { // tx-off
 		return
 	}
-	if theStamp, err = stamped(t, api, stamp); err != nil { // 4
+	if theStamp, err = stamped(t, api, stamp); err != nil { // stamp-unknown
 		return
 	}
 	return
@@ -1044,7 +1002,7 @@ func checkProfPush(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err 
 
 func checkProfPop(t *core.Thread) *core.Error {
 	const api = "aclprofPop"
-	if err := marked(t, api); err != nil { // 2
+	if err := marked(t, api); err != nil { // tx-off
 		return err
 	}
 	return nil
@@ -1052,18 +1010,18 @@ func checkProfPop(t *core.Thread) *core.Error {
 
 func checkProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) (theStamp *profStamp, err *core.Error) {
 	const api = "aclprofRangeStart"
-	if stamp == 0 { // 2
+	if stamp == 0 { // stamp-null
 		err = core.IsNull(api, "stamp")
 		return
 	}
-	if rangeId == nil { // 3
+	if rangeId == nil { // rangeId-null
 		err = core.IsNull(api, "rangeId")
 		return
 	}
-	if err = marked(t, api); err != nil { // 4
+	if err = marked(t, api); err != nil { // tx-off
 		return
 	}
-	if theStamp, err = stamped(t, api, stamp); err != nil { // 5
+	if theStamp, err = stamped(t, api, stamp); err != nil { // stamp-unknown
 		return
 	}
 	return
@@ -1071,7 +1029,7 @@ func checkProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) (th
 
 func checkProfRangeStop(t *core.Thread, _ uint32) *core.Error {
 	const api = "aclprofRangeStop"
-	if err := marked(t, api); err != nil { // 2
+	if err := marked(t, api); err != nil { // tx-off
 		return err
 	}
 	return nil
@@ -1079,22 +1037,22 @@ func checkProfRangeStop(t *core.Thread, _ uint32) *core.Error {
 
 func checkProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte, msgLen uint32) (theStamp *profStamp, theMsg string, err *core.Error) {
 	const api = "aclprofSetStampTraceMessage"
-	if stamp == 0 { // 2
+	if stamp == 0 { // stamp-null
 		err = core.Fail(api, abi.Code(-1), "stamp", "is NULL")
 		return
 	}
-	if msgLen >= 128 { // 3
+	if msgLen >= 128 { // msgLen-at-least-128
 		err = core.Fail(api, abi.Code(-1), "msgLen", "is at least 128; it is %d", msgLen)
 		return
 	}
-	if msg == nil { // 4
+	if msg == nil { // msg-null
 		err = core.Fail(api, abi.Code(-1), "msg", "is NULL")
 		return
 	}
-	if theMsg, err = messageOf(t, api, msg, msgLen); err != nil { // 5
+	if theMsg, err = messageOf(t, api, msg, msgLen); err != nil { // text-too-long
 		return
 	}
-	if theStamp, err = stamped(t, api, stamp); err != nil { // 6
+	if theStamp, err = stamped(t, api, stamp); err != nil { // stamp-unknown
 		return
 	}
 	return
@@ -1102,10 +1060,10 @@ func checkProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte,
 
 func checkProfMark(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err *core.Error) {
 	const api = "aclprofMark"
-	if err = marked(t, api); err != nil { // 2
+	if err = marked(t, api); err != nil { // tx-off
 		return
 	}
-	if theStamp, err = stamped(t, api, stamp); err != nil { // 3
+	if theStamp, err = stamped(t, api, stamp); err != nil { // stamp-null
 		return
 	}
 	return
@@ -1113,7 +1071,7 @@ func checkProfMark(t *core.Thread, stamp core.Handle) (theStamp *profStamp, err 
 
 func checkProfMarkEx(t *core.Thread, _ *byte, _ uint64, _ core.Handle) *core.Error {
 	const api = "aclprofMarkEx"
-	if err := marked(t, api); err != nil { // 2
+	if err := marked(t, api); err != nil { // tx-off
 		return err
 	}
 	return nil

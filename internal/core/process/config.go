@@ -26,11 +26,11 @@ func SetSysParamOpt(t *core.Thread, opt abi.SysParamOpt, value int64) *core.Erro
 	return nil
 }
 
-// Core limits: how many cube or vector cores kernels may use. A stream's own limit counts in threads that use the
-// stream's, then the device's, then what the hardware has. Kernels of a CPU do not look at
-// them; limits are kept and read back.
+// Core limits: the number of cube or vector cores for kernels. In a thread that uses a stream's limits the stream's own
+// limit applies, else the device's, else the number of cores of the hardware. Kernels on a CPU ignore limits, which are
+// only stored and read back.
 
-// cores is how many cores of a type the hardware has.
+// cores returns the number of cores of a type of the hardware.
 func cores(rt *core.Runtime, kind abi.DevResLimitType) uint32 {
 	if kind == abi.DevResVectorCore {
 		return uint32(rt.Product.VectorCores)
@@ -46,7 +46,7 @@ func hasCores(t *core.Thread, api string, kind abi.DevResLimitType, value uint32
 	return nil
 }
 
-// coreLimit is the limit in force on the device.
+// coreLimit returns the limit in force on the device.
 func coreLimit(d *core.Device, kind abi.DevResLimitType) uint32 {
 	if n, ok := d.Limits.Get(kind); ok {
 		return n

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// QueryDeviceStatus is aclrtQueryDeviceStatus. A device that is not open has shown no fault.
+// QueryDeviceStatus is aclrtQueryDeviceStatus. A device that is not open has no fault.
 func QueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.DeviceStatus) *core.Error {
 	d, err := checkQueryDeviceStatus(t, deviceID, deviceStatus)
 	if err != nil {
@@ -24,7 +24,7 @@ func QueryDeviceStatus(t *core.Thread, deviceID int32, deviceStatus *abi.DeviceS
 }
 
 // GetDeviceUtilizationRate is aclrtGetDeviceUtilizationRate. No driver measures the load of its cores, so every field
-// is -1. So it is for a number without a device, which only leaves its mark as last error.
+// is -1. The same holds for a number without a device, which only sets the last error.
 func GetDeviceUtilizationRate(t *core.Thread, deviceID int32, utilizationInfo *abi.UtilizationInfo) *core.Error {
 	const api = "aclrtGetDeviceUtilizationRate"
 	if err := checkGetDeviceUtilizationRate(t, deviceID, utilizationInfo); err != nil {
@@ -56,7 +56,7 @@ func GetDeviceInfo(t *core.Thread, deviceID uint32, attr abi.DevAttr, value *int
 	return nil
 }
 
-// npuArchs are the architecture versions the documents give; the 310 and the IPV350 are not among them.
+// npuArchs are the documented architecture versions; there is none for the 310.
 var npuArchs = map[string]abi.PlatformNpuArch{
 	"950": abi.Dav3510, "A3": abi.Dav2201, "A2": abi.Dav2201, "310B": abi.Dav3002, "310P": abi.Dav2002,
 	"910": abi.Dav1001,
@@ -77,8 +77,8 @@ var simtAttributes = map[abi.DevAttr]int64{
 	abi.DevAttrMaxBlockDimZ:           2048,
 }
 
-// attribute is a number about the device. What software has no truth about is what a single board in a single
-// machine would say: it is the only one of its kind, number 0, not virtual, on PCIe.
+// attribute returns an attribute of the device. Attributes without a meaning in software have the values of a single
+// board in a single machine: the only one of its kind, number 0, not virtual, on PCIe.
 func attribute(d *core.Device, api string, attr abi.DevAttr) (int64, *core.Error) {
 	p := d.Runtime.Product
 	if v, ok := simtAttributes[attr]; ok {
@@ -116,12 +116,14 @@ func attribute(d *core.Device, api string, attr abi.DevAttr) (int64, *core.Error
 		v, lacking = int64(d.Runtime.SuperPodID(d.Phys)), p.Name != "A3" && p.Name != "950"
 	case abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId:
 		lacking = p.Name != "A3" && p.Name != "950"
-		if f, ok := driver.As[driver.Fabric](d.Runtime.Driver); ok {
+		if f := d.Runtime.Caps.Fabric; f != nil {
 			server, pod := f.Server()
 			if v = int64(server); attr == abi.DevAttrSuperPodId {
 				v = int64(pod)
 			}
 		}
+	case abi.DevAttrSuperPodChassisId: // 0: the first
+		lacking = p.Name != "A3" && p.Name != "950"
 	case abi.DevAttrCustOpPrivilege: // 0: operators may not make system calls
 		lacking = p.Name == "950"
 	case abi.DevAttrHdConnectType: // 0: PCIe
@@ -138,7 +140,7 @@ func attribute(d *core.Device, api string, attr abi.DevAttr) (int64, *core.Error
 	return v, nil
 }
 
-// totalMemory is how many bytes of memory the device has. It is opened for that if it is not.
+// totalMemory returns the bytes of memory of the device, which it opens if necessary.
 func totalMemory(d *core.Device) (total uint64, err error) {
 	err = d.WhileOpened(func(dev driver.Device) { _, total = dev.Memory() })
 	return total, err
@@ -151,7 +153,7 @@ const (
 )
 
 // GetDeviceCapability is aclrtGetDeviceCapability. The features of the header are about kernels in task graphs and
-// about message queues; neither is built, so neither is there.
+// about message queues; neither is built, so neither is supported.
 func GetDeviceCapability(t *core.Thread, deviceID int32, devFeatureType abi.DevFeatureType, value *int32) *core.Error {
 	const api = "aclrtGetDeviceCapability"
 	if err := checkGetDeviceCapability(t, deviceID, devFeatureType, value); err != nil {
@@ -192,19 +194,19 @@ func DeviceGetUuid(t *core.Thread, deviceID int32, uuid *abi.Uuid) *core.Error {
 	if err := t.Lacks(api); err != nil {
 		return err.NotRecorded()
 	}
-	host, _ := os.Hostname() // without one, machines look alike
+	host, _ := os.Hostname() // without a name, machines have the same id
 	sum := sha256.Sum256(fmt.Appendf(nil, "ropeway %s %s %s %d", host, t.Runtime.Driver.Name(), t.Runtime.Product.Chip,
 		d.Phys))
 	copy(uuid.Bytes[:], sum[:])
-	uuid.Bytes[6] = uuid.Bytes[6]&0x0f | 0x80 // RFC 9562: version 8, made by rules of our own
+	uuid.Bytes[6] = uuid.Bytes[6]&0x0f | 0x80 // RFC 9562: version 8, custom
 	uuid.Bytes[8] = uuid.Bytes[8]&0x3f | 0x80
 	return nil
 }
 
-// pciBusIDBytes is the room a PCI address takes with its terminator.
+// pciBusIDBytes is the size of a PCI address with its terminator.
 const pciBusIDBytes = 13
 
-// pciBusID is the PCI address of a physical device: our choice, one bus each.
+// pciBusID returns the PCI address of a physical device: by ropeway's choice, each has a bus.
 func pciBusID(phys int32) string { return fmt.Sprintf("0000:%02x:00.0", phys+1) }
 
 // DeviceGetPCIBusId is aclrtDeviceGetPCIBusId. pciBusId is room for len bytes.

@@ -21,7 +21,7 @@ func GetDeviceCount(t *core.Thread, count *uint32) *core.Error {
 	return nil
 }
 
-// countDevices is how many devices the process may use, or the error when there is none.
+// countDevices returns the number of devices that the process may use, or the error if there is none.
 func countDevices(t *core.Thread, api string) (uint32, *core.Error) {
 	if len(t.Runtime.Devices) == 0 {
 		return 0, core.Fail(api, abi.ErrRTNoDevice, "", "%s", t.Runtime.DeviceRange())
@@ -57,8 +57,8 @@ func DeviceGetStreamPriorityRange(t *core.Thread, leastPriority, greatestPriorit
 	return nil
 }
 
-// DeviceGetBareTgid is aclrtDeviceGetBareTgid. A container shows no process ids but its own, so inside one this is the
-// container's; IPC is meant for programs that see the same ids.
+// DeviceGetBareTgid is aclrtDeviceGetBareTgid. A container shows only its own process ids, so inside one the result is
+// the container's id; IPC is for programs that see the same ids.
 func DeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
 	if err := checkDeviceGetBareTgid(t, pid); err != nil {
 		return err
@@ -67,8 +67,7 @@ func DeviceGetBareTgid(t *core.Thread, pid *int32) *core.Error {
 	return nil
 }
 
-// User ids are what the program counts; logical and physical ids are what the driver counts, which knows one
-// numbering only.
+// User ids number the devices of the program; logical and physical ids are both the driver's numbers.
 
 // GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId.
 func GetLogicDevIdByUserDevId(t *core.Thread, userDevID int32, logicDevID *int32) *core.Error {
@@ -109,7 +108,7 @@ func GetUserDevIdByPhyDevId(t *core.Thread, phyDevID int32, userDevID *int32) *c
 	return userOf(t, "aclrtGetUserDevIdByPhyDevId", d, err, userDevID)
 }
 
-// physOf writes the physical id of a device that a check has found.
+// physOf writes the physical id of a device from a check.
 func physOf(d *core.Device, err *core.Error, out *int32) *core.Error {
 	if err == nil {
 		*out = d.Phys
@@ -117,7 +116,7 @@ func physOf(d *core.Device, err *core.Error, out *int32) *core.Error {
 	return err
 }
 
-// userOf writes the user id of a device that a check has found by its physical one.
+// userOf writes the user id of a device that a check has found by its physical id.
 func userOf(t *core.Thread, api string, d *core.Device, err *core.Error, out *int32) *core.Error {
 	if err == nil {
 		err = t.RelyOnDefault(api, d)
@@ -128,8 +127,7 @@ func userOf(t *core.Thread, api string, d *core.Device, err *core.Error, out *in
 	return err
 }
 
-// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; of what computes with floats, sums of
-// aclrtReduceAsync follow it.
+// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is stored; only sums of aclrtReduceAsync follow it.
 func SetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) *core.Error {
 	if done, err := checkSetDeviceSatMode(t, mode); done {
 		return err

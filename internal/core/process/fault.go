@@ -5,8 +5,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// Faults of a device's memory and cores. No driver reports any yet, except that a device is lost, so there is nothing
-// to list and nothing to repair; arguments are checked all the same.
+// Faults of a device's memory and cores. Drivers only report that a device is lost, so there is nothing to list and
+// nothing to repair, but arguments are checked.
 
 // GetMemUceInfo is aclrtGetMemUceInfo. memUceInfoArray points to arraySize entries.
 func GetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64,
@@ -34,7 +34,7 @@ func MemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInf
 // notReserved refuses entries that use reserved bytes.
 func notReserved(_ *core.Thread, api string, memUceInfoArray *abi.MemUceInfo, arraySize uint64) *core.Error {
 	for i, u := range core.Array(memUceInfoArray, arraySize) {
-		// Of the 112 reserved bytes the first 14 are compared.
+		// The first 14 of the 112 reserved bytes are compared.
 		if u.Reserved[0] != 0 || u.Reserved[1]<<16 != 0 {
 			return core.Invalid(api, "memUceInfoArray", "the reserved bytes are not 0").At(i)
 		}
@@ -42,8 +42,8 @@ func notReserved(_ *core.Thread, api string, memUceInfoArray *abi.MemUceInfo, ar
 	return nil
 }
 
-// uceDevice refuses a device that is lost for a call about uncorrectable memory errors. A thread that has no context
-// takes that of the configured default device, and may then ask about that device only.
+// uceDevice refuses a lost device for a call about uncorrectable memory errors. A thread without a context takes that
+// of the configured default device, and may then only ask about that device.
 func uceDevice(t *core.Thread, api string, d *core.Device) *core.Error {
 	if def := t.Runtime.DefaultDevice.Load() - 1; def >= 0 && t.Explicit == nil && t.Primary == nil && !t.Shared {
 		if def != d.User {
@@ -59,7 +59,7 @@ func uceDevice(t *core.Thread, api string, d *core.Device) *core.Error {
 	return nil
 }
 
-// health is why the device can no longer be used, or nil. A device that is not open is well.
+// health returns why the device can no longer be used, or nil. A device that is not open is healthy.
 func health(d *core.Device) error {
 	if dev := d.Opened.Load(); dev != nil {
 		return dev.Healthy()
@@ -67,8 +67,8 @@ func health(d *core.Device) error {
 	return nil
 }
 
-// GetErrorVerbose is aclrtGetErrorVerbose. A device that is lost has a fault of another kind, without detail, that
-// cannot be repaired.
+// GetErrorVerbose is aclrtGetErrorVerbose. A lost device has a fault of the kind "other", without details, which cannot
+// be repaired.
 func GetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) *core.Error {
 	d, err := checkGetErrorVerbose(t, deviceID, errorInfo)
 	if err != nil {
@@ -81,7 +81,7 @@ func GetErrorVerbose(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) *
 	return nil
 }
 
-// RepairError is aclrtRepairError. What passes its checks needs no repair.
+// RepairError is aclrtRepairError. A call that passes its checks has nothing to repair.
 func RepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) *core.Error {
 	_, err := checkRepairError(t, deviceID, errorInfo)
 	return err

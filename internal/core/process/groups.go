@@ -7,21 +7,21 @@ import (
 	"ropeway/internal/core"
 )
 
-// A 310P on whose control CPU the program runs (RC form) can be divided into groups of cores. Ours has one, with all
-// its cores; seen from a host it has none.
+// A 310P can be divided into groups of cores if the program runs on its control CPU (RC form). Here it has one group
+// with all its cores; seen from a host it has none.
 
-// groupInfo is what there is to know of a group, by aclrtGroupAttr.
+// groupInfo has the attributes of a group, by aclrtGroupAttr.
 type groupInfo [abi.GroupGroupidInt + 1]int32
 
-// groupArray is what aclrtCreateGroupInfo makes: room for the groups of a device.
+// groupArray is a result of aclrtCreateGroupInfo: room for the groups of a device.
 type groupArray struct {
 	mu   sync.Mutex
 	list []groupInfo // guarded by mu
 }
 
-const sdmaEngines = 1 // of the one group: our choice
+const sdmaEngines = 1 // of the one group, by ropeway's choice
 
-// groupsOf are the groups of the devices.
+// groupsOf returns the groups of the devices.
 func groupsOf(rt *core.Runtime) []groupInfo {
 	p := rt.Product
 	if !p.RC || p.Name != "310P" && p.Name != "310" {
@@ -33,7 +33,7 @@ func groupsOf(rt *core.Runtime) []groupInfo {
 	}}
 }
 
-// SetGroup is aclrtSetGroup. There is one group at most, so nothing changes.
+// SetGroup is aclrtSetGroup. There is at most one group, so nothing changes.
 func SetGroup(t *core.Thread, groupID int32) *core.Error {
 	const api = "aclrtSetGroup"
 	if _, err := checkSetGroup(t, groupID); err != nil {
@@ -123,9 +123,9 @@ func GetGroupInfoDetail(t *core.Thread, groupInfo core.Handle, groupIndex int32,
 	if a == nil {
 		return noGroups(api, groupInfo)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	*core.Pointer[int32](attrValue) = a.list[groupIndex][attr]
+	var value int32
+	core.Locked(&a.mu, func() { value = a.list[groupIndex][attr] })
+	*core.Pointer[int32](attrValue) = value
 	*paramRetSize = size
 	return nil
 }

@@ -1,25 +1,24 @@
 package process
 
 import (
-	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/readfile"
 )
 
-// initState is what aclInit and aclFinalize have done.
+// initState is the state of aclInit and aclFinalize.
 type initState struct {
 	calls sync.Mutex // held while aclInit or a finalize runs, callbacks included: those must not call either
 
 	mu        sync.Mutex
 	count     uint64               // guarded by mu; aclInit minus aclFinalizeReference
-	finalized bool                 // guarded by mu; the last thing done was to finalize
-	text      string               // guarded by mu; configuration of the first time
-	known     bool                 // guarded by mu; there was a first time
+	finalized bool                 // guarded by mu; the last action was to finalize
+	text      string               // guarded by mu; configuration of the first aclInit
+	known     bool                 // guarded by mu; there was a first aclInit
 	graphs    bool                 // guarded by mu; a configuration set acl_graph.event_mode
 	inits     []hook[InitFunc]     // guarded by mu; in order of registration
 	finalizes []hook[FinalizeFunc] // guarded by mu; in order of registration
@@ -41,15 +40,15 @@ type hook[F any] struct {
 // Init is aclInit. configPath names a JSON file; NULL and "" mean no configuration.
 func Init(t *core.Thread, configPath *byte) *core.Error {
 	const api = "aclInit"
+	path := core.CString(configPath)
 	in := &processOf(t.Runtime).init
 	in.calls.Lock()
 	defer in.calls.Unlock()
 
-	if in.again() {
+	if in.retain() {
 		return core.Fail(api, abi.ErrRepeatInitialize, "",
 			"the library is initialised already; only the reference count has grown")
 	}
-	path := core.CString(configPath)
 	text, err := readConfig(api, path)
 	if err != nil {
 		return err
@@ -90,49 +89,33 @@ func Init(t *core.Thread, configPath *byte) *core.Error {
 	return nil
 }
 
-// isLate reports whether callbacks of a type run at the end of aclInit. The sources name DVPP and OTHER; the rest has
-// to run at some time too.
+// isLate reports whether callbacks of a type run at the end of aclInit. The sources list DVPP and OTHER; by ropeway's
+// choice others do, too, except those of MODEL and OP_EXECUTOR.
 func isLate(kind abi.RegisterCallbackType) bool {
 	return kind != abi.RegTypeAclModel && kind != abi.RegTypeAclOpExecutor
 }
 
-// only picks one type.
+// only returns a function that picks one type.
 func only(kind abi.RegisterCallbackType) func(abi.RegisterCallbackType) bool {
 	return func(k abi.RegisterCallbackType) bool { return k == kind }
 }
 
-// readConfig is the content of the configuration file; "" without a path.
+// readConfig returns the content of the configuration file; "" without a path.
 func readConfig(api, path string) (string, *core.Error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := readFile(path)
+	text, err := readfile.Regular(path, readfile.Text)
 	if err != nil {
 		e := core.Fail(api, abi.ErrInvalidFile, "configPath", "cannot be read")
 		e.Err = err
 		return "", e
 	}
-	return text, nil
+	return string(text), nil
 }
 
-// readFile reads a file that a person has written: not a device, and not without end.
-func readFile(path string) (string, error) {
-	const most = 16 << 20
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", path)
-	case info.Size() > most:
-		return "", fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), most)
-	}
-	data, err := os.ReadFile(path)
-	return string(data), err
-}
-
-// again counts an aclInit of a library that is initialised; false if it is not.
-func (in *initState) again() bool {
+// retain counts another aclInit, and returns false if the library is not initialised.
+func (in *initState) retain() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.count > 0 {
@@ -148,7 +131,7 @@ func (in *initState) differs(text string) bool {
 	return in.known && in.text != text
 }
 
-// done notes that the library is initialised.
+// done records that the library is initialised.
 func (in *initState) done(text string, conf *initConfig) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -190,11 +173,19 @@ func Finalize(t *core.Thread) *core.Error {
 
 // FinalizeReference is aclFinalizeReference.
 func FinalizeReference(t *core.Thread, refCount *uint64) *core.Error {
+	left, err := finalizeReference(t)
+	if refCount != nil {
+		*refCount = left
+	}
+	return err
+}
+
+// finalizeReference ends one initialisation, and returns the number left.
+func finalizeReference(t *core.Thread) (left uint64, err *core.Error) {
 	const api = "aclFinalizeReference"
 	in := &processOf(t.Runtime).init
 	in.calls.Lock()
 	defer in.calls.Unlock()
-	var left uint64
 	last, none := false, false
 	core.Locked(&in.mu, func() {
 		last, none = in.count == 1, in.count == 0
@@ -203,7 +194,6 @@ func FinalizeReference(t *core.Thread, refCount *uint64) *core.Error {
 		}
 		left = in.count
 	})
-	var err *core.Error
 	switch {
 	case none:
 		err = finalizedAlready(api)
@@ -212,18 +202,15 @@ func FinalizeReference(t *core.Thread, refCount *uint64) *core.Error {
 			left = 0
 		}
 	}
-	if refCount != nil {
-		*refCount = left
-	}
-	return err
+	return left, err
 }
 
 func finalizedAlready(api string) *core.Error {
 	return core.Fail(api, abi.ErrRepeatFinalize, "", "the library is not initialised; each aclInit is finalized once")
 }
 
-// finalize runs the finalize callbacks, in order of registration, and takes aclInit's settings back. If a callback
-// fails nothing has changed. in.calls is held.
+// finalize runs the finalize callbacks, in order of registration, and undoes aclInit's settings. If a callback fails,
+// it changes nothing. in.calls is held.
 func finalize(t *core.Thread, api string) *core.Error {
 	t.Runtime.Ending(t)
 	in := &processOf(t.Runtime).init
@@ -243,8 +230,8 @@ func finalize(t *core.Thread, api string) *core.Error {
 	return nil
 }
 
-// InitCallbackRegister is aclInitCallbackRegister. If the library is initialised cb is called at once, and what it
-// returns does not matter.
+// InitCallbackRegister is aclInitCallbackRegister. If the library is initialised, it calls cb at once and ignores the
+// result.
 func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc],
 	userData core.Addr) *core.Error {
 	if err := checkInitCallbackRegister(t, kind, cb, userData); err != nil {
@@ -302,7 +289,7 @@ func addHook[F any](api string, in *initState, list *[]hook[F], h hook[F]) *core
 	return nil
 }
 
-// removeHook takes the first registration of a callback under a type out of a list of in.
+// removeHook removes the first registration of a callback for a type from a list of in.
 func removeHook[F any](api string, in *initState, list *[]hook[F], kind abi.RegisterCallbackType,
 	fn core.Func[F]) *core.Error {
 	in.mu.Lock()

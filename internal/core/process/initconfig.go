@@ -9,14 +9,14 @@ import (
 	"ropeway/internal/core"
 )
 
-// initConfig is aclInit's configuration: what the file says, and what the checks have made of it. The checks belong
-// in the order of spec/functions.yaml, among the callbacks that [Thread.Init] runs.
+// initConfig is aclInit's configuration: the content of the file, and the results of the checks. The checks have the
+// order of spec/functions.yaml, among the callbacks that [Thread.Init] runs.
 type initConfig struct {
 	api  string
 	file map[string]any // numbers are json.Number
 
 	texts     bool          // error texts per process
-	limits    []configLimit // those the product knows
+	limits    []configLimit // limits that the product supports
 	device    int32         // default device; -1: none
 	eventMode int32         // of captured graphs; -1: not given
 }
@@ -28,10 +28,10 @@ type configLimit struct {
 	value uint64
 }
 
-// maxNesting is how many objects, and how many arrays, may lie in each other.
+// maxNesting is the deepest nesting of objects, and of arrays.
 const maxNesting = 10
 
-// noConfig is the configuration without a file.
+// noConfig returns the configuration without a file.
 func noConfig(api string) *initConfig { return &initConfig{api: api, device: -1, eventMode: -1} }
 
 // parseConfig reads the text of a configuration file.
@@ -54,11 +54,11 @@ func parseConfig(api, text string) (*initConfig, *core.Error) {
 		e.Err = err
 		return nil, e
 	}
-	conf.file, _ = root.(map[string]any) // what is no object has no keys
+	conf.file, _ = root.(map[string]any) // other values have no keys
 	return conf, nil
 }
 
-// nesting is how deep a JSON text nests, objects and arrays counted apart, as the documents do.
+// nesting returns the depth of a JSON text, counting objects and arrays separately, as the documents do.
 func nesting(text string) int {
 	var depth, most [2]int
 	quoted := false
@@ -88,12 +88,12 @@ func nesting(text string) int {
 	return max(most[0], most[1])
 }
 
-// bad is the error for a key with a wrong value.
+// bad returns the error for a key with a wrong value.
 func (c *initConfig) bad(code abi.Code, key, format string, args ...any) *core.Error {
 	return core.Fail(c.api, code, "configPath", key+" "+format, args...)
 }
 
-// section is the object under a key, nil if the key is not there; false if it is something else.
+// section returns the object under a key, nil without the key; false if it is not an object.
 func (c *initConfig) section(key string) (map[string]any, bool) {
 	v, there := c.file[key]
 	if !there {
@@ -114,7 +114,7 @@ func (c *initConfig) checkMessages() *core.Error {
 	return nil
 }
 
-// checkDump looks at the dump section from outside: dumping is not built.
+// checkDump only checks that the dump section is an object: dumping is not built.
 func (c *initConfig) checkDump() *core.Error {
 	if _, ok := c.section("dump"); !ok {
 		return c.bad(abi.ErrInvalidDumpConfig, "dump", "is no object")
@@ -133,7 +133,7 @@ func (c *initConfig) checkRest(t *core.Thread) *core.Error {
 	return nil
 }
 
-// checkStacks reads StackSize. Sizes the product does not know have to be numbers all the same.
+// checkStacks reads StackSize. Even sizes that the product does not support must be numbers.
 func (c *initConfig) checkStacks(t *core.Thread) *core.Error {
 	stacks, ok := c.section("StackSize")
 	if !ok {
@@ -151,7 +151,7 @@ func (c *initConfig) checkStacks(t *core.Thread) *core.Error {
 	return nil
 }
 
-// size reads one size and keeps it if the product knows it.
+// size reads one size and keeps it if the product supports it.
 func (c *initConfig) size(t *core.Thread, from map[string]any, l configLimit) *core.Error {
 	v, there := from[l.key]
 	if !there {
@@ -167,7 +167,7 @@ func (c *initConfig) size(t *core.Thread, from map[string]any, l configLimit) *c
 	return nil
 }
 
-// uint32Of is v as a number of 32 bits without sign; false if it is something else.
+// uint32Of converts v to an unsigned 32-bit number; false if it is not one.
 func uint32Of(v any) (uint64, bool) {
 	n, _ := v.(json.Number)
 	u, err := strconv.ParseUint(n.String(), 10, 32)
@@ -189,7 +189,7 @@ func (c *initConfig) checkDevice(t *core.Thread) *core.Error {
 	if !ok || !decimal(text) {
 		return c.bad(abi.ErrFailure, key, "is %v, not a decimal number in quotes", v)
 	}
-	id, _ := strconv.ParseInt(text, 10, 32) // what is too large becomes the largest
+	id, _ := strconv.ParseInt(text, 10, 32) // larger numbers become the largest
 	if t.Runtime.Device(int32(id)) == nil {
 		return c.bad(abi.ErrRTInvalidDeviceid, key, "%s is no usable device; %s", text, t.Runtime.DeviceRange())
 	}
@@ -197,12 +197,12 @@ func (c *initConfig) checkDevice(t *core.Thread) *core.Error {
 	return nil
 }
 
-// decimal reports whether text is a number as people write it: digits, no zero in front.
+// decimal reports whether text is a decimal number without leading zeros.
 func decimal(text string) bool {
 	return text != "" && (text == "0" || text[0] != '0') && strings.Trim(text, "0123456789") == ""
 }
 
-// checkPrintf reads the sizes of the buffers kernels print to.
+// checkPrintf reads the sizes of the print buffers of kernels.
 func (c *initConfig) checkPrintf(t *core.Thread) *core.Error {
 	for _, l := range []configLimit{
 		{limit: abi.DevLimitSimtPrintfFifoSize, key: "simt_printf_fifo_size"},
@@ -249,7 +249,7 @@ func (c *initConfig) checkGraphs(t *core.Thread) *core.Error {
 	return nil
 }
 
-// checkProfiler looks at the profiler section from outside: profiling by configuration is not built.
+// checkProfiler only checks that the profiler section is an object: profiling by configuration is not built.
 func (c *initConfig) checkProfiler(*core.Thread) *core.Error {
 	if _, ok := c.section("profiler"); !ok {
 		return c.bad(abi.ErrInvalidParam, "profiler", "is no object")
@@ -257,7 +257,7 @@ func (c *initConfig) checkProfiler(*core.Thread) *core.Error {
 	return nil
 }
 
-// configure puts a checked configuration into force.
+// configure applies a checked configuration.
 func configure(rt *core.Runtime, c *initConfig) {
 	rt.SharedTexts.Store(c.texts)
 	rt.DefaultDevice.Store(c.device + 1)

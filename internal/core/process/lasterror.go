@@ -14,13 +14,13 @@ func PeekAtLastError(t *core.Thread, level abi.LastErrLevel) abi.Code {
 	return t.Last
 }
 
-// GetLastError is aclrtGetLastError: PeekAtLastError, and the error is forgotten.
+// GetLastError is aclrtGetLastError: PeekAtLastError that clears the error.
 func GetLastError(t *core.Thread, level abi.LastErrLevel) abi.Code {
 	if level != abi.ThreadLevel {
 		return t.Done(badLevel("aclrtGetLastError", level))
 	}
 	code := t.Last
-	if code != abi.Success { // a thread made by ThreadIn has none and is never written
+	if code != abi.Success { // a thread of ThreadIn has none and is never written
 		t.Last = abi.Success
 	}
 	return code

@@ -11,35 +11,35 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free ranges,
-// each with a text. They are on while there is a tracer, as the vendor's are under its profiler; the tracer receives
-// them, and nothing else is done with them.
+// Marks are the part of the vendor's profiling for annotations of a program: moments, nested ranges and free ranges,
+// each with a text. They are on while there is a tracer, as the vendor's are under its profiler; only the tracer
+// receives them.
 
-// marks are those of the process.
+// marks holds the marks of the process.
 type marks struct {
 	stamps core.Table[profStamp]
 
 	mu     sync.Mutex
 	next   uint32                 // guarded by mu; number of the next range or moment
-	places [mostStamps]*profStamp // guarded by mu; those in use
-	ranges [mostStamps]*mark      // guarded by mu; that aclprofRangeStart began, by what it returned
+	places [mostStamps]*profStamp // guarded by mu; stamps in use
+	ranges [mostStamps]*mark      // guarded by mu; ranges of aclprofRangeStart, by its result
 }
 
 const (
 	mostStamps = 100
-	stampText  = 127 // bytes that the text of a stamp has room for, with its end
-	markText   = 155 // bytes that the text of aclprofMarkEx may have
+	stampText  = 127 // most bytes of a stamp's text, with the terminator
+	markText   = 155 // most bytes of the text of aclprofMarkEx
 	misused    = abi.Code(-1)
 )
 
-// profStamp is what a program gives a text, and then reports. Guarded by marks.mu.
+// profStamp is a stamp, for which a program sets a text before it reports it. Guarded by marks.mu.
 type profStamp struct {
 	handle core.Handle
 	place  uint32
 	text   string
 }
 
-// mark is a range that has begun. Immutable, but for ended.
+// mark is a range that has begun. Immutable, except for ended.
 type mark struct {
 	kind   observe.RangeKind
 	number uint32
@@ -56,7 +56,7 @@ func marked(t *core.Thread, api string) *core.Error {
 	return nil
 }
 
-// stamped finds a stamp.
+// stamped returns the stamp of a handle.
 func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error) {
 	if s := marksOf(t.Runtime).stamps.Get(h); s != nil {
 		return s, nil
@@ -65,7 +65,7 @@ func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// begin makes a range with a stamp's text and reports it to the tracer.
+// beginRange begins a range with a stamp's text and reports it to the tracer.
 func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
 	m, o := marksOf(t.Runtime), t.Runtime.Tracer()
 	m.mu.Lock()
@@ -113,7 +113,7 @@ func ProfCreateStamp(t *core.Thread) core.Handle {
 	return 0
 }
 
-// ProfDestroyStamp is aclprofDestroyStamp. A handle that names no stamp is ignored.
+// ProfDestroyStamp is aclprofDestroyStamp. It ignores an invalid handle.
 func ProfDestroyStamp(t *core.Thread, stamp core.Handle) {
 	m := marksOf(t.Runtime)
 	m.mu.Lock()
@@ -135,7 +135,7 @@ func ProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte, msgL
 	return nil
 }
 
-// messageOf is the text that a program has for a stamp.
+// messageOf reads the program's text for a stamp.
 func messageOf(_ *core.Thread, api string, msg *byte, msgLen uint32) (string, *core.Error) {
 	n := uint64(0)
 	for n < uint64(msgLen) && core.Array(msg, n+1)[n] != 0 {
@@ -171,7 +171,7 @@ func ProfPop(t *core.Thread) *core.Error {
 	return nil
 }
 
-// ProfRangeStart is aclprofRangeStart. A range of the same stamp that has not ended ends where this one begins.
+// ProfRangeStart is aclprofRangeStart. It ends an open range of the same stamp.
 func ProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) *core.Error {
 	s, err := checkProfRangeStart(t, stamp, rangeId)
 	if err != nil {
@@ -272,7 +272,7 @@ func ProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Han
 	if err != nil {
 		return err
 	}
-	var data [18]byte // id, model id, tag; what is missing is 0
+	var data [18]byte // id, model id, tag; missing ones are 0
 	copy(data[:], core.ArrayOf(t, core.Pointer[byte](userdata), uint64(length)))
 	o := t.Runtime.Tracer()
 	var now int64
@@ -287,7 +287,7 @@ func ProfTrace(t *core.Thread, userdata core.Addr, length int32, stream core.Han
 	return err
 }
 
-// queueMark puts a task on a stream that does nothing but show when the stream came there.
+// queueMark submits an empty task, which shows when the stream reaches it.
 func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, err *core.Error) {
 	s, err := t.Stream(api, "stream", stream)
 	if err == nil {

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/readfile"
 )
 
 // GetVersion is aclrtGetVersion: the version of the API.
@@ -20,7 +20,7 @@ func GetVersion(t *core.Thread, majorVersion, minorVersion, patchVersion *int32)
 	return nil
 }
 
-// packages are the directories that hold the version of a package (our choice).
+// packages are the directories with the version of a package, by ropeway's choice.
 var packages = [...]string{
 	abi.PkgNameCann:      "cann",
 	abi.PkgNameRuntime:   "runtime",
@@ -32,14 +32,14 @@ var packages = [...]string{
 	abi.PkgNameDriver:    "driver",
 }
 
-// packageVersion is the version text of an installed package: the Version line of its version.info, below share/info of
-// the installation or in a directory of its own.
+// packageVersion returns the version text of an installed package: the Version line of its version.info, below
+// share/info of the installation or in a directory of its own.
 func packageVersion(rt *core.Runtime, name string) (string, bool) {
 	if rt.Home == "" || name == "" || strings.ContainsRune(name, filepath.Separator) {
 		return "", false
 	}
 	for _, dir := range []string{filepath.Join("share", "info", name), name} {
-		data, err := os.ReadFile(filepath.Join(rt.Home, dir, "version.info"))
+		data, err := readfile.Regular(filepath.Join(rt.Home, dir, "version.info"), readfile.Text)
 		if err != nil {
 			continue
 		}
@@ -50,7 +50,7 @@ func packageVersion(rt *core.Runtime, name string) (string, bool) {
 	return "", false
 }
 
-// versionLine is the value of the line Version=…, "" if there is none.
+// versionLine returns the value of the line Version=…, "" if there is none.
 func versionLine(info string) string {
 	for line := range strings.Lines(info) {
 		key, value, ok := strings.Cut(line, "=")
@@ -70,7 +70,7 @@ func noVersion(rt *core.Runtime, api, arg, name string) *core.Error {
 		filepath.Join(rt.Home, "share", "info"))
 }
 
-// SysGetCANNVersion is aclsysGetCANNVersion. Parts the text does not have are "0".
+// SysGetCANNVersion is aclsysGetCANNVersion. Missing parts are "0".
 func SysGetCANNVersion(t *core.Thread, name abi.CANNPackageName, version *abi.CANNPackageVersion) *core.Error {
 	const api = "aclsysGetCANNVersion"
 	if err := checkSysGetCANNVersion(t, name, version); err != nil {
@@ -126,7 +126,7 @@ func SysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) *core.Er
 	return nil
 }
 
-// versionOf finds the version of a package.
+// versionOf returns the version of a package.
 func versionOf(t *core.Thread, api string, pkgName *byte) (string, *core.Error) {
 	name := core.CString(pkgName)
 	text, ok := packageVersion(t.Runtime, name)
@@ -141,7 +141,7 @@ var (
 	stages      = map[string]int64{"": 0, "alpha": -300, "beta": -200, "rc": -100}
 )
 
-// versionNumber turns a version text into a number that grows with the version; false if it is no such text.
+// versionNumber converts a version text to a number that grows with the version; false if the text is invalid.
 func versionNumber(text string) (int32, bool) {
 	m := versionText.FindStringSubmatch(text)
 	if m == nil {
@@ -165,10 +165,10 @@ func versionNumber(text string) (int32, bool) {
 func GetSocName(t *core.Thread) string { return t.Runtime.Product.Chip }
 
 // cannAttrs are the attributes of 950, A3 and A2; other products have none. Compiling operators is not built, so no
-// product has that one.
+// product has that attribute.
 var cannAttrs = [...]abi.CannAttr{abi.CannAttrInfNan, abi.CannAttrBF16}
 
-// GetCannAttributeList is aclGetCannAttributeList. The list is not to be written to.
+// GetCannAttributeList is aclGetCannAttributeList. The program must not change the list.
 func GetCannAttributeList(t *core.Thread, cannAttrList *core.Addr, num *uint64) *core.Error {
 	if err := checkGetCannAttributeList(t, cannAttrList, num); err != nil {
 		return err

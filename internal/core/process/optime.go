@@ -11,12 +11,12 @@ import (
 // opTime is the time limit of kernels.
 type opTime struct {
 	set   atomic.Bool
-	value atomic.Uint64 // microseconds asked for; 0 is the longest
+	value atomic.Uint64 // requested microseconds; 0 is the longest limit
 }
 
 const (
 	opSteps   = 254     // a limit is 1 to 254 intervals
-	maxOpTime = 1000000 // ms, what aclrtSetOpExecuteTimeOutWithMs takes at most
+	maxOpTime = 1000000 // ms, the most that aclrtSetOpExecuteTimeOutWithMs accepts
 )
 
 func (o *opTime) store(us uint64) {
@@ -24,8 +24,8 @@ func (o *opTime) store(us uint64) {
 	o.set.Store(true)
 }
 
-// opLimit is the limit that a product uses where us microseconds are asked for, and whether it is the longest one
-// because 0 or too much was. The longest is math.MaxUint64 after 0 where the product knows "never".
+// opLimit returns the limit that a product uses for a request of us microseconds, and whether it is the longest one
+// because the request was 0 or too large. For 0 the longest is math.MaxUint64 if the product supports "never".
 func opLimit(rt *core.Runtime, us uint64) (limit uint64, longest bool) {
 	p := rt.Product
 	steps := us / p.OpInterval
@@ -41,8 +41,7 @@ func opLimit(rt *core.Runtime, us uint64) (limit uint64, longest bool) {
 	return steps * p.OpInterval, false
 }
 
-// OpLimit is how long a kernel may take; 0: as long as it likes. Only a limit that the program has set counts: see
-// RATIONALE.md.
+// OpLimit returns the time limit of a kernel; 0: none. Only a limit that the program has set counts: see RATIONALE.md.
 func OpLimit(rt *core.Runtime) time.Duration {
 	o := &processOf(rt).opTime
 	if !o.set.Load() {
@@ -86,8 +85,8 @@ func GetOpTimeOutInterval(t *core.Thread, interval *uint64) *core.Error {
 	return nil
 }
 
-// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout, in milliseconds. Where a product knows "never", it also returns that
-// for more than the longest limit.
+// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout, in milliseconds. If the product supports "never", it also returns
+// that for more than the longest limit.
 func GetOpExecuteTimeout(t *core.Thread, timeoutMs *uint32) *core.Error {
 	if err := checkGetOpExecuteTimeout(t, timeoutMs); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// GetOverflowStatus is aclrtGetOverflowStatus. An outputAddr that is no device memory is found out when the task runs,
-// as on a device.
+// GetOverflowStatus is aclrtGetOverflowStatus. An outputAddr that is not device memory fails when the task runs, as on
+// a device.
 func GetOverflowStatus(t *core.Thread, outputAddr core.Addr, outputSize uint64, stream core.Handle) *core.Error {
 	s, c, err := checkGetOverflowStatus(t, outputAddr, outputSize, stream)
 	if err != nil {
@@ -55,7 +55,7 @@ func NpuGetFloatOverFlowStatus(t *core.Thread, outputAddr core.Addr, outputSize 
 			return driver.ErrFault
 		}
 		cell := make([]byte, addrBytes)
-		err := driver.Base(s.Runtime.Driver).Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(cell),
+		err := s.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(cell),
 			Src: outputAddr, N: addrBytes})
 		runtime.KeepAlive(cell)
 		if err != nil {
@@ -95,7 +95,7 @@ func NpuClearFloatOverFlowStatus(t *core.Thread, checkMode uint32, stream core.H
 	return overflowTask(t, "aclrtNpuClearFloatOverFlowStatus", c, s, driver.Op{}, (*core.Stream).ClearOverflow)
 }
 
-// overflowTask puts work on s, a stream of c; op says what memory of the program it touches.
+// overflowTask queues work on s, a stream of c; op has the memory of the program that it touches.
 func overflowTask(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op,
 	work func(s *core.Stream) error) *core.Error {
 	if !s.CountsOverflow() {

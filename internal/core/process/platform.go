@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// PlatformGetDeviceInfo is aclplatformGetDeviceInfo: a text about the product, which is that of device 0.
+// PlatformGetDeviceInfo is aclplatformGetDeviceInfo: a text about the product of device 0.
 func PlatformGetDeviceInfo(t *core.Thread, infoType abi.PlatformDevInfo, value *byte, maxLen uint32) *core.Error {
 	const api = "aclplatformGetDeviceInfo"
 	if err := checkPlatformGetDeviceInfo(t, infoType, value, maxLen); err != nil {
@@ -29,7 +29,7 @@ func PlatformGetDeviceInfo(t *core.Thread, infoType abi.PlatformDevInfo, value *
 	return putText(api, text, value, maxLen)
 }
 
-// limitOf is the type of cores that a value counts.
+// limitOf returns the type of cores that a value counts.
 func limitOf(info abi.PlatformDevInfo) (abi.DevResLimitType, bool) {
 	switch info {
 	case abi.PlatformDevInfoAicoreCnt, abi.PlatformDevInfoCubeCoreCnt:
@@ -59,7 +59,7 @@ func PlatformGetInstructionInfo(t *core.Thread, typ abi.PlatformCoreType, instru
 	return putText(api, text, value, maxLen)
 }
 
-// everOpened refuses a call as long as no device was opened in this process.
+// everOpened refuses a call before any device was opened in this process.
 func everOpened(t *core.Thread, api string) *core.Error {
 	if slices.ContainsFunc(t.Runtime.Devices, func(d *core.Device) bool { return d.EverOpened.Load() }) {
 		return nil
@@ -67,7 +67,7 @@ func everOpened(t *core.Thread, api string) *core.Error {
 	return core.Fail(api, abi.ErrInternalError, "", "no device was opened in this process; call aclrtSetDevice first")
 }
 
-// putText writes text and its end.
+// putText writes text with a terminator.
 func putText(api, text string, value *byte, maxLen uint32) *core.Error {
 	if uint64(len(text)) >= uint64(maxLen) {
 		return core.Invalid(api, "maxLen", "%d bytes are too few for %q and its end", maxLen, text)

@@ -1,5 +1,5 @@
-// Package process is what belongs to the process as a whole: initialisation, configuration, limits, information about
-// devices, and marks.
+// Package process implements the calls that concern the process as a whole: initialisation, configuration, limits,
+// information about devices, and marks.
 package process
 
 import (
@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/core/handles"
 )
 
-// processState is what the process as a whole has set.
+// processState is the state of the process as a whole.
 type processState struct {
 	satMode   atomic.Int32     // floating-point overflow mode
 	limits    [5]atomic.Uint64 // of kernels, by aclrtDeviceLimit
@@ -19,7 +19,6 @@ type processState struct {
 	opTime    opTime
 	marks     marks
 	groups    core.Table[groupArray]
-	configs   streamConfigs
 }
 
 var processPart = core.NewPart(func(rt *core.Runtime) *processState {
@@ -34,7 +33,7 @@ var processPart = core.NewPart(func(rt *core.Runtime) *processState {
 
 func processOf(rt *core.Runtime) *processState { return processPart.Of(rt) }
 
-// defaultLimits are the documented sizes before anybody sets one.
+// defaultLimits are the documented default sizes.
 var defaultLimits = [...]uint64{
 	abi.DevLimitSimtStackSize:             1152,
 	abi.DevLimitSimtDvgWarpStackSize:      1024,
@@ -44,7 +43,7 @@ var defaultLimits = [...]uint64{
 }
 
 const (
-	leastStack = 32 << 10 // of an AI Core; less is not given
+	leastStack = 32 << 10 // least stack of an AI Core
 	mostPrintf = 64 << 20
 )
 
@@ -56,7 +55,7 @@ func isSimt(limit abi.DeviceLimit) bool {
 		limit == abi.DevLimitSimtPrintfFifoSize
 }
 
-// knows reports whether the product has what a limit limits; aclInit skips the others.
+// knows reports whether the product supports a limit; aclInit skips the others.
 func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
 	switch {
 	case isSimt(limit):
@@ -67,7 +66,7 @@ func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
 	return rt.Product.Modern
 }
 
-// DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels of an NPU; they are kept and read back.
+// DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels of an NPU; they are only stored and read back.
 func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
 	if err := checkDeviceSetLimit(t, limit, value); err != nil {
 		return err
@@ -82,7 +81,7 @@ func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.E
 	return nil
 }
 
-// someVisible refuses a process to which ASCEND_RT_VISIBLE_DEVICES leaves no device.
+// someVisible refuses a process if ASCEND_RT_VISIBLE_DEVICES leaves no device.
 func someVisible(t *core.Thread, api string) *core.Error {
 	if len(t.Runtime.Devices) == 0 && t.Runtime.Visible {
 		return t.NoDevice(api, "", 0)

@@ -11,39 +11,38 @@ import (
 	"ropeway/internal/driver"
 )
 
-// cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell
-// with a bit, a count notify one with a number, an IPC event one with numbers of records.
+// cell is a signal between streams: a few words that records change and waits check. A notify is a cell with a bit, a
+// count notify one with a number, an IPC event one with numbers of records.
 //
 // A change of the words checks the waits, in the order of their turn, and ends those that are met: so no wait misses a
-// value that was there for a moment only, and of two waits that take what they find the earlier one gets it. Words that
-// other processes see too are in a page of their own; a change notifies the other processes, and a process listens as
-// long as it has waits.
+// short-lived value, and of two waits that consume a value the earlier one gets it. Words that other processes share
+// are in a page of their own; a change notifies the other processes, and a process listens while it has waits.
 //
-// The words are written and read with mu held, and atomically because of the other processes. Those are not trusted:
-// any value is possible at any time.
+// The words are accessed with mu held, and atomically because of the other processes. Those are not trusted: any value
+// is possible at any time.
 type cell struct {
 	order core.Order   // signalled by records
-	holds atomic.Int32 // the handle and the tasks that need it; with the last one the page goes
+	holds atomic.Int32 // number of holders: the handle and the tasks that need it; the last one closes the page
 
-	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: the process that is to
+	// immutable; may be nil. Called at intervals while a shared cell has waits, with mu held: the process that should
 	// change the words may have died
 	suspect func() (changed bool)
 
 	mu        sync.Mutex
 	words     []atomic.Uint64 // guarded by mu; in the page if there is one
-	page      *cellPage       // guarded by mu; nil while the cell is this process's alone
-	waits     []*cellWait     // guarded by mu; that hold a stream up, in the order of their turn
+	page      *cellPage       // guarded by mu; nil while the cell is not shared
+	waits     []*cellWait     // guarded by mu; blocking waits, in the order of their turn
 	listening bool            // guarded by mu; a goroutine runs watch
 }
 
-// newCell makes a cell of n words, all 0, for a handle.
+// newCell returns a cell of n words, all 0, held by a handle.
 func newCell(n int) *cell {
 	c := &cell{words: make([]atomic.Uint64, n)}
 	c.holds.Store(1)
 	return c
 }
 
-// hold keeps the cell for a task; false if the handle and all tasks are gone.
+// hold holds the cell for a task; false if it has no holder left.
 func (c *cell) hold() bool {
 	for n := c.holds.Load(); n > 0; n = c.holds.Load() {
 		if c.holds.CompareAndSwap(n, n+1) {
@@ -53,7 +52,7 @@ func (c *cell) hold() bool {
 	return false
 }
 
-// release gives up a hold. With the last one the page goes; what still looks at the words finds them as they were.
+// release ends a hold. The last one closes the page; later readers find the last values of the words.
 func (c *cell) release() {
 	if c.holds.Add(-1) > 0 {
 		return
@@ -73,7 +72,7 @@ func (c *cell) release() {
 	}
 }
 
-// share puts the words into a page that other processes can have too. What it returns is for them.
+// share moves the words to a page that other processes can share, and returns files for them.
 func (c *cell) share() ([]*os.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +91,7 @@ func (c *cell) share() ([]*os.File, error) {
 	return c.page.files()
 }
 
-// openCell makes a cell of the files that another process's share returned, which it closes.
+// openCell returns a cell from the files of another process's share, and closes the files.
 func openCell(n int, files []*os.File) (*cell, error) {
 	page, err := openCellPage(files)
 	if err != nil {
@@ -103,18 +102,18 @@ func openCell(n int, files []*os.File) (*cell, error) {
 	return c, nil
 }
 
-// shared reports whether other processes can have the cell.
+// shared reports whether other processes may have the cell.
 func (c *cell) shared() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.page != nil
 }
 
-// change changes the words by f and lets the waits go that may.
+// change changes the words by f and ends the waits that are met.
 func (c *cell) change(f func(words []atomic.Uint64)) {
 	c.mu.Lock()
 	f(c.words)
-	gone := c.settle()
+	gone := c.endMet()
 	page := c.page
 	if page != nil {
 		page.notify() // with mu held: release could close the page
@@ -130,8 +129,8 @@ func (c *cell) look(f func(words []atomic.Uint64)) {
 	f(c.words)
 }
 
-// settle ends the waits that are met, and returns what to call for them once mu is released. mu is held.
-func (c *cell) settle() (gone []func()) {
+// endMet ends the waits that are met, and returns the functions to call for them after mu is released. mu is held.
+func (c *cell) endMet() (gone []func()) {
 	kept := c.waits[:0]
 	for _, w := range c.waits {
 		if w.met(c.words) {
@@ -152,7 +151,7 @@ func wake(list []func()) {
 	}
 }
 
-// listen starts a goroutine that notices changes by other processes, as long as there are waits. mu is held.
+// listen starts a goroutine that notices changes by other processes while there are waits. mu is held.
 func (c *cell) listen() {
 	if c.page != nil && !c.listening && len(c.waits) > 0 {
 		c.listening = true
@@ -160,8 +159,7 @@ func (c *cell) listen() {
 	}
 }
 
-// suspicion is how long a wait for another process lasts before it checks whether that process still exists, and how
-// often it checks from then on.
+// suspicion is the interval at which a wait for another process checks whether that process still exists.
 const suspicion = 100 * time.Millisecond
 
 // watch checks the waits after each notification on page, until there are none.
@@ -169,7 +167,7 @@ func (c *cell) watch(page *cellPage) {
 	for {
 		err := page.watch(c.suspect != nil, func() (done bool) {
 			c.mu.Lock()
-			gone := c.settle()
+			gone := c.endMet()
 			done = len(c.waits) == 0
 			c.listening = !done
 			c.mu.Unlock()
@@ -195,10 +193,10 @@ func (c *cell) watch(page *cellPage) {
 // cellWait is a wait for a cell: the gate of a queue, or a thread of the program.
 type cellWait struct {
 	c *cell
-	// immutable; whether it may go on. If so, it takes what it takes. Called with c.mu held, until it is true
+	// immutable; reports whether the wait is met, and then consumes the value. Called with c.mu held, until it is true
 	met  func(words []atomic.Uint64) bool
-	back func(words []atomic.Uint64) // immutable; undoes what met took; nil: nothing to undo
-	// immutable; what it waits for comes from this process, although others can have the cell
+	back func(words []atomic.Uint64) // immutable; undoes the consumption; nil: nothing to undo
+	// immutable; this process will signal it, although others may have the cell
 	here bool
 
 	wake   func() // guarded by c.mu
@@ -224,15 +222,15 @@ func (w *cellWait) Pass(wake func()) bool {
 	return false
 }
 
-// Again is the same wait, to be made once more by a model.
+// Again returns a new gate for the same wait, for the next run of a model.
 func (w *cellWait) Again() driver.Gate {
 	return &cellWait{c: w.c, met: w.met, back: w.back, here: w.here}
 }
 
-// Foreign reports whether another process may have let it go: see core.ForeignGate.
+// Foreign reports whether another process may have opened the gate: see core.ForeignGate.
 func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
-// Leave implements driver.Gate. A wait that was met at the same moment undoes what it took.
+// Leave implements driver.Gate. It undoes the consumption of a wait that was met at the same moment.
 func (w *cellWait) Leave() {
 	c := w.c
 	c.mu.Lock()
@@ -249,13 +247,13 @@ func (w *cellWait) Leave() {
 	}
 	if w.passed && w.back != nil {
 		w.back(c.words)
-		if gone := c.settle(); len(gone) > 0 {
+		if gone := c.endMet(); len(gone) > 0 {
 			go wake(gone) // the caller may hold its queue's lock
 		}
 	}
 }
 
-// await waits on the host until met is true; false when the limit comes first.
+// await waits on the host until met is true; false if the limit is reached first.
 func (c *cell) await(met func(words []atomic.Uint64) bool, limit core.WaitLimit) bool {
 	done := make(chan struct{})
 	w := &cellWait{c: c, met: met}

@@ -48,7 +48,7 @@ func TestCellOrder(t *testing.T) {
 		woken := make(chan int, waits)
 		var list []*cellWait
 		for i := range waits {
-			w := &cellWait{c: c, met: n.take, back: n.set}
+			w := &cellWait{c: c, met: n.consume, back: n.set}
 			if w.Pass(func() { woken <- i }) {
 				t.Fatal("passed without a record")
 			}
@@ -81,7 +81,7 @@ func TestCellOrder(t *testing.T) {
 			t.Errorf("what was undone again let %d go", i)
 		}
 		list[4].Leave()
-		w := &cellWait{c: c, met: n.take}
+		w := &cellWait{c: c, met: n.consume}
 		if !w.Pass(nil) {
 			t.Error("what was undone last is lost")
 		}
@@ -95,19 +95,19 @@ func TestCellOrder(t *testing.T) {
 // TestCellAwait: threads of the program wait like streams, within a limit.
 func TestCellAwait(t *testing.T) {
 	n, c := &Notify{}, newCell(notifyWords)
-	if c.await(n.take, core.WaitLimit{Timeout: time.Millisecond}) {
+	if c.await(n.consume, core.WaitLimit{Timeout: time.Millisecond}) {
 		t.Error("it was not set")
 	}
 	stop := make(chan struct{})
 	time.AfterFunc(time.Millisecond, func() { close(stop) })
-	if c.await(n.take, core.WaitLimit{Cancel: stop}) {
+	if c.await(n.consume, core.WaitLimit{Cancel: stop}) {
 		t.Error("it was not set")
 	}
 	if len(c.waits) > 0 {
 		t.Error("waits are left behind")
 	}
 	time.AfterFunc(time.Millisecond, func() { c.change(n.set) })
-	if !c.await(n.take, core.WaitLimit{}) {
+	if !c.await(n.consume, core.WaitLimit{}) {
 		t.Error("it was set")
 	}
 }

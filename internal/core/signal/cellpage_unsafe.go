@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cellPage is a page that processes share, and a pair of sockets by which they notify each other. Both have no name:
+// cellPage is a page that processes share, and a pair of sockets by which they notify each other. Neither has a name:
 // they exist as long as a process has them.
 //
 // A notification is a byte on one socket that arrives at the other. It need not be received: Go's poller is
 // edge-triggered and wakes a waiting goroutine for each byte that arrives, in any number of processes. An eventfd would
 // be simpler, but whether a write to it blocks is a flag that all processes share and any of them can change; a send on
-// a socket says for itself that it does not block.
+// a socket has its own flag for not blocking.
 type cellPage struct {
 	words      []atomic.Uint64
 	memory     []byte   // the mapping
 	file       *os.File // of the page
-	receive    *os.File // where notifications are received
-	send       *os.File // where they are sent
+	receive    *os.File // socket for receiving notifications
+	send       *os.File // socket for sending them
 	rawReceive syscall.RawConn
 	rawSend    syscall.RawConn
 }
@@ -53,8 +53,8 @@ func newCellPage() (*cellPage, error) {
 	return mapCellPage(file, os.NewFile(uintptr(pair[0]), "receive"), os.NewFile(uintptr(pair[1]), "send"))
 }
 
-// openCellPage makes a page of the files of another process. What that process could take away while it is in use is
-// refused.
+// openCellPage maps the page of the files of another process. It refuses files whose content that process could remove
+// while they are in use.
 func openCellPage(files []*os.File) (*cellPage, error) {
 	if len(files) != 3 {
 		closeAll(files)
@@ -69,7 +69,7 @@ func openCellPage(files []*os.File) (*cellPage, error) {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		f.Close() //nolint:errcheck // it was received, and is of no use
+		f.Close() //nolint:errcheck // it was received, and cannot be used
 	}
 }
 
@@ -97,7 +97,7 @@ func checkSocket(file *os.File) error {
 	})
 }
 
-// control calls f with the number of a file, which stays open meanwhile.
+// control calls f with the descriptor of a file, which stays open during the call.
 func control(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -152,8 +152,8 @@ func (p *cellPage) files() (list []*os.File, err error) {
 	return list, nil
 }
 
-// notify wakes all processes that wait. It does not block, whatever they do with the sockets: where there is no room
-// for another byte, it receives those that are there first. A process that sends bytes meanwhile has notified them as
+// notify wakes all waiting processes. It does not block, whatever they do with the sockets: if there is no room for
+// another byte, it first receives the pending ones. A process that sends bytes at the same time has notified them as
 // well.
 func (p *cellPage) notify() {
 	const always = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
@@ -163,7 +163,7 @@ func (p *cellPage) notify() {
 		}
 		p.rawReceive.Control(func(from uintptr) { //nolint:errcheck // it is open
 			unix.Recvfrom(int(from), make([]byte, 64<<10),
-				always) //nolint:errcheck // if there is nothing, there is room
+				always) //nolint:errcheck // without data there is room
 		})
 		unix.Send(int(fd), []byte{1}, always) //nolint:errcheck // another process has just sent one
 	})
@@ -180,7 +180,7 @@ func (p *cellPage) watch(doubt bool, f func() (done bool)) error {
 	return p.rawReceive.Read(func(uintptr) bool { return f() })
 }
 
-// close releases the page and the sockets. Nothing uses the words any more; watch returns.
+// close releases the page and the sockets, and watch returns. Nothing may use the words.
 func (p *cellPage) close() {
 	if p.memory != nil {
 		unix.Munmap(p.memory) //nolint:errcheck // it is mapped

@@ -11,18 +11,18 @@ import (
 
 func checkValueWrite(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtValueWrite"
-	if devAddr == 0 { // 1
+	if devAddr == 0 { // devAddr-null
 		err = core.IsNull(api, "devAddr")
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 2
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if flag != 0 { // 4
+	if flag != 0 { // flag-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag)
 		return
 	}
@@ -31,18 +31,18 @@ func checkValueWrite(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, s
 
 func checkValueWait(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtValueWait"
-	if devAddr == 0 { // 1
+	if devAddr == 0 { // devAddr-null
 		err = core.IsNull(api, "devAddr")
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 2
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if flag >= 4 { // 4
+	if flag >= 4 { // flag-at-least-4
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is at least 4; it is %#x", flag)
 		return
 	}
@@ -51,22 +51,22 @@ func checkValueWait(t *core.Thread, devAddr core.Addr, _ uint64, flag uint32, st
 
 func checkIpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEventHandle) (theEvent *core.Event, err *core.Error) {
 	const api = "aclrtIpcGetEventHandle"
-	if handle == nil { // 1
+	if handle == nil { // handle-null
 		err = core.IsNull(api, "handle")
 		return
 	}
-	if event == 0 { // 2
+	if event == 0 { // event-null
 		err = core.IsNull(api, "event")
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 3
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if theEvent, err = t.Event(api, "event", event); err != nil { // 4
+	if theEvent, err = t.Event(api, "event", event); err != nil { // event-not-live
 		return
 	}
-	if !theEvent.IsIpc() { // 5
+	if !theEvent.IsIpc() { // event-not-ipc
 		err = core.Fail(api, abi.ErrRTParamInvalid, "event", "was not created with ACL_EVENT_IPC")
 		return
 	}
@@ -75,15 +75,15 @@ func checkIpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEv
 
 func checkIpcOpenEventHandle(t *core.Thread, _ abi.IpcEventHandle, event *core.Handle) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtIpcOpenEventHandle"
-	if event == nil { // 1
+	if event == nil { // event-null
 		err = core.IsNull(api, "event")
 		return
 	}
-	if !t.Runtime.Product.Has(api) { // 2
+	if !t.Runtime.Product.Has(api) { // not-listed
 		err = t.Lacks(api)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -92,20 +92,20 @@ func checkIpcOpenEventHandle(t *core.Thread, _ abi.IpcEventHandle, event *core.H
 
 func checkCreateNotify(t *core.Thread, notify *core.Handle, flag uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCreateNotify"
-	if notify == nil { // 1
+	if notify == nil { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if flag > 1 { // 2
+	if flag > 1 { // flag-over-1
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 (DEFAULT) or 1 (DEVICE_USE_ONLY); it is %#x", flag)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api).NotRecorded()
 		return
 	}
-	if flag == 1 && t.Product("310B", "910", "IPV350") { // 4
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910, IPV350 or with firmware too old for it; it is %#x", flag).NotRecorded()
+	if flag == 1 && t.Product("310B", "910") { // flag-1-and-on-310B-910
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910 or with firmware too old for it; it is %#x", flag).NotRecorded()
 		return
 	}
 	return
@@ -113,14 +113,14 @@ func checkCreateNotify(t *core.Thread, notify *core.Handle, flag uint64) (ctx *c
 
 func checkDestroyNotify(t *core.Thread, notify core.Handle) (theNotify *Notify, ctx *core.Context, err *core.Error) {
 	const api = "aclrtDestroyNotify"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 2
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -129,21 +129,21 @@ func checkDestroyNotify(t *core.Thread, notify core.Handle) (theNotify *Notify, 
 
 func checkRecordNotify(t *core.Thread, notify core.Handle, stream core.Handle) (theNotify *Notify, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtRecordNotify"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 2
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -151,24 +151,24 @@ func checkRecordNotify(t *core.Thread, notify core.Handle, stream core.Handle) (
 
 func checkWaitAndResetNotify(t *core.Thread, notify core.Handle, stream core.Handle, _ uint32) (theNotify *Notify, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtWaitAndResetNotify"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 2
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if err = sharedElsewhere(t, api, theNotify, ctx); err != nil { // 6
+	if err = sharedElsewhere(t, api, theNotify, ctx); err != nil { // shared-elsewhere
 		return
 	}
 	return
@@ -176,18 +176,18 @@ func checkWaitAndResetNotify(t *core.Thread, notify core.Handle, stream core.Han
 
 func checkGetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) (theNotify *Notify, ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetNotifyId"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if notifyID == nil { // 2
+	if notifyID == nil { // notifyId-null
 		err = core.IsNull(api, "notifyId")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 3
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -196,13 +196,13 @@ func checkGetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) (the
 
 func checkNotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *core.Error {
 	const api = "aclrtNotifyBatchReset"
-	if notifies == nil { // 1
+	if notifies == nil { // notifies-null
 		return core.IsNull(api, "notifies")
 	}
-	if uint32(num) == 0 { // 2
+	if uint32(num) == 0 { // num-0
 		return core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0 (its low 32 bits count); it is %d", num)
 	}
-	if t.Product("310B", "310P", "910", "IPV350") { // 3
+	if t.Product("310B", "310P", "910") { // on-310B-310P-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 	}
 	return nil
@@ -210,26 +210,26 @@ func checkNotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *c
 
 func checkNotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, length uint64, flags uint64) (theNotify *Notify, err *core.Error) {
 	const api = "aclrtNotifyGetExportKey"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if key == nil { // 2
+	if key == nil { // key-null
 		err = core.IsNull(api, "key")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 3
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if uint32(length) == 0 { // 4
+	if uint32(length) == 0 { // len-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
 		return
 	}
-	if t.Product("310B", "IPV350") { // 5
+	if t.Product("310B") { // on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
-	if flags != 0 && flags != 2 { // 6
+	if flags != 0 && flags != 2 { // flags-not-0-and-not-2
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "is not 0 or 2; it is %#x", flags)
 		return
 	}
@@ -238,26 +238,26 @@ func checkNotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, leng
 
 func checkNotifySetImportPid(t *core.Thread, notify core.Handle, pid *int32, num uint64) (theNotify *Notify, ctx *core.Context, err *core.Error) {
 	const api = "aclrtNotifySetImportPid"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if pid == nil { // 2
+	if pid == nil { // pid-null
 		err = core.IsNull(api, "pid")
 		return
 	}
-	if t.Product("310B", "IPV350") { // 3
+	if t.Product("310B") { // on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 4
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if int32(num) <= 0 { // 5
+	if int32(num) <= 0 { // num-at-most-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is 0 or negative; it is %d", num)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -266,28 +266,28 @@ func checkNotifySetImportPid(t *core.Thread, notify core.Handle, pid *int32, num
 
 func checkNotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flags uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtNotifyImportByKey"
-	if notify == nil { // 1
+	if notify == nil { // notify-null
 		err = core.IsNull(api, "notify")
 		return
 	}
-	if key == nil { // 2
+	if key == nil { // key-null
 		err = core.IsNull(api, "key")
 		return
 	}
-	if t.Product("310B", "IPV350") { // 3
+	if t.Product("310B") { // on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
-	if uint32(flags) > 3 { // 4
+	if uint32(flags) > 3 { // flags-over-3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flags", "low 32 bits of flags > 3 (higher bits are ignored); it is %#x", flags)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if flags&0x1 != 0 && t.Product("310B", "910", "IPV350") { // 6
-		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910, IPV350 or with firmware too old for it; it is %#x", flags).NotRecorded()
+	if flags&0x1 != 0 && t.Product("310B", "910") { // device-only-not-offered
+		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910 or with firmware too old for it; it is %#x", flags).NotRecorded()
 		return
 	}
 	return
@@ -295,25 +295,25 @@ func checkNotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flag
 
 func checkNotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPids *abi.ServerPid, num uint64) (theNotify *Notify, err *core.Error) {
 	const api = "aclrtNotifySetImportPidInterServer"
-	if notify == 0 { // 1
+	if notify == 0 { // notify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "notify", "is NULL")
 		return
 	}
-	if serverPids == nil { // 2
+	if serverPids == nil { // serverPids-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
 		return
 	}
-	if num == 0 { // 3
+	if num == 0 { // num-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "num", "is 0")
 		return
 	}
-	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // 4
+	if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
 		return
 	}
-	if err = serverProcesses(t, api, serverPids, num); err != nil { // 5
+	if err = serverProcesses(t, api, serverPids, num); err != nil { // entry-pid-null
 		return
 	}
-	if t.Product("310B", "IPV350") { // 7
+	if t.Product("310B") { // on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -322,19 +322,19 @@ func checkNotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serv
 
 func checkCntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCntNotifyCreate"
-	if flag != 0 { // 1
+	if flag != 0 { // flag-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 2
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api).NotRecorded()
 		return
 	}
-	if created == nil { // 3
+	if created == nil { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
-	if !t.Product("950") { // 4
+	if !t.Product("950") { // not-on-950
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
@@ -344,11 +344,11 @@ func checkCntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) (ct
 func checkCntNotifyDestroy(t *core.Thread, cntNotify core.Handle) (theCntNotify *cntNotify, err *core.Error) {
 	const api = "aclrtCntNotifyDestroy"
 	if cntNotify != 0 {
-		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // 1
+		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // cntNotify-not-live
 			return
 		}
 	}
-	if cntNotify == 0 { // 2
+	if cntNotify == 0 { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
@@ -357,31 +357,31 @@ func checkCntNotifyDestroy(t *core.Thread, cntNotify core.Handle) (theCntNotify 
 
 func checkCntNotifyRecord(t *core.Thread, cntNotify core.Handle, stream core.Handle, info *abi.CntNotifyRecordInfo) (theCntNotify *cntNotify, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCntNotifyRecord"
-	if info == nil { // 1
+	if info == nil { // info-null
 		err = core.IsNull(api, "info")
 		return
 	}
 	if cntNotify != 0 {
-		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // 2
+		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // cntNotify-not-live
 			return
 		}
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if cntNotify == 0 { // 4
+	if cntNotify == 0 { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
-	if info.Mode != 0 && info.Mode != 1 && info.Mode != 2 && info.Mode != 4 { // 5
+	if info.Mode != 0 && info.Mode != 1 && info.Mode != 2 && info.Mode != 4 { // info.mode-unknown
 		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0, 1, 2 or 4; mode is %d", info.Mode)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -389,31 +389,31 @@ func checkCntNotifyRecord(t *core.Thread, cntNotify core.Handle, stream core.Han
 
 func checkCntNotifyWaitWithTimeout(t *core.Thread, cntNotify core.Handle, stream core.Handle, info *abi.CntNotifyWaitInfo) (theCntNotify *cntNotify, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCntNotifyWaitWithTimeout"
-	if info == nil { // 1
+	if info == nil { // info-null
 		err = core.IsNull(api, "info")
 		return
 	}
 	if cntNotify != 0 {
-		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // 2
+		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // cntNotify-not-live
 			return
 		}
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if cntNotify == 0 { // 4
+	if cntNotify == 0 { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
-	if info.Mode < 0 || info.Mode > 4 { // 5
+	if info.Mode < 0 || info.Mode > 4 { // info.mode-outside-0-to-4
 		err = core.Fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0..4; mode is %d", info.Mode)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -422,22 +422,22 @@ func checkCntNotifyWaitWithTimeout(t *core.Thread, cntNotify core.Handle, stream
 func checkCntNotifyReset(t *core.Thread, cntNotify core.Handle, stream core.Handle) (theCntNotify *cntNotify, theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCntNotifyReset"
 	if cntNotify != 0 {
-		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // 1
+		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // cntNotify-not-live
 			return
 		}
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if cntNotify == 0 { // 3
+	if cntNotify == 0 { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 4
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 5
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
 	return
@@ -446,15 +446,15 @@ func checkCntNotifyReset(t *core.Thread, cntNotify core.Handle, stream core.Hand
 func checkCntNotifyGetId(t *core.Thread, cntNotify core.Handle, notifyID *uint32) (theCntNotify *cntNotify, err *core.Error) {
 	const api = "aclrtCntNotifyGetId"
 	if cntNotify != 0 {
-		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // 1
+		if theCntNotify, err = findCntNotify(t, api, "cntNotify", cntNotify); err != nil { // cntNotify-not-live
 			return
 		}
 	}
-	if cntNotify == 0 { // 2
+	if cntNotify == 0 { // cntNotify-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
 		return
 	}
-	if notifyID == nil { // 3
+	if notifyID == nil { // notifyId-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "notifyId", "is NULL")
 		return
 	}

@@ -7,16 +7,16 @@ import (
 	"ropeway/internal/core"
 )
 
-// cntNotify is a number of 32 bits that records change and waits compare. Tasks that need it keep its cell.
+// cntNotify is a 32-bit number that records change and waits compare. Tasks that need it hold its cell.
 type cntNotify struct {
 	handle core.Handle   // immutable
 	id     uint32        // immutable
 	device int32         // immutable; user id
-	used   *atomic.Int32 // immutable; the counter of ids it is in
+	used   *atomic.Int32 // immutable; the counter of ids that counts it
 	cell   *cell         // immutable
 }
 
-// findCntNotify finds the count notify a handle names.
+// findCntNotify returns the count notify of a handle.
 func findCntNotify(t *core.Thread, api, arg string, h core.Handle) (*cntNotify, *core.Error) {
 	if n := signalsOf(t.Runtime).cntNotifies.Get(h); n != nil {
 		return n, nil
@@ -47,12 +47,12 @@ func CntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) *core.Er
 	return nil
 }
 
-// resource is n as the checker knows it.
+// resource describes n to the checker.
 func (n *cntNotify) resource() core.Resource {
 	return core.Resource{Kind: core.CountNotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: n.device}
 }
 
-// CntNotifyDestroy is aclrtCntNotifyDestroy. Records and waits that are queued go on.
+// CntNotifyDestroy is aclrtCntNotifyDestroy. Queued records and waits still run.
 func CntNotifyDestroy(t *core.Thread, cntNotify core.Handle) *core.Error {
 	const api = "aclrtCntNotifyDestroy"
 	n, err := checkCntNotifyDestroy(t, cntNotify)
@@ -83,8 +83,8 @@ func CntNotifyRecord(t *core.Thread, cntNotify, stream core.Handle, info *abi.Cn
 	})
 }
 
-// changeOf is what a record does to the value; nil if there is no such mode. Mode 4 keeps the bits that are given, as
-// the documents say, and does not clear them.
+// changeOf returns the effect of a record on the value; nil for an unknown mode. Mode 4 keeps the given bits, as
+// documented, and does not clear them.
 func changeOf(mode abi.CntNotifyRecordMode, given uint32) func(value uint32) uint32 {
 	switch mode {
 	case abi.CntNotifyRecordSetValueMode:
@@ -117,7 +117,7 @@ func CntNotifyWaitWithTimeout(t *core.Thread, cntNotify, stream core.Handle, inf
 	return waitCell(t, api, s, w, cntNotify, notifyTimeout(t.Runtime, info.Timeout))
 }
 
-// conditionOf is what a wait asks of the value; nil if there is no such mode.
+// conditionOf returns the condition of a wait; nil for an unknown mode.
 func conditionOf(mode abi.CntNotifyWaitMode, given uint32) func(value uint32) bool {
 	switch mode {
 	case abi.CntNotifyWaitLessMode:

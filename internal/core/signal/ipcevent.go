@@ -14,25 +14,24 @@ import (
 	"ropeway/internal/share"
 )
 
-// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a page
-// that all of them share: a wait refers to the number of the latest record that was queued when the wait was, by any
-// process, and is over when that record is. What became of a record is in a ring, because records of several streams
-// end in any order.
+// An IPC event is an event with records and waits of several processes. Its records are numbered in a page that all of
+// them share: a wait is for the latest record of any process at the time the wait is queued, and is over when that
+// record is. A ring has the states of records, because records of several streams end in any order.
 type ipcEvent struct {
 	cell *cell
 
 	mu   sync.Mutex
-	key  *share.Key // guarded by mu; while it is exported
+	key  *share.Key // guarded by mu; nil if it is not exported
 	gone bool       // guarded by mu; the handle was destroyed
 }
 
 // The words of the page.
 const (
-	ipcBegun  = iota // records begun: their numbers
-	ipcQueued        // the latest that is queued: what waits refer to
+	ipcBegun  = iota // number of records begun
+	ipcQueued        // number of the latest queued record, for waits
 	ipcSpaces        // name spaces of processes that record; the first word is not used
-	// for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the
-	// last one
+	// for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last
+	// record
 	ipcRing = ipcSpaces + ipcSpaceCount
 )
 
@@ -42,13 +41,13 @@ const (
 	ipcWords      = ipcRing + 2*ipcPlaces
 )
 
-// place is where in the words the end of a record and its maker are.
+// ipcPlace returns the indices of the words with the end of a record and its maker.
 func ipcPlace(number uint64) (end, maker int) {
 	i := ipcRing + 2*int(number%ipcPlaces)
 	return i, i + 1
 }
 
-// newIPCEvent makes an event's page, and openIPCEvent the same of another process's files.
+// newIPCEvent returns an event with a new page, and openIPCEvent one with the page of another process's files.
 func newIPCEvent() (*ipcEvent, error) {
 	x := &ipcEvent{cell: newCell(ipcWords)}
 	files, err := x.cell.share()
@@ -70,11 +69,11 @@ func openIPCEvent(files []*os.File) (*ipcEvent, error) {
 	return x, nil
 }
 
-// begin numbers a record; 0 if all places are taken by records that are not over.
+// begin numbers a record; 0 if records that are not over have all places.
 //
-// A number is taken by writing the maker into its place. A process that finds it taken counts it in ipcBegun, because
-// the one that took it may have been killed before it did. That others write anything at any time costs a record, not
-// an endless search.
+// A process takes a number by writing its maker to the place. A process that finds it taken counts it in ipcBegun,
+// because the taker may have been killed before doing that. Arbitrary writes of other processes cost a record, not an
+// endless search.
 func (x *ipcEvent) begin() (number uint64) {
 	x.cell.look(func(w []atomic.Uint64) {
 		me := thisMaker(w)
@@ -103,8 +102,8 @@ func (x *ipcEvent) begin() (number uint64) {
 	return number
 }
 
-// vacate makes sure that the record that has the place of n, one lap before, is over; false if it is not. It was made
-// by m, unless m is of another lap.
+// vacate reports whether the record at the place of n, one lap before, is over, and ends it if its process has ended.
+// Its maker is m, unless m is of another lap.
 func vacate(w []atomic.Uint64, n uint64, m maker) bool {
 	if n <= ipcPlaces || over(w, n-ipcPlaces) {
 		return true
@@ -122,12 +121,12 @@ func drop(w []atomic.Uint64, number uint64) {
 	raise(&w[end], number<<1|1)
 }
 
-// queued lets waits refer to a record.
+// queued makes a record the latest for waits.
 func (x *ipcEvent) queued(number uint64) {
 	x.cell.look(func(w []atomic.Uint64) { raise(&w[ipcQueued], number) })
 }
 
-// end notes that a record has run or was dropped.
+// end records that a record has run or was dropped.
 func (x *ipcEvent) end(number uint64, dropped bool) {
 	x.cell.change(func(w []atomic.Uint64) {
 		end, _ := ipcPlace(number)
@@ -139,13 +138,13 @@ func (x *ipcEvent) end(number uint64, dropped bool) {
 	})
 }
 
-// raise makes a word at least v.
+// raise sets a word to v, unless it is larger.
 func raise(word *atomic.Uint64, v uint64) {
 	for old := word.Load(); old < v && !word.CompareAndSwap(old, v); old = word.Load() {
 	}
 }
 
-// latest is the number of the latest record.
+// latest returns the number of the latest record.
 func (x *ipcEvent) latest() (number uint64) {
 	x.cell.look(func(w []atomic.Uint64) { number = w[ipcQueued].Load() })
 	return number
@@ -157,7 +156,7 @@ func over(w []atomic.Uint64, number uint64) bool {
 	return w[end].Load()>>1 >= number
 }
 
-// orphans drops records of processes that have ended: nothing else will. cell.mu is held.
+// orphans drops records of processes that have ended, since nothing else does. cell.mu is held.
 func (x *ipcEvent) orphans() (changed bool) {
 	w := x.cell.words
 	ended := map[maker]bool{}
@@ -181,7 +180,7 @@ func (x *ipcEvent) orphans() (changed bool) {
 	return changed
 }
 
-// ipcRecord is one record of an IPC event, as a flag that the host asks and waits for. Streams wait by a gate.
+// ipcRecord is one record of an IPC event, as a flag for queries and waits of the host. Streams wait by a gate.
 type ipcRecord struct {
 	x      *ipcEvent
 	number uint64
@@ -199,12 +198,12 @@ func (r ipcRecord) IsSet() bool {
 	return isOver && !dropped
 }
 
-// querying reports that the host wants to know whether the record is over, until the result is called.
+// querying reports to the checker that the host asks whether the record is over; the result is called with the answer.
 func (r ipcRecord) querying(waits bool) (known func(over bool)) {
 	return r.rt.Querying(&r.x.cell.order, waits, r.here)
 }
 
-// state is what became of the record; of one long ago, whose place another one has, that it was done.
+// state returns the state of the record. An old record whose place another one has counts as done.
 func (r ipcRecord) state() (isOver, dropped bool) {
 	r.x.cell.look(func(w []atomic.Uint64) {
 		end, _ := ipcPlace(r.number)
@@ -213,7 +212,7 @@ func (r ipcRecord) state() (isOver, dropped bool) {
 	return isOver, dropped
 }
 
-// Err is why the record was never done. What dropped it is known to the process that made it.
+// Err returns why the record was never done. Only the process that made it knows the reason.
 func (r ipcRecord) Err() error {
 	if _, dropped := r.state(); dropped {
 		return droppedElsewhere{}
@@ -230,7 +229,7 @@ func (r ipcRecord) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 
 func (r ipcRecord) met(w []atomic.Uint64) bool { return over(w, r.number) }
 
-// droppedElsewhere is why a record of an IPC event was never done.
+// droppedElsewhere is the error of a dropped record of an IPC event.
 type droppedElsewhere struct{}
 
 func (droppedElsewhere) Error() string {
@@ -288,7 +287,7 @@ func (x *ipcEvent) Wait(api string, t *core.Thread, e *core.Event, s *core.Strea
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Wait, About: uint64(e.Handle), After: r, Order: &x.cell.order})
 }
 
-// IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle, until aclFinalize.
+// IpcGetEventHandle is aclrtIpcGetEventHandle. Later calls return the same handle, until aclFinalize.
 func IpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEventHandle) *core.Error {
 	const api = "aclrtIpcGetEventHandle"
 	e, err := checkIpcGetEventHandle(t, event, handle)
@@ -296,27 +295,32 @@ func IpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEventHa
 		return err
 	}
 	x := e.Shared.(*ipcEvent)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.gone {
-		return core.NoEvent(api, "event", event)
-	}
-	if x.key == nil {
-		files, err := x.cell.share()
-		if err != nil {
-			return memory.ShareError(api, "event", err)
+	key, err := core.Under(&x.mu, func() (share.Key, *core.Error) {
+		if x.gone {
+			return share.Key{}, core.NoEvent(api, "event", event)
 		}
-		key, err := t.Runtime.Broker.Export(share.Item{Kind: share.Event, Files: files}, share.Options{Open: true})
-		if err != nil {
-			return memory.ShareError(api, "event", err)
+		if x.key == nil {
+			files, err := x.cell.share()
+			if err != nil {
+				return share.Key{}, memory.ShareError(api, "event", err)
+			}
+			key, err := t.Runtime.Broker.Export(share.Item{Kind: share.Event, Files: files}, share.Options{Open: true})
+			if err != nil {
+				return share.Key{}, memory.ShareError(api, "event", err)
+			}
+			x.key = &key
 		}
-		x.key = &key
+		return *x.key, nil
+	})
+	if err != nil {
+		return err
 	}
-	x.key.Block(handle.Reserved[:])
+	key.Block(handle.Reserved[:])
 	return nil
 }
 
-// IpcOpenEventHandle is aclrtIpcOpenEventHandle. The exporter may destroy its event: the records stay known here.
+// IpcOpenEventHandle is aclrtIpcOpenEventHandle. The exporter may destroy its event: its records are still available
+// here.
 func IpcOpenEventHandle(t *core.Thread, handle abi.IpcEventHandle, event *core.Handle) *core.Error {
 	const api = "aclrtIpcOpenEventHandle"
 	c, refusal := checkIpcOpenEventHandle(t, handle, event)
@@ -347,7 +351,7 @@ func (x *ipcEvent) Withdraw(e *core.Event) {
 // Release implements core.SharedEvent.
 func (x *ipcEvent) Release() { x.cell.release() }
 
-// unshare ends the export of an IPC event, if there is one; the next handle is another one.
+// unshare ends the export of an IPC event, if there is one; the next handle will differ.
 func (x *ipcEvent) unshare(e *core.Event) {
 	x.mu.Lock()
 	key := x.key

@@ -13,15 +13,15 @@ import (
 	"ropeway/internal/share"
 )
 
-// maker identifies the process that made a record of an IPC event (its number, the name space that this is a number in,
-// and when the process began, because numbers are used again) and the lap of the ring. It is one word: at whatever
-// moment a process is killed, its name is there as a whole or not at all.
+// maker identifies the process that made a record of an IPC event (its number, the name space of the number, and the
+// start time, because numbers are reused) and the lap of the ring. It is a single word, so that it is complete or
+// absent even if the process is killed while writing it.
 type maker uint64
 
 // The bits of a maker, from the lowest; the rest is the lap.
 const (
 	makerPid     = 22 // Linux has no larger numbers
-	makerSpace   = 4  // where in the page the name space is; 0: not known
+	makerSpace   = 4  // index of the name space in the page; 0: not known
 	makerBegan   = 24 // 0: not known
 	makerProcess = makerPid + makerSpace + makerBegan
 )
@@ -30,20 +30,20 @@ func newMaker(pid, space, began uint64) maker {
 	return maker(pid | space<<makerPid | began<<(makerPid+makerSpace))
 }
 
-// low is the lowest bits of v.
+// low returns the lowest bits of v.
 func low(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
 
 func (m maker) pid() int      { return int(low(uint64(m), makerPid)) }
 func (m maker) space() int    { return int(low(uint64(m)>>makerPid, makerSpace)) }
 func (m maker) began() uint64 { return low(uint64(m)>>(makerPid+makerSpace), makerBegan) }
 
-// process is the maker without the lap.
+// process returns the maker without the lap.
 func (m maker) process() maker { return maker(low(uint64(m), makerProcess)) }
 
-// made is the process as the maker of a record.
+// made returns the process as the maker of a record.
 func (m maker) made(number uint64) maker { return m | maker((number/ipcPlaces+1)<<makerProcess) }
 
-// of reports whether it made the record in its place that has this number, rather than one of another lap.
+// of reports whether it is the maker of the record with this number, not of one of another lap.
 func (m maker) of(number uint64) bool { return m == m.process().made(number) }
 
 // ended reports whether the process has certainly ended. For one in another name space it returns false.
@@ -62,7 +62,7 @@ func (m maker) ended(w []atomic.Uint64) bool {
 	return err == nil && now != m.began() || errors.Is(err, unix.ESRCH)
 }
 
-// began is when a process began, as a maker has it.
+// began returns the start time of a process, as in a maker.
 func began(pid int) (uint64, error) {
 	text, err := share.Began(int32(pid))
 	if err != nil {
@@ -75,14 +75,14 @@ func began(pid int) (uint64, error) {
 	return ticks%(1<<makerBegan-1) + 1, nil
 }
 
-// identity is a process as others have to know it.
+// identity identifies a process to others.
 type identity struct {
 	pid   int
-	space uint64 // of numbers and of times; 0 if it is not known
-	began uint64 // 0 if that cannot be known: /proc is not there, or that of other numbers
+	space uint64 // name spaces of numbers and of times; 0 if not known
+	began uint64 // 0 if not known: /proc is missing, or of another name space
 }
 
-// thisProcess is the identity of this one.
+// thisProcess returns the identity of this process.
 var thisProcess = sync.OnceValue(func() identity {
 	p := identity{pid: os.Getpid()}
 	var pids, times unix.Stat_t
@@ -97,7 +97,7 @@ var thisProcess = sync.OnceValue(func() identity {
 	return p
 })
 
-// thisMaker is this process as a maker, in a page where its name space may be the first of its kind.
+// thisMaker returns this process as a maker, and adds its name space to the page if necessary.
 func thisMaker(w []atomic.Uint64) maker {
 	p := thisProcess()
 	for i := 1; i < ipcSpaceCount && p.space != 0; i++ {

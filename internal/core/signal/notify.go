@@ -12,40 +12,40 @@ import (
 	"ropeway/internal/share"
 )
 
-// Notify is one bit that records set and waits clear. It belongs to a device, which alone may wait for it once other
-// processes have it too. Tasks that need it keep its cell: destroying it does not change what is queued.
+// Notify is one bit that records set and waits clear. It belongs to a device; once other processes share it, only that
+// device may wait for it. Tasks that need it hold its cell: destroying it does not affect queued tasks.
 type Notify struct {
 	rt       *core.Runtime
 	handle   core.Handle
-	dev      *core.Device // that it was created on; nil if that is another process's and not visible here
+	dev      *core.Device // device it was created on; nil if that is not visible in this process
 	id       uint32
-	used     *atomic.Int32 // the counter of ids it is in; nil if it was imported: the id is the exporter's
+	used     *atomic.Int32 // the counter of ids that counts it; nil if it was imported and has the exporter's id
 	cell     *cell
 	imported bool
-	far      *farNotify // not nil: it is one of another server, and cell means nothing
+	far      *farNotify // not nil: a notify of another server, without a cell
 	// All of these are immutable.
 
 	mu       sync.Mutex
 	gone     bool      // guarded by mu; the handle was destroyed
 	exported bool      // guarded by mu
 	key      share.Key // guarded by mu; once it is exported
-	// guarded by mu; once a process of another server was named
+	// guarded by mu; set once a process of another server was allowed
 	offered driver.FarKey
 }
 
-// notifyWords are the words of a notify: the bit.
+// notifyWords is the number of words of a notify: the bit.
 const notifyWords = 1
 
 func (n *Notify) set(w []atomic.Uint64)   { w[0].Store(1) }
 func (n *Notify) reset(w []atomic.Uint64) { w[0].Store(0) }
 
-// take clears the bit if it is set. Another process may do the same.
-func (n *Notify) take(w []atomic.Uint64) bool { return w[0].Swap(0) != 0 }
+// consume clears the bit if it is set. Another process may do the same.
+func (n *Notify) consume(w []atomic.Uint64) bool { return w[0].Swap(0) != 0 }
 
 // shared reports whether it was exported or imported.
 func (n *Notify) shared() bool { return n.far != nil || n.cell.shared() }
 
-// findNotify finds the notify a handle names.
+// findNotify returns the notify of a handle.
 func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.Error) {
 	if n := signalsOf(t.Runtime).notifies.Get(h); n != nil {
 		return n, nil
@@ -53,13 +53,13 @@ func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.
 	return nil, noNotify(api, arg, h)
 }
 
-// noNotify is the error for a handle that names no notify.
+// noNotify returns the error for an invalid handle.
 func noNotify(api, arg string, h core.Handle) *core.Error {
 	return core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no notify, or one that was destroyed",
 		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
-// numberNotify takes an id of device d for a notify or a count notify; nil if there is none left.
+// numberNotify takes an id of device d for a notify or a count notify; nil if none is left.
 func numberNotify(rt *core.Runtime, d *core.Device) (id uint32, used *atomic.Int32) {
 	used = d.Notifies.Load()
 	if !core.TakeOne(used, int32(rt.Product.Notifies)) {
@@ -95,7 +95,7 @@ func CreateNotify(t *core.Thread, notify *core.Handle, flag uint64) *core.Error 
 	return nil
 }
 
-// resource is n as the checker knows it.
+// resource describes n to the checker.
 func (n *Notify) resource() core.Resource {
 	r := core.Resource{Kind: core.NotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: -1}
 	if n.dev != nil {
@@ -104,7 +104,7 @@ func (n *Notify) resource() core.Resource {
 	return r
 }
 
-// DestroyNotify is aclrtDestroyNotify. Records and waits that are queued go on; other processes that have it keep it.
+// DestroyNotify is aclrtDestroyNotify. Queued records and waits still run; other processes that have it keep it.
 func DestroyNotify(t *core.Thread, notify core.Handle) *core.Error {
 	const api = "aclrtDestroyNotify"
 	n, _, err := checkDestroyNotify(t, notify)
@@ -137,7 +137,7 @@ func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
 	return recordCell(t, api, s, n.cell, notify, n.set)
 }
 
-// sharedElsewhere refuses to wait for a notify that other processes have too and that belongs to another device.
+// sharedElsewhere refuses to wait for a shared notify of another device.
 func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *core.Error {
 	if n.far != nil {
 		return core.Refused(api, "notify",
@@ -151,8 +151,7 @@ func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *co
 	return nil
 }
 
-// recordCell queues a change of the cell that handle h names. Under launch blocking it is not waited for, as records
-// of events are not.
+// recordCell queues a change of the cell of handle h. Like records of events it does not wait under launch blocking.
 func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Handle,
 	change func(words []atomic.Uint64)) *core.Error {
 	if err := s.Admit(api); err != nil {
@@ -166,7 +165,7 @@ func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Hand
 	return nil
 }
 
-// waitCell queues a wait for the cell that handle h names, which fails after a timeout (0: never).
+// waitCell queues a wait for the cell of handle h, which fails after a timeout (0: never).
 func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Handle,
 	timeout time.Duration) *core.Error {
 	if err := s.Admit(api); err != nil {
@@ -180,9 +179,9 @@ func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Ha
 	return nil
 }
 
-// notifyTimeout is how long a wait for a notify may last, 0 for ever, given the seconds that a program says.
+// notifyTimeout converts the seconds of a program to the timeout of a wait; 0 is no timeout.
 func notifyTimeout(rt *core.Runtime, seconds uint32) time.Duration {
-	if seconds == 1<<32-1 { // what libraries that know no limit say
+	if seconds == 1<<32-1 { // from libraries without a limit
 		if rt.Product.Name == "310P" {
 			return rt.WaitTimeout()
 		}
@@ -198,7 +197,7 @@ func WaitAndResetNotify(t *core.Thread, notify, stream core.Handle, timeout uint
 	if err != nil {
 		return err
 	}
-	w := &cellWait{c: n.cell, met: n.take, back: n.set}
+	w := &cellWait{c: n.cell, met: n.consume, back: n.set}
 	return waitCell(t, api, s, w, notify, notifyTimeout(t.Runtime, timeout))
 }
 
@@ -212,8 +211,8 @@ func GetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) *core.Err
 	return nil
 }
 
-// NotifyBatchReset is aclrtNotifyBatchReset. The notifies are cleared one after the other, at once, in no stream's
-// order; those before one that is refused stay cleared.
+// NotifyBatchReset is aclrtNotifyBatchReset. It clears the notifies one after another, at once, outside the order of
+// streams; those before a refused one stay cleared.
 func NotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *core.Error {
 	const api = "aclrtNotifyBatchReset"
 	if err := checkNotifyBatchReset(t, notifies, num); err != nil {

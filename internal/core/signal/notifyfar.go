@@ -12,32 +12,32 @@ import (
 	"ropeway/internal/share"
 )
 
-// A notify of another server is set and cleared by stores into its page there, whose process looks at the waits then.
-// Nobody else waits for it: that is for streams of the device it belongs to.
+// A notify of another server is set and cleared by stores to its page there; its process then checks the waits. Only
+// streams of the device it belongs to wait for it.
 
 // farNotify is a notify of another server.
 type farNotify struct {
-	keys   driver.FarKeys // immutable
-	memory driver.Memory  // immutable; the word
-	holds  atomic.Int32   // the handle and the tasks that need it; with the last one the memory goes
+	keys   driver.Fabric // immutable
+	memory driver.Memory // immutable; the word
+	holds  atomic.Int32  // number of holders: the handle and the tasks that need it; the last one frees the memory
 }
 
-// nameAt lets a process that an entry names import the notify.
-func (n *Notify) nameAt(t *core.Thread, api string, s *abi.ServerPid) *core.Error {
+// nameAt lets the process of an entry import the notify.
+func (n *Notify) nameAt(t *core.Thread, api string, s abi.ServerPid) *core.Error {
+	pids := []int32{*core.Pointer[int32](s.Pid)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.exported {
 		return core.Refused(api, "notify",
 			"was not exported; call aclrtNotifyGetExportKey first, in the process that made it")
 	}
-	pids := core.Array(core.Pointer[int32](s.Pid), s.Num)
 	if _, here := t.Runtime.OfSuperPodID(s.Sdid); here {
 		if err := t.Runtime.Broker.Allow(n.key, pids); err != nil {
 			return memory.ShareError(api, "serverPids", err)
 		}
 		return nil
 	}
-	f, server, err := memory.FarServer(t, api, s, n.key)
+	f, server, err := memory.FarServer(t, api, &s, n.key)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (n *Notify) nameAt(t *core.Thread, api string, s *abi.ServerPid) *core.Erro
 }
 
 // offer offers the word of the notify to other servers. mu is held.
-func (n *Notify) offer(api string, f driver.FarKeys) (driver.FarKey, *core.Error) {
+func (n *Notify) offer(api string, f driver.Fabric) (driver.FarKey, *core.Error) {
 	files, failed := n.cell.share()
 	if failed != nil {
 		return nil, memory.ShareError(api, "notify", failed)
@@ -66,8 +66,8 @@ func (n *Notify) offer(api string, f driver.FarKeys) (driver.FarKey, *core.Error
 	return x, nil
 }
 
-// importFarNotify is the notify of another server that a key names, which has no handle yet.
-func importFarNotify(t *core.Thread, api string, f driver.FarKeys, k share.Key, c *core.Context) (*Notify,
+// importFarNotify returns the notify of another server for a key, without a handle.
+func importFarNotify(t *core.Thread, api string, f driver.Fabric, k share.Key, c *core.Context) (*Notify,
 	*core.Error) {
 	m, failed := f.OpenFar(k.Place(), k.Far(share.Notify), int(c.Device.Phys))
 	if failed != nil {
@@ -92,7 +92,7 @@ func importFarNotify(t *core.Thread, api string, f driver.FarKeys, k share.Key, 
 	return &Notify{rt: t.Runtime, id: signalsOf(t.Runtime).notifyIDs.Add(1), imported: true, far: far}, nil
 }
 
-// drop gives up what the handle held.
+// drop releases the hold of the handle.
 func (n *Notify) drop() {
 	if n.far != nil {
 		n.far.release()

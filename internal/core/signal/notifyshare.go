@@ -6,11 +6,10 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
-	"ropeway/internal/driver"
 	"ropeway/internal/share"
 )
 
-// notifyKeyBytes is the room a key takes with its terminator.
+// notifyKeyBytes is the size of a key with its terminator.
 const notifyKeyBytes = 65
 
 // NotifyGetExportKey is aclrtNotifyGetExportKey. key is room for length bytes.
@@ -23,28 +22,30 @@ func NotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, length, f
 	if n.imported {
 		return core.Fail(api, abi.ErrRTInternalError, "notify", "was imported; the process that made it exports it")
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.gone {
-		return noNotify(api, "notify", notify)
-	}
-	if n.exported {
-		return core.Fail(api, abi.ErrRTInternalError, "notify",
-			"was exported before; its key stays good until it is destroyed or the library finalised")
-	}
-	if room := uint32(length); room < notifyKeyBytes {
-		return core.Refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
-	}
-	k, err := n.export(api, flags == abi.NotifyExportFlagDisablePidValidation)
+	k, err := core.Under(&n.mu, func() (k share.Key, err *core.Error) {
+		if n.gone {
+			return k, noNotify(api, "notify", notify)
+		}
+		if n.exported {
+			return k, core.Fail(api, abi.ErrRTInternalError, "notify",
+				"was exported before; its key stays good until it is destroyed or the library finalised")
+		}
+		if room := uint32(length); room < notifyKeyBytes {
+			return k, core.Refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
+		}
+		if k, err = n.export(api, flags == abi.NotifyExportFlagDisablePidValidation); err == nil {
+			n.exported, n.key = true, k
+		}
+		return k, err
+	})
 	if err != nil {
 		return err
 	}
-	n.exported, n.key = true, k
 	core.PutString(core.Array(key, notifyKeyBytes), k.Text())
 	return nil
 }
 
-// export makes the notify something that other processes can have; open: without a white list.
+// export exports the notify to other processes; open means without a white list.
 func (n *Notify) export(api string, open bool) (share.Key, *core.Error) {
 	files, err := n.cell.share()
 	if err != nil {
@@ -60,7 +61,7 @@ func (n *Notify) export(api string, open bool) (share.Key, *core.Error) {
 	return k, nil
 }
 
-// withdraw ends exports and imports of the notify, whose handle is gone.
+// withdraw ends the export of the notify, whose handle was destroyed.
 func (n *Notify) withdraw() {
 	core.Locked(&n.mu, func() { n.gone = true })
 	n.unshare()
@@ -133,7 +134,7 @@ func NotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flags uin
 	return nil
 }
 
-// importNotify is the notify that a key names, which has no handle yet.
+// importNotify returns the notify for a key, without a handle.
 func importNotify(t *core.Thread, api string, k share.Key) (*Notify, *core.Error) {
 	it, err := t.Runtime.Broker.Import(k, share.Notify)
 	if err != nil {
@@ -151,7 +152,7 @@ func importNotify(t *core.Thread, api string, k share.Key) (*Notify, *core.Error
 	return &Notify{rt: t.Runtime, dev: t.Runtime.ByPhys(int32(phys)), id: id, cell: c, imported: true}, nil
 }
 
-// NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. Only servers of a pod are reached.
+// NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. It only supports servers of a pod.
 func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPids *abi.ServerPid,
 	num uint64) *core.Error {
 	const api = "aclrtNotifySetImportPidInterServer"
@@ -159,11 +160,11 @@ func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPid
 	if err != nil {
 		return err
 	}
-	if _, ok := driver.As[driver.FarKeys](t.Runtime.Driver); !ok {
+	if t.Runtime.Caps.Fabric == nil {
 		return core.Unsupported(api, "", "there is no pod (ROPEWAY_POD), so no other server is reached").NotRecorded()
 	}
 	for i := range num {
-		if err := n.nameAt(t, api, &core.Array(serverPids, i+1)[i]); err != nil {
+		if err := n.nameAt(t, api, core.Array(serverPids, i+1)[i]); err != nil {
 			if err.Arg == "serverPids" {
 				err.Index = int(i)
 			}
@@ -173,7 +174,7 @@ func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPid
 	return nil
 }
 
-// serverProcesses refuses entries that do not name one process each.
+// serverProcesses refuses entries that do not have exactly one process.
 func serverProcesses(t *core.Thread, api string, serverPids *abi.ServerPid, num uint64) *core.Error {
 	for i, p := range core.Array(serverPids, num) {
 		if p.Pid == 0 {

@@ -1,5 +1,5 @@
-// Package signal is what streams and processes wait for beside events of one process: notifies, count notifies, words
-// of device memory, and events that processes share.
+// Package signal implements what streams and processes can wait for, except events of one process: notifies, count
+// notifies, words of device memory, and shared events.
 package signal
 
 import (
@@ -9,12 +9,12 @@ import (
 	"ropeway/internal/core/handles"
 )
 
-// signalState is what a runtime knows of notifies and of words that streams wait for.
+// signalState is a runtime's state of notifies and of words that streams wait for.
 type signalState struct {
 	rt          *core.Runtime // immutable
 	notifies    core.Table[Notify]
 	cntNotifies core.Table[cntNotify]
-	notifyIDs   atomic.Uint32 // numbers of notifies and count notifies given
+	notifyIDs   atomic.Uint32 // number of ids given to notifies and count notifies
 	values      values
 }
 
@@ -26,8 +26,8 @@ var signalPart = core.NewPart(func(rt *core.Runtime) *signalState {
 
 func signalsOf(rt *core.Runtime) *signalState { return signalPart.Of(rt) }
 
-// Finalize implements core.Finalizer: it ends the exports of all notifies and events. Processes that have them keep
-// them.
+// Finalize implements core.Finalizer: it ends the exports of all notifies and events. Processes that have imported them
+// keep them.
 func (s *signalState) Finalize() {
 	s.notifies.Each((*Notify).unshare)
 	s.rt.Events.Each(func(e *core.Event) {

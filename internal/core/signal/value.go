@@ -13,19 +13,18 @@ import (
 	"ropeway/internal/observe"
 )
 
-// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at the
+// values holds the waits of streams for words of device memory. A store by aclrtValueWrite in this process checks the
 // waits for its word at once. All other changes (a copy, another process) are noticed by polling: 20 µs after a wait
-// has begun, then at growing intervals, and from a millisecond on each millisecond. Nothing is polled while nothing
-// waits.
+// has begun, then at growing intervals, at most a millisecond. There is no polling without waits.
 type values struct {
-	waiting atomic.Int32 // waits in the map
+	waiting atomic.Int32 // number of waits in the map
 
 	mu      sync.Mutex
-	waits   map[core.Addr][]*valueWait // guarded by mu; that hold a stream up, in the order of their turn
-	looking bool                       // guarded by mu; a goroutine looks
-	fresh   bool                       // guarded by mu; there is a wait that it has not looked at
-	orders  map[core.Addr]wordOrder    // guarded by mu; if something checks
-	// guarded by mu; how many orders there are when those are taken out whose memory is gone
+	waits   map[core.Addr][]*valueWait // guarded by mu; blocking waits, in the order of their turn
+	looking bool                       // guarded by mu; a goroutine polls
+	fresh   bool                       // guarded by mu; there is a wait that it has not checked
+	orders  map[core.Addr]wordOrder    // guarded by mu; used with a checker
+	// guarded by mu; number of orders at which those of freed memory are removed
 	sweepAt int
 }
 
@@ -47,7 +46,7 @@ type valueWait struct {
 	wake   func() // guarded by v.mu
 	listed bool   // guarded by v.mu
 	passed bool   // guarded by v.mu
-	err    error  // guarded by v.mu until it has passed: the memory has gone
+	err    error  // guarded by v.mu until it has passed; set if the memory was freed
 }
 
 // Conditions of aclrtValueWait, by flag.
@@ -58,7 +57,7 @@ var valueConditions = [...]func(word, given uint64) bool{
 	func(word, given uint64) bool { return ^(word | given) != 0 },
 }
 
-// try looks at the word. values.mu is held.
+// try checks the word. values.mu is held.
 func (w *valueWait) try() bool {
 	word, err := w.words.Load(w.addr)
 	if err != nil {
@@ -80,7 +79,7 @@ func (w *valueWait) Pass(wake func()) bool {
 		w.wake = wake
 		return false
 	}
-	v.waiting.Add(1) // before the word is read: a store that does not see this was seen
+	v.waiting.Add(1) // before the word is read: a store that does not see this count is seen by try
 	if w.try() {
 		v.waiting.Add(-1)
 		w.passed = true
@@ -111,14 +110,14 @@ func (w *valueWait) Leave() {
 	}
 }
 
-// Foreign reports whether another process may have let it go: see core.ForeignGate. Any memory may be one that others
-// have, once some is.
+// Foreign reports whether another process may have opened the gate: see core.ForeignGate. Once any memory is shared,
+// any word may be.
 func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
 
-// Err is how a wait that has passed ended.
+// Err returns the error of a wait that has passed.
 func (w *valueWait) Err() error { return w.err } // lockcheck: it has passed
 
-// put makes list the waits for a word. mu is held.
+// put sets the waits for a word. mu is held.
 func (v *values) put(addr core.Addr, list []*valueWait) {
 	if len(list) == 0 {
 		delete(v.waits, addr)
@@ -127,9 +126,9 @@ func (v *values) put(addr core.Addr, list []*valueWait) {
 	}
 }
 
-// settle lets the waits for a word go that may, and returns what is to be called for them once mu is released. mu is
+// endMet ends the waits for a word that are met, and returns the functions to call for them after mu is released. mu is
 // held.
-func (v *values) settle(addr core.Addr) (gone []func()) {
+func (v *values) endMet(addr core.Addr) (gone []func()) {
 	v.put(addr, slices.DeleteFunc(v.waits[addr], func(w *valueWait) bool {
 		if !w.try() {
 			return false
@@ -142,7 +141,7 @@ func (v *values) settle(addr core.Addr) (gone []func()) {
 	return gone
 }
 
-// store writes a word, once, and lets those go on that wait for it.
+// store writes a word, once, and ends the waits that it meets.
 func (v *values) store(words driver.WordAccess, addr core.Addr, value uint64) error {
 	stored := v.waiting.Load() == 0
 	if stored {
@@ -155,13 +154,13 @@ func (v *values) store(words driver.WordAccess, addr core.Addr, value uint64) er
 	if !stored {
 		err = words.Store(addr, value) // with mu held, so that waits see each of several stores
 	}
-	gone := v.settle(addr)
+	gone := v.endMet(addr)
 	v.mu.Unlock()
 	wake(gone)
 	return err
 }
 
-// look polls for changes that are not reported, until nothing waits.
+// look polls for changes until there are no waits.
 func (v *values) look() {
 	pause := firstLook
 	for {
@@ -169,7 +168,7 @@ func (v *values) look() {
 		v.mu.Lock()
 		var gone []func()
 		for addr := range v.waits {
-			gone = append(gone, v.settle(addr)...)
+			gone = append(gone, v.endMet(addr)...)
 		}
 		pause = min(2*pause, longLook)
 		if v.fresh {
@@ -185,13 +184,13 @@ func (v *values) look() {
 	}
 }
 
-// wordOrder is the order of a word, as long as the allocation is there that has it.
+// wordOrder is the order of a word, valid while its allocation exists.
 type wordOrder struct {
-	allocation uint64 // its id
+	allocation uint64 // id of the allocation
 	order      *core.Order
 }
 
-// valueOrder is what stores of a word hand to waits for it, if something checks.
+// valueOrder returns the order between stores and waits of a word; nil without a checker.
 func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
 	if !rt.Checked() {
 		return nil
@@ -204,7 +203,7 @@ func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
 	if ok && o.allocation == id {
 		return o.order
 	}
-	if len(v.orders) >= v.sweepAt { // each time there are twice as many as were left
+	if len(v.orders) >= v.sweepAt { // when the number has doubled since the last time
 		maps.DeleteFunc(v.orders,
 			func(at core.Addr, o wordOrder) bool { return rt.Driver.Describe(at).ID != o.allocation })
 		v.sweepAt = max(64, 2*len(v.orders))
@@ -217,7 +216,7 @@ func valueOrder(rt *core.Runtime, addr core.Addr) *core.Order {
 	return o.order
 }
 
-// ValueWrite is aclrtValueWrite: 64 bits of device memory get a value, in the order of the stream.
+// ValueWrite is aclrtValueWrite: it stores 64 bits in device memory, in the order of the stream.
 func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
 	const api = "aclrtValueWrite"
 	s, err := checkValueWrite(t, devAddr, value, flag, stream)
@@ -234,7 +233,7 @@ func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, st
 	return nil
 }
 
-// valueWrite is what a value write does.
+// valueWrite returns the operation of a value write.
 func valueWrite(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64) driver.Op {
 	if f, far := farWord(rt, addr); far {
 		return driver.Op{Kind: driver.OpWaitCond, Gate: f.StoreWord(addr, value), Dst: addr, N: 8}
@@ -244,13 +243,13 @@ func valueWrite(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value
 		Work: func() error { return v.store(words, addr, value) }}
 }
 
-// farWord is how to reach a word of another server, if it is one.
-func farWord(rt *core.Runtime, addr core.Addr) (driver.FarWords, bool) {
-	f, ok := driver.As[driver.FarWords](rt.Driver)
-	return f, ok && f.IsFar(addr)
+// farWord returns the fabric to a word of another server; false if it is not one.
+func farWord(rt *core.Runtime, addr core.Addr) (driver.Fabric, bool) {
+	f := rt.Caps.Fabric
+	return f, f != nil && f.IsFar(addr)
 }
 
-// valueWaitOp is what a value wait does.
+// valueWaitOp returns the operation of a value wait.
 func valueWaitOp(rt *core.Runtime, words driver.WordAccess, addr core.Addr, value uint64, flag uint32) driver.Op {
 	if f, far := farWord(rt, addr); far {
 		met := valueConditions[flag]
@@ -262,7 +261,7 @@ func valueWaitOp(rt *core.Runtime, words driver.WordAccess, addr core.Addr, valu
 	return driver.Op{Kind: driver.OpWaitCond, Gate: w, Src: addr, N: 8}
 }
 
-// WriteTask is a value write that a model makes instead of a task it had.
+// WriteTask returns a value write that replaces a task of a model.
 func WriteTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *core.Order, *core.Error) {
 	words, err := wordsOf(rt, api)
 	if err != nil {
@@ -271,7 +270,7 @@ func WriteTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *co
 	return valueWrite(rt, words, p.Addr, p.Value), valueOrder(rt, p.Addr), nil
 }
 
-// WaitTask is a value wait that a model makes instead of a task it had.
+// WaitTask returns a value wait that replaces a task of a model.
 func WaitTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *core.Order, *core.Error) {
 	words, err := wordsOf(rt, api)
 	if err != nil {
@@ -283,22 +282,22 @@ func WaitTask(rt *core.Runtime, api string, p core.ValueParams) (driver.Op, *cor
 	return valueWaitOp(rt, words, p.Addr, p.Value, p.Flag), valueOrder(rt, p.Addr), nil
 }
 
-// wordsOf is what changes single words of device memory, if the driver can.
+// wordsOf returns the driver's access to single words of device memory, or an error without it.
 func wordsOf(rt *core.Runtime, api string) (driver.WordAccess, *core.Error) {
-	words, ok := driver.As[driver.WordAccess](rt.Driver)
-	if !ok {
+	words := rt.Caps.Words
+	if words == nil {
 		return nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
 			rt.Driver.Name())
 	}
 	return words, nil
 }
 
-// Again is the same wait, to be made once more by a model.
+// Again returns a new gate for the same wait, for the next run of a model.
 func (w *valueWait) Again() driver.Gate {
 	return &valueWait{rt: w.rt, v: w.v, words: w.words, addr: w.addr, given: w.given, met: w.met}
 }
 
-// ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails when the memory goes meanwhile.
+// ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails if the memory is freed.
 func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
 	const api = "aclrtValueWait"
 	s, err := checkValueWait(t, devAddr, value, flag, stream)
@@ -315,7 +314,7 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	return nil
 }
 
-// valueCall is what both calls look at in the memory and the stream; s is nil for the default stream.
+// valueCall makes the checks of both calls for the memory and the stream; s is nil for the default stream.
 func valueCall(t *core.Thread, api string, devAddr core.Addr, s *core.Stream) (driver.WordAccess, *core.Stream,
 	*core.Error) {
 	words, err := wordsOf(t.Runtime, api)

@@ -113,6 +113,8 @@ func TestValuePassedOn(t *testing.T) {
 // wordless is a driver without Words.
 type wordless struct{ driver.Driver }
 
+func (d wordless) Caps() driver.Caps { return driver.Caps{Base: d} }
+
 // TestValueWithoutWords: a driver that cannot change single words does not have the calls.
 func TestValueWithoutWords(t *testing.T) {
 	prod, err := product.Find("A2", "")

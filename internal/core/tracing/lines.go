@@ -9,33 +9,33 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A front end that reports its calls also says where they come from. For a Go program the core finds the innermost
-// function that is not ours. It caches what it finds, so that a call costs the walk of a few frames.
+// A front end that reports its calls also reports their lines. For a Go program the core finds the innermost function
+// outside of ropeway. It caches results, so that a call costs the walk of a few frames.
 
-// lines are what is known of the addresses in a Go program's stacks.
+// lines caches lookups of addresses in a Go program's stacks.
 type lines struct {
-	mu    sync.Mutex                // held to replace what follows
+	mu    sync.Mutex                // held to replace the maps
 	ours  atomic.Pointer[oursAt]    // replaced, never changed
 	known atomic.Pointer[numbersAt] // likewise
 }
 
 type (
-	oursAt    = map[uintptr]bool    // whether a return address is in a function of ours
+	oursAt    = map[uintptr]bool    // whether a return address is in a function of ropeway
 	numbersAt = map[calledAt]uint16 // the tracer's numbers
 )
 
-// calledAt is a function, by the tracer's number, and where it is called from.
+// calledAt is a function, by the tracer's number, and the address of a call.
 type calledAt struct {
 	function uint16
 	pc       uintptr
 }
 
 const (
-	deepestLine = 16   // functions of ours that may be above the program's
-	mostLines   = 8192 // addresses that are kept; of others nothing is known
+	deepestLine = 16   // most functions of ropeway above the program's
+	mostLines   = 8192 // most addresses in the caches
 )
 
-// Called is the tracer's number for a call of api by a Go program, with its line if the tracer wants it.
+// Called returns the tracer's number for a call of api by a Go program, with its line if the tracer wants it.
 func (v *View) Called(api string) uint16 {
 	function := v.trace.Function(api)
 	if !v.sites {
@@ -58,7 +58,7 @@ func (v *View) Called(api string) uint16 {
 	return function
 }
 
-// isOurs reports whether a return address is in a function of ours.
+// isOurs reports whether a return address is in a function of ropeway.
 func (l *lines) isOurs(pc uintptr) bool {
 	known := l.ours.Load()
 	if known != nil {
@@ -80,7 +80,7 @@ func (l *lines) number(o observe.Tracer, function uint16, pc uintptr) uint16 {
 	return n
 }
 
-// keepLine puts a pair into a map that is read without a lock, as long as that is not too large.
+// keepLine adds a pair to a map that is read without a lock, unless the map is too large.
 func keepLine[K comparable, V any](mu *sync.Mutex, in *atomic.Pointer[map[K]V], key K, value V) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -1,5 +1,5 @@
-// Package tracing says how tasks and calls of a program look to a tracer: kind, direction and memory of a task, and the
-// line of a Go program that a call comes from. The core reports them; see its probe.go.
+// Package tracing describes tasks and calls of a program for a tracer: kind, direction and memory of a task, and the
+// line of a call in a Go program. The core reports them; see its probe.go.
 package tracing
 
 import (
@@ -11,66 +11,69 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// View is what a runtime keeps for its tracer.
+// View is a runtime's state for its tracer.
 type View struct {
 	driver driver.Driver  // immutable
 	trace  observe.Tracer // immutable
-	sites  bool           // immutable; the tracer wants to know where calls come from
+	sites  bool           // immutable; the tracer wants the lines of calls
 
-	unqueued   atomic.Uint32 // tasks that were in no stream
+	unqueued   atomic.Uint32 // number of tasks outside streams
 	mu         sync.Mutex    // held to change registered
 	registered ranges.Set[struct{}]
 	lines      lines // of a Go program
 }
 
-// New makes the view of a tracer on what a driver runs.
+// New returns a view of a driver's tasks for a tracer.
 func New(d driver.Driver, tr observe.Tracer) *View {
 	return &View{driver: d, trace: tr, sites: tr.Sites()}
 }
 
-// Number is the number of the next task that is in no stream.
+// Number returns the number of the next task outside streams.
 func (v *View) Number() uint32 { return v.unqueued.Add(1) }
 
-// Task is what there is to say of op by itself.
+// taskKinds has the kind of task in a trace for each kind of operation.
+var taskKinds = [...]observe.Kind{
+	driver.OpCopy: observe.Copy, driver.OpCopy2D: observe.Copy2D, driver.OpBatch: observe.Batch,
+	driver.OpFill: observe.Fill, driver.OpDesc: observe.Descriptor, driver.OpOffset: observe.Descriptor,
+	driver.OpSet: observe.Record, driver.OpClear: observe.Other, driver.OpAwait: observe.Wait,
+	driver.OpWaitCond: observe.Wait, driver.OpFunc: observe.Function, driver.OpHostFunc: observe.Function,
+	driver.OpFail:    observe.Copy, // a copy that the device cannot make
+	driver.OpCompute: observe.Other, driver.OpLaunch: observe.Kernel, driver.OpProgram: observe.Other,
+}
+
+// Task describes op by itself.
 func (v *View) Task(op *driver.Op) (w observe.Task) {
-	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D:
-		w.Bytes = op.N
-		if op.Kind == driver.OpCopy2D {
-			w.Kind, w.Bytes = observe.Copy2D, op.N*op.Height
-		}
+	w.Kind = taskKinds[op.Kind]
+	switch op.Kind.Class() {
+	case driver.Moves, driver.Computes:
+		w.Bytes = op.Bytes()
+	case driver.Finds:
+		w.Bytes, w.Direction = op.Bytes(), observe.DeviceToDevice
+	case driver.Fails:
+		return w
+	case driver.Launches:
+		w.Segments, w.Name = op.Launch.Blocks, v.Kernel(op.Launch)
+	}
+	switch w.Kind {
+	case observe.Copy, observe.Copy2D:
 		w.Direction, w.Memory = v.Way(op.Dst, op.Src, v.driver.Locate(op.Src), v.driver.Locate(op.Dst))
-	case driver.OpBatch:
-		w.Kind, w.Bytes, w.Segments = observe.Batch, op.Segs.Bytes, uint32(len(op.Segs.List))
+	case observe.Batch:
+		w.Segments = uint32(len(op.Segs.List))
 		w.Direction, w.Memory = v.ways(op.Segs.List)
-	case driver.OpDesc, driver.OpOffset:
-		w.Kind, w.Direction = observe.Descriptor, observe.DeviceToDevice
-		if op.Kind == driver.OpOffset {
-			w.Bytes = op.N
+	case observe.Fill:
+		if l := v.driver.Locate(op.Dst); l.Place != driver.OnDevice {
+			w.Memory = v.memory(op.Dst, l)
 		}
-	case driver.OpFill:
-		w.Kind, w.Bytes = observe.Fill, op.N*uint64(op.Width)
-		if v.driver.Locate(op.Dst).Place != driver.OnDevice {
-			w.Memory = v.memory(op.Dst, v.driver.Locate(op.Dst))
-		}
-	case driver.OpSet:
-		w.Kind = observe.Record
-	case driver.OpAwait, driver.OpWaitCond:
-		w.Kind = observe.Wait
-	case driver.OpHostFunc, driver.OpFunc:
-		w.Kind = observe.Function
-	case driver.OpCompute:
-		w.Kind, w.Bytes = observe.Other, op.N
-	case driver.OpLaunch:
-		w.Kind, w.Segments = observe.Kernel, op.Launch.Blocks
-		if k, ok := op.Launch.Owner().(interface{ KernelName() string }); ok {
-			w.Name = v.trace.Function(k.KernelName())
-		}
-	case driver.OpFail: // a copy that the device cannot make
-	default:
-		w.Kind = observe.Other
 	}
 	return w
+}
+
+// Kernel is the number of the name of the kernel that l launches, 0 if it has none.
+func (v *View) Kernel(l *driver.Launch) uint16 {
+	if k, ok := l.Owner().(interface{ KernelName() string }); ok {
+		return v.trace.Function(k.KernelName())
+	}
+	return 0
 }
 
 // Way is where a copy goes, and what host memory it needs.
@@ -90,7 +93,7 @@ func (v *View) Way(dst, src uintptr, from, to driver.Location) (observe.Directio
 	return observe.HostToHost, max(a, b) // pageable memory decides
 }
 
-// ways is Way for a batch. Of a long one some segments, evenly spread, speak for all.
+// ways is Way for a batch. For a long one it samples some evenly spaced segments.
 func (v *View) ways(list []driver.Segment) (d observe.Direction, m observe.Memory) {
 	const most = 32
 	step := max(1, len(list)/most)
@@ -110,7 +113,7 @@ func (v *View) ways(list []driver.Segment) (d observe.Direction, m observe.Memor
 	return d, m
 }
 
-// memory is what kind of host memory addr is.
+// memory returns the kind of host memory at addr.
 func (v *View) memory(addr uintptr, l driver.Location) observe.Memory {
 	switch {
 	case l.Place == driver.Managed:
@@ -123,7 +126,7 @@ func (v *View) memory(addr uintptr, l driver.Location) observe.Memory {
 	return observe.Pinned
 }
 
-// Register notes that host memory was registered.
+// Register records that host memory was registered.
 func (v *View) Register(addr uintptr, n uint64) {
 	if n == 0 {
 		return
@@ -135,7 +138,7 @@ func (v *View) Register(addr uintptr, n uint64) {
 	}
 }
 
-// Unregister notes that host memory is no longer registered.
+// Unregister records that host memory was unregistered.
 func (v *View) Unregister(addr uintptr) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -9,20 +9,20 @@ import (
 	"ropeway/internal/driver"
 )
 
-// noIndex in *failIndex says that no segment is at fault.
+// noIndex is the value of *failIndex if no segment is at fault.
 const noIndex = ^uint64(0)
 
-// An asynchronous batch is queued in slices: firstSlice bytes, so that they run while the rest is looked at, then
-// twice as many each time, up to lastSlice, because every slice costs a driver something.
+// An asynchronous batch is queued in slices: firstSlice bytes, so that they run while the rest is checked, then twice
+// as many each time, up to lastSlice, because every slice has a cost in the driver.
 const (
 	firstSlice = 4 << 20
 	lastSlice  = 64 << 20
 )
 
-// maxSyncBatch is how many segments a synchronous batch may have.
+// maxSyncBatch is the most segments of a synchronous batch.
 const maxSyncBatch = 4096
 
-// batch is the arguments of a batch call.
+// batch has the arguments of a batch call.
 type batch struct {
 	api       string
 	dsts      *core.Addr
@@ -35,7 +35,7 @@ type batch struct {
 	numAttrs  uint64
 	failIndex *uint64 // nil in the V2 calls
 
-	epoch uint64 // of the driver, when the call began
+	epoch uint64 // the driver's, at the start of the call
 	// direction of the segments seen so far: above 0 to the device, below 0 from it, 0 if there was none
 	way          int
 	dst, src     []core.Addr
@@ -108,7 +108,7 @@ func boundedBatch(t *core.Thread, err *core.Error, b *batch) *core.Error {
 	return nil
 }
 
-// check is what the ACL layer looks at, and the product. nothing is true if there is nothing to copy.
+// check makes the checks of the ACL layer and of the product. nothing is true if there is nothing to copy.
 func (b *batch) check(t *core.Thread) (nothing bool, err *core.Error) {
 	b.epoch = t.Runtime.Epoch.Load()
 	b.size = core.ArrayOf(t, b.sizes, b.n)
@@ -135,7 +135,7 @@ func (b *batch) check(t *core.Thread) (nothing bool, err *core.Error) {
 				maxs[i]).At(i).Because(core.OutOfBounds, 0).Of(b.dst[i], b.size[i])
 		}
 	}
-	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
+	k := min(b.numAttrs, b.n) // more are refused below, and need not exist
 	b.attr, b.attrsIndexes = core.ArrayOf(t, b.attrs, k), core.ArrayOf(t, b.indexes, k)
 	for k := range b.attr {
 		if b.attr[k].Rsv != [16]uint8{} {
@@ -157,7 +157,7 @@ func allZero(list []uint64) bool {
 	return true
 }
 
-// checkAttrs is what the runtime looks at in the attribute arrays. most bounds numBatches if it is not 0.
+// checkAttrs makes the runtime's checks of the attribute arrays. most, if not 0, bounds numBatches.
 func (b *batch) checkAttrs(most uint64) *core.Error {
 	switch {
 	case b.numAttrs == 0:
@@ -182,8 +182,8 @@ func (b *batch) checkAttrs(most uint64) *core.Error {
 	return nil
 }
 
-// segment validates segment i against its attribute and against the direction of those before it. Which way a segment
-// goes depends on its attribute alone, so each needs to ask only about the first one of an attribute.
+// segment validates segment i against its attribute and against the direction of those before it. The direction of a
+// segment depends only on its attribute, so each has to check only the first one of an attribute.
 func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCache) (dst, src driver.Location,
 	err *core.Error) {
 	dst = to.Find(b.dst[i], b.epoch)
@@ -209,14 +209,14 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCa
 		b.way = way
 	case (way > 0) != (b.way > 0):
 		return dst, src, core.Refused(b.api, "dsts",
-			"segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).
+			"goes %s, the segments before it %s: a batch has one direction", wayName(way), wayName(b.way)).
 			Because(core.BothWays, 0).Of(b.dst[i], b.size[i])
 	}
 	return dst, src, nil
 }
 
-// side is how near to the device a place is. Managed memory is the device's beside host memory, and the host's beside
-// device memory.
+// side returns a number that is larger for places nearer to the device. Managed memory counts as the device's in a copy
+// with host memory, and as the host's in one with device memory.
 func side(p driver.Place) int {
 	switch p {
 	case driver.OnDevice:
@@ -227,7 +227,7 @@ func side(p driver.Place) int {
 	return 0
 }
 
-// wayName is the direction of a segment whose destination is so much nearer to the device than its source.
+// wayName returns the name of a direction; way is above 0 if the destination is nearer to the device than the source.
 func wayName(way int) string {
 	if way > 0 {
 		return "from host to device"
@@ -245,7 +245,7 @@ func declared(rt *core.Runtime, api, arg string, want abi.MemLocation, addr core
 		want.Type).Because(core.WrongDirection, addr)
 }
 
-// fits refuses a segment that goes past the end of an allocation. Neither an attribute nor a direction is wrong, so
+// fits refuses a segment that extends past the end of an allocation. Neither an attribute nor a direction is wrong, so
 // failIndex stays noIndex.
 func (b *batch) fits(i int, dst, src driver.Location) *core.Error {
 	n := b.size[i]
@@ -258,7 +258,7 @@ func (b *batch) fits(i int, dst, src driver.Location) *core.Error {
 	return nil
 }
 
-// end is where the segments of attribute k end.
+// end returns the end of the segments of attribute k.
 func (b *batch) end(k int) uint64 {
 	if k+1 < len(b.attrsIndexes) {
 		return b.attrsIndexes[k+1]
@@ -266,9 +266,8 @@ func (b *batch) end(k int) uint64 {
 	return b.n
 }
 
-// each goes through the segments in order until f fails. Those that are certainly right, because they are where others
-// with the same attribute were, go to q at once; f judges the rest, and reports whether both ends of one are where to
-// and from found them.
+// each handles the segments in order until f fails. Segments in the same memory as earlier ones with the same attribute
+// are valid, and go to q at once; f checks the others, and reports whether both ends are in the memory of to and from.
 func (b *batch) each(q *batchQueue, to, from *core.LocationCache,
 	f func(i int, a *abi.MemcpyBatchAttr) (known bool, err *core.Error)) *core.Error {
 	var goodDst, goodSrc windows
@@ -299,14 +298,14 @@ func (b *batch) each(q *batchQueue, to, from *core.LocationCache,
 	return nil
 }
 
-// fault sets *failIndex, where the call has one.
+// fault sets *failIndex, if the call has one.
 func (b *batch) fault(i uint64) {
 	if b.failIndex != nil {
 		*b.failIndex = i
 	}
 }
 
-// at says that segment i is at fault.
+// at records that segment i is at fault.
 func (b *batch) at(i int, err *core.Error) *core.Error {
 	b.fault(uint64(i))
 	return err.At(i)
@@ -393,8 +392,8 @@ type batchQueue struct {
 	s        *core.Stream
 	whole    bool             // over UB: validate all first
 	pageable bool             // a segment of a whole batch has pageable memory
-	segs     *driver.Segments // valid and not yet submitted
-	slice    uint64           // segs are submitted as soon as they have so many bytes
+	segs     *driver.Segments // valid segments that were not submitted yet
+	slice    uint64           // segs are submitted once they have this many bytes
 }
 
 // queueBatch validates and queues segment by segment.
@@ -404,7 +403,7 @@ func queueBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 		queue, err := queueSegment(t, b, q, i, a, &to, &from)
 		if err != nil {
 			if e := submitBatch(t, b, q); e != nil {
-				b.fault(noIndex) // those before it could not be queued, which is no segment's fault
+				b.fault(noIndex) // earlier segments could not be queued; no segment is at fault
 				return false, e
 			}
 			return false, err
@@ -413,7 +412,7 @@ func queueBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 			return false, nil
 		}
 		q.segs.Add(b.dst[i], b.src[i], b.size[i])
-		if q.segs.Bytes >= q.slice { // what is valid can run while the rest is looked at
+		if q.segs.Bytes >= q.slice { // valid segments can run while the rest is checked
 			if err := submitBatch(t, b, q); err != nil {
 				return false, err
 			}
@@ -466,7 +465,7 @@ func queueSegment(t *core.Thread, b *batch, q *batchQueue, i int, a *abi.MemcpyB
 	return true, nil
 }
 
-// submitBatch queues what is valid so far, unless the batch is to be queued as a whole.
+// submitBatch queues the valid segments so far, unless the batch is queued as a whole.
 func submitBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 	if len(q.segs.List) == 0 || q.whole {
 		return nil

@@ -7,28 +7,28 @@ import (
 	"ropeway/internal/driver"
 )
 
-// window is a range of addresses: the size bytes before end. The zero window has none.
+// window is a range of addresses: the size bytes before end. The zero window is empty.
 type window struct {
 	end  core.Addr
 	size uint64
 }
 
-// windowOf is the addresses that p knows to be in one allocation.
+// windowOf returns the range that p has found in one allocation.
 func windowOf(p *core.LocationCache) window { return window{p.Hi, uint64(p.Hi - p.Lo)} }
 
-// has reports whether n bytes at addr are inside, and there are any. An address past the end is very far before it, and
-// n-1 is very large if n is 0.
+// has reports whether the n bytes at addr are inside, and n is not 0. The differences wrap around: an address past the
+// end gives a very large room, and n-1 is very large if n is 0.
 func (w window) has(addr core.Addr, n uint64) bool {
 	room := uint64(w.end - addr)
 	return n-1 < room && room <= w.size
 }
 
-// windows is where the last segments with one attribute were found to be right, on one side. It remembers two, for
-// programs that go back and forth. Each side is right by itself: whether an attribute allows copies between its two
-// locations does not depend on the segment.
+// windows holds the memory of the last valid segments with one attribute, for one side. It has two windows, for
+// programs that alternate. Each side is valid by itself: whether an attribute allows copies between its two locations
+// does not depend on the segment.
 type windows struct{ now, before window }
 
-// seek makes now a window that has n bytes at addr, if there is one.
+// seek makes a window with the n bytes at addr the current one, and reports whether there is one.
 func (w *windows) seek(addr core.Addr, n uint64) bool {
 	if !w.now.has(addr, n) {
 		if !w.before.has(addr, n) {
@@ -39,7 +39,7 @@ func (w *windows) seek(addr core.Addr, n uint64) bool {
 	return true
 }
 
-// learn makes now the window of an allocation, or of a part up to its end, of which the larger is kept.
+// learn makes now the window of an allocation, or of its last part; of two parts it keeps the larger.
 func (w *windows) learn(found window) {
 	if w.now.end != found.end {
 		w.now, w.before = w.before, w.now
@@ -49,14 +49,14 @@ func (w *windows) learn(found window) {
 	}
 }
 
-// runMost is how many segments a run has at most, so that a list grows with what comes and not with what might.
+// runMost is the most segments of a run, so that a list grows only as needed.
 const runMost = 4096
 
-// addRun appends segments from the front of the lists to segs, and returns how many. It stops before the first one
-// that has no bytes, that is not inside both windows, or with which segs has most bytes or more: that one is to be
-// looked at by itself. segs has fewer than most bytes.
+// addRun appends segments from the front of the lists to segs, and returns their number. It stops before the first one
+// that has no bytes, that is not inside both windows, or with which segs would have at least most bytes: the caller has
+// to check that one. segs has fewer than most bytes.
 //
-// Most segments of a batch lie where one before them did, so this is where the time of a batch goes.
+// Most segments of a batch are in the memory of an earlier one, so most of the time of a batch is spent here.
 func addRun(segs *driver.Segments, dsts, srcs []core.Addr, sizes []uint64, to, from window, most uint64) uint64 {
 	n := min(len(dsts), runMost)
 	list := slices.Grow(segs.List, n)
@@ -65,8 +65,8 @@ func addRun(segs *driver.Segments, dsts, srcs []core.Addr, sizes []uint64, to, f
 	return uint64(k)
 }
 
-// fillRun is addRun into a list that is as long as the run may get. left is what is left of most bytes. It is a
-// function of its own so that its variables stay in registers.
+// fillRun is addRun to a list with room for the longest run. left is the rest of most. It is a function of its own so
+// that its variables stay in registers.
 //
 //go:noinline
 func fillRun(list []driver.Segment, dsts, srcs []core.Addr, sizes []uint64, to, from window, most uint64) (k int,
@@ -92,8 +92,8 @@ func fillRun(list []driver.Segment, dsts, srcs []core.Addr, sizes []uint64, to, 
 	return k, left
 }
 
-// firstOver is the index of the first size that is larger than its maximum, or how many there are. Four are compared
-// in a turn, which takes half the time of one.
+// firstOver returns the index of the first size that exceeds its maximum, or len(sizes). It compares four at a time,
+// which takes half the time of comparing single ones.
 func firstOver(sizes, maxs []uint64) int {
 	maxs = maxs[:len(sizes)]
 	i := 0

@@ -11,27 +11,27 @@ import (
 
 func checkMemcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) (done bool, err *core.Error) {
 	const api = "aclrtMemcpy"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if dst == 0 { // 2
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if kind < 0 || kind > 5 { // 4
+	if kind < 0 || kind > 5 { // kind-outside-0-to-5
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5 (so INNER 6, INTER 7 and unknown values are refused); it is %d", kind)
 		return
 	}
-	if destMax == 0 { // 5
+	if destMax == 0 { // destMax-0
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "destMax", "is 0")
 		return
 	}
-	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // count-over-destMax
 		done = true
 		return
 	}
@@ -40,35 +40,35 @@ func checkMemcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, c
 
 func checkMemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyAsync"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if dst == 0 { // 2
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if kind < 0 || kind > 5 { // 4
+	if kind < 0 || kind > 5 { // kind-outside-0-to-5
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5; it is %d", kind)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // count-over-destMax
 		done = true
 		return
 	}
-	if kind == 5 && theStream.IsBound() { // 7
+	if kind == 5 && theStream.IsBound() { // kind-5-and-stream-bound
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "HOST_TO_BUF_TO_DEVICE on a stream bound to a model; kind is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 8
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -77,35 +77,35 @@ func checkMemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Ad
 
 func checkMemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyAsyncWithCondition"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if dst == 0 { // 2
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if kind < 0 || kind > 5 { // 4
+	if kind < 0 || kind > 5 { // kind-outside-0-to-5
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..5; it is %d", kind)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if err = fitsInto(t, api, dst, destMax, count); err != nil { // 6
+	if err = fitsInto(t, api, dst, destMax, count); err != nil { // count-over-destMax
 		done = true
 		return
 	}
-	if kind == 5 && theStream.IsBound() { // 7
+	if kind == 5 && theStream.IsBound() { // kind-5-and-stream-bound
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "HOST_TO_BUF_TO_DEVICE on a stream bound to a model; kind is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 8
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -114,13 +114,13 @@ func checkMemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64
 
 func checkMemcpyBatch(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, failIndex *uint64) *core.Error {
 	const api = "aclrtMemcpyBatch"
-	if failIndex == nil { // 1
+	if failIndex == nil { // failIndex-null
 		return core.IsNull(api, "failIndex")
 	}
-	if sizes == nil { // 2
+	if sizes == nil { // sizes-null
 		return core.IsNull(api, "sizes")
 	}
-	if numBatches == 0 { // 3
+	if numBatches == 0 { // numBatches-0
 		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
 	}
 	return nil
@@ -128,10 +128,10 @@ func checkMemcpyBatch(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, siz
 
 func checkMemcpyBatchV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64) *core.Error {
 	const api = "aclrtMemcpyBatchV2"
-	if sizes == nil { // 1
+	if sizes == nil { // sizes-null
 		return core.IsNull(api, "sizes")
 	}
-	if numBatches == 0 { // 2
+	if numBatches == 0 { // numBatches-0
 		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
 	}
 	return nil
@@ -139,13 +139,13 @@ func checkMemcpyBatchV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, s
 
 func checkMemcpyBatchAsync(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, failIndex *uint64, _ core.Handle) *core.Error {
 	const api = "aclrtMemcpyBatchAsync"
-	if failIndex == nil { // 1
+	if failIndex == nil { // failIndex-null
 		return core.IsNull(api, "failIndex")
 	}
-	if sizes == nil { // 2
+	if sizes == nil { // sizes-null
 		return core.IsNull(api, "sizes")
 	}
-	if numBatches == 0 { // 3
+	if numBatches == 0 { // numBatches-0
 		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
 	}
 	return nil
@@ -153,10 +153,10 @@ func checkMemcpyBatchAsync(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr
 
 func checkMemcpyBatchAsyncV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Addr, sizes *uint64, numBatches uint64, _ *abi.MemcpyBatchAttr, _ *uint64, _ uint64, _ core.Handle) *core.Error {
 	const api = "aclrtMemcpyBatchAsyncV2"
-	if sizes == nil { // 1
+	if sizes == nil { // sizes-null
 		return core.IsNull(api, "sizes")
 	}
-	if numBatches == 0 { // 2
+	if numBatches == 0 { // numBatches-0
 		return core.Fail(api, abi.ErrInvalidParam, "numBatches", "is 0")
 	}
 	return nil
@@ -164,31 +164,31 @@ func checkMemcpyBatchAsyncV2(t *core.Thread, _ *core.Addr, _ *uint64, _ *core.Ad
 
 func checkMemcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch uint64, width uint64, height uint64, kind abi.MemcpyKind) (done bool, err *core.Error) {
 	const api = "aclrtMemcpy2d"
-	if width == 0 || height == 0 { // 1
+	if width == 0 || height == 0 { // width-0-or-height-0
 		done = true
 		return
 	}
-	if dst == 0 { // 2
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // 4
+	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // width-over-spitch-or-width-over-dpitch
 		done = true
 		return
 	}
-	if kind < 1 || kind > 4 { // 5
+	if kind < 1 || kind > 4 { // kind-outside-1-to-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 1, 2, 3 or 4; it is %d", kind)
 		return
 	}
-	if height > 5242880 { // 6
+	if height > 5242880 { // height-over-5242880
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "height", "is above 5242880 (5*1024*1024); it is %d", height)
 		return
 	}
-	if width > 5000000 { // 7
+	if width > 5000000 { // width-over-5000000
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "width", "is above 5000000; it is %d", width)
 		return
 	}
@@ -197,27 +197,27 @@ func checkMemcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, 
 
 func checkMemcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch uint64, width uint64, height uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
 	const api = "aclrtMemcpy2dAsync"
-	if width == 0 || height == 0 { // 1
+	if width == 0 || height == 0 { // width-0-or-height-0
 		done = true
 		return
 	}
-	if dst == 0 { // 2
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // 4
+	if err = rowsFit(t, api, width, spitch, dpitch); err != nil { // width-over-spitch-or-width-over-dpitch
 		done = true
 		return
 	}
-	if kind < 1 || kind > 4 { // 5
+	if kind < 1 || kind > 4 { // kind-outside-1-to-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not 1, 2, 3 or 4; it is %d", kind)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 6
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
@@ -226,16 +226,16 @@ func checkMemcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.A
 
 func checkGetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint64) *core.Error {
 	const api = "aclrtGetMemcpyDescSize"
-	if descSize == nil { // 1
+	if descSize == nil { // descSize-null
 		return core.IsNull(api, "descSize")
 	}
-	if kind < 0 || kind > 7 { // 2
+	if kind < 0 || kind > 7 { // kind-outside-0-to-7
 		return core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
 	}
-	if t.Product("310P", "910", "IPV350") { // 3
+	if t.Product("310P", "910") { // on-310P-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
-	if kind != 6 { // 4
+	if kind != 6 { // kind-not-6
 		return core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not INNER_DEVICE_TO_DEVICE (6); it is %d", kind)
 	}
 	return nil
@@ -243,31 +243,31 @@ func checkGetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint6
 
 func checkSetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr core.Addr, dstAddr core.Addr, count uint64, config core.Addr) *core.Error {
 	const api = "aclrtSetMemcpyDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // desc-null
 		return core.IsNull(api, "desc")
 	}
-	if kind < 0 || kind > 7 { // 2
+	if kind < 0 || kind > 7 { // kind-outside-0-to-7
 		return core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
 	}
-	if srcAddr == 0 { // 3
+	if srcAddr == 0 { // srcAddr-null
 		return core.IsNull(api, "srcAddr")
 	}
-	if dstAddr == 0 { // 4
+	if dstAddr == 0 { // dstAddr-null
 		return core.IsNull(api, "dstAddr")
 	}
-	if count == 0 { // 5
+	if count == 0 { // count-0
 		return core.Fail(api, abi.ErrInvalidParam, "count", "is 0")
 	}
-	if config != 0 { // 6
+	if config != 0 { // config-not-null
 		return core.Fail(api, abi.ErrInvalidParam, "config", "is not NULL")
 	}
-	if t.Product("310P", "910", "IPV350") { // 7
+	if t.Product("310P", "910") { // on-310P-910
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
-	if kind != 6 { // 8
+	if kind != 6 { // kind-not-6
 		return core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not 6; it is %d", kind)
 	}
-	if count >= 4294967296 { // 9
+	if count >= 4294967296 { // count-at-least-4294967296
 		return core.Fail(api, abi.ErrRTParamInvalid, "count", "is at least 4294967296 (4 GiB); it is %d", count)
 	}
 	return nil
@@ -275,26 +275,26 @@ func checkSetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, src
 
 func checkMemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, err *core.Error) {
 	const api = "aclrtMemcpyAsyncWithDesc"
-	if desc == 0 { // 1
+	if desc == 0 { // desc-null
 		err = core.IsNull(api, "desc")
 		return
 	}
-	if kind < 0 || kind > 7 { // 2
+	if kind < 0 || kind > 7 { // kind-outside-0-to-7
 		err = core.Fail(api, abi.ErrInvalidParam, "kind", "is not 0..7; it is %d", kind)
 		return
 	}
-	if stream == 0 { // 3
+	if stream == 0 { // stream-null
 		err = core.Fail(api, abi.ErrInvalidParam, "stream", "is NULL (the default stream is not accepted here)")
 		return
 	}
-	if t.Product("310P", "910", "IPV350") { // 4
+	if t.Product("310P", "910") { // on-310P-910
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if kind != 6 { // 6
+	if kind != 6 { // kind-not-6
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "kind", "is not 6; it is %d", kind)
 		return
 	}
@@ -303,47 +303,47 @@ func checkMemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKin
 
 func checkMemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax uint64, dstDataOffset uint64, src core.Addr, count uint64, srcDataOffset uint64, kind abi.MemcpyKind, stream core.Handle) (theStream *core.Stream, done bool, err *core.Error) {
 	const api = "aclrtMemcpyAsyncWithOffset"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if kind != 6 { // 2
+	if kind != 6 { // kind-not-6
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "kind", "is not INNER_DEVICE_TO_DEVICE (6); it is %d", kind)
 		return
 	}
-	if !t.Product("950", "A3", "A2", "910") { // 3
+	if !t.Product("950", "A3", "A2", "910") { // not-on-950-A3-A2-910
 		done, err = true, core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 4
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if dst == 0 { // 5
+	if dst == 0 { // dst-null
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dst", "is NULL")
 		return
 	}
-	if src == 0 { // 6
+	if src == 0 { // src-null
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "src", "is NULL")
 		return
 	}
-	if err = fitsCell(t, api, destMax, count); err != nil { // 7
+	if err = fitsCell(t, api, destMax, count); err != nil { // count-over-destMax
 		done = true
 		return
 	}
-	if count > 4294967296 { // 8
+	if count > 4294967296 { // count-over-4294967296
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "count", "is above 4 GiB; it is %d", count)
 		return
 	}
-	if srcDataOffset > 281474976710655 { // 9
+	if srcDataOffset > 281474976710655 { // srcDataOffset-over-281474976710655
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "srcDataOffset", "is above 0xFFFFFFFFFFFF; it is %d", srcDataOffset)
 		return
 	}
-	if dstDataOffset > 281474976710655 { // 10
+	if dstDataOffset > 281474976710655 { // dstDataOffset-over-281474976710655
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dstDataOffset", "is above 0xFFFFFFFFFFFF; it is %d", dstDataOffset)
 		return
 	}
-	if dstDataOffset >= destMax { // 11
+	if dstDataOffset >= destMax { // dstDataOffset-at-least-destMax
 		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "dstDataOffset", "is at least destMax; dstDataOffset is %d, destMax is %d", dstDataOffset, destMax)
 		return
 	}
@@ -352,15 +352,15 @@ func checkMemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax uint64, d
 
 func checkMemset(t *core.Thread, devPtr core.Addr, _ uint64, _ int32, count uint64) (ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemset"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if devPtr == 0 { // 2
+	if devPtr == 0 { // devPtr-null
 		done, err = true, core.IsNull(api, "devPtr")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -369,27 +369,27 @@ func checkMemset(t *core.Thread, devPtr core.Addr, _ uint64, _ int32, count uint
 
 func checkMemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, _ int32, count uint64, stream core.Handle) (theStream *core.Stream, ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemsetAsync"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if devPtr == 0 { // 2
+	if devPtr == 0 { // devPtr-null
 		done, err = true, core.IsNull(api, "devPtr")
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		done = true
 		return
 	}
-	if err = fitsMax(t, api, devPtr, maxCount, count); err != nil { // 4
+	if err = fitsMax(t, api, devPtr, maxCount, count); err != nil { // count-over-maxCount
 		done = true
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 6
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		done = true
 		return
 	}
@@ -398,11 +398,11 @@ func checkMemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, _ int32
 
 func checkMemsetD32(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, count uint64) (done bool, err *core.Error) {
 	const api = "aclrtMemsetD32"
-	if count == 0 { // 1
+	if count == 0 { // N-0
 		done = true
 		return
 	}
-	if ptr == 0 { // 2
+	if ptr == 0 { // ptr-null
 		done, err = true, core.IsNull(api, "ptr")
 		return
 	}
@@ -411,11 +411,11 @@ func checkMemsetD32(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, count uin
 
 func checkMemsetD32Async(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, count uint64, _ core.Handle) (done bool, err *core.Error) {
 	const api = "aclrtMemsetD32Async"
-	if count == 0 { // 1
+	if count == 0 { // N-0
 		done = true
 		return
 	}
-	if ptr == 0 { // 2
+	if ptr == 0 { // ptr-null
 		done, err = true, core.IsNull(api, "ptr")
 		return
 	}
@@ -424,15 +424,15 @@ func checkMemsetD32Async(t *core.Thread, ptr core.Addr, _ uint64, _ uint32, coun
 
 func checkGetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetSymbolAddress"
-	if symbol == 0 { // 1
+	if symbol == 0 { // symbol-null
 		err = core.IsNull(api, "symbol")
 		return
 	}
-	if devPtr == nil { // 2
+	if devPtr == nil { // devPtr-null
 		err = core.IsNull(api, "devPtr")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -441,15 +441,15 @@ func checkGetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) 
 
 func checkGetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtGetSymbolSize"
-	if symbol == 0 { // 1
+	if symbol == 0 { // symbol-null
 		err = core.IsNull(api, "symbol")
 		return
 	}
-	if size == nil { // 2
+	if size == nil { // size-null
 		err = core.IsNull(api, "size")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 3
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -458,27 +458,27 @@ func checkGetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) (ctx *co
 
 func checkMemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count uint64, _ uint64, kind abi.MemcpyKind) (ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyFromSymbol"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if symbol == 0 { // 2
+	if symbol == 0 { // symbol-null
 		done, err = true, core.IsNull(api, "symbol")
 		return
 	}
-	if dst == 0 { // 3
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // 4
+	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // count-over-dstMax
 		done = true
 		return
 	}
-	if kind != 2 && kind != 4 { // 5
+	if kind != 2 && kind != 4 { // kind-not-2-and-not-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not DEVICE_TO_HOST or DEFAULT; it is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -487,27 +487,27 @@ func checkMemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol 
 
 func checkMemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count uint64, _ uint64, kind abi.MemcpyKind, _ core.Handle) (ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyFromSymbolAsync"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if symbol == 0 { // 2
+	if symbol == 0 { // symbol-null
 		done, err = true, core.IsNull(api, "symbol")
 		return
 	}
-	if dst == 0 { // 3
+	if dst == 0 { // dst-null
 		done, err = true, core.IsNull(api, "dst")
 		return
 	}
-	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // 4
+	if err = fitsDst(t, api, dst, dstMax, count); err != nil { // count-over-dstMax
 		done = true
 		return
 	}
-	if kind != 2 && kind != 4 { // 5
+	if kind != 2 && kind != 4 { // kind-not-2-and-not-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not DEVICE_TO_HOST or DEFAULT; it is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -516,23 +516,23 @@ func checkMemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, sy
 
 func checkMemcpyToSymbol(t *core.Thread, symbol core.Addr, src core.Addr, count uint64, _ uint64, kind abi.MemcpyKind) (ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyToSymbol"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if symbol == 0 { // 2
+	if symbol == 0 { // symbol-null
 		done, err = true, core.IsNull(api, "symbol")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if kind != 1 && kind != 4 { // 4
+	if kind != 1 && kind != 4 { // kind-not-1-and-not-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not HOST_TO_DEVICE or DEFAULT; it is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -541,23 +541,23 @@ func checkMemcpyToSymbol(t *core.Thread, symbol core.Addr, src core.Addr, count 
 
 func checkMemcpyToSymbolAsync(t *core.Thread, symbol core.Addr, src core.Addr, count uint64, _ uint64, kind abi.MemcpyKind, _ core.Handle) (ctx *core.Context, done bool, err *core.Error) {
 	const api = "aclrtMemcpyToSymbolAsync"
-	if count == 0 { // 1
+	if count == 0 { // count-0
 		done = true
 		return
 	}
-	if symbol == 0 { // 2
+	if symbol == 0 { // symbol-null
 		done, err = true, core.IsNull(api, "symbol")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		done, err = true, core.IsNull(api, "src")
 		return
 	}
-	if kind != 1 && kind != 4 { // 4
+	if kind != 1 && kind != 4 { // kind-not-1-and-not-4
 		done, err = true, core.Fail(api, abi.ErrInvalidParam, "kind", "is not HOST_TO_DEVICE or DEFAULT; it is %d", kind)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		done, err = true, core.NoCurrentContext(api)
 		return
 	}
@@ -566,13 +566,13 @@ func checkMemcpyToSymbolAsync(t *core.Thread, symbol core.Addr, src core.Addr, c
 
 func checkReduceAsync(t *core.Thread, dst core.Addr, src core.Addr, _ uint64, _ abi.ReduceKind, _ abi.DataType, _ core.Handle, reserve core.Addr) *core.Error {
 	const api = "aclrtReduceAsync"
-	if dst == 0 { // 1
+	if dst == 0 { // dst-null
 		return core.IsNull(api, "dst")
 	}
-	if src == 0 { // 2
+	if src == 0 { // src-null
 		return core.IsNull(api, "src")
 	}
-	if reserve != 0 { // 3
+	if reserve != 0 { // reserve-not-null
 		return core.Fail(api, abi.ErrInvalidParam, "reserve", "is not NULL")
 	}
 	return nil
@@ -580,7 +580,7 @@ func checkReduceAsync(t *core.Thread, dst core.Addr, src core.Addr, _ uint64, _ 
 
 func checkRandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, _ core.Handle, _ core.Addr) *core.Error {
 	const api = "aclrtRandomNumAsync"
-	if taskInfo == nil { // 1
+	if taskInfo == nil { // taskInfo-null
 		return core.IsNull(api, "taskInfo")
 	}
 	return nil
@@ -588,7 +588,7 @@ func checkRandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, _ core
 
 func checkDestroyDataBuffer(t *core.Thread, buffer core.Handle) *core.Error {
 	const api = "aclDestroyDataBuffer"
-	if buffer == 0 { // 1
+	if buffer == 0 { // dataBuffer-null
 		return core.IsNull(api, "dataBuffer")
 	}
 	return nil
@@ -596,7 +596,7 @@ func checkDestroyDataBuffer(t *core.Thread, buffer core.Handle) *core.Error {
 
 func checkUpdateDataBuffer(t *core.Thread, buffer core.Handle, _ core.Addr, _ uint64) *core.Error {
 	const api = "aclUpdateDataBuffer"
-	if buffer == 0 { // 1
+	if buffer == 0 { // dataBuffer-null
 		return core.IsNull(api, "dataBuffer")
 	}
 	return nil
@@ -604,33 +604,33 @@ func checkUpdateDataBuffer(t *core.Thread, buffer core.Handle, _ core.Addr, _ ui
 
 func checkCmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCmoAsync"
-	if src == 0 { // 1
+	if src == 0 { // src-null
 		err = core.IsNull(api, "src")
 		return
 	}
-	if size == 0 { // 2
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrInvalidParam, "size", "is 0")
 		return
 	}
-	if !t.Product("950", "A3", "A2") { // 3
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name).NotRecorded()
 		return
 	}
-	if cmoType < 0 || cmoType > 3 { // 4
+	if cmoType < 0 || cmoType > 3 { // cmoType-outside-0-to-3
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "cmoType", "is not 0..3; it is %d", cmoType).NotRecorded()
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if theStream.IsBound() { // 8
+	if theStream.IsBound() { // stream-bound
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "stream", "the stream is bound to a model").NotRecorded()
 		return
 	}
@@ -639,41 +639,41 @@ func checkCmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoTy
 
 func checkCmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, barrierID uint32, stream core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCmoAsyncWithBarrier"
-	if src == 0 { // 1
+	if src == 0 { // src-null
 		err = core.IsNull(api, "src")
 		return
 	}
-	if !t.Product("310B") { // 2
+	if !t.Product("310B") { // not-on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if size == 0 { // 3
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
 		return
 	}
-	if cmoType == 2 && barrierID == 0 { // 4
+	if cmoType == 2 && barrierID == 0 { // cmoType-2-and-barrierId-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "INVALID (2) with barrierId 0; cmoType is %d, barrierId is %d", cmoType, barrierID)
 		return
 	}
-	if cmoType != 2 && barrierID != 0 { // 5
+	if cmoType != 2 && barrierID != 0 { // cmoType-not-2-and-barrierId-not-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "another cmoType with barrierId other than 0; cmoType is %d, barrierId is %d", cmoType, barrierID)
 		return
 	}
-	if cmoType < 0 || cmoType > 3 { // 6
+	if cmoType < 0 || cmoType > 3 { // cmoType-outside-0-to-3
 		err = core.Fail(api, abi.ErrRTFeatureNotSupport, "cmoType", "is not 0..3; it is %d", cmoType)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 7
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 8
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 9
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !theStream.IsBound() { // 10
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}
@@ -682,32 +682,32 @@ func checkCmoAsyncWithBarrier(t *core.Thread, src core.Addr, size uint64, cmoTyp
 
 func checkCmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream core.Handle, _ uint32) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCmoWaitBarrier"
-	if taskInfo == nil { // 1
+	if taskInfo == nil { // taskInfo-null
 		err = core.IsNull(api, "taskInfo")
 		return
 	}
-	if taskInfo.BarrierNum == 0 || taskInfo.BarrierNum > 6 { // 2
+	if taskInfo.BarrierNum == 0 || taskInfo.BarrierNum > 6 { // taskInfo.barrierNum-0-or-over-6
 		err = core.Fail(api, abi.ErrInvalidParam, "taskInfo", "taskInfo.barrierNum is 0 or > 6; barrierNum is %d", taskInfo.BarrierNum)
 		return
 	}
-	if err = waitsForInvalid(t, api, taskInfo); err != nil { // 3
+	if err = waitsForInvalid(t, api, taskInfo); err != nil { // entry-type
 		return
 	}
-	if !t.Product("310B") { // 5
+	if !t.Product("310B") { // not-on-310B
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 6
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 7
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !theStream.IsBound() { // 9
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}
@@ -716,10 +716,10 @@ func checkCmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream c
 
 func checkCmoGetDescSize(t *core.Thread, size *uint64) *core.Error {
 	const api = "aclrtCmoGetDescSize"
-	if !t.Product("950", "A3", "A2") { // 1
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		return core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 	}
-	if size == nil { // 2
+	if size == nil { // size-null
 		return core.Fail(api, abi.ErrRTParamInvalid, "size", "is NULL")
 	}
 	return nil
@@ -727,23 +727,23 @@ func checkCmoGetDescSize(t *core.Thread, size *uint64) *core.Error {
 
 func checkCmoSetDesc(t *core.Thread, cmoDesc core.Addr, src core.Addr, size uint64) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtCmoSetDesc"
-	if !t.Product("950", "A3", "A2") { // 1
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if cmoDesc == 0 { // 2
+	if cmoDesc == 0 { // cmoDesc-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoDesc", "is NULL")
 		return
 	}
-	if src == 0 { // 3
+	if src == 0 { // src-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "src", "is NULL")
 		return
 	}
-	if size == 0 { // 4
+	if size == 0 { // size-0
 		err = core.Fail(api, abi.ErrRTParamInvalid, "size", "is 0")
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 5
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
@@ -752,33 +752,33 @@ func checkCmoSetDesc(t *core.Thread, cmoDesc core.Addr, src core.Addr, size uint
 
 func checkCmoAsyncWithDesc(t *core.Thread, cmoDesc core.Addr, cmoType abi.CmoType, stream core.Handle, reserve core.Addr) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
 	const api = "aclrtCmoAsyncWithDesc"
-	if reserve != 0 { // 1
+	if reserve != 0 { // reserve-not-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "reserve", "is not NULL")
 		return
 	}
-	if !t.Product("950", "A3", "A2") { // 2
+	if !t.Product("950", "A3", "A2") { // not-on-950-A3-A2
 		err = core.Unsupported(api, "", "%s does not have this function", t.Runtime.Product.Name)
 		return
 	}
-	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // stream-not-live
 		return
 	}
-	if cmoDesc == 0 { // 4
+	if cmoDesc == 0 { // cmoDesc-null
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoDesc", "is NULL")
 		return
 	}
-	if cmoType < 0 || cmoType > 3 { // 5
+	if cmoType < 0 || cmoType > 3 { // cmoType-outside-0-to-3
 		err = core.Fail(api, abi.ErrRTParamInvalid, "cmoType", "is not 0..3; it is %d", cmoType)
 		return
 	}
-	if ctx = t.Current(); ctx == nil { // 6
+	if ctx = t.Current(); ctx == nil { // no-context
 		err = core.NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.On(api, theStream); err != nil { // 7
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
 		return
 	}
-	if !theStream.IsBound() { // 8
+	if !theStream.IsBound() { // stream-not-bound
 		err = core.Fail(api, abi.ErrRTInternalError, "stream", "the stream is not bound to a model")
 		return
 	}

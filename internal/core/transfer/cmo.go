@@ -12,8 +12,8 @@ import (
 )
 
 // Cache maintenance operations are hints: no byte of memory changes. A prefetch reads memory into the caches of the
-// processor where the driver shows it to the host; all others, and all on a GPU, are tasks with nothing to do, since
-// caches are coherent. Operations with descriptors and barriers are for streams that are bound to models.
+// processor if the host can access it; all other operations, and all on a GPU, do nothing, since caches are coherent.
+// Operations with descriptors and barriers are for streams that are bound to models.
 
 // CmoAsync is aclrtCmoAsync.
 func CmoAsync(t *core.Thread, src core.Addr, size uint64, cmoType abi.CmoType, stream core.Handle) *core.Error {
@@ -43,14 +43,14 @@ func nothing() error { return nil }
 
 const (
 	cacheLine  = 64       // bytes
-	mostCached = 32 << 20 // bytes that a prefetch reads: about what a processor's last cache holds
+	mostCached = 32 << 20 // most bytes that a prefetch reads: about the size of a processor's last cache
 )
 
-// prefetch reads a byte of each cache line of n bytes at src, as far as they are memory. That they are not is no
-// failure, nor that they go meanwhile.
+// prefetch reads a byte of each cache line of the n bytes at src, as far as they are mapped. Unmapped memory is not a
+// failure.
 func prefetch(rt *core.Runtime, src core.Addr, n uint64, dropped func() bool) error {
 	if sightOf(rt).viewer == nil {
-		return nil // what the host could read is a copy
+		return nil // the host could only read a copy
 	}
 	n = min(n, rt.Driver.Locate(src).Room, mostCached)
 	err := compute(rt, (n+pieceBytes-1)/pieceBytes, false, dropped, func(h *hand, i uint64) error {
@@ -68,7 +68,7 @@ func prefetch(rt *core.Runtime, src core.Addr, n uint64, dropped func() bool) er
 	return err
 }
 
-// touch reads a byte of each cache line. Its result keeps the reads from being left out.
+// touch reads a byte of each cache line. Its result keeps the compiler from removing the reads.
 //
 //go:noinline
 func touch(b []byte) (x byte) {
@@ -87,7 +87,7 @@ func CmoGetDescSize(t *core.Thread, size *uint64) *core.Error {
 	return nil
 }
 
-// CmoSetDesc is aclrtCmoSetDesc: it writes the descriptor into device memory before it returns. src is not looked at.
+// CmoSetDesc is aclrtCmoSetDesc: it writes the descriptor into device memory before it returns. It does not check src.
 func CmoSetDesc(t *core.Thread, cmoDesc, src core.Addr, size uint64) *core.Error {
 	const api = "aclrtCmoSetDesc"
 	c, err := checkCmoSetDesc(t, cmoDesc, src, size)
@@ -133,13 +133,13 @@ func CmoAsyncWithDesc(t *core.Thread, cmoDesc core.Addr, cmoType abi.CmoType, st
 	return s.Launch(api, t, core.Task{Op: op, Kind: observe.Prefetch})
 }
 
-// describedCmo clears the head of a descriptor, and makes the operation that it will describe.
+// describedCmo clears the head of a descriptor, and returns the operation that it describes.
 func describedCmo(rt *core.Runtime, desc core.Addr, cmoType abi.CmoType) (op driver.Op, err error) {
 	l, size, head := layout(rt), uint64(rt.Product.DescSize), uint64(headBytes)
 	if l == driver.Desc64 {
 		head = headBytes64
 	}
-	base := driver.Base(rt.Driver)
+	base := rt.Caps.Base
 	if err := base.Run(driver.Op{Kind: driver.OpFill, Dst: desc, N: head, Width: 1}); err != nil {
 		return op, err
 	}
@@ -206,7 +206,7 @@ func CmoWaitBarrier(t *core.Thread, taskInfo *abi.BarrierTaskInfo, stream core.H
 	return nil
 }
 
-// waitsForInvalid refuses what cannot be waited for.
+// waitsForInvalid refuses operations that a barrier cannot wait for.
 func waitsForInvalid(t *core.Thread, api string, info *abi.BarrierTaskInfo) *core.Error {
 	for i, e := range info.CmoInfo[:info.BarrierNum] {
 		if e.CmoType != abi.CmoTypeInvalid {

@@ -20,17 +20,19 @@ type seen struct {
 	views [][2]uint64 // guarded by mu; address and size
 }
 
-var _ driver.HostViewer = (*seen)(nil) // else the driver below would be found in its place
+func (d *seen) Caps() driver.Caps {
+	c := d.Driver.Caps()
+	c.View = d
+	return c
+}
 
-func (d *seen) Unwrap() driver.Driver { return d.Driver }
-
-func (d *seen) Stays(addr uintptr) bool { return d.Driver.(driver.HostViewer).Stays(addr) }
+func (d *seen) Stays(addr uintptr) bool { return d.Driver.Caps().View.Stays(addr) }
 
 func (d *seen) View(addr uintptr, n uint64) ([]byte, error) {
 	d.mu.Lock()
 	d.views = append(d.views, [2]uint64{uint64(addr), n})
 	d.mu.Unlock()
-	return d.Driver.(driver.HostViewer).View(addr, n)
+	return d.Driver.Caps().View.View(addr, n)
 }
 
 // total is how many bytes were looked at; they are one range from start on, without gaps.

@@ -12,37 +12,33 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream
-// (driver.OpCompute): in pieces, of which several goroutines take one after the other if there are many, and until the
-// stream drops its work.
+// Tasks that compute (reductions and random numbers) run on the host in the order of the stream (driver.OpCompute).
+// Several goroutines share the pieces of a large task, which ends early if the stream drops its work.
 
 const (
-	pieceBytes = 64 << 10 // of memory that one piece looks at, at most
+	pieceBytes = 64 << 10 // most bytes of memory in one piece
 	handful    = 16       // pieces that are worth another goroutine
 )
 
-// sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy.
+// sight is the host's access to memory for a task: in place, if the driver allows that, else as a copy.
 type sight struct {
-	viewer driver.HostViewer // nil: there is none
-	// the one that has the memory, not those that stand in front of it: the task is what they see
+	viewer driver.HostViewer // nil: access by copies
+	// the driver that has the memory, not one in front of it, which sees only the task
 	drv driver.Driver
-	far driver.FarWords // nil: all memory is of this server
+	far driver.Fabric // nil: all memory is of this server
 }
 
 func sightOf(rt *core.Runtime) sight {
-	s := sight{drv: driver.Base(rt.Driver)}
-	s.viewer, _ = driver.As[driver.HostViewer](rt.Driver)
-	s.far, _ = driver.As[driver.FarWords](rt.Driver)
-	return s
+	return sight{viewer: rt.Caps.View, drv: rt.Caps.Base, far: rt.Caps.Fabric}
 }
 
-// hand is what one goroutine computes with. It has room for copies of what it looks at.
+// hand is the state of one goroutine, with buffers for copies of memory.
 type hand struct {
 	sight
 	room [2][]byte
 }
 
-// see is the n bytes at addr, pieceBytes at most. Of two that are used at a time, each has its number.
+// see returns the n bytes at addr, at most pieceBytes. Two ranges in use at the same time have different numbers.
 func (h *hand) see(number int, addr core.Addr, n uint64) ([]byte, error) {
 	if h.far != nil && h.far.IsFar(addr) {
 		return nil, fmt.Errorf("%w: %#x is memory of another server, which reductions and random numbers do not use",
@@ -55,7 +51,7 @@ func (h *hand) see(number int, addr core.Addr, n uint64) ([]byte, error) {
 	return b, h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: addr, N: n})
 }
 
-// change puts what see gave, and was changed, back to addr.
+// change writes bytes from see, which were changed, back to addr.
 func (h *hand) change(addr core.Addr, b []byte) error {
 	if h.viewer != nil {
 		return nil
@@ -63,7 +59,7 @@ func (h *hand) change(addr core.Addr, b []byte) error {
 	return h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(b), N: uint64(len(b))})
 }
 
-// scratch is room for a copy.
+// scratch returns the buffer for a copy.
 func (h *hand) scratch(number int) []byte {
 	if h.room[number] == nil {
 		h.room[number] = make([]byte, pieceBytes)
@@ -71,8 +67,8 @@ func (h *hand) scratch(number int) []byte {
 	return h.room[number]
 }
 
-// compute calls f for each of a number of pieces, and stops when one fails or dropped says so. In turn makes it one
-// after the other, by one goroutine.
+// compute calls f for each of a number of pieces, and stops when one fails or dropped returns true. With inTurn a
+// single goroutine handles the pieces in order.
 func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool,
 	f func(h *hand, piece uint64) error) error {
 	var next atomic.Uint64
@@ -105,13 +101,13 @@ func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool,
 	wg.Wait()
 	for _, err := range errs {
 		if errors.Is(err, driver.ErrAborted) {
-			return driver.ErrAborted // as it is: that is not reported
+			return driver.ErrAborted // unwrapped, so that it is not reported
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// guarded runs f, which touches memory that may go meanwhile: a fault is an error.
+// guarded runs f, which touches memory that may be unmapped, and returns a fault as an error.
 func guarded(f func() error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -130,7 +126,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// reachable finds memory that device d computes on: any that the device can reach.
+// reachable refuses memory that device d cannot access.
 func reachable(t *core.Thread, api, arg string, d *core.Device, addr core.Addr, n uint64) *core.Error {
 	l, err := t.Runtime.Locate(api, arg, addr, n)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
-// itself against no stream.
+// Memcpy is aclrtMemcpy: the bytes have arrived when it returns. The direction follows from the addresses; the copy is
+// not ordered with any stream.
 func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64,
 	kind abi.MemcpyKind) *core.Error {
 	done, err := checkMemcpy(t, dst, destMax, src, count, kind)
@@ -18,7 +18,7 @@ func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count 
 	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
-// memcpy copies for a call whose arguments are checked.
+// memcpy copies for a call whose arguments were checked.
 func memcpy(t *core.Thread, api string, dst, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
 	if dst == src {
 		return nil
@@ -91,11 +91,12 @@ func MemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src
 	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
-// memcpyAsync copies for a call whose arguments are checked. s is nil if stream is the default one.
+// memcpyAsync copies for a call whose arguments were checked. s is nil if stream is the default one.
 func memcpyAsync(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr, count uint64,
 	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	hosts := kind == abi.MemcpyHostToHost && !t.Runtime.OneMemory
-	if hosts && (t.Runtime.Product.NoHostKind || t.Runtime.Strict) {
+	late := t.Runtime.Product.LateHostErrors
+	if hosts && (t.Runtime.Product.NoHostKind || t.Runtime.Strict && !late) {
 		return noHostKind(api)
 	}
 	if t.Runtime.Aligned {
@@ -103,21 +104,18 @@ func memcpyAsync(t *core.Thread, api string, c *core.Context, s *core.Stream, ds
 			return err
 		}
 	}
-	if hosts && t.Runtime.Product.LateHostErrors {
+	if hosts && late {
 		return failLater(t, api, c, s, kind)
 	}
 	if kind == abi.MemcpyHostToBufToDevice && !t.Runtime.OneMemory {
 		return copyBuffered(t, api, c, s, dst, src, count)
 	}
-	if !t.Shared {
-		t.CopyCache = core.CopyCache{} // what SrcCache and DstCache say is about this copy from here on
-	}
 	epoch := t.Runtime.Epoch.Load()
-	from, err := t.Locate(api, "src", &t.SrcCache, epoch, src, count)
+	from, err := t.Runtime.Locate(api, "src", src, count)
 	if err != nil {
 		return err
 	}
-	to, err := t.Locate(api, "dst", &t.DstCache, epoch, dst, count)
+	to, err := t.Runtime.Locate(api, "dst", dst, count)
 	if err != nil {
 		return err
 	}
@@ -134,14 +132,14 @@ func memcpyAsync(t *core.Thread, api string, c *core.Context, s *core.Stream, ds
 			return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind,
 				core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
 		}
-		if real == abi.MemcpyHostToHost && (t.Runtime.Strict || !t.Runtime.Product.LateHostErrors) {
+		if real == abi.MemcpyHostToHost && !late {
 			return noHostKind(api)
 		}
 		if dst == src {
 			return nil
 		}
 		pageable = core.HostIsPageable(real, from.Place, to.Place) || core.ToPageable(from.Place, to.Place)
-		if t.Runtime.Product.LateHostErrors && (pageable || real == abi.MemcpyHostToHost) {
+		if late && (pageable || real == abi.MemcpyHostToHost) {
 			return failLater(t, api, c, s, real)
 		}
 	}
@@ -167,8 +165,8 @@ func memcpyAsync(t *core.Thread, api string, c *core.Context, s *core.Stream, ds
 	if l := s.Lane(); l != nil && l.KeepCopy(t, dst, src, count) {
 		return nil
 	}
-	s.PutCopy(api, t, dst, src, count, &from, &to)
-	t.RememberCopy(c, s, stream, from, to)
+	s.PutCopy(api, t, dst, src, count, from, to)
+	t.RememberRoute(s, dst, src, from, to, epoch)
 	t.Compare(nil, kind, from.Place, to.Place, src, count)
 	return s.WaitIfBlocking(api, t)
 }
@@ -179,10 +177,10 @@ func noHostKind(api string) *core.Error {
 		"host to host cannot be copied asynchronously; use aclrtMemcpy").NotRecorded().Because(core.HostToHost, 0)
 }
 
-// copyAlign is what the addresses of asynchronous copies have to be multiples of, where that is checked.
+// copyAlign is the alignment of the addresses of asynchronous copies, if that is checked.
 const copyAlign = 64
 
-// alignedCopy refuses addresses that are no multiples of copyAlign.
+// alignedCopy refuses addresses that are not multiples of copyAlign.
 func alignedCopy(api string, dst, src core.Addr) *core.Error {
 	switch {
 	case src%copyAlign != 0:
@@ -197,8 +195,8 @@ func misalignedCopy(api, arg string, addr core.Addr) *core.Error {
 	return core.Refused(api, arg, "%#x is not a multiple of %d", addr, copyAlign).Because(core.Misaligned, addr)
 }
 
-// Peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host
-// reaches every device.
+// Peers checks that d, which carries out a copy from device memory to device memory, can access both ends. The host can
+// access every device.
 func Peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from, to driver.Location) *core.Error {
 	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
 		return nil
@@ -209,18 +207,17 @@ func Peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from,
 	return t.Runtime.PeerDenied(api, "dst", d, dst, to)
 }
 
-// copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
-// stream may belong to another context.
+// copyPageable waits for the stream, reports its failures, and then carries out op in the calling thread. If the stream
+// is bound to a model, op does not become a part of it. The stream may belong to another context.
 func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op) *core.Error {
-	if s.Lane() != nil {
+	if s.IsCaptured() {
 		return core.Refused(api, "stream",
-			"stream %d is being captured or bound to a model, and memory that is not pinned cannot be part of it",
-			s.ID)
+			"stream %d is being captured, and memory that is not pinned cannot be part of a model", s.ID)
 	}
 	return copyAfter(t, api, c, s, op, abi.ErrRTCaptureModeBlockAsync)
 }
 
-// copyAfter is copyPageable for any stream. code is that of a capture which is in the way.
+// copyAfter is copyPageable for any stream. code is the error code if the stream is being captured.
 func copyAfter(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op, code abi.Code) *core.Error {
 	if s == nil {
 		s = c.Default
@@ -243,8 +240,8 @@ func copyAfter(t *core.Thread, api string, c *core.Context, s *core.Stream, op d
 	return err
 }
 
-// copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them
-// at once, and queues the way from there to the device.
+// copyBuffered copies the host bytes to a buffer of the runtime during the call, so that the caller may change them at
+// once, and queues the copy from there to the device.
 func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr,
 	n uint64) *core.Error {
 	if l := t.Runtime.Driver.Locate(src); l.Place == driver.OnDevice {
@@ -281,7 +278,7 @@ func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, d
 	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop}})
 }
 
-// failLater is what the 310 does with copies it cannot make: it takes them, and they fail when they run.
+// failLater handles copies that the 310 cannot make as the 310 does: it accepts them, and they fail when they run.
 func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind abi.MemcpyKind) *core.Error {
 	s, err := c.On(api, s)
 	if err != nil {
@@ -289,10 +286,6 @@ func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind
 	}
 	if err := s.Admit(api); err != nil {
 		return err
-	}
-	if t.Runtime.Strict {
-		return core.Refused(api, "", "the host memory is not pinned, and the copy would fail when it runs on the %s",
-			t.Runtime.Product.Name)
 	}
 	why := "its host memory is not pinned"
 	if kind != abi.MemcpyHostToHost {
@@ -304,7 +297,7 @@ func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind
 	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: lateError(why)}})
 }
 
-// lateError is why an accepted copy failed.
+// lateError is the error of an accepted copy that failed.
 type lateError string
 
 func (e lateError) Error() string  { return "the device cannot make this copy: " + string(e) }

@@ -23,7 +23,7 @@ type plane struct {
 	width, height uint64
 }
 
-// rowsFit refuses rows that are longer than the distance between them.
+// rowsFit refuses rows that are longer than their pitch.
 func rowsFit(_ *core.Thread, api string, width, spitch, dpitch uint64) *core.Error {
 	if width > spitch || width > dpitch {
 		return core.Invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", width, spitch,
@@ -32,7 +32,7 @@ func rowsFit(_ *core.Thread, api string, width, spitch, dpitch uint64) *core.Err
 	return nil
 }
 
-// limits is what the runtime looks at.
+// limits makes the runtime's checks.
 func (p *plane) limits(api string) *core.Error {
 	if p.height > maxHeight {
 		return core.Refused(api, "height", "%d is larger than %d", p.height, maxHeight)
@@ -43,7 +43,7 @@ func (p *plane) limits(api string) *core.Error {
 	return nil
 }
 
-// span is how many bytes there are from the first to the last of the rows; all ones if that does not fit in 64 bits.
+// span returns the number of bytes from the first to the last row; all ones if that does not fit in 64 bits.
 func (p *plane) span(pitch uint64) uint64 {
 	hi, n := bits.Mul64(pitch, p.height-1)
 	n, carry := bits.Add64(n, p.width, 0)
@@ -53,7 +53,7 @@ func (p *plane) span(pitch uint64) uint64 {
 	return n
 }
 
-// locate finds out where both ends are.
+// locate returns the locations of both ends.
 func (p *plane) locate(rt *core.Runtime, api string) (from, to driver.Location, err *core.Error) {
 	if from, err = rt.Locate(api, "src", p.src, p.span(p.spitch)); err != nil {
 		return
@@ -67,7 +67,7 @@ func (p *plane) op() driver.Op {
 		SrcPitch: p.spitch}
 }
 
-// wraps refuses rows whose addresses do not fit in 64 bits, which only pageable memory can have here.
+// wraps refuses rows whose addresses do not fit in 64 bits, which is only possible here for pageable memory.
 func (p *plane) wraps(api string) *core.Error {
 	if n := p.span(p.spitch); p.src+core.Addr(n) < p.src {
 		return core.Refused(api, "spitch", "%d rows of %d bytes go past the end of memory", p.height,

@@ -63,14 +63,15 @@ func FloatToFloat16(t *core.Thread, value float32) uint16 {
 	return sign | uint16(uint32(exp-1)<<halfFraction+half)
 }
 
-// DataTypeSize is aclDataTypeSize: bytes of an element.
+// DataTypeSize is aclDataTypeSize: the bytes of an element.
 func DataTypeSize(t *core.Thread, dataType abi.DataType) uint64 {
 	switch dataType {
 	case abi.DataTypeUndefined, abi.DataTypeString:
 		return 0
 	case abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1,
 		abi.DataTypeHifloat8,
-		abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0:
+		abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0,
+		abi.DataTypeHifloat4Scale:
 		return 1
 	case abi.DataTypeFloat16, abi.DataTypeInt16, abi.DataTypeUint16, abi.DataTypeBF16:
 		return 2
@@ -82,7 +83,7 @@ func DataTypeSize(t *core.Thread, dataType abi.DataType) uint64 {
 	return 8
 }
 
-// dataBuffer remembers an address and a size; the memory is the program's.
+// dataBuffer is an address and a size; the program owns the memory.
 type dataBuffer struct {
 	addr atomic.Uintptr
 	size atomic.Uint64
@@ -123,12 +124,12 @@ func UpdateDataBuffer(t *core.Thread, buffer core.Handle, data core.Addr, size u
 	return nil
 }
 
-// noBuffer is the error for a handle that names nothing; the vendor's library would read memory it has freed.
+// noBuffer returns the error for an invalid handle; the vendor's library would read freed memory.
 func noBuffer(api string, buffer core.Handle) *core.Error {
 	return core.Invalid(api, "dataBuffer", "%#x is no data buffer, or one that was destroyed", uintptr(buffer))
 }
 
-// GetDataBufferAddr is aclGetDataBufferAddr; 0 for NULL and for what is no buffer.
+// GetDataBufferAddr is aclGetDataBufferAddr; 0 for NULL and invalid handles.
 func GetDataBufferAddr(t *core.Thread, buffer core.Handle) core.Addr {
 	if b := transferOf(t.Runtime).buffers.Get(buffer); b != nil {
 		return b.addr.Load()
@@ -136,12 +137,12 @@ func GetDataBufferAddr(t *core.Thread, buffer core.Handle) core.Addr {
 	return 0
 }
 
-// GetDataBufferSize is aclGetDataBufferSize: the size cut to 32 bits; 0 for NULL and for what is no buffer.
+// GetDataBufferSize is aclGetDataBufferSize: the size cut to 32 bits; 0 for NULL and invalid handles.
 func GetDataBufferSize(t *core.Thread, buffer core.Handle) uint32 {
 	return uint32(GetDataBufferSizeV2(t, buffer))
 }
 
-// GetDataBufferSizeV2 is aclGetDataBufferSizeV2; 0 for NULL and for what is no buffer.
+// GetDataBufferSizeV2 is aclGetDataBufferSizeV2; 0 for NULL and invalid handles.
 func GetDataBufferSizeV2(t *core.Thread, buffer core.Handle) uint64 {
 	if b := transferOf(t.Runtime).buffers.Get(buffer); b != nil {
 		return b.size.Load()

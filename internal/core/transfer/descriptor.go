@@ -11,7 +11,7 @@ import (
 
 const descAlign = 64
 
-// controlWords is what a submission leaves in the reserved words of a 32-byte descriptor.
+// controlWords is the content that a submission writes to the reserved words of a 32-byte descriptor.
 var controlWords = []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 // GetMemcpyDescSize is aclrtGetMemcpyDescSize.
@@ -23,7 +23,7 @@ func GetMemcpyDescSize(t *core.Thread, kind abi.MemcpyKind, descSize *uint64) *c
 	return nil
 }
 
-// layout is where this product's descriptors keep their fields.
+// layout returns the layout of this product's descriptors.
 func layout(rt *core.Runtime) driver.Layout {
 	if rt.Product.DescSize == 64 {
 		return driver.Desc64
@@ -122,8 +122,8 @@ func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, st
 		return err
 	}
 	if size == 32 {
-		// The call itself rewrites the reserved words with control bits, at once and unordered with the stream.
-		// It is no access of the program: the checker does not see it.
+		// The call itself rewrites the reserved words with control bits, at once and unordered with the stream. It is
+		// not an access of the program: the checker does not see it.
 		if err := t.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: desc, Src: core.AddrOf(controlWords),
 			N: uint64(len(controlWords))}); err != nil {
 			return core.FromDriver(api, "", err)
@@ -133,7 +133,7 @@ func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, st
 		Device: at.Device}})
 }
 
-// fitsCell refuses more bytes than destMax has room for. Where they go is not known yet.
+// fitsCell refuses more bytes than destMax has room for. The destination is not known yet.
 func fitsCell(t *core.Thread, api string, destMax, count uint64) *core.Error {
 	return fitsInto(t, api, 0, destMax, count)
 }

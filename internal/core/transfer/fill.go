@@ -36,7 +36,7 @@ func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, coun
 	return t.Bounded(t.Run(api, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
 }
 
-// strictFill refuses host memory that is not pinned: the documents leave open what a fill makes of it.
+// strictFill refuses host memory that is not pinned: the documents do not define a fill of it.
 func strictFill(rt *core.Runtime, api string, p core.Addr, l driver.Location) *core.Error {
 	if rt.Strict && !rt.OneMemory && l.Place == driver.Pageable {
 		return core.Refused(api, "devPtr",
@@ -76,7 +76,7 @@ func fitsMax(_ *core.Thread, api string, p core.Addr, maxCount, count uint64) *c
 		maxCount).Because(core.OutOfBounds, 0).Of(p, count)
 }
 
-// fill queues a fill of device or managed memory, and carries out one of host memory now.
+// fill queues a fill of device or managed memory, and carries out a fill of host memory at once.
 func fill(t *core.Thread, api string, s *core.Stream, arg string, l driver.Location, op driver.Op) *core.Error {
 	if l.Place == driver.Managed {
 		return memory.LaunchManaged(t, api, s, op)
@@ -148,7 +148,7 @@ func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32,
 	return t.Bounded(fill(t, api, s, "ptr", l, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
 }
 
-// checkWords is what both word fills look at next.
+// checkWords makes the next checks of both word fills.
 func checkWords(t *core.Thread, api string, ptr core.Addr, memSize, count uint64) (l driver.Location, err *core.Error) {
 	switch {
 	case ptr%4 != 0:

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/random"
 )
 
-// randomTypes are the types that random numbers have.
+// randomTypes are the types of random numbers.
 var randomTypes = map[abi.DataType]random.Type{
 	abi.DataTypeInt32:   random.Int32,
 	abi.DataTypeInt64:   random.Int64,
@@ -23,22 +23,22 @@ var randomTypes = map[abi.DataType]random.Type{
 	abi.DataTypeFloat:   random.Float32,
 }
 
-// parameter is a number that a task of random numbers needs: it is given, or lies in memory when the task runs.
+// parameter is a parameter of a task of random numbers: a value, or memory that the task reads when it runs.
 type parameter struct {
 	value uint64
-	addr  core.Addr // 0: it is given
+	addr  core.Addr // 0: value is the parameter
 	size  uint64
 }
 
-// randomTask is random numbers on their way.
+// randomTask is a task of random numbers.
 type randomTask struct {
 	numbers             random.Numbers // without parameters
 	a, b, seed, count   parameter
 	result, counterAddr core.Addr
 }
 
-// RandomNumAsync is aclrtRandomNumAsync: numbers are drawn from a seed and the counter that lies in memory, which is
-// moved on by what they take. The structure is read during the call, and not changed.
+// RandomNumAsync is aclrtRandomNumAsync: it draws numbers from a seed and a counter in memory, which it advances. It
+// reads the structure during the call, and does not change it.
 func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core.Handle,
 	reserve core.Addr) *core.Error {
 	const api = "aclrtRandomNumAsync"
@@ -79,7 +79,7 @@ func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core
 		Work: r.draw}, Kind: observe.Random, Changes: r})
 }
 
-// drawing is a task of random numbers. In a model that is built by hand another task may change it.
+// drawing is a submitted task of random numbers. In a model that is built by hand another task may change it.
 type drawing struct {
 	rt      *core.Runtime // immutable
 	dropped func() bool   // immutable
@@ -96,7 +96,7 @@ func (r *drawing) draw() error {
 }
 
 // Change implements core.Changer: counter, result, seed and count become those of the aclrtRandomNumTaskInfo at src.
-// What they lead to is looked at when the numbers are drawn.
+// Their memory is checked when the numbers are drawn.
 func (r *drawing) Change(src core.Addr) error {
 	own := make([]byte, randomInfoBytes)
 	room := core.Pointer[abi.RandomNumTaskInfo](core.AddrOf(own))
@@ -124,7 +124,7 @@ func (r *drawing) Change(src core.Addr) error {
 	return nil
 }
 
-// randomTaskOf looks at what is asked for. bytes is how large the result is, as far as that is known before it runs.
+// randomTaskOf checks the arguments. bytes is the size of the result, as far as that is known before the task runs.
 func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNumTaskInfo,
 	typ random.Type) (draws randomTask, bytes uint64, err *core.Error) {
 	f := info.RandomNumFuncParaInfo
@@ -186,7 +186,7 @@ const randomInfoBytes = 104
 // countSizes are the sizes of seeds and counts.
 var countSizes = [2]uint64{8, 4}
 
-// parameterOf reads one, which has one of two sizes.
+// parameterOf reads a parameter, which has one of two sizes.
 func parameterOf(t *core.Thread, api string, d *core.Device, name string, p *abi.RandomParaInfo,
 	sizes [2]uint64) (parameter, *core.Error) {
 	read, bad := readParameter(name, p, sizes)
@@ -199,7 +199,7 @@ func parameterOf(t *core.Thread, api string, d *core.Device, name string, p *abi
 	return read, reachable(t, api, "taskInfo", d, read.addr, read.size)
 }
 
-// readParameter reads one, which has one of two sizes, or says what is wrong with it.
+// readParameter reads a parameter, which has one of two sizes, or returns what is wrong with it.
 func readParameter(name string, p *abi.RandomParaInfo, sizes [2]uint64) (read parameter, bad string) {
 	size := uint64(p.Size)
 	value := binary.LittleEndian.Uint64(p.ValueOrAddr[:])
@@ -218,7 +218,7 @@ func readParameter(name string, p *abi.RandomParaInfo, sizes [2]uint64) (read pa
 	return parameter{addr: core.Addr(value), size: size}, ""
 }
 
-// randomRoom checks what is known of the parameters now, and that there is memory for counter and result.
+// randomRoom checks the parameters as far as they are known, and the memory of counter and result.
 func randomRoom(t *core.Thread, api string, d *core.Device, draws *randomTask) (bytes uint64, err *core.Error) {
 	if err := reachable(t, api, "taskInfo", d, draws.counterAddr, random.CounterBytes); err != nil {
 		return 0, err
@@ -229,7 +229,7 @@ func randomRoom(t *core.Thread, api string, d *core.Device, draws *randomTask) (
 		}
 	}
 	if draws.count.addr != 0 {
-		return 0, reachable(t, api, "taskInfo", d, draws.result, 1) // how many there are turns out when it runs
+		return 0, reachable(t, api, "taskInfo", d, draws.result, 1) // the count is known only when it runs
 	}
 	bytes, ok := draws.numbers.Bytes(draws.count.value)
 	if draws.count.value == 0 || !ok {
@@ -238,14 +238,14 @@ func randomRoom(t *core.Thread, api string, d *core.Device, draws *randomTask) (
 	return bytes, reachable(t, api, "taskInfo", d, draws.result, bytes)
 }
 
-// with is the numbers with their parameters.
+// with returns the numbers with their parameters.
 func (r *randomTask) with(a, b uint64) random.Numbers {
 	n := r.numbers
 	n.A, n.B = a, b
 	return n
 }
 
-// draw makes the numbers and moves the counter on.
+// draw draws the numbers and advances the counter.
 func draw(rt *core.Runtime, draws randomTask, dropped func() bool) error {
 	h := hand{sight: sightOf(rt)}
 	var at random.Counter
@@ -296,7 +296,7 @@ func draw(rt *core.Runtime, draws randomTask, dropped func() bool) error {
 	})
 }
 
-// load reads a parameter that lies in memory.
+// load reads a parameter in memory.
 func (p *parameter) load(h *hand) error {
 	if p.addr == 0 {
 		return nil

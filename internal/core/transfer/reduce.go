@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/reduce"
 )
 
-// maxSum is how many bytes one sum may have.
+// maxSum is the most bytes of one sum.
 const maxSum = 4 << 30
 
 // reduceKinds are the kinds of aclrtReduceAsync.
@@ -50,7 +50,7 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 		}
 	}
 	c := t.Current()
-	if c == nil && !t.Runtime.Product.ReduceKinds { // 310P and 910 look at the context first
+	if c == nil && !t.Runtime.Product.ReduceKinds { // 310P and 910 check the context first
 		return core.NoCurrentContext(api)
 	}
 	s, err := t.Stream(api, "stream", stream)
@@ -96,7 +96,7 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: saturates(c.Device)}
 	if typ.Float() && op.Kind == reduce.Sum && !s.CountsOverflow() {
-		if _, err := c.OverflowBuffer(); err != nil { // where the task will report
+		if _, err := c.OverflowBuffer(); err != nil { // the task reports there
 			return core.FromDriver(api, "", err)
 		}
 	}
@@ -116,7 +116,8 @@ func saturates(d *core.Device) bool {
 	return abi.FloatOverflowMode(mode) == abi.OverflowModeSaturation
 }
 
-// reduceTask combines n bytes of src with dst, and reports overflow. Where they overlap, src counts as it was before.
+// reduceTask combines n bytes of src with dst, and reports overflow. If they overlap, it uses the previous content of
+// src.
 func reduceTask(s *core.Stream, op reduce.Op, dst, src core.Addr, n uint64, dropped func() bool) error {
 	var overflow atomic.Bool
 	overlap := dst != src && dst < src+core.Addr(n) && src < dst+core.Addr(n)

@@ -12,11 +12,11 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A symbol is the address of a host variable that stands for a variable on devices. On real devices a loader makes
-// them known; here [Runtime.RegisterSymbol] does, which is ours. The variable gets its memory and its initial value
-// on a device when it is first used there, and loses both when the device is reset.
+// A symbol is the address of a host variable that stands for a variable on devices. On real devices a loader registers
+// symbols; here ropeway's own [Runtime.RegisterSymbol] does. The variable gets its memory and its initial value on a
+// device when it is first used there, and loses both when the device is reset.
 
-// symbols are the variables that are known.
+// symbols holds the registered variables.
 type symbols struct {
 	mu     sync.RWMutex
 	byName map[core.Addr]*symbolVariable // guarded by mu
@@ -25,23 +25,23 @@ type symbols struct {
 // symbolVariable is one variable.
 type symbolVariable struct {
 	size uint64 // immutable
-	init []byte // immutable; its first bytes, the others are 0
+	init []byte // immutable; initial value of the first bytes; the others are 0
 
-	// of, if not nil, finds the variable on the device of a context: it is one of a binary. Immutable.
+	// of, if not nil, returns the address of a binary's variable on the device of a context. Immutable.
 	of func(api string, c *core.Context) (core.Addr, *core.Error)
 
 	mu sync.Mutex
 	on map[*core.Device]placedSymbol // guarded by mu
 }
 
-// placedSymbol is where a variable is on a device, as long as that is open.
+// placedSymbol is the address of a variable on a device, while that is open.
 type placedSymbol struct {
 	dev  *core.OpenDevice
 	addr core.Addr
 }
 
-// DefineSymbol makes symbol stand for a variable of size bytes on every device, which init is the beginning of; what
-// follows is 0. To register it again with the same size changes nothing.
+// DefineSymbol makes symbol stand for a variable of size bytes on every device. It begins with init; the rest is 0.
+// Registering it again with the same size changes nothing.
 func DefineSymbol(rt *core.Runtime, symbol core.Addr, size uint64, init []byte) *core.Error {
 	const api = "ropewayRegisterSymbol"
 	switch {
@@ -75,7 +75,7 @@ func RegisterSymbol(t *core.Thread, symbol core.Addr, size uint64, init core.Add
 	if init == 0 || symbol == 0 || size == 0 {
 		return DefineSymbol(t.Runtime, symbol, size, nil)
 	}
-	// Read piece by piece: a size that is wrong is to fault, and not to take all memory first.
+	// Read in pieces, so that a wrong size faults before it uses up memory.
 	const piece = 1 << 20
 	var value []byte
 	for all := core.ArrayOf(t, core.Pointer[byte](init), size); len(all) > 0; all = all[min(piece, len(all)):] {
@@ -84,8 +84,8 @@ func RegisterSymbol(t *core.Thread, symbol core.Addr, size uint64, init core.Add
 	return DefineSymbol(t.Runtime, symbol, size, value)
 }
 
-// DefineVariable makes symbol stand for a variable of a binary, which of finds on a device. A symbol that is known
-// already is left alone.
+// DefineVariable makes symbol stand for a variable of a binary, whose address on a device of returns. It does not
+// change a registered symbol.
 func DefineVariable(rt *core.Runtime, symbol core.Addr, size uint64,
 	of func(api string, c *core.Context) (core.Addr, *core.Error)) {
 	s := &transferOf(rt).symbols
@@ -99,13 +99,13 @@ func DefineVariable(rt *core.Runtime, symbol core.Addr, size uint64,
 	}
 }
 
-// place is where the variable is on the device of c, where it is put if it is not there yet.
+// place returns the address of the variable on the device of c, and allocates it there if necessary.
 func (v *symbolVariable) place(api string, c *core.Context) (core.Addr, *core.Error) {
 	if v.of != nil {
 		return v.of(api, c)
 	}
 	dev := c.Device.Opened.Load()
-	if dev == nil { // the device was reset meanwhile
+	if dev == nil { // the device was reset since
 		return 0, core.NoCurrentContext(api)
 	}
 	v.mu.Lock()
@@ -123,7 +123,7 @@ func (v *symbolVariable) place(api string, c *core.Context) (core.Addr, *core.Er
 		return 0, notLoaded(api, c, err)
 	}
 	drop := func() { dev.Free(addr) } //nolint:errcheck // ours, allocated above
-	// It is no access of the program: the checker does not see it.
+	// It is not an access of the program: the checker does not see it.
 	n := uint64(len(v.init))
 	if n > 0 {
 		err = c.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(v.init), N: n})
@@ -147,7 +147,7 @@ func (v *symbolVariable) place(api string, c *core.Context) (core.Addr, *core.Er
 	case p.dev == dev: // another thread was faster
 		drop()
 		return p.addr, nil
-	case !current: // and here a reset
+	case !current: // the device was reset
 		return 0, core.NoCurrentContext(api)
 	}
 	return addr, nil
@@ -159,7 +159,7 @@ func notLoaded(api string, c *core.Context, err error) *core.Error {
 	return e
 }
 
-// findSymbol finds a variable, and puts it on the device of c.
+// findSymbol returns a variable and its address on the device of c.
 func findSymbol(t *core.Thread, api string, c *core.Context, symbol core.Addr) (*symbolVariable, core.Addr,
 	*core.Error) {
 	s := &transferOf(t.Runtime).symbols
@@ -187,7 +187,7 @@ func GetSymbolAddress(t *core.Thread, symbol core.Addr, devPtr *core.Addr) *core
 	return err
 }
 
-// GetSymbolSize is aclrtGetSymbolSize. It puts the variable on the device, too.
+// GetSymbolSize is aclrtGetSymbolSize. It also allocates the variable on the device.
 func GetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) *core.Error {
 	c, err := checkGetSymbolSize(t, symbol, size)
 	if err != nil {
@@ -200,24 +200,23 @@ func GetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) *core.Error {
 	return err
 }
 
-// inSymbol is where offset bytes into a variable are on the device of c, and how many bytes there are from there on.
-// count of them are wanted.
-func inSymbol(t *core.Thread, api string, c *core.Context, symbol core.Addr, count, offset uint64) (core.Addr, uint64,
+// inSymbol returns where offset bytes into a variable are on the device of c, if count bytes are there.
+func inSymbol(t *core.Thread, api string, c *core.Context, symbol core.Addr, count, offset uint64) (core.Addr,
 	*core.Error) {
 	v, addr, err := findSymbol(t, api, c, symbol)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	end, carry := bits.Add64(offset, count, 0)
 	if carry != 0 {
-		return 0, 0, core.Fail(api, abi.ErrFailure, "offset", "%d and count, %d, do not fit in 64 bits", offset,
+		return 0, core.Fail(api, abi.ErrFailure, "offset", "%d and count, %d, do not fit in 64 bits", offset,
 			count).Because(core.OutOfBounds, 0)
 	}
 	if end > v.size {
-		return 0, 0, core.Invalid(api, "count", "%d bytes at offset %d go past the end of the variable, which has %d",
+		return 0, core.Invalid(api, "count", "%d bytes at offset %d go past the end of the variable, which has %d",
 			count, offset, v.size).Because(core.OutOfBounds, 0)
 	}
-	return addr + core.Addr(offset), v.size - offset, nil
+	return addr + core.Addr(offset), nil
 }
 
 // MemcpyFromSymbol is aclrtMemcpyFromSymbol.
@@ -228,7 +227,7 @@ func MemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.
 	if done {
 		return err
 	}
-	src, _, err := inSymbol(t, api, c, symbol, count, offset)
+	src, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
@@ -243,7 +242,7 @@ func MemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol 
 	if done {
 		return err
 	}
-	src, _, err := inSymbol(t, api, c, symbol, count, offset)
+	src, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
@@ -270,7 +269,7 @@ func MemcpyToSymbol(t *core.Thread, symbol, src core.Addr, count, offset uint64,
 	if done {
 		return err
 	}
-	dst, _, err := inSymbol(t, api, c, symbol, count, offset)
+	dst, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}
@@ -285,7 +284,7 @@ func MemcpyToSymbolAsync(t *core.Thread, symbol, src core.Addr, count, offset ui
 	if done {
 		return err
 	}
-	dst, _, err := inSymbol(t, api, c, symbol, count, offset)
+	dst, err := inSymbol(t, api, c, symbol, count, offset)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package transfer is what moves or computes bytes: copies, batches, descriptors, fills, reductions, random numbers,
-// and copies to symbols.
+// Package transfer implements the calls that move or compute bytes: copies, batches, descriptors, fills, reductions,
+// random numbers, and copies of symbols.
 package transfer
 
 import (
@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/core/handles"
 )
 
-// transferState is what a runtime knows of data buffers and symbols.
+// transferState is a runtime's state of data buffers and symbols.
 type transferState struct {
 	buffers core.Table[dataBuffer]
 	symbols symbols
@@ -21,5 +21,5 @@ var transferPart = core.NewPart(func(*core.Runtime) *transferState {
 
 func transferOf(rt *core.Runtime) *transferState { return transferPart.Of(rt) }
 
-// LiveBuffers returns how many data buffers the program has not destroyed.
+// LiveBuffers returns the number of data buffers that the program has not destroyed.
 func LiveBuffers(rt *core.Runtime) int { return transferOf(rt).buffers.Count() }

@@ -154,3 +154,30 @@ func (o *outer) use() {
 	o.grow() // want "call of grow"
 	o.m++    // want "m is guarded by Mu"
 }
+
+// Read is aclrtRead.
+func (b *box) Read(n *int, list []int) {
+	b.mu.Lock()
+	*n = b.n // want "access to the program's memory at n, and mu is held"
+	b.mu.Unlock()
+	*n = 0
+	locked(&b.mu, func() {
+		copy(list, []int{b.n}) // want "the program's memory at list"
+		b.into(n)
+	})
+	for range list {
+		list[0] = 0
+	}
+	part := list[:1]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	part[0] = 1  // want "the program's memory at part"
+	b.last(part) // want "call of last with the program's memory at part"
+}
+
+func (b *box) last(list []int) int { return list[len(list)-1] }
+
+// into writes n to where Read says. mu is held.
+func (b *box) into(to *int) {
+	*to = b.n // want "the program's memory at to"
+}

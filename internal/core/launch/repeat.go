@@ -11,22 +11,21 @@ import (
 )
 
 // A plain launch has no attributes, no placeholders and no threads. The first one of a function passes all rules, and
-// the launch that it makes is kept. Later ones use a copy of it: again checks only what depends on the thread, the
-// stream and the moment. If one of these checks fails, the call checks all rules in their order.
+// its launch is kept. Later ones copy it: repeatable checks only what depends on the thread, the stream and the moment.
+// If one of these checks fails, the call checks all rules in their order.
 
 // remember keeps the launch of f that has passed all checks.
 func (f *function) remember(l *driver.Launch) {
 	r := f.ready.Load()
-	if r == nil || r.module != l.Module || r.again.Load() != nil || f.k.Type == kernel.AICPU {
+	if r == nil || r.module != l.Module || r.plain.Load() != nil || f.k.Type == kernel.AICPU {
 		return
 	}
-	r.again.Store(&driver.Launch{Module: l.Module, Code: l.Code, Per: l.Per, Together: l.Together})
+	r.plain.Store(&driver.Launch{Module: l.Module, Code: l.Code, Per: l.Per, Together: l.Together})
 }
 
-// again returns the launch of f that remember has kept, and the stream it goes to, which is s or the default one of c,
-// the context of the thread. With these the call can fail only for want of memory. It returns nil if the rules have to
-// be checked.
-func (f *function) again(t *core.Thread, c *core.Context, s *core.Stream) (*core.Stream, *driver.Launch) {
+// repeatable returns the kept launch of f and its stream: s, or the default stream of c, the thread's context. A copy
+// of that launch can fail only for lack of memory. It returns nil if the rules have to be checked.
+func (f *function) repeatable(c *core.Context, s *core.Stream) (*core.Stream, *driver.Launch) {
 	r := f.ready.Load()
 	if r == nil || c == nil || r.dev != c.Device.Opened.Load() {
 		return nil, nil
@@ -34,7 +33,7 @@ func (f *function) again(t *core.Thread, c *core.Context, s *core.Stream) (*core
 	if s == nil {
 		s = c.Default
 	}
-	as := r.again.Load()
+	as := r.plain.Load()
 	if as == nil || s.Context != c || !s.TakesLaunch() {
 		return nil, nil
 	}
@@ -47,8 +46,8 @@ func LaunchKernelWithBytes(t *core.Thread, funcHandle core.Handle, numBlocks uin
 	const api = "aclrtLaunchKernelWithHostArgs"
 	if f := stateOf(t.Runtime).functions.Get(funcHandle); f != nil && numBlocks != 0 {
 		if s, err := t.Stream(api, "stream", stream); err == nil {
-			if s, as := f.again(t, t.Current(), s); as != nil {
-				return copyAgain(t, f, s, as, numBlocks, args)
+			if s, as := f.repeatable(t.Current(), s); as != nil {
+				return repeatCopied(t, f, s, as, numBlocks, args)
 			}
 		}
 	}
@@ -56,8 +55,9 @@ func LaunchKernelWithBytes(t *core.Thread, funcHandle core.Handle, numBlocks uin
 	return LaunchKernelWithHostArgs(t, funcHandle, numBlocks, stream, nil, core.AddrOf(kept), uint64(len(kept)), nil, 0)
 }
 
-// copyAgain makes a launch that is as another one, with a copy of arguments.
-func copyAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args []byte) *core.Error {
+// repeatCopied queues a copy of the launch as, with a copy of args.
+func repeatCopied(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32,
+	args []byte) *core.Error {
 	n := uint64(len(args))
 	p, err := stateOf(t.Runtime).memory.room(n)
 	if err != nil {
@@ -70,8 +70,8 @@ func copyAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, b
 	return nil
 }
 
-// launchAgain makes a launch that is as another one, with arguments in device memory.
-func launchAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args Addr,
+// repeatLaunch queues a copy of the launch as, with arguments in device memory.
+func repeatLaunch(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args Addr,
 	size uint64) *core.Error {
 	p, err := stateOf(t.Runtime).memory.room(0)
 	if err != nil {
@@ -81,8 +81,8 @@ func launchAgain(t *core.Thread, f *function, s *core.Stream, as *driver.Launch,
 	return nil
 }
 
-// put queues a launch that is as another one. The thread that ran the last launch of p has its memory in its cache, and
-// a write takes it away from there, which costs more than all the rest: so what stays the same is not written.
+// put queues a copy of as, rewriting only the fields that differ. The memory of p is in the cache of the core that ran
+// its last launch; a write would move the line, which costs more than the rest of the call.
 func (p *pending) put(t *core.Thread, f *function, s *core.Stream, as *driver.Launch, blocks uint32, args Addr,
 	size uint64, copied bool) {
 	as.Module.Hold()
