@@ -10,8 +10,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// beside is pinned memory that fills all that the driver sets aside for it, so that what is allocated next begins
-// where it ends.
+// beside allocates pinned memory that fills the driver's space for it, so that the next allocation begins at its end.
 const beside = 64 << 10
 
 // buffered queues a copy to the device that goes through a buffer of the runtime.
@@ -46,8 +45,8 @@ var bufferedMistakes = []mistake{
 		}},
 }
 
-// TestBufferOfTheRuntime proves that the runtime's own buffer, which may begin where memory of the program ends, is
-// not judged as the end of that.
+// TestBufferOfTheRuntime proves that the runtime's own buffer, which may begin at the end of the program's memory, does
+// not count as an access past that end.
 func TestBufferOfTheRuntime(t *testing.T) {
 	for _, size := range []uint64{64, 4096, beside, 2 * beside, 16 * beside} {
 		p := begin(t)
@@ -62,15 +61,15 @@ func TestBufferOfTheRuntime(t *testing.T) {
 	}
 }
 
-// TestReducedDestinationIsWritten proves that the destination of a reduction counts as written: in words, and for who
-// reads it next.
+// TestReducedDestinationIsWritten proves that the destination of a reduction counts as written, in summaries and for
+// later reads.
 func TestReducedDestinationIsWritten(t *testing.T) {
 	reduce := func(p *program, dst, src core.Addr, s core.Handle) {
 		p.t.Helper()
 		p.ok(transfer.ReduceAsync(p.Thread, dst, src, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, s, 0))
 	}
 	const dstOf, srcOf = 0, 1
-	copyOf := func(p *program, which int) { // of what a reduction on another stream uses
+	copyOf := func(p *program, which int) { // copies memory that a reduction on another stream uses
 		s, o, more, used := p.stream(), p.stream(), p.dev(64), [...]core.Addr{p.dev(64), p.dev(64)}
 		reduce(p, used[dstOf], used[srcOf], s)
 		p.across(more, used[which], 64, o)
@@ -81,12 +80,12 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 		want       string // in the summary
 		run        func(p *program)
 	}{
-		{"the host fills it", "host-write-in-flight", "(task 1 of stream 1) writes", func(p *program) {
+		{"the host fills it", "host-write-in-flight", "(task 1 of stream 1) may still write", func(p *program) {
 			s, dst, src := p.stream(), p.dev(64), p.dev(64)
 			reduce(p, dst, src, s)
 			p.ok(transfer.Memset(p.Thread, dst, 64, 0, 64))
 		}},
-		{"the host copies it", "host-read-in-flight", "(task 1 of stream 1) writes", func(p *program) {
+		{"the host copies it", "host-read-in-flight", "(task 1 of stream 1) may still write", func(p *program) {
 			s, dst, src, host := p.stream(), p.dev(64), p.dev(64), p.pinned(64)
 			reduce(p, dst, src, s)
 			p.ok(transfer.Memcpy(p.Thread, host, 64, dst, 64, abi.MemcpyDeviceToHost))
@@ -108,7 +107,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 			"64 bytes of device memory are combined that were never written", func(p *program) {
 				s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
 				reduce(p, dst, src, s)
-				p.down(host, dst, 64, s) // which has been written by now
+				p.down(host, dst, 64, s) // the reduction has written it
 				p.ok(p.SynchronizeStream(s))
 			}},
 	} {
@@ -127,8 +126,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 	}
 }
 
-// TestDescriptorInMappedMemory proves that a descriptor may lie in memory of which the checker does not know what was
-// written.
+// TestDescriptorInMappedMemory proves that a descriptor may lie in memory whose writes the checker does not track.
 func TestDescriptorInMappedMemory(t *testing.T) {
 	p := begin(t)
 	desc, _ := p.placed()
@@ -140,7 +138,7 @@ func TestDescriptorInMappedMemory(t *testing.T) {
 	p.silent()
 }
 
-// leakMistakes are things that a program has to free, and how.
+// leakMistakes are resources that a program has to release, and how.
 var leakMistakes = []mistake{
 	{rule: "leak", name: "a context", role: "made", run: func(p *program) {
 		var h core.Handle
@@ -204,8 +202,7 @@ var leakMistakes = []mistake{
 	}},
 }
 
-// TestRetainedLeakCounts proves that a leak of retained memory says how often it was retained and freed, however
-// often that was.
+// TestRetainedLeakCounts proves that a leak of retained memory gives the numbers of retains and frees, however large.
 func TestRetainedLeakCounts(t *testing.T) {
 	for _, tt := range []struct {
 		retains, frees int
@@ -243,7 +240,8 @@ func TestRetainedLeakCounts(t *testing.T) {
 	}
 }
 
-// TestExportedMemoryIsWritten proves that memory which other processes may have counts as written, and no other does.
+// TestExportedMemoryIsWritten proves that memory shared with other processes counts as written, and other memory does
+// not.
 func TestExportedMemoryIsWritten(t *testing.T) {
 	p := begin(t)
 	dev, host := p.raw(4*mib), p.pinned(4096)

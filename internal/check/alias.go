@@ -1,15 +1,13 @@
 package check
 
 import (
-	"ropeway/internal/check/ranges"
 	"ropeway/internal/driver"
 )
 
-// Registered memory that is mapped has two addresses: the program's own, and one for devices. What is known of
-// memory is kept under the first, so every address of a task or of the program goes through canonical before it is
-// judged.
+// Registered memory that is mapped has two addresses: the program's own, and an alias for devices. The checker keeps
+// memory under the first, and converts every address of a task or of the program with canonical before it judges it.
 
-// nameAlias notes the device address of a registration, if it has one. mu is held.
+// nameAlias adds the device address of a registration, if it has one. mu is held.
 func (c *Checker) nameAlias(a *allocation) {
 	if alias, err := c.under.Mapped(a.start); err == nil && alias != a.start {
 		a.alias = alias
@@ -18,7 +16,7 @@ func (c *Checker) nameAlias(a *allocation) {
 	}
 }
 
-// dropAlias forgets it. The stale address is remembered like freed memory. mu is held.
+// dropAlias removes the device address of a registration, and keeps it like that of freed memory. mu is held.
 func (c *Checker) dropAlias(a *allocation) {
 	if a.alias == 0 {
 		return
@@ -29,7 +27,7 @@ func (c *Checker) dropAlias(a *allocation) {
 	c.wasFreed(&stale)
 }
 
-// aliased is the registration of which addr is a device address, nil if it is none. mu is held.
+// aliased returns the registration that has addr as a device address, or nil. mu is held.
 func (c *Checker) aliased(addr uintptr) (found *allocation) {
 	if c.aliases.Len() == 0 {
 		return nil
@@ -43,7 +41,7 @@ func (c *Checker) aliased(addr uintptr) (found *allocation) {
 	return found
 }
 
-// canonical is the address under which addr is known. mu is held.
+// canonical returns the program's own address for addr. mu is held.
 func (c *Checker) canonical(addr uintptr) uintptr {
 	if a := c.aliased(addr); a != nil {
 		return addr - a.alias + a.start
@@ -51,20 +49,22 @@ func (c *Checker) canonical(addr uintptr) uintptr {
 	return addr
 }
 
-// touches calls f with every range that op reads and writes, like the function of that name, by the addresses under
-// which they are known. mu is held.
+// manyRows is the number of rows from which a 2-D copy counts as touching all bytes from its first to its last row.
+const manyRows = 1 << 16
+
+// touches calls f with the canonical range of every access of op. mu is held.
 func (c *Checker) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	if c.aliases.Len() == 0 {
-		ranges.Of(op, f)
+		op.Ranges(manyRows, f)
 		return
 	}
-	ranges.Of(op, func(lo, hi uintptr, write bool) bool {
+	op.Ranges(manyRows, func(lo, hi uintptr, write bool) bool {
 		at := c.canonical(lo)
 		return f(at, at+(hi-lo), write)
 	})
 }
 
-// word is where the word lies that a gate waits for. Checker.mu is held.
+// word returns the range of the word that a gate waits for. Checker.mu is held.
 func (t *task) word() (lo, hi uintptr) {
 	lo = t.q.c.canonical(t.op.Src)
 	return lo, lo + uintptr(t.op.N)

@@ -2,41 +2,45 @@ package check
 
 import (
 	"encoding/json"
+	"os"
 
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
 
-// What a program may call for the checker: capi/include/ropeway/check.h.
+// The functions that a program may call: capi/include/ropeway/check.h.
 
-// InFlight reports whether a copy that is not known to be complete touches n bytes at addr.
+// InFlight reports whether an access to n bytes at addr is in flight.
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.canonical(addr)
 	c.decide(addr, addr+uintptr(n))
+	runGiven(c, addr)
 	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
 	return found
 }
 
-// Complete says that the program knows by its own means that the work on n bytes at addr that has run is complete.
+// Complete declares the work on n bytes at addr that has run to be complete: the program knows by its own means.
 func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.canonical(addr)
 	k := c.known.Clone()
-	c.shadow.Each(addr, addr+uintptr(n), func(s *cell) {
+	raise := func(s *cell) {
 		if s.Write != nil {
 			k.Raise(s.Write.Line, s.Write.N)
 		}
 		for _, r := range s.Reads {
 			k.Raise(r.Line, r.N)
 		}
-	})
+	}
+	c.shadow.Each(addr, addr+uintptr(n), raise)
+	c.paged.Each(addr, addr+uintptr(n), raise)
 	c.know(k)
 }
 
-// Findings is how many different findings there were so far.
+// Findings returns the number of different findings so far, without notes.
 func (c *Checker) Findings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,13 +53,58 @@ func (c *Checker) Findings() int {
 	return n
 }
 
-// Report is the findings so far as a JSON array.
-func (c *Checker) Report() []byte {
+// Tell begins (1) or ends (-1) a time in which the program prints findings itself, as a test framework does.
+func (c *Checker) Tell(change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.kept
-	if list == nil {
-		list = []*finding.Finding{}
+	c.telling += change
+}
+
+// News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes do
+// not count.
+func (c *Checker) News() string {
+	var news []finding.Finding
+	c.mu.Lock()
+	for i, f := range c.kept {
+		if i == len(c.told) {
+			c.told = append(c.told, 0)
+		}
+		again := *f
+		again.Count -= c.told[i]
+		c.told[i] = f.Count
+		if again.Count > 0 && f.Severity != finding.Notice {
+			news = append(news, again)
+		}
+	}
+	c.mu.Unlock()
+	l, text := layout(), ""
+	for i := range news {
+		text += l.Text(&news[i])
+	}
+	return text
+}
+
+// layout returns the layout in which the program's own process writes findings.
+func layout() finding.Layout {
+	dir, _ := os.Getwd() //nolint:errcheck // then files have their full names
+	return finding.Layout{Dir: dir, Sources: &finding.Sources{}}
+}
+
+// Report returns the findings so far as a JSON array, each with its text.
+func (c *Checker) Report() []byte {
+	type entry struct {
+		finding.Finding
+		Text string `json:"text"`
+	}
+	list := []entry{}
+	c.mu.Lock()
+	for _, f := range c.kept {
+		list = append(list, entry{Finding: *f})
+	}
+	c.mu.Unlock()
+	l := layout()
+	for i := range list {
+		list[i].Text = l.Text(&list[i].Finding)
 	}
 	b, err := json.Marshal(list)
 	if err != nil {
@@ -64,16 +113,17 @@ func (c *Checker) Report() []byte {
 	return b
 }
 
-// Judge looks at an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
+// Judge judges an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
 func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide(addr, addr+uintptr(n))
+	runGiven(c, c.canonical(addr))
 	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
 }
 
-// Note adds a line to the report: what could not be done.
+// Note adds a line to the report about a limitation of this run.
 func (c *Checker) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

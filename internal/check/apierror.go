@@ -5,14 +5,13 @@ import (
 	"strings"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/discard"
 	"ropeway/internal/finding"
 )
 
-// Errors that no other rule is about are findings too: warnings where the program drops the code that a call
-// returned, which its own code shows, and notes where it has it, because most programs that have it look at it.
+// Errors without a rule of their own are findings too: a warning if the program drops the code of the call, which its
+// machine code shows, and a note if it takes the code, because most programs that take it look at it.
 
 // failure is a call that failed.
 type failure struct {
@@ -21,15 +20,15 @@ type failure struct {
 	code abi.Code
 }
 
-// mostFailures is how many failed calls and tasks are remembered, for findings that follow from them.
+// mostFailures limits the failed calls and tasks that are kept, for findings that follow from them.
 const mostFailures = 64
 
-// failed remembers a call. mu is held.
+// failed keeps a call that failed. mu is held.
 func (c *Checker) failed(from origin, err *core.Error) {
 	c.failures = keepLast(c.failures, failure{from, err.API, err.Code})
 }
 
-// keepLast appends to a list of the last mostFailures things.
+// keepLast appends to a list, which keeps the last mostFailures elements.
 func keepLast[T any](list []T, last T) []T {
 	if len(list) == mostFailures {
 		list = append(list[:0], list[1:]...)
@@ -37,13 +36,13 @@ func keepLast[T any](list []T, last T) []T {
 	return append(list, last)
 }
 
-// taskName is a task, by its stream and its number there.
+// taskName identifies a task by its stream and its number there.
 type taskName struct {
 	stream int32
 	task   uint32
 }
 
-// blame notes that a finding is about a task, if from is one. mu is held.
+// blame records that there is a finding about a task, if from is one. mu is held.
 func (c *Checker) blame(from origin) {
 	if from.task == 0 {
 		return
@@ -54,8 +53,7 @@ func (c *Checker) blame(from origin) {
 	c.blamed[taskName{from.stream, from.task}] = struct{}{}
 }
 
-// failedOn is the last call that failed and should have written to an allocation, nil if there is none: destinations
-// are first arguments. mu is held.
+// failedOn returns the last failed call whose first argument, the destination, is in an allocation, or nil. mu is held.
 func (c *Checker) failedOn(a *allocation) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
@@ -66,31 +64,31 @@ func (c *Checker) failedOn(a *allocation) *failure {
 	return nil
 }
 
-// notMade is the last call of a thread that failed and should have made something, nil if there is none. mu is held.
+// notMade returns the last failed call of a thread that should have made an object, or nil. mu is held.
 func (c *Checker) notMade(thread uint32) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		if f.from.thread == thread && codes.Makes(f.api) {
+		if f.from.thread == thread && makesObject(f.api) {
 			return f
 		}
 	}
 	return nil
 }
 
-// apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
+// apiError makes a finding of a failed call without a rule of its own, and returns false if it is none. mu is held.
 func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || codes.MayDrop(err.API) ||
-		codes.Ordinary(err.Code) {
-		return false // a Go program has an error in its hands
+	if !ok || !coded.ReturnsCode() || err.Minor || mayDropCode(err.API) ||
+		ordinaryCode(err.Code) {
+		return false // a Go program gets an error value
 	}
 	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
-		return false // there is a finding that says why the task failed
+		return false // a finding says why the task failed
 	}
 	dropped := c.drops(by, d.offence.site)
 	null := err.Text == "is NULL"
-	harmless := null && codes.Releases(err.API) // as free in C: nothing is left to do
-	if !dropped && (codes.Asks(err.API) || codes.Unsupported(err.Code) || err.Injected) {
+	harmless := null && releasesObject(err.API) // like free(NULL) in C
+	if !dropped && (asksOnly(err.API) || unsupportedCode(err.Code) || err.Injected) {
 		return false
 	}
 	how := "the program got the code"
@@ -103,7 +101,7 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 			"Nothing, if the program goes on in another way after this; else correct the cause."
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
-	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codes.Name(err.Code), how, why)
+	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codeName(err.Code), how, why)
 	for _, from := range c.failedTasks {
 		if err.Task != 0 && from.stream == err.Stream && from.task == err.Task {
 			d.others = []other{{"submitted", from}}
@@ -118,8 +116,8 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	return true
 }
 
-// drops reports whether the program drops the code that the call of a thread returns: its interpreter knows, or its
-// machine code shows. mu is held.
+// drops reports whether the program drops the code that a call returns: its interpreter knows, or its machine code
+// shows it. mu is held.
 func (c *Checker) drops(by core.Caller, s *site) bool {
 	if i, ok := by.(interface {
 		Drops() (dropped, interpreted bool)

@@ -27,7 +27,7 @@ func injectedFailure(api string, code abi.Code) *core.Error {
 	return e
 }
 
-// TestAPIErrors: which failed calls are findings, by what the program does with the code.
+// TestAPIErrors: whether a failed call is a finding depends on what the program does with the code.
 func TestAPIErrors(t *testing.T) {
 	const none = finding.Severity("")
 	minor := failing("aclrtProcessReport", abi.ErrRTParamInvalid)
@@ -95,10 +95,10 @@ func TestAPIErrorsElsewhere(t *testing.T) {
 	p.silent()
 }
 
-// TestAPIErrorOfATask: what a task failed of names the task, unless there is a finding about it.
+// TestAPIErrorOfATask: the failure of a task names the task, unless there is a finding about it.
 func TestAPIErrorOfATask(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		p := beginOn(t, "310") // which takes copies of ordinary memory, and fails them
+		p := beginOn(t, "310") // the 310 accepts copies of ordinary memory, and fails them
 		s, mine, dev := p.stream(), p.mapped(4096), p.dev(4096)
 		p.ok(transfer.MemcpyAsync(p.Thread, dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
 		err := p.SynchronizeStream(s)

@@ -33,7 +33,7 @@ func TestKernelArguments(t *testing.T) {
 			func(p *program, launch func(at core.Addr, size uint64), args, host core.Addr) {
 				launch(args, size)
 				p.ok(memory.Free(p.Thread, p.gone(args)))
-			}, "that kernel k of "},
+			}, "that a pending kernel k of "},
 		{"too long", "out-of-bounds",
 			func(p *program, launch func(at core.Addr, size uint64), args, host core.Addr) { launch(args, 128) },
 			"64 bytes past the end of 64 bytes of device memory would be read"},
@@ -46,7 +46,7 @@ func TestKernelArguments(t *testing.T) {
 			func(p *program, launch func(at core.Addr, size uint64), args, host core.Addr) {
 				launch(args, size)
 				p.ok(transfer.Memset(p.Thread, args, 64, 0, 64))
-			}, "writes 24 bytes that kernel k of "},
+			}, "writes 24 bytes that a pending kernel k of "},
 		{"never written", "uninitialised-read",
 			func(p *program, launch func(at core.Addr, size uint64), args, host core.Addr) {
 				launch(p.raw(64), size)
@@ -76,8 +76,8 @@ func TestKernelArguments(t *testing.T) {
 	}
 }
 
-// TestKernelGivenHost: an address of ordinary host memory is no argument of a kernel; of pinned and registered memory
-// it is one, and numbers are no addresses.
+// TestKernelGivenHost: a kernel must not be given addresses of ordinary host memory, but may be given those of pinned
+// and registered memory; numbers do not count as addresses.
 func TestKernelGivenHost(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(char *p, long n) {}"), p.stream()

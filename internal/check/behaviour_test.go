@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +25,8 @@ func (p *program) pending() int {
 	return p.c.pending
 }
 
-// TestLate proves that nothing runs before the program waits for it, that a query lets one task go on, and that waiting
-// for one stream leaves another alone.
+// TestLate proves that nothing runs before the program waits for it, that a query runs one task, and that a wait for
+// one stream leaves another alone.
 func TestLate(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
@@ -50,12 +51,13 @@ func TestLate(t *testing.T) {
 	}
 	p.finish()
 	p.silent()
-	if p.kept.end.Tasks != 6 {
+	if p.kept.end.Tasks != 7 { // the first one filled the memory
 		t.Errorf("%d tasks were counted", p.kept.end.Tasks)
 	}
 }
 
-// TestDepth proves that a stream that holds back as much as it may lets tasks run, and that this makes nothing known.
+// TestDepth proves that a stream with the most tasks it may hold back runs some, and that this makes nothing known to
+// the host.
 func TestDepth(t *testing.T) {
 	p := begin(t, func(o *Options) { o.Depth = 4 })
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -72,7 +74,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestPatience proves that work runs by itself when the program is quiet, and that this makes nothing known.
+// TestPatience proves that work runs by itself when the program is quiet, and that this makes nothing known to the
+// host.
 func TestPatience(t *testing.T) {
 	for _, patience := range []time.Duration{0, time.Millisecond} { // 0: the usual one
 		p := begin(t, func(o *Options) { o.Patience = patience })
@@ -84,7 +87,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestFolding proves that what happens again in one place is counted, and what happens in another is a finding of its
+// TestFolding proves that a repeated mistake in one place is counted, and that one in another place is a finding of its
 // own.
 func TestFolding(t *testing.T) {
 	p := begin(t)
@@ -111,10 +114,10 @@ func TestFolding(t *testing.T) {
 	}
 }
 
-// TestIgnored proves that a thread that asked not to be judged is not.
+// TestIgnored proves that accesses of a thread that asked to be ignored are not judged.
 func TestIgnored(t *testing.T) {
 	p := begin(t)
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 	p.down(host, dev, 64, s)
 	by.ignored = true
@@ -125,8 +128,8 @@ func TestIgnored(t *testing.T) {
 	p.only("host-read-in-flight")
 }
 
-// TestSeeds proves that a seed gives the same findings again, in the same order, and that 0 runs everything as late as
-// possible.
+// TestSeeds proves that a seed reports the same findings again, in the same order, and that seed 0 runs all work as
+// late as possible.
 func TestSeeds(t *testing.T) {
 	run := func(t *testing.T, seed uint64) (text string, order string) {
 		p := begin(t, func(o *Options) { o.Seed = seed })
@@ -167,7 +170,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestFunctions proves how accesses of a function that runs in the order of a stream are judged: like those of a task.
+// TestFunctions proves that accesses of a function in the order of a stream are judged like those of a task.
 func TestFunctions(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -237,7 +240,7 @@ func (p *program) function(s core.Handle, f func(*core.Thread)) {
 	p.ok(p.LaunchHostFunc(s, func(core.Addr) { f(p.rt.NewThread(uint32(unix.Gettid()))) }, 0))
 }
 
-// slow is a driver whose queues begin to work only when they may.
+// slow is a driver whose queues start work only when the test lets them.
 type slow struct {
 	*soft.Driver
 	begun chan driver.OpKind
@@ -269,8 +272,8 @@ func (q *slowQueue) Submit(op driver.Op) {
 	q.Queue.Submit(op)
 }
 
-// TestFreedWhileRunning frees memory in the middle of the task that uses it, a copy or a batch: it is found, and the
-// memory stays until the task is over.
+// TestFreedWhileRunning frees memory during a task that uses it, a copy or a batch: this is reported, and the memory
+// stays until the task is over.
 func TestFreedWhileRunning(t *testing.T) {
 	for _, kind := range []driver.OpKind{driver.OpCopy, driver.OpBatch} {
 		d := &slow{begun: make(chan driver.OpKind), may: make(chan struct{})}
@@ -312,7 +315,53 @@ func TestFreedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestAnnotations proves what a program can call: whether a range is in flight, and that what has run is complete.
+// TestNews proves that a program that prints findings itself gets the text of the findings since its last request,
+// again if they were repeated, and that the checker's own output leaves out the findings of that time.
+func TestNews(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(64), p.dev(64)
+	mistake := func() {
+		p.down(host, dev, 64, s)
+		p.writes(host, 1)
+		p.ok(p.SynchronizeStream(s))
+	}
+	for i, telling := range []bool{false, true, true} {
+		if telling {
+			p.c.Tell(1)
+		}
+		mistake()
+		if i == 1 {
+			p.ok(transfer.MemsetAsync(p.Thread, dev, 64, 1, 64, s))
+			p.ok(p.SynchronizeStream(s))
+			p.ok(memory.Free(p.Thread, p.gone(p.dev(64))))
+			p.refused(memory.Free(p.Thread, dev+8))
+		}
+		news := p.c.News()
+		want := 1
+		if i == 1 {
+			want = 2
+		}
+		if n := strings.Count(news, "error: "); n != want || !strings.Contains(news, "host-write-in-flight") ||
+			strings.Contains(news, " times") || p.c.News() != "" {
+			t.Errorf("%d: the news are %q", i, news)
+		}
+		if telling {
+			p.c.Tell(-1)
+		}
+	}
+	list := p.findings()
+	if len(list) != 2 || list[0].Told || !list[1].Told || list[0].Count != 3 {
+		t.Errorf("%d findings: %+v", len(list), list)
+	}
+	var report []struct{ Text string }
+	if err := json.Unmarshal(p.c.Report(), &report); err != nil || len(report) != 2 ||
+		!strings.HasPrefix(report[1].Text, "error: invalid-free: ") {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// TestAnnotations proves what a program can call: InFlight asks whether a range is in flight, and Complete declares
+// that work which has run is complete.
 func TestAnnotations(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -352,8 +401,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSnapshot proves that a source that is written while its copy is pending is found without anybody judging the
-// access, and that one that a copy writes in its turn is not.
+// TestSnapshot proves that a write to the source of a pending copy is reported although nothing judged the access, and
+// that a write by another copy in its turn is not.
 func TestSnapshot(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -390,8 +439,8 @@ func TestNothingAfterTheEnd(t *testing.T) {
 	p.silent()
 }
 
-// TestSnapshotBehindFunction proves that a source that a function of the stream fills in its turn is not taken for
-// one that was written too early.
+// TestSnapshotBehindFunction proves that a source filled by a function earlier on the stream does not count as written
+// too early.
 func TestSnapshotBehindFunction(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
@@ -405,11 +454,12 @@ func TestSnapshotBehindFunction(t *testing.T) {
 	p.silent()
 }
 
-// TestEndingTwice proves that what was never synchronised or freed is reported once, however often the program ends.
+// TestEndingTwice proves that work without a synchronisation and memory without a free are reported once, however often
+// the program ends.
 func TestEndingTwice(t *testing.T) {
 	p := begin(t)
 	s := p.stream()
-	host := p.pinned(4096) // in a line of its own: what has one place is one finding
+	host := p.pinned(4096) // on a line of its own: mistakes of one place are one finding
 	dev := p.dev(4096)
 	p.up(dev, host, 64, s)
 	p.c.Ending(p.Thread)
@@ -426,14 +476,14 @@ func TestEndingTwice(t *testing.T) {
 	}
 }
 
-// TestDestroyedStream proves that the work of a stream that is gone is over, and that the stream that takes its place
-// does not inherit it.
+// TestDestroyedStream proves that the work of a destroyed stream is over, and that the stream that reuses its line does
+// not inherit it.
 func TestDestroyedStream(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 	p.down(host, dev, 64, s)
 	p.gone(uintptr(s))
-	p.ok(p.DestroyStream(s)) // it waits for its work
+	p.ok(p.DestroyStream(s)) // the call waits for the stream's work
 	p.reads(host, 64)
 	other := p.stream()
 	p.reads(host, 64)

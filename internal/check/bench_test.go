@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/product"
 )
 
-// still is a caller that always stands in one place.
+// still is a caller that always reports the same place.
 type still struct{ arguments [6]uint64 }
 
 func (s *still) Calling() (uint32, []uint64, bool) { return 1, s.arguments[:], true }
@@ -64,7 +64,7 @@ func copier(b testing.TB, checked bool) (submit, wait func()) {
 	return submit, wait
 }
 
-// BenchmarkCopy is what a small copy costs from its submission to its end, with the checker and without.
+// BenchmarkCopy measures a small copy from its submission to its end, with the checker and without.
 func BenchmarkCopy(b *testing.B) {
 	for _, checked := range []bool{false, true} {
 		name := map[bool]string{false: "plain", true: "checked"}[checked]
@@ -79,10 +79,10 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// TestCopyAllocates: of a copy that is checked one thing is remembered, its call, and nothing else is allocated.
+// TestCopyAllocates: a checked copy allocates only its call.
 func TestCopyAllocates(t *testing.T) {
 	submit, wait := copier(t, true)
-	for range 5000 { // the stream holds as much back as it may
+	for range 5000 { // until the stream holds back the most it may
 		submit()
 	}
 	if n := testing.AllocsPerRun(20_000, submit); n > 1 {

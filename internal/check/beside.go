@@ -6,13 +6,12 @@ import (
 	"ropeway/internal/core"
 )
 
-// The host can do to pinned memory what it likes, within its bounds. The driver keeps allocations apart: most of what
-// surrounds one is closed, and faults there come to Touch. The rest of its first and its last page holds a pattern. The
-// allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is looked at when the
-// memory is copied or freed, and when the program ends.
+// The host may access pinned memory freely, within its bounds. The driver keeps allocations apart: most of the space
+// around one is closed, and faults there come to Touch. The rest of its first and last page holds a pattern. The
+// allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is compared when the memory
+// is copied or freed, and when the program ends.
 
-// onPage is the allocation that addr is in or, if there is none, one that has bytes on the same page; nil if there is
-// none. mu is held.
+// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. mu is held.
 func (c *Checker) onPage(addr uintptr) *allocation {
 	a := c.find(addr)
 	if a == nil {
@@ -36,15 +35,15 @@ func (c *Checker) onPage(addr uintptr) *allocation {
 
 func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
 
-// setPages passes to the front end which pages have bytes of pinned memory. mu is held.
+// setPages tells the front end which pages have bytes of pinned memory. mu is held.
 func (c *Checker) setPages(a *allocation, there bool) {
-	if c.face != nil && c.closing && a.what == core.PinnedMemory {
-		c.face.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
+	if c.front != nil && c.closing && a.what == core.PinnedMemory {
+		c.front.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
 	}
 }
 
-// fencedBy is the pinned allocation next to addr, which is between two of them; nil if addr is on a page of one, or
-// there is none. mu is held.
+// fencedBy returns the pinned allocation nearest to addr, which is between allocations; nil if addr is on a page of
+// one, or there is none. mu is held.
 func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 	lo, hi := c.guard.Span()
 	if addr < lo || addr >= hi || c.onPage(addr) != nil {
@@ -66,7 +65,7 @@ func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 	return near
 }
 
-// judgeBeside looks at an access of the host that begins beside an allocation, or goes past its end. mu is held.
+// judgeBeside reports an access of the host that begins before an allocation or goes past its end. mu is held.
 func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write bool) {
 	switch {
 	case a.what != core.PinnedMemory || a.vanished || lo >= a.start && hi <= a.end():
@@ -83,7 +82,7 @@ func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write 
 	})
 }
 
-// besides says for people where bytes are that are beside an allocation.
+// besides says for people where bytes beside an allocation are.
 func besides(a *allocation, lo, hi uintptr) string {
 	where, off := "past the end", lo-a.end()
 	if lo < a.start {
@@ -96,10 +95,10 @@ func besides(a *allocation, lo, hi uintptr) string {
 	return fmt.Sprintf("%s %s of %s of %s memory", far, where, count(uintptr(a.size)), a.kind())
 }
 
-// verify looks whether the bytes beside an allocation are what they were. mu is held.
+// verify reports changes of the pattern beside an allocation. mu is held.
 func (c *Checker) verify(from *origin, a *allocation) {
 	if a.what != core.PinnedMemory || (a.start|a.end())%pageBytes == 0 {
-		return // nothing shares a page with it
+		return // the allocation fills its pages
 	}
 	now := c.calls.Load()
 	if a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
@@ -112,7 +111,7 @@ func (c *Checker) verify(from *origin, a *allocation) {
 	a.intact = *from
 }
 
-// judgeMargin reports bytes beside an allocation that are not what they were, if there are any. mu is held.
+// judgeMargin reports changed bytes [lo, hi) beside an allocation, unless there are none. mu is held.
 func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
 	if lo >= hi {
 		return
@@ -128,7 +127,7 @@ func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
 	c.report(d)
 }
 
-// verifyAll looks at all pinned memory. mu is held.
+// verifyAll verifies all pinned memory. mu is held.
 func (c *Checker) verifyAll(from origin) {
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		a.verified = 0

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
@@ -101,8 +100,8 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// TestBehindTheEnd proves that an access to the rest of a page on which a copy is pending is a finding, and is let
-// through.
+// TestBehindTheEnd proves that an access after the end of an allocation, on a page with a pending copy, is reported and
+// let through.
 func TestBehindTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		at, from int64
@@ -125,32 +124,32 @@ func TestBehindTheEnd(t *testing.T) {
 	}
 }
 
-// SetPages implements Face.
+// SetPages implements FrontEnd.
 func (n *names) SetPages(lo, hi uintptr, there bool) {
 	if there {
 		n.pages.Add(lo, hi)
 	} else {
-		n.pages = slices.DeleteFunc(n.pages, func(s spans.Span) bool { return s.Lo == lo && s.Hi == hi })
+		n.pages = slices.DeleteFunc(n.pages, func(s addressSpan) bool { return s.Lo == lo && s.Hi == hi })
 	}
 }
 
-// TestFaceKnowsPages proves that the face knows which pages have bytes of pinned memory: it opens no others.
-func TestFaceKnowsPages(t *testing.T) {
+// TestFrontEndKnowsPages proves that the front end knows which pages have bytes of pinned memory: it opens no others.
+func TestFrontEndKnowsPages(t *testing.T) {
 	p, _ := closing(t)
-	face := p.c.face.(*names)
+	front := p.c.front.(*names)
 	one, two := p.pinned(100), p.pinned(3*page+1)
-	if lo, hi := face.pinned.lo, face.pinned.hi; one < lo || two >= hi {
+	if lo, hi := front.pinned.lo, front.pinned.hi; one < lo || two >= hi {
 		t.Errorf("pinned memory is from %#x to %#x", lo, hi)
 	}
-	var want spans.Set
+	var want spanSet
 	want.Add(one&^(page-1), one&^(page-1)+page)
 	want.Add(two&^(page-1), two&^(page-1)+4*page)
-	if !slices.Equal(face.pages, want) {
-		t.Errorf("pages %x, want %x", face.pages, want)
+	if !slices.Equal(front.pages, want) {
+		t.Errorf("pages %x, want %x", front.pages, want)
 	}
 	p.gone(one)
 	p.ok(memory.FreeHost(p.Thread, one))
-	if !slices.Equal(face.pages, want[1:]) {
-		t.Errorf("pages %x, want %x", face.pages, want[1:])
+	if !slices.Equal(front.pages, want[1:]) {
+		t.Errorf("pages %x, want %x", front.pages, want[1:])
 	}
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +15,8 @@ import (
 	"ropeway/internal/finding"
 )
 
-// TestBrokenCaptureNames proves that a finding about a capture says which thread made the call and which one began the
-// capture, and where a stream joined that was not joined back.
+// TestBrokenCaptureNames proves that a finding about a capture names the thread of the call, the thread that began the
+// capture, and the place where an unjoined stream had joined.
 func TestBrokenCaptureNames(t *testing.T) {
 	p := begin(t)
 	s, watchdog := p.stream(), p.thread(2)
@@ -42,8 +43,8 @@ func TestBrokenCaptureNames(t *testing.T) {
 	p.has(end, end.Others[at], "joined", "joined")
 }
 
-// TestBrokenCaptureSays proves that a finding about a capture names its cause, and the stream in question: one that
-// joined is not the one where the capture began.
+// TestBrokenCaptureSays proves that a finding about a capture names its cause and the stream concerned, which may have
+// joined the capture of another stream.
 func TestBrokenCaptureSays(t *testing.T) {
 	p := begin(t)
 	s, side, fork, join := p.stream(), p.stream(), p.event(latest), p.event(latest)
@@ -98,9 +99,9 @@ func TestBrokenCaptureSays(t *testing.T) {
 	}
 }
 
-// TestModelsThatStay proves what is said of models that the program does not destroy: they go with their context, the
-// call that takes them is named, and what is done with them afterwards is no contradiction. The model of a capture that
-// another thread ended is one of them.
+// TestModelsThatStay proves that models which the program does not destroy are reported when their context is
+// destroyed, with the call that does it, and that later uses of them fit this. The model of a capture that another
+// thread ended is one of them.
 func TestModelsThatStay(t *testing.T) {
 	p := begin(t)
 	var c core.Handle
@@ -145,8 +146,8 @@ func TestModelsThatStay(t *testing.T) {
 	p.has(f, f.Others[0], "freed", "freed")
 }
 
-// TestCapturedCall proves that a finding about a task of a model names the call that was captured, whichever of several
-// steps of the model it is in, whether the model is one program or has streams, and the first run or a later one.
+// TestCapturedCall proves that a finding about a task of a model names the captured call. Its step may be any of the
+// model's, the model may be one program or have streams, and the run may be the first or a later one.
 func TestCapturedCall(t *testing.T) {
 	for name, lanes := range map[string]bool{"one program": false, "with streams": true} {
 		t.Run(name, func(t *testing.T) {
@@ -175,8 +176,8 @@ func TestCapturedCall(t *testing.T) {
 	}
 }
 
-// TestChangedTask proves that a task which was changed is judged by what it does now: memory that it no longer names
-// may go, and the call that changed it is named.
+// TestChangedTask proves that a changed task is judged by its new operation: memory of the old one may be freed, and
+// the call that changed the task is named.
 func TestChangedTask(t *testing.T) {
 	p := begin(t)
 	s, host, old, dev := p.stream(), p.pinned(64), p.dev(64), p.dev(64)
@@ -193,8 +194,8 @@ func TestChangedTask(t *testing.T) {
 	p.has(f, f.Others[1], "captured", "captured")
 }
 
-// TestMisalignedInModel proves that the addresses of copies in a model are judged when they are captured, by what the
-// program asked for: a copy is one whatever is captured beside it, and a batch is none, however few segments it has.
+// TestMisalignedInModel proves that addresses of copies in a model are judged at the capture, by the program's own
+// calls: a copy remains one whatever is captured beside it, and a batch of one segment remains a batch.
 func TestMisalignedInModel(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -251,8 +252,8 @@ func TestMisalignedInModel(t *testing.T) {
 	}
 }
 
-// TestCapturedCallInQuestion proves that a finding names the task that makes the access, rather than an earlier one
-// that touches some of the same bytes.
+// TestCapturedCallInQuestion proves that a finding names the task that makes the access, not an earlier one that
+// touches some of the same bytes.
 func TestCapturedCallInQuestion(t *testing.T) {
 	for _, tt := range []struct {
 		name, rule string
@@ -304,12 +305,51 @@ func TestCapturedCallInQuestion(t *testing.T) {
 	}
 }
 
-// TestCutArguments proves that a call whose arguments were not kept does not read like one without arguments.
+// TestRaceInOneRun proves that two unordered tasks of a model are one finding, whichever runs first and however often
+// the model is executed, and that its summary names the captured calls.
+func TestRaceInOneRun(t *testing.T) {
+	for seed := range uint64(8) {
+		p := begin(t, func(o *Options) { o.Seed = seed })
+		s, side, fork, join := p.stream(), p.stream(), p.event(latest), p.event(latest)
+		host, dev := p.pinned(4096), p.dev(8192)
+		p.capture(s, relaxed)
+		p.ok(p.RecordEvent(fork, s))
+		p.ok(p.StreamWaitEvent(side, fork))
+		p.here("reads")
+		p.across(dev+4096, dev, 4096, s)
+		p.here("writes")
+		p.up(dev, host, 4096, side)
+		p.ok(p.RecordEvent(join, side))
+		p.ok(p.StreamWaitEvent(s, join))
+		m := p.model(s)
+		for range 4 {
+			p.execute(m, s)
+			p.ok(p.SynchronizeStream(s))
+		}
+		p.here("submitted")
+		p.execute(m, s)
+		p.ok(p.SynchronizeStream(s))
+		f := p.only("stream-race")
+		p.has(f, f.Offence, "captured", "writes")
+		p.has(f, f.Others[0], "captured", "reads")
+		if len(f.Others) != 3 || f.Others[1].Role != "submitted" || f.Others[2].Role != "allocated" || f.Count != 5 {
+			t.Errorf("seed %d: %s", seed, show(f))
+		}
+		want := fmt.Sprintf("in one run of model 1, the task captured at capture_test.go:%d writes 4096 bytes that "+
+			"the task captured at capture_test.go:%d reads, and nothing orders the two", p.lines["writes"],
+			p.lines["reads"])
+		if f.Summary != want {
+			t.Errorf("seed %d: summary %q, want %q", seed, f.Summary, want)
+		}
+	}
+}
+
+// TestCutArguments proves that a call without kept arguments does not read like a call without arguments.
 func TestCutArguments(t *testing.T) {
 	defer func(n int) { shadow.ManyCells = n }(shadow.ManyCells)
 	shadow.ManyCells = 1
 	p := begin(t)
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s, host, raw := p.stream(), p.pinned(64), p.raw(64)
 	by.in("aclrtMemcpyAsync", 1)
 	p.down(host, raw+3, 1, s)

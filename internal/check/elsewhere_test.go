@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/core/memory"
 )
 
-// TestReservedTouched: the host cannot use addresses that are reserved, whether memory is mapped there or not, and the
-// face brings faults there.
+// TestReservedTouched: the host cannot use reserved addresses, with or without memory mapped there, and the front end
+// reports faults there.
 func TestReservedTouched(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
 		v := beginVanishing(t)
@@ -21,8 +21,8 @@ func TestReservedTouched(t *testing.T) {
 			v.later(at+1, func() *core.Error { return memory.UnmapMem(v.program.Thread, at) })
 			want = "which is mapped memory of device 0"
 		}
-		if !slices.Contains(v.by.face.aliases, uint64(at)) {
-			t.Errorf("the face got %#x, without %#x", v.by.face.aliases, at)
+		if !slices.Contains(v.by.front.aliases, uint64(at)) {
+			t.Errorf("the front end got %#x, without %#x", v.by.front.aliases, at)
 		}
 		v.by.now, v.by.line = 0, 50
 		if a := v.c.Touch(at+64, 4, false, 0, v.by, 1); a.What != notOurs {
@@ -35,13 +35,13 @@ func TestReservedTouched(t *testing.T) {
 			v.ok(v.unmap(at))
 		}
 		v.ok(memory.ReleaseMemAddress(v.program.Thread, v.gone(at)))
-		if slices.Contains(v.by.face.aliases, uint64(at)) {
-			t.Errorf("the face got %#x, with %#x, which was released", v.by.face.aliases, at)
+		if slices.Contains(v.by.front.aliases, uint64(at)) {
+			t.Errorf("the front end got %#x, with %#x, which was released", v.by.front.aliases, at)
 		}
 	}
 }
 
-// TestForeignFree: pinned memory that is handed to the C library is one finding, whatever that finds before it.
+// TestForeignFree: pinned memory that is passed to the C library is one finding, whatever the library reads before it.
 func TestForeignFree(t *testing.T) {
 	v := beginVanishing(t)
 	host := v.pinned(1000)
@@ -57,8 +57,8 @@ func TestForeignFree(t *testing.T) {
 	}
 }
 
-// TestStrangeFree: memory that the API did not allocate is found when it is freed and the code is dropped. A program
-// that has the code may try one function after another.
+// TestStrangeFree: freeing memory that the API did not allocate is reported if the code is dropped. A program that
+// looks at the code may try one function after another.
 func TestStrangeFree(t *testing.T) {
 	for _, drops := range []bool{true, false} {
 		p := begin(t)

@@ -13,8 +13,8 @@ import (
 // endless is a kernel that does not end by itself.
 const endless = "void k(volatile int *p) { for (;;) p[0]++; }"
 
-// TestKernelWithinLimit: a wait with a limit ends in its time, whatever the kernel does, and the stream goes on when
-// the kernel has been aborted.
+// TestKernelWithinLimit: a wait with a limit ends in time, whatever the kernel does, and the stream proceeds after the
+// kernel has been aborted.
 func TestKernelWithinLimit(t *testing.T) {
 	p := begin(t)
 	f, s, e, dev := p.kernel(endless), p.stream(), p.event(latest), p.dev(4096)
@@ -60,8 +60,8 @@ func TestKernelQueried(t *testing.T) {
 	p.ok(p.StreamAbort(s))
 }
 
-// TestKernelRunsBeside: an endless kernel of one stream holds up no other one, in whatever order things run, nor does
-// it hold up a free of memory that it does not use.
+// TestKernelRunsBeside: an endless kernel of one stream blocks no other stream, in any order of work, and no free of
+// memory that it does not use.
 func TestKernelRunsBeside(t *testing.T) {
 	for seed := range uint64(6) {
 		p := begin(t, soon, func(o *Options) { o.Seed = seed })
@@ -78,7 +78,7 @@ func TestKernelRunsBeside(t *testing.T) {
 	}
 }
 
-// TestFreeUnderKernel: memory that a running kernel is given is in flight.
+// TestFreeUnderKernel: memory given to a running kernel is in flight.
 func TestFreeUnderKernel(t *testing.T) {
 	p := begin(t, soon)
 	f, s, dev := p.kernel("void k(volatile int *p) { p[0] = 1; for (;;) ; }"), p.stream(), p.dev(4096)
@@ -91,9 +91,9 @@ func TestFreeUnderKernel(t *testing.T) {
 	if d := time.Since(began); d > hang/2 {
 		t.Errorf("the free took %v", d)
 	}
-	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that kernel k of ") {
+	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that a pending kernel k of ") {
 		t.Errorf("%s", d.Summary)
 	}
 	p.ok(p.StreamAbort(s))
-	p.only("free-in-flight") // and not also of the kernel that uses it
+	p.only("free-in-flight") // and no second one about the kernel that uses it
 }

@@ -6,34 +6,35 @@ import (
 	"ropeway/internal/driver"
 )
 
-// flag implements driver.Flag. Its clock is what had happened when it was last set.
+// flag implements driver.Flag. Its clock has what happened before it was last set.
 type flag struct {
 	c       *Checker
 	set     bool
 	at      int64
 	clock   clock
-	err     error    // it can never be set
+	err     error    // the flag can never be set
 	setters []*queue // queues that will set it, by submission
+	waits   flagWaits
 }
 
 var _ driver.Flag = (*flag)(nil)
 
 func (f *flag) ready() bool { return f.set || f.err != nil }
 
-// raise sets the flag at the end of what happened according to by. mu is held.
+// raise sets the flag, after what by has. mu is held.
 func (f *flag) raise(by clock) {
 	f.at = max(int64(time.Since(f.c.start)), f.at+1)
 	if f.set {
-		return // a wait for it need not have waited for this
+		return // a wait for the flag need not have waited for this set
 	}
 	f.set, f.err = true, nil
 	f.clock = by.Clone()
 }
 
-// forget drops q from the queues that will set f. mu is held.
+// forget removes q from the setters of f. mu is held.
 func (f *flag) forget(q *queue) { f.setters = without(f.setters, q) }
 
-// without is list with q one time less. It does not change list.
+// without returns list with one q less. It does not change list.
 func without(list []*queue, q *queue) []*queue {
 	for i, s := range list {
 		if s == q {
@@ -43,7 +44,7 @@ func without(list []*queue, q *queue) []*queue {
 	return list
 }
 
-// Set implements driver.Flag: the host sets it, and knows what it knows.
+// Set implements driver.Flag: the host sets it, after what the host knows.
 func (f *flag) Set() {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
@@ -51,7 +52,7 @@ func (f *flag) Set() {
 	f.c.changed()
 }
 
-// IsSet implements driver.Flag: a query lets one task go on.
+// IsSet implements driver.Flag: a query runs one task.
 func (f *flag) IsSet() bool {
 	c := f.c
 	c.called()

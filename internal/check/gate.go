@@ -7,14 +7,15 @@ import (
 	"ropeway/internal/driver"
 )
 
-// order is what a core.Order holds here: which queues signal it, which wait for it, and what came before the signals.
+// order is the checker's part of a core.Order: the queues that signal it, those that wait for it, and what came before
+// the signals.
 type order struct {
-	clock   clock    // what came before the operations that have signalled it; replaced, never changed
-	setters []*queue // queues with an operation that will, by submission
-	waiters []*queue // queues with a gate that takes it, by submission
+	clock   clock    // tasks before the signals so far; replaced, never changed
+	setters []*queue // queues with an operation that will signal it, by submission
+	waiters []*queue // queues with a gate that waits for it, by submission
 }
 
-// orderOf is the order that operations share by p, nil if they share none. Checker.mu is held.
+// orderOf returns the checker's part of an order, and makes it at first; nil if p is nil. Checker.mu is held.
 func orderOf(p *core.Order) *order {
 	if p == nil {
 		return nil
@@ -27,8 +28,8 @@ func orderOf(p *core.Order) *order {
 	return o
 }
 
-// pass reports whether a gate, the head of its queue, is open. What came before it is noted when that is first seen. mu
-// is held.
+// pass reports whether a gate, the head of its queue, is open. The first time that it is, pass keeps what came before.
+// mu is held.
 func (c *Checker) pass(t *task) bool {
 	if !t.passed && t.op.Gate.Pass(c.wake) {
 		t.passed = true
@@ -37,15 +38,36 @@ func (c *Checker) pass(t *task) bool {
 	return t.passed
 }
 
-// wake is what gates call: a thread may be waiting for what they hold up. mu is not held.
+// unsignalled reports whether the head of q waits for a signal that nothing queued sends. The signal comes after all
+// that the host does before it, and the tasks of q come after the signal. mu is held.
+func (c *Checker) unsignalled(q *queue) bool {
+	if q.running != 0 || len(q.waiting) == 0 {
+		return false
+	}
+	t := q.waiting[0]
+	if t.op.Kind != driver.OpWaitCond || t.order == nil || len(t.order.setters) > 0 {
+		return false
+	}
+	if g, ok := t.op.Gate.(core.ForeignGate); ok && g.Foreign() {
+		return false
+	}
+	if t.op.N > 0 {
+		if lo, hi := t.word(); len(c.writers(lo, hi)) > 0 {
+			return false
+		}
+	}
+	return !c.pass(t)
+}
+
+// wake is the callback of gates: it wakes sleepers that a gate may have blocked. mu is not held.
 func (c *Checker) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed()
 }
 
-// before is what has happened according to a gate that is open. A word in memory may have been written by anything, so
-// its last writer counts too, and so does the host. mu is held.
+// before returns the clock that an open gate passes on. Anything may have written a word in memory, so the clock
+// includes the word's last writer and the host. mu is held.
 func (c *Checker) before(t *task) (k clock) {
 	if o := t.order; o != nil {
 		k = o.clock.Clone()
@@ -65,7 +87,7 @@ func (c *Checker) before(t *task) (k clock) {
 	return k
 }
 
-// joinRun adds to k all that has run on some of the queues. mu is held.
+// joinRun adds all tasks that have run on the queues selected by some to k. mu is held.
 func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
 	for _, q := range c.queues {
 		if !some(q) {
@@ -73,14 +95,14 @@ func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
 		}
 		k.Join(q.clock)
 		k.Raise(q.line, q.over())
-		c.marks[q.line]++ // so that what has run differs from what has not
+		c.marks[q.line]++ // so that tasks that have run differ from those that have not
 		for _, t := range q.waiting {
 			t.mark++
 		}
 	}
 }
 
-// goPast lets q go on after a gate: it is open, or its time was up. mu is held.
+// goPast ends the wait of a gate: it is open, or its time is up. mu is held.
 func (c *Checker) goPast(q *queue, t *task) error {
 	if !t.passed {
 		t.op.Gate.Leave()
@@ -95,8 +117,8 @@ func (c *Checker) goPast(q *queue, t *task) error {
 	return c.failure(t)
 }
 
-// hand signals the order of t, which is about to run: what came before t comes before what waits for the order. The
-// result is for look. mu is held, and released meanwhile.
+// hand signals the order of t, which is about to run: what came before t comes before the waits for the order. The
+// caller passes the result to look after t has run. mu is held, but released while other tasks run.
 func (c *Checker) hand(q *queue, t *task) *order {
 	o := t.order
 	if o == nil {
@@ -110,8 +132,8 @@ func (c *Checker) hand(q *queue, t *task) *order {
 	return o
 }
 
-// gather lets queues come to the gates that wait for o, before q changes something: on a device they would be there
-// already, and a gate misses no value that was there for a moment. mu is held, and released meanwhile.
+// gather runs queues up to their gates that wait for o, before q signals it. On a device they would already be there,
+// and a gate does not miss a value that lasted a moment. mu is held, but released while the tasks run.
 func (c *Checker) gather(q *queue, o *order) {
 	for _, w := range slices.Clone(o.waiters) {
 		for w != q {
@@ -129,7 +151,7 @@ func (c *Checker) gather(q *queue, o *order) {
 	c.look(o)
 }
 
-// look asks the gates that wait for o and whose turn it is. mu is held.
+// look asks the gates at the heads of queues that wait for o whether they are open. mu is held.
 func (c *Checker) look(o *order) {
 	if o == nil {
 		return
@@ -146,7 +168,7 @@ func (t *task) takes(o *order) bool {
 	return t.op.Kind == driver.OpWaitCond && t.order == o
 }
 
-// writers are queues with a task that has not run and writes to [lo, hi). mu is held.
+// writers returns the queues with a task that has not run and writes to [lo, hi). mu is held.
 func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 	for _, q := range c.queues {
 		if slices.ContainsFunc(q.waiting, func(t *task) bool {
@@ -159,7 +181,7 @@ func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 	return list
 }
 
-// awaits reports whether t is a gate for a word in [lo, hi). Checker.mu is held.
+// awaits reports whether t is a gate that waits for a word in [lo, hi). Checker.mu is held.
 func (t *task) awaits(lo, hi uintptr) bool {
 	if t.op.Kind != driver.OpWaitCond || t.op.N == 0 {
 		return false
@@ -168,7 +190,7 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	return at < hi && lo < end
 }
 
-// Querying implements core.CheckHooks: a query lets one task go on, and a wait all that are needed.
+// Querying implements core.CheckHooks: a query runs one task, a wait all tasks that are needed.
 func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
 	c.called()
 	c.mu.Lock()

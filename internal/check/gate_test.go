@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver/soft"
 )
 
-// TestAnyOrder proves that mistakes with signals and with memory that comes and goes are found in whatever order
-// unordered work runs, and that programs without them are silent in all of them.
+// TestAnyOrder proves that mistakes with signals and with pool memory are reported in every order of unordered work,
+// and that correct programs are silent in all of them.
 func TestAnyOrder(t *testing.T) {
 	seeds := uint64(6)
 	if testing.Short() {
@@ -46,7 +46,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// soon lets work run by itself after a moment.
+// soon makes work run by itself after a moment.
 func soon(o *Options) { o.Patience = 5 * time.Millisecond }
 
 // wordOf is host memory with a word.
@@ -57,8 +57,8 @@ func (p *program) wordOf(value uint64) core.Addr {
 	return a
 }
 
-// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream comes after what
-// the host knew then, and that looking at a word which a stream writes is no mistake.
+// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream then comes after
+// what the host knew, and that reading a word which a stream writes is not a mistake.
 func TestHostOpensValue(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
@@ -76,7 +76,55 @@ func TestHostOpensValue(t *testing.T) {
 	p.silent()
 }
 
-// TestTransient proves that a stream misses no value that was there for a moment, although it is held back.
+// TestBeforeTheSignal proves that the host may use, but not free, memory of tasks that wait for a signal nothing queued
+// sends, and that it may not use it after the signal is queued.
+func TestBeforeTheSignal(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		for name, way := range map[string]func(p *program, a, b core.Handle) (record func()){
+			"notify": func(p *program, a, b core.Handle) func() {
+				n := p.notify()
+				p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
+				return func() { p.ok(signal.RecordNotify(p.Thread, n, a)) }
+			},
+			"value": func(p *program, a, b core.Handle) func() {
+				word := p.word()
+				p.ok(signal.ValueWait(p.Thread, word, 5, equalValue, b))
+				return func() { p.ok(signal.ValueWrite(p.Thread, word, 5, 0, a)) }
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := begin(t)
+				a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+				record := way(p, a, b)
+				p.up(dev, host, 64, b)
+				if sent {
+					record()
+				}
+				p.writes(host, 8)
+				if !sent {
+					p.silent()
+					record()
+				}
+				p.ok(p.SynchronizeStream(b))
+				p.ok(p.SynchronizeStream(a))
+				if sent {
+					p.only("host-write-in-flight")
+				} else {
+					p.silent()
+				}
+			})
+		}
+	}
+	p := begin(t)
+	s, other, n, host, dev := p.stream(), p.stream(), p.notify(), p.pinned(4096), p.raw(4096)
+	p.ok(signal.WaitAndResetNotify(p.Thread, n, s, 0))
+	p.up(dev, host, 64, s)
+	p.ok(memory.Free(p.Thread, p.gone(dev)))
+	p.ok(signal.RecordNotify(p.Thread, n, other))
+	p.only("free-in-flight")
+}
+
+// TestTransient proves that a stream misses no value that lasted a moment, although it is held back.
 func TestTransient(t *testing.T) {
 	p := begin(t)
 	a, b, host, dev, word, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word(), p.notify()
@@ -94,8 +142,8 @@ func TestTransient(t *testing.T) {
 	p.silent()
 }
 
-// TestForeign proves that an order through another process is taken for one: a copy, a notify to the other, one back,
-// and a copy.
+// TestForeign proves that an order through another process counts: a copy, a notify to the other process, one back, and
+// a copy.
 func TestForeign(t *testing.T) {
 	p := begin(t, soon)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
@@ -134,7 +182,7 @@ func TestForeign(t *testing.T) {
 	p.silent()
 }
 
-// TestPoolChance proves that memory of a pool that another stream gets because it was free by chance is taken as new.
+// TestPoolChance proves that pool memory counts as new for a stream that gets it because it happens to be free.
 func TestPoolChance(t *testing.T) {
 	p := begin(t)
 	s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
@@ -153,8 +201,7 @@ func TestPoolChance(t *testing.T) {
 	p.silent()
 }
 
-// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what comes after it is
-// judged without it.
+// TestTimeUp proves that a wait for a notify that never comes ends at its limit, and orders nothing.
 func TestTimeUp(t *testing.T) {
 	p := begin(t, soon)
 	s, n, host, dev := p.stream(), p.notify(), p.pinned(4096), p.dev(4096)
@@ -163,7 +210,7 @@ func TestTimeUp(t *testing.T) {
 	if err := p.SynchronizeStream(s); err == nil {
 		t.Error("the stream waited for nothing")
 	}
-	p.ok(signal.RecordNotify(p.Thread, n, s)) // no wait has taken it
+	p.ok(signal.RecordNotify(p.Thread, n, s)) // no wait has consumed it
 	p.ok(signal.WaitAndResetNotify(p.Thread, n, s, 0))
 	p.ok(p.SynchronizeStream(s))
 	p.silent()

@@ -8,13 +8,13 @@ import (
 	"ropeway/internal/driver"
 )
 
-// follow judges the copy that a descriptor describes now. mu is held.
+// follow judges the copy that a descriptor now describes. mu is held.
 func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 	a := c.find(op.Src)
 	l := op.Layout
 	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
 		lo := op.Src + field[0]
-		if a == nil || a.what != core.DeviceMemory { // of other memory it is not noted what was written
+		if a == nil || a.what != core.DeviceMemory { // writes of other memory are not tracked
 			break
 		}
 		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
@@ -35,8 +35,8 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
 }
 
-// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no
-// address. mu is held.
+// reach judges an access to an address found in device memory, in the size bytes at cell. It returns false if there is
+// no memory at the address. mu is held.
 func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
 	at = c.canonical(at)
 	a := c.find(at)
@@ -56,22 +56,23 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 		})
 		return false
 	}
-	c.judgeBounds(&p.Of.from, a, at, at+uintptr(n), write)
+	c.judgeBounds(&p.Of.from, nil, a, at, at+uintptr(n), write)
 	if !write {
-		c.judgeWritten(&p.Of.from, a, at, at+uintptr(n), "copied")
+		c.judgeWritten(&p.Of.from, a, at, at+uintptr(n), nil, "copied")
 	}
 	c.enter(q, p, c.used(q.current, at), at, at+uintptr(n), write)
 	return true
 }
 
-// peek reads device memory as it is now.
+// peek returns a copy of device memory as it is now.
 func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
 	b := make([]byte, n)
 	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
 	return b, err == nil
 }
 
-// foresee notes where a task will be led by device memory, if nothing that is pending writes that first. mu is held.
+// foresee adds to t.led the ranges that t will reach through device memory, unless pending work may change these
+// addresses. mu is held.
 func (c *Checker) foresee(t *task) {
 	op := &t.op
 	look := func(at uintptr, n uint64) []byte {

@@ -5,14 +5,12 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/check/inject"
-	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 )
 
-// fired notes that something fails because of an injection. The sink gets it at once: the process may die of it. mu is
-// held.
+// fired counts a failure of an injection. The sink gets it at once, because the process may die of it. mu is held.
 func (c *Checker) fired(i *inject.Injection) {
 	i.Fired()
 	if !c.ended {
@@ -21,17 +19,17 @@ func (c *Checker) fired(i *inject.Injection) {
 	}
 }
 
-// injected is how a task fails that an injection is for.
+// injected is the error of a task that an injection makes fail.
 type injected struct{ by *inject.Injection }
 
 func (e *injected) Error() string  { return "injected" }
 func (e *injected) Code() abi.Code { return e.by.Code }
 
-// Injected says that the program is to see the code, also if the task is one of a model: see core/model.
+// Injected reports that the program gets the code itself, even if the task is one of a model: see core/model.
 func (e *injected) Injected() bool { return true }
 
-// arm counts a task that a call has submitted to a stream and returns how it is to fail when it runs, nil if it is not.
-// mu is held.
+// arm counts a task that a call has submitted to a stream. It returns the failure of the task when it runs, or nil. mu
+// is held.
 func (c *Checker) arm(s *site, stream int32) (fails *injected) {
 	if len(c.inject) == 0 || s == nil {
 		return nil
@@ -48,11 +46,11 @@ func (c *Checker) arm(s *site, stream int32) (fails *injected) {
 // fault is a task of a model that is to fail when it runs.
 type fault struct {
 	m    *model
-	task int // in m.tasks
+	task int // index in m.tasks
 }
 
-// faultOf is how op, a part of an execution of m on q, is to fail, nil if it is not. A step of a program is known by
-// the bytes that it touches, what stands alone by its place. mu is held.
+// faultOf returns the failure of op, a part of an execution of m on q, or nil. A step of a program is identified by the
+// bytes that it touches, other operations by their place. mu is held.
 func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	for _, f := range m.root().faults {
 		t := &f.m.tasks[f.task]
@@ -63,9 +61,9 @@ func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	return nil
 }
 
-// touchesAll reports whether op touches what a task of a model does, if that touches anything. mu is held.
+// touchesAll reports whether list is not empty and op makes all accesses in it. mu is held.
 func (c *Checker) touchesAll(op *driver.Op, list []touched) bool {
-	if !ranges.Moves(op.Kind) {
+	if !op.Kind.TouchesMemory() {
 		return false
 	}
 	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
@@ -78,7 +76,7 @@ func (c *Checker) touchesAll(op *driver.Op, list []touched) bool {
 	})
 }
 
-// failure is how t, which has run, fails because of an injection. mu is held.
+// failure returns the injected error of t, which has run, or nil. mu is held.
 func (c *Checker) failure(t *task) error {
 	if t.fails == nil || t.mute {
 		return nil
@@ -87,10 +85,10 @@ func (c *Checker) failure(t *task) error {
 	return t.fails
 }
 
-// Injecting reports whether faults are injected at all.
+// Injecting reports whether any faults are injected.
 func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
 
-// Before is called by a front end before it carries a call out; if it returns an error, the call returns that instead.
+// Before is called by a front end before it carries a call out. If it returns an error, the call returns that instead.
 // stream is the handle that the call is given, 0 if it takes none.
 func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	if !c.Injecting() {

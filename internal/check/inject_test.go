@@ -54,8 +54,8 @@ func TestInjectAtTheCall(t *testing.T) {
 	}
 }
 
-// TestInjectAtRun proves that a task fails when it runs, that the synchronisation returns the code asked for, and that
-// its memory is left alone.
+// TestInjectAtRun proves that a task fails when it runs, that the synchronisation returns the injected code, and that
+// the task's memory is not written.
 func TestInjectAtRun(t *testing.T) {
 	p := begin(t, func(o *Options) {
 		var err error
@@ -63,7 +63,7 @@ func TestInjectAtRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	by := p.withFace()
+	by := p.withFrontEnd()
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 	by.in("aclrtMemcpyAsync", 1)
 	for i := range core.Addr(3) {
@@ -92,7 +92,7 @@ func TestInjectFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s := p.stream()
 	by.in("aclrtLaunchHostFunc", 1)
 	ran := false
@@ -106,8 +106,8 @@ func TestInjectFunctions(t *testing.T) {
 	}
 }
 
-// TestInjectModels proves that an execution of a model counts as the one call that it is, and that a captured task
-// fails each time it runs, whether the model is one program or has streams.
+// TestInjectModels proves that an execution of a model counts as one call, and that a captured task fails each time it
+// runs, whether the model is one program or has streams.
 func TestInjectModels(t *testing.T) {
 	const ok = abi.Code(0)
 	for _, tt := range []struct {
@@ -135,7 +135,7 @@ func TestInjectModels(t *testing.T) {
 						t.Fatal(err)
 					}
 				})
-				by := p.withFace()
+				by := p.withFrontEnd()
 				s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 				p.capture(s, relaxed)
 				by.in("aclrtMemcpyAsync", 1)
@@ -177,7 +177,7 @@ func TestInjectModels(t *testing.T) {
 	}
 }
 
-// TestInjectFunctionOfModel proves that a captured function fails without being called, and what comes after it does
+// TestInjectFunctionOfModel proves that a captured function fails without being called, and that the tasks after it do
 // not run.
 func TestInjectFunctionOfModel(t *testing.T) {
 	p := begin(t, func(o *Options) {
@@ -186,7 +186,7 @@ func TestInjectFunctionOfModel(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s, ran := p.stream(), 0
 	p.capture(s, relaxed)
 	by.in("aclrtLaunchHostFunc", 1)

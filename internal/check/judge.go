@@ -4,27 +4,32 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
-	"ropeway/internal/check/overlap"
-	"ropeway/internal/check/ranges"
 	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
 
-// flight is an access that is in flight.
+// flight is an access that is in flight and collides with one that is judged.
 type flight struct {
 	from   origin
-	does   string  // what it does to them
-	lo, hi uintptr // the bytes it shares with what was asked
+	does   string  // what it does to the bytes, for people
+	lo, hi uintptr // the bytes that both touch
 }
 
-// inFlight finds an access to [lo, hi) that is not known to be complete and that its own access, a write or a
-// read, collides with. mu is held.
+// inFlight returns an access that is not complete for known and collides with a write or a read of [lo, hi). mu is
+// held.
 func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+	return c.inFlightOn(nil, known, lo, hi, write)
+}
+
+// inFlightOn is inFlight without the tasks that wait on queues for which skip is true. mu is held.
+func (c *Checker) inFlightOn(skip func(*queue) bool, known clock, lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
-			if f, found = t.collides(lo, hi, write); found {
+			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q)) {
 				return f, true
 			}
 		}
@@ -35,12 +40,12 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 	return c.pagedInFlight(known, lo, hi, write)
 }
 
-// knownTo is what is known to be complete at an origin: a function that runs in the order of a stream knows more. mu is
-// held.
+// knownTo returns the clock of what is complete for an origin. A function in the order of a stream also knows the
+// stream's earlier tasks. mu is held.
 func (c *Checker) knownTo(from origin) clock {
 	s := c.serving[from.thread]
 	if s == nil || from.thread == 0 {
-		return *c.known
+		return c.unawaited.known(c, from.thread)
 	}
 	k := c.known.Clone()
 	k.Join(s.q.clock)
@@ -48,18 +53,24 @@ func (c *Checker) knownTo(from origin) clock {
 	return k
 }
 
-// collides reports whether a task that has not run touches [lo, hi) and one of both writes. Checker.mu is held.
+// combines reports whether op computes its result from the old contents of its destination: a reduction. Its access to
+// the destination is a write, which collides with all that a read collides with, and the destination must have been
+// written before.
+func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src != 0 && op.Dst != 0 }
+
+// collides returns the access of t, a task that has not run, that collides with a write or a read of [lo, hi).
+// Checker.mu is held.
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, l := range t.led {
 		if l.lo < hi && lo < l.hi && (l.write || write) {
 			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
 		}
 	}
-	if hi <= t.lo || lo >= t.hi || !ranges.Moves(t.op.Kind) {
+	if hi <= t.lo || lo >= t.hi || !t.op.Kind.TouchesMemory() {
 		return
 	}
 	if t.isWord() && !write && hi-lo <= wordBytes {
-		return // a look at what is written at once
+		return // a read of a word that is written atomically
 	}
 	t.q.c.touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
@@ -70,7 +81,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	return f, found
 }
 
-// what a task does to memory, for people.
+// does returns the verb of an access, for people.
 func does(write bool) string {
 	if write {
 		return "writes"
@@ -78,7 +89,7 @@ func does(write bool) string {
 	return "reads"
 }
 
-// did is what an access did to memory, for people.
+// did returns the verb of an access that has been made, for people.
 func did(p *past, wrote bool) string {
 	switch p.Way {
 	case frees:
@@ -89,7 +100,19 @@ func did(p *past, wrote bool) string {
 	return does(wrote)
 }
 
-// isWord reports whether t writes a word at once, for waits.
+// stillDoes names the task of an access in flight and what the task may still do.
+func (c *Checker) stillDoes(f flight) string {
+	still := f.does
+	switch f.does {
+	case did(&past{Way: gives}, false):
+		still = "may not have given out yet"
+	case does(false), does(true), did(&past{Way: frees}, false):
+		still = "may still " + strings.TrimSuffix(f.does, "s")
+	}
+	return fmt.Sprintf("a pending %s %s", strings.TrimPrefix(c.task(f.from), "a "), still)
+}
+
+// isWord reports whether t writes one word atomically, for waits.
 func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.
@@ -106,13 +129,13 @@ func (c *Checker) task(from origin) string {
 	if m := from.is().model; m != nil {
 		name = fmt.Sprintf("%s of model %d", name, m.id)
 	}
-	if from.task == 0 { // memory of a pool that came in the order of a stream
+	if from.task == 0 { // an allocation of pool memory, which is no task
 		return fmt.Sprintf("%s (on stream %d)", name, from.stream)
 	}
 	return fmt.Sprintf("%s (task %d of stream %d)", name, from.task, from.stream)
 }
 
-// name is what the program calls the function of a site, "" if it is not known.
+// name returns the program's name of the function at a site, "" if it is not known.
 func (c *Checker) name(s *site) string {
 	if s.api != "" {
 		return s.api
@@ -120,22 +143,23 @@ func (c *Checker) name(s *site) string {
 	return c.languageOf(origin{site: s}).Name(c.function(s))
 }
 
-// function is the C function of a site, "" if it is not known.
+// function returns the name of the C function at a site, "" if it is not known.
 func (c *Checker) function(s *site) string {
-	if !s.inCall || c.face == nil {
+	if !s.inCall || c.front == nil {
 		return ""
 	}
-	name, _ := c.face.Describe(s.function, nil)
+	name, _ := c.front.Describe(s.function, nil)
 	return name
 }
 
-// judgeSubmit looks at a task that is submitted. mu is held.
+// judgeSubmit judges a task at its submission: bounds, alignment and overlaps. It closes the task's host memory. mu is
+// held.
 func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		a := c.find(lo)
-		c.judgeBounds(&t.from, a, lo, hi, write)
+		c.judgeBounds(&t.from, &t.op, a, lo, hi, write)
 		if a != nil {
 			c.verify(&t.from, a)
 			c.shut(t, a, lo, hi, write)
@@ -147,6 +171,7 @@ func (c *Checker) judgeSubmit(t *task) {
 	case driver.OpCopy:
 		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
 			c.judgeAlignment(t.from, "submitted", op)
+			judgeSelf(c, t.from, "submitted", op)
 		}
 	case driver.OpBatch:
 		c.judgeBatch(t.from, "submitted", op)
@@ -155,11 +180,26 @@ func (c *Checker) judgeSubmit(t *task) {
 	}
 }
 
-// judgeBatch looks whether the segments of a batch, which run in any order, are independent. role is what from did with
-// it. mu is held.
+// judgeSelf reports a copy whose source and destination overlap and are not equal. role says what from did with it.
+// Checker.mu is held.
+func judgeSelf(c *Checker, from origin, role string, op *driver.Op) {
+	lo, hi := max(op.Dst, op.Src), min(op.Dst, op.Src)+uintptr(op.N)
+	if op.Kind != driver.OpCopy || op.Dst == op.Src || lo >= hi {
+		return
+	}
+	c.report(draft{
+		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo), detail: "copy",
+		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
+		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
+			"share no bytes, one after the other.",
+	})
+}
+
+// judgeBatch reports segments of a batch that overlap where one of them writes: segments run in any order. role says
+// what from did with the batch. mu is held.
 func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
 	if c.on("batch-overlap") {
-		if a, b, lo, hi, found := overlap.Find(op.Segs.List); found {
+		if a, b, lo, hi, found := findOverlap(op.Segs.List); found {
 			c.report(draft{
 				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
@@ -169,7 +209,7 @@ func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
 	}
 }
 
-// how names what an origin did: it submitted a task, or called.
+// how returns the role of an origin: it submitted a task, or called.
 func how(from origin) string {
 	if from.task == 0 {
 		return "called"
@@ -177,7 +217,7 @@ func how(from origin) string {
 	return "submitted"
 }
 
-// count writes a number of bytes.
+// count formats a number of bytes.
 func count(n uintptr) string {
 	if n == 1 {
 		return "1 byte"
@@ -185,7 +225,7 @@ func count(n uintptr) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// are is the verb after count(n).
+// are returns the verb that follows count(n).
 func are(n uintptr, one, many string) string {
 	if n == 1 {
 		return one
@@ -193,10 +233,10 @@ func are(n uintptr, one, many string) string {
 	return many
 }
 
-// alignment is what the documents of aclrtMemcpyAsync ask of addresses.
+// alignment is the alignment of addresses that the documents of aclrtMemcpyAsync demand.
 const alignment = 64
 
-// judgeAlignment reports a copy whose addresses are not aligned. role is what from did with it. mu is held.
+// judgeAlignment reports a copy whose addresses are not aligned. role says what from did with it. mu is held.
 func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.on("misaligned") {
 		return
@@ -207,7 +247,7 @@ func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 	}
 	a := c.find(at)
 	if a == nil || at%alignment == 0 {
-		return // memory of our own, or a variable of the device
+		return // memory of the core, or a variable of the device
 	}
 	c.report(draft{
 		rule: "misaligned", role: role, offence: from, lo: at, hi: at + uintptr(op.N), memory: a,
@@ -215,9 +255,9 @@ func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 	})
 }
 
-// judgeBounds looks whether a range goes past what the program asked for. What the driver rounded it up to does not
-// belong to it. a is the allocation that it begins in, or nil. mu is held.
-func (c *Checker) judgeBounds(from *origin, a *allocation, lo, hi uintptr, write bool) {
+// judgeBounds reports a range that ends after the size the program asked for; the driver's rounding does not count. op
+// may be nil. a is the allocation at lo, or nil. mu is held.
+func (c *Checker) judgeBounds(from *origin, op *driver.Op, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil {
 		a = c.rounded(lo)
 	}
@@ -228,17 +268,32 @@ func (c *Checker) judgeBounds(from *origin, a *allocation, lo, hi uintptr, write
 	if hi <= end {
 		return
 	}
-	whole := access{lo, hi}
+	whole, segment := access{lo, hi}, c.segment(op, lo, hi)
 	lo = max(lo, end)
 	c.report(draft{
 		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, does: does(write),
 		whole: whole,
-		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(),
-			done(write)),
+		summary: fmt.Sprintf("%s%s past the end of %d bytes of %s memory would be %s", segment, count(hi-lo), a.size,
+			a.kind(), done(write)),
 	})
 }
 
-// reachOf is the end of an allocation, or of the mappings that touch it and are one range with it, as far as hi.
+// segment names the segment of a batch that touches [lo, hi), for the beginning of a sentence, or returns "". op may be
+// nil. mu is held.
+func (c *Checker) segment(op *driver.Op, lo, hi uintptr) string {
+	if op == nil || op.Kind != driver.OpBatch {
+		return ""
+	}
+	i := slices.IndexFunc(op.Segs.List, func(s driver.Segment) bool {
+		return uintptr(s.N) == hi-lo && (c.canonical(s.Dst) == lo || c.canonical(s.Src) == lo)
+	})
+	if i < 0 {
+		return "" // the range is part of a segment, or several adjacent ones
+	}
+	return fmt.Sprintf("segment %d: ", i)
+}
+
+// reachOf returns the end of an allocation; for a mapping, the end of the contiguous mappings after it, as far as hi.
 func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
 	end := a.end()
 	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = c.find(end) {
@@ -247,8 +302,8 @@ func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
 	return end
 }
 
-// rounded is the allocation that addr lies just past, in what the driver rounded it up to; nil if addr is in none.
-// Memory next to an allocation may be another one: of the program, or of the core. mu is held.
+// rounded returns the allocation whose rounding has addr, just after its end, or nil. Memory after an allocation may
+// also be another one, of the program or of the core. mu is held.
 func (c *Checker) rounded(addr uintptr) *allocation {
 	a, _ := c.memory.Get(c.under.Describe(addr).Start)
 	if a == nil || a.what == core.RegisteredMemory {
@@ -264,9 +319,9 @@ func done(write bool) string {
 	return "read"
 }
 
-// judgeRun looks at a task that is about to run, and returns how its accesses are entered. mu is held.
+// judgeRun judges a task that is about to run, and returns the record of its accesses. mu is held.
 func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
-	if s := t.from.site; s != nil && !s.shared && q.model == nil { // tasks of a model share the call that executes it
+	if s := t.from.site; s != nil && !s.shared && q.model == nil { // tasks of a model share the site of its execution
 		p = &s.past
 	} else {
 		p = new(past)
@@ -279,10 +334,10 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	}
 	c.compare(t)
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		reads := !write && t.op.Kind != driver.OpDesc || ranges.Combines(&t.op)
+		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
 		a := c.used(t, lo)
 		if a != nil && !a.left && reads && t.born >= a.born {
-			c.judgeWritten(&t.from, a, lo, hi, usedBy(&t.op))
+			c.judgeWritten(&t.from, a, lo, hi, &t.op, usedBy(&t.op))
 		}
 		c.enter(q, p, a, lo, hi, write)
 		return true
@@ -301,7 +356,8 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	return p
 }
 
-// enter judges one access of a task against those before it. a is the allocation that it uses, or nil. mu is held.
+// enter judges an access of a task against earlier ones, and records it. a is the allocation that it uses, or nil. mu
+// is held.
 func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil || lo >= hi {
 		return
@@ -313,7 +369,7 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 	whole := access{lo, hi}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		if before.Way == gives && q.current.born < before.Of.from.part.born {
-			return // it was submitted before the memory was given out again
+			return // the task was submitted before this allocation of the memory
 		}
 		c.raceIn(whole, p, write, before, wrote, lo, hi, a)
 	}
@@ -328,12 +384,12 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 	c.shadow.Wrote(p, q.clock, lo, hi, report)
 }
 
-// race reports two accesses that nothing orders. mu is held.
+// race reports two accesses that are not ordered. mu is held.
 func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	c.raceIn(access{}, p, write, before, wrote, lo, hi, a)
 }
 
-// raceIn is race where it is known what the access of p touches besides. mu is held.
+// raceIn is race with the whole range of p's access. mu is held.
 func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	from := p.Of.from
 	if before.Way == byHost {
@@ -347,9 +403,12 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 			amount(p, before, lo, hi), c.task(before.Of.from), did(before, wrote)),
 	}
 	if m, b := from.is().model, before.Of.from; m != nil && m == b.is().model &&
-		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions
+		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions of the model
 		d.advice = "Execute a model again on the same stream, or after an event that was recorded after its former " +
 			"run; or capture one for each stream, with memory of its own."
+	}
+	if m := from.is().model.root(); m != nil && inOneRun(from, before.Of.from) {
+		c.nameTasks(&d, m, p, before)
 	}
 	if w := cmp.Or(p.Of.early, before.Of.early); w != nil {
 		d.others = append(d.others, other{"waited", w.from})
@@ -361,10 +420,10 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 	c.report(d)
 }
 
-// usedBy is what op does with bytes that it reads, for people.
+// usedBy returns what op does with the bytes that it reads, for people.
 func usedBy(op *driver.Op) string {
 	switch {
-	case ranges.Combines(op):
+	case combines(op):
 		return "combined"
 	case op.Kind == driver.OpLaunch:
 		return "read as arguments of kernel " + kernelOf(op)
@@ -372,8 +431,9 @@ func usedBy(op *driver.Op) string {
 	return "copied"
 }
 
-// judgeWritten looks whether device memory that is read was ever written; used is what is done with it. mu is held.
-func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, used string) {
+// judgeWritten reports a read of device memory that was never written; used says what reads it. op may be nil. mu is
+// held.
+func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, op *driver.Op, used string) {
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return
 	}
@@ -381,20 +441,21 @@ func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, used
 	if lo, hi := a.written.Missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
 			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, whole: whole,
-			summary: fmt.Sprintf("%s of device memory %s %s that %s never written", count(hi-lo),
-				are(hi-lo, "is", "are"), used, are(hi-lo, "was", "were")),
+			summary: fmt.Sprintf("%s%s of device memory %s %s that %s never written",
+				c.segment(op, whole.lo, whole.hi), count(hi-lo), are(hi-lo, "is", "are"), used,
+				are(hi-lo, "was", "were")),
 		}
 		if f := c.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.from}}
 			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
 		c.report(d)
-		a.written.Add(lo, hi) // once is enough
+		a.written.Add(lo, hi) // report it once
 	}
 }
 
-// judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a
-// function that runs in the order of a stream is judged like one of the task that calls it. mu is held.
+// judgeAccess judges an access of the host, by a call or by an instruction, and reports whether it is a mistake. The
+// access of a function in the order of a stream is judged as one of its task. mu is held.
 func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake bool) {
 	s := c.serving[from.thread]
 	if s == nil || from.thread == 0 {
@@ -421,17 +482,17 @@ func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake 
 	return mistake
 }
 
-// judgeHost looks at an access of the host that no stream orders. mu is held.
+// judgeHost judges an access of the host outside of stream order, and reports whether it is a mistake. mu is held.
 func (c *Checker) judgeHost(from origin, lo, hi uintptr, write bool) bool {
-	f, found := c.inFlight(*c.known, lo, hi, write)
-	if !found {
+	f, found := c.inFlightOn(c.unsignalled, c.unawaited.known(c, from.thread), lo, hi, write)
+	if !found || signals(c, f, lo, hi) {
 		return false
 	}
 	c.collision(from, write, f)
 	return true
 }
 
-// collision reports an access of the host to what is in flight. mu is held.
+// collision reports an access of the host that collides with one in flight. mu is held.
 func (c *Checker) collision(from origin, write bool, f flight) {
 	rule, verb := "host-read-in-flight", "reads"
 	if write {
@@ -446,7 +507,6 @@ func (c *Checker) collision(from origin, write bool, f flight) {
 	c.report(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo), did: f.does,
-		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb,
-			count(f.hi-f.lo), c.task(f.from), f.does),
+		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), c.stillDoes(f)),
 	})
 }

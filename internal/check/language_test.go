@@ -12,10 +12,10 @@ import (
 	"ropeway/internal/finding"
 )
 
-// TestFaceNames proves that calls, arguments and frames of an interpreter are those that the face knows.
-func TestFaceNames(t *testing.T) {
+// TestFrontEndNames proves that calls, arguments and frames of an interpreter are named by the front end.
+func TestFrontEndNames(t *testing.T) {
 	p := begin(t)
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 	by.in("aclrtMemcpyAsync", 7)
 	p.down(host, dev, 64, s)
@@ -30,16 +30,16 @@ func TestFaceNames(t *testing.T) {
 	if f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" || !slices.Equal(f.Others[0].Stack, want) {
 		t.Errorf("the other is %+v", f.Others[0])
 	}
-	if !strings.HasPrefix(f.Summary, "acl.rt.memcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
+	if !strings.HasPrefix(f.Summary, "acl.rt.memcpy reads 64 bytes that a pending acl.rt.memcpy_async (task 1 of ") ||
 		!strings.Contains(f.Advice, "(acl.rt.synchronize_stream)") {
 		t.Errorf("summary %q, advice %q", f.Summary, f.Advice)
 	}
 }
 
-// TestFaceNamesInC proves that calls have their C names where no interpreter is, also beside one.
+// TestFaceNamesInC proves that calls from C have their C names, even in a process with an interpreter.
 func TestFaceNamesInC(t *testing.T) {
 	p := begin(t)
-	by := p.withFace()
+	by := p.withFrontEnd()
 	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 	by.in("aclrtMemcpyAsync", 7)
 	p.down(host, dev, 64, s)
@@ -48,14 +48,14 @@ func TestFaceNamesInC(t *testing.T) {
 	p.ok(transfer.Memcpy(p.Thread, dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("host-read-in-flight")
 	if f.Offence.Call != "aclrtMemcpy([1 2])" || f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" ||
-		!strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
+		!strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that a pending acl.rt.memcpy_async (task 1 of ") ||
 		!strings.Contains(f.Advice, "(aclrtSynchronizeStream)") {
 		t.Errorf("found %s", show(f))
 	}
 }
 
-// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak; a
-// runtime that is never closed is one, which is reported beforehand.
+// TestGoProgram proves the differences for Go programs: resources left at the end are freed by Close and are not leaks;
+// a runtime that is never closed is a leak, which is reported in advance.
 func TestGoProgram(t *testing.T) {
 	for _, rule := range []string{"leak", ""} {
 		p := begin(t, off(rule))

@@ -8,19 +8,18 @@ import (
 	"strings"
 	"syscall"
 
-	"ropeway/internal/check/system"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 	"ropeway/internal/kernel"
 )
 
-// Kernels take part in the order of their stream. A kernel that says what it reads and writes (ROPEWAY_READS,
-// ROPEWAY_WRITES) is judged by that, when it has run. Of any other it is not known what it touches: what its arguments
-// lead to counts as written, so that nothing is reported that a kernel may have written. Memory that is freed must be
-// no argument of a kernel that has not run.
+// Kernels run in the order of their stream. A kernel that declares its accesses (ROPEWAY_READS, ROPEWAY_WRITES) is
+// judged by them after it has run. The accesses of other kernels are unknown: memory that their arguments point to
+// counts as written, so that no read of it is reported as uninitialised. Memory that is freed must not be an argument
+// of a kernel that has not run.
 
-// flying is a kernel that runs. Checker.mu guards it; touched belongs to the queue below until the kernel is over.
+// flying is a running kernel. Checker.mu guards it; touched belongs to the queue below until the kernel is over.
 type flying struct {
 	t       *task
 	p       *past
@@ -28,18 +27,20 @@ type flying struct {
 	words   []uintptr // its arguments
 	serves  serving
 	touched account
-	lost    []*allocation // freed while it runs, which was reported
-	endless bool          // the end of the process has waited for it long enough
+	lost    []*allocation // freed during the run, which was reported
+	beside  []hostAccess  // accesses of the host during the run
+	awaited bool          // the host has waited for it once before touching memory given to it
+	endless bool          // the end of the process does not wait for it again
 }
 
-// uses reports whether the kernel is given an address in [lo, hi), or arguments there. Checker.mu is held.
+// uses reports whether the kernel is given an address in [lo, hi) or has its arguments there. Checker.mu is held.
 func (f *flying) uses(lo, hi uintptr) bool {
 	return f.t.lo < hi && lo < f.t.hi ||
 		slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
 }
 
-// launch starts a kernel, and waits for it within b and as long as patience lasts. One that takes longer is waited for
-// by a goroutine of its own. mu is held, and released meanwhile.
+// launch starts a kernel, and waits for it within b and patience. If it takes longer, a goroutine of its own waits for
+// it. mu is held, but released while it waits.
 func (c *Checker) launch(q *queue, t *task, b bound) {
 	f := &flying{t: t, order: c.hand(q, t), serves: serving{q: q, n: t.n, task: t.from.task}}
 	f.p = c.judgeRun(q, t)
@@ -67,25 +68,27 @@ func (c *Checker) launch(q *queue, t *task, b bound) {
 	}()
 }
 
-// land ends the task of a kernel that is over, and judges what it touched. mu is held, and released meanwhile.
+// land ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports a
+// failure.
 func (c *Checker) land(q *queue, f *flying) {
 	c.endKernel(&f.serves)
 	c.judgeKernel(q, f.t, f.p, f.words, &f.touched)
+	f.judgeHost(c)
 	c.judgeFault(f.t, f.words, q.failure)
 	c.look(f.order)
 	q.flying = nil
 	q.finish(f.t, q.failure)
 }
 
-// serveKernel notes that a kernel runs: what it touches of closed host memory is judged in its turn. Kernels that are
-// watched run one at a time, in the order in which they were started. mu is held.
+// serveKernel records that a kernel runs: its accesses to closed host memory are judged in stream order. Kernels under
+// the checker run one at a time, in the order in which they were started. mu is held.
 func (c *Checker) serveKernel(s *serving) {
 	s.steps = map[uintptr]uint8{}
 	c.served = append(c.served, s)
 	c.serving[kernelThread] = c.served[0]
 }
 
-// endKernel is the end of what serveKernel began. mu is held.
+// endKernel undoes serveKernel. mu is held.
 func (c *Checker) endKernel(s *serving) {
 	c.served = slices.DeleteFunc(c.served, func(o *serving) bool { return o == s })
 	delete(c.serving, kernelThread)
@@ -95,18 +98,18 @@ func (c *Checker) endKernel(s *serving) {
 	c.reclose(s)
 }
 
-// mostWords is how many words of arguments are looked at.
+// mostWords limits the words of a kernel's arguments that are read.
 const mostWords = 8192
 
-// given are the words of the arguments of a launch, as they are now. mu is held.
+// given returns the current words of a launch's arguments. mu is held.
 func (c *Checker) given(l *driver.Launch) (words []uintptr) {
-	v, ok := driver.As[driver.HostViewer](c.under)
-	if !ok || l.Size == 0 {
+	v := c.under.Caps().View
+	if v == nil || l.Size == 0 {
 		return nil
 	}
 	args, err := v.View(l.Args, min(l.Size, 8*mostWords))
 	if err != nil {
-		return nil // the kernel will say so
+		return nil // the kernel will fail and report it
 	}
 	for ; len(args) >= 8; args = args[8:] {
 		words = append(words, c.canonical(uintptr(binary.LittleEndian.Uint64(args))))
@@ -114,7 +117,7 @@ func (c *Checker) given(l *driver.Launch) (words []uintptr) {
 	return words
 }
 
-// kernelOf is the name of the kernel that op launches, "" if it launches none.
+// kernelOf returns the name of the kernel that op launches, "" if it launches none.
 func kernelOf(op *driver.Op) string {
 	if op.Launch == nil {
 		return ""
@@ -125,27 +128,12 @@ func kernelOf(op *driver.Op) string {
 	return ""
 }
 
-// isGiven reports whether t, which has not run, launches a kernel that is given an address in [lo, hi). Arguments in
-// device memory are not known yet. Checker.mu is held.
-func (t *task) isGiven(lo, hi uintptr) bool {
-	l := t.op.Launch
-	if l == nil || !l.Copied {
-		return false
-	}
-	for _, at := range t.q.c.given(l) {
-		if lo <= at && at < hi {
-			return true
-		}
-	}
-	return false
-}
-
-// judgeGiven looks whether a kernel that is about to run is given memory that was freed, or memory that a device does
-// not reach, and returns its arguments. mu is held, and released meanwhile.
+// judgeGiven reports arguments of a kernel that point to freed memory or to memory that a device does not reach. It
+// returns the words of the arguments. The kernel is about to run. mu is held, but released in between.
 func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 	l := t.op.Launch
 	if at := c.canonical(l.Args); !l.Copied && l.Size > 0 && c.find(at) == nil {
-		if t.from.is().model == nil { // else that was found when the model was executed
+		if t.from.is().model == nil { // else it was reported when the model was executed
 			c.judgeFreed(t, at, "given arguments in")
 		}
 		c.judgePageable(t, at, "arguments in ", finding.Error,
@@ -162,8 +150,8 @@ func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 	return words
 }
 
-// judgeBlocks looks whether a kernel that is submitted has other blocks than it was launched with: the number has 16
-// bits on the way to a device. mu is held.
+// judgeBlocks reports a kernel that runs with another number of blocks than it was launched with: a device takes 16
+// bits of the number. mu is held.
 func (c *Checker) judgeBlocks(t *task) {
 	runs, s := t.op.Launch.Blocks, t.from.site
 	if t.from.is().model != nil || s == nil {
@@ -188,17 +176,17 @@ func (c *Checker) judgeBlocks(t *task) {
 	})
 }
 
-// lowest is the first address that is taken for one of host memory: lower ones are numbers more often.
+// lowest is the first word that is taken for an address of host memory: smaller words are more likely numbers.
 const lowest = 1 << 32
 
-// judgePageable reports that a kernel is given something at an address of the program's memory that is neither pinned
-// nor registered; at is in no allocation. mu is held, and released meanwhile.
+// judgePageable reports that a kernel is given an address of host memory that is neither pinned nor registered. No
+// allocation has at. mu is held, but released in between.
 func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
-	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !system.IsMapped(at) {
+	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
 		return
 	}
 	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
-		return // the device uses the host's memory, or what is mapped there is no memory
+		return // the device uses the host's memory, or the mapping cannot be read
 	}
 	c.report(draft{
 		rule: "wrong-direction", least: least, role: "submitted", offence: t.from, lo: at, hi: at + 1, detail: what,
@@ -208,15 +196,15 @@ func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.
 	})
 }
 
-// judgeFreed reports that a kernel is given or touches memory at an address that was freed, if it was; at is in no
-// allocation. mu is held.
+// judgeFreed reports that a kernel is given or touches freed memory, and returns whether at is in such memory. No
+// allocation has at. mu is held.
 func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
 	a := c.findGone(at)
 	if a == nil || a.pooled {
 		return false
 	}
 	if f := t.q.flying; f != nil && slices.Contains(f.lost, a) {
-		return true // that was found when it was freed
+		return true // reported when it was freed
 	}
 	c.report(draft{
 		rule: "use-after-free", role: "submitted", offence: t.from, lo: at, hi: a.end(), memory: a,
@@ -225,11 +213,11 @@ func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
 	return true
 }
 
-// farthest is how far past the end of an allocation a kernel that faults is taken to have left it.
+// farthest is the greatest distance from the end of an allocation at which a fault is attributed to it.
 const farthest = 1 << 20
 
-// judgeFault judges what a kernel touched that was ended by a fault in device memory: pages that are not allocated are
-// closed while it runs. words are its arguments. mu is held.
+// judgeFault judges the access of a kernel that ended with a fault in device memory: unallocated pages are closed while
+// it runs. words are its arguments. mu is held.
 func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 	var f *kernel.Fault
 	if !errors.As(err, &f) || f.Signal != syscall.SIGSEGV && f.Signal != syscall.SIGBUS {
@@ -263,19 +251,19 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 	})
 }
 
-// account is what is known of what a kernel that has run touched: what it said, and which pages it was seen to touch.
+// account has the accesses of a kernel that has run: those that it declared, and the pages that it was seen to touch.
 type account struct {
 	said, seen       []kernel.Touch
 	allSaid, allSeen bool
 }
 
-// asks makes a launch report.
+// asks makes a launch report its accesses to k.
 func (k *account) asks(l *driver.Launch) {
 	l.Touched = func(list []kernel.Touch, all bool) { k.said, k.allSaid = list, all }
 	l.Seen = func(list []kernel.Touch, all bool) { k.seen, k.allSeen = list, all }
 }
 
-// judgeKernel judges what a kernel that has run touched. words are its arguments. mu is held.
+// judgeKernel judges the accesses of a kernel that has run. words are its arguments. mu is held.
 func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *account) {
 	declares := len(k.said) > 0 && k.allSaid
 	for _, at := range words {
@@ -283,7 +271,7 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *ac
 			a.written.Add(a.start, a.end())
 		}
 	}
-	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have found more addresses in memory
+	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have read more addresses from memory
 		c.memory.Scan(func(_ uintptr, a *allocation) bool {
 			a.written.Add(a.start, a.end())
 			return true
@@ -301,9 +289,9 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *ac
 				c.judgeFreed(t, lo, "using")
 				continue
 			}
-			c.judgeBounds(&t.from, c.find(lo), lo, hi, write)
+			c.judgeBounds(&t.from, nil, c.find(lo), lo, hi, write)
 			if !write && !a.left && t.born >= a.born {
-				c.judgeWritten(&t.from, a, lo, hi, "read by kernel "+t.from.is().kernel)
+				c.judgeWritten(&t.from, a, lo, hi, nil, "read by kernel "+t.from.is().kernel)
 			}
 			c.enter(q, p, a, lo, hi, write)
 		}

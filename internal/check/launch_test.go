@@ -18,9 +18,8 @@ func (p *program) kernel(source string) (f core.Handle) {
 	p.t.Helper()
 	kerneltest.Support(p.t)
 	image := kerneltest.Compile(p.t, source)
-	var b core.Handle
-	p.ok(launch.BinaryLoadFromData(p.Thread, core.AddrOf(image), uint64(len(image)), nil, &b))
-	p.ok(launch.BinaryGetFunction(p.Thread, b, &append([]byte("k"), 0)[0], &f))
+	p.ok(launch.BinaryLoadFromData(p.Thread, core.AddrOf(image), uint64(len(image)), nil, &p.binary))
+	p.ok(launch.BinaryGetFunction(p.Thread, p.binary, &append([]byte("k"), 0)[0], &f))
 	return f
 }
 
@@ -34,8 +33,8 @@ func (p *program) launch(f, s core.Handle, args ...core.Addr) {
 	p.ok(launch.LaunchKernelWithHostArgs(p.Thread, f, 1, s, nil, core.AddrOf(b), uint64(len(b)), nil, 0))
 }
 
-// TestKernelWrites: what a kernel may have written counts as written, and nothing else does; it runs when its stream
-// is waited for.
+// TestKernelWrites: memory that a kernel may have written counts as written, other memory does not; the kernel runs
+// when the program waits for its stream.
 func TestKernelWrites(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(int *p) { p[0] = 5; }"), p.stream()
@@ -51,7 +50,7 @@ func TestKernelWrites(t *testing.T) {
 	p.only("uninitialised-read")
 }
 
-// TestKernelTouchesFreed: memory that was freed is closed to kernels.
+// TestKernelTouchesFreed: freed memory is closed to kernels.
 func TestKernelTouchesFreed(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(volatile int *p) { p[0] = 5; }"), p.stream()
@@ -82,7 +81,7 @@ func TestKernelNeverWaited(t *testing.T) {
 	t.Errorf("not found: %v", p.findings())
 }
 
-// TestKernelDropped: a kernel that is dropped before it ran releases what it held.
+// TestKernelDropped: a kernel dropped before it ran releases its resources.
 func TestKernelDropped(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(void) {}"), p.stream()
@@ -92,7 +91,7 @@ func TestKernelDropped(t *testing.T) {
 	p.ok(p.SynchronizeStream(s))
 }
 
-// declared is a kernel that reads n bytes at from and writes n at to, and says so.
+// declared is a kernel that reads n bytes at from, writes n at to, and declares both.
 const declared = `#include "ropeway/kernel.h"
 void k(char *to, const char *from, uint64_t n) {
 	ROPEWAY_READS(from, n);
@@ -100,8 +99,8 @@ void k(char *to, const char *from, uint64_t n) {
 	for (uint64_t i = 0; i < n; i++) to[i] = from[i];
 }`
 
-// TestDeclaredKernel: a kernel that says what it touches is judged by that: what it wrote is written and nothing else,
-// and what it reads has to be.
+// TestDeclaredKernel: a kernel that declares its accesses is judged by them: only its declared writes count as written,
+// and memory that it reads must have been written.
 func TestDeclaredKernel(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel(declared), p.stream()
@@ -120,7 +119,7 @@ func TestDeclaredKernel(t *testing.T) {
 	}
 }
 
-// TestKernelRaces: nothing orders a kernel of one stream and a copy of another; an event does.
+// TestKernelRaces: a kernel of one stream and a copy of another race, unless an event orders them.
 func TestKernelRaces(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		p := begin(t)
@@ -147,7 +146,49 @@ func TestKernelRaces(t *testing.T) {
 	}
 }
 
-// TestKernelBounds: bytes past the end of an allocation are not the kernel's.
+// TestKernelRaceInOneRun proves that a race of a kernel and a copy in one run names the captured calls. If several
+// launches of the kernel may be meant, it names the execution, once.
+func TestKernelRaceInOneRun(t *testing.T) {
+	for launches, want := range map[int]string{1: "in one run of model 1, the task captured at launch_test.go:",
+		2: "a task of model 1 (task 1 of stream "} {
+		p := begin(t)
+		f, s, side, fork, join := p.kernel(declared), p.stream(), p.stream(), p.event(latest), p.event(latest)
+		host, from, to := p.pinned(4096), p.dev(4096), p.dev(4096)
+		p.capture(s, relaxed)
+		p.ok(p.RecordEvent(fork, s))
+		p.ok(p.StreamWaitEvent(side, fork))
+		for range launches {
+			p.here("kernel")
+			p.launch(f, s, to, from, 4096)
+		}
+		p.here("copy")
+		p.down(host, to, 4096, side)
+		p.ok(p.RecordEvent(join, side))
+		p.ok(p.StreamWaitEvent(s, join))
+		m := p.model(s)
+		p.execute(m, s)
+		p.ok(p.SynchronizeStream(s))
+		d := p.findings()[0]
+		if d.Rule != "stream-race" || !strings.Contains(d.Summary, want) {
+			t.Errorf("%d launches: %s", launches, show(d))
+		}
+		submitted := 0
+		for _, s := range append(d.Others, d.Offence) {
+			if s.Role == "submitted" {
+				submitted++
+			}
+		}
+		if submitted != 1 {
+			t.Errorf("%d launches: the execution is named %d times: %s", launches, submitted, show(d))
+		}
+		if launches == 1 {
+			p.has(d, d.Offence, "captured", "kernel")
+			p.has(d, d.Others[0], "captured", "copy")
+		}
+	}
+}
+
+// TestKernelBounds: a kernel must not touch bytes past the end of an allocation.
 func TestKernelBounds(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel(declared), p.stream()
@@ -164,8 +205,7 @@ func TestKernelBounds(t *testing.T) {
 	}
 }
 
-// TestKernelGivenFreed: memory that is freed is no argument of a kernel, neither of one that is queued nor of a later
-// one.
+// TestKernelGivenFreed: neither a queued kernel nor a later one may have freed memory as an argument.
 func TestKernelGivenFreed(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(char *p, int n) {}"), p.stream()
@@ -173,8 +213,8 @@ func TestKernelGivenFreed(t *testing.T) {
 	p.launch(f, s, dev, 1)
 	p.ok(memory.Free(p.Thread, p.gone(dev)))
 	p.ok(p.SynchronizeStream(s))
-	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that kernel k of ") ||
-		!strings.Contains(d.Summary, "is given") {
+	if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "that a pending kernel k of ") ||
+		!strings.HasSuffix(d.Summary, " was given") {
 		t.Errorf("%q", d.Summary)
 	}
 	p = begin(t)
@@ -188,8 +228,8 @@ func TestKernelGivenFreed(t *testing.T) {
 	}
 }
 
-// TestKernelFaults: a kernel that says nothing and is ended by a fault in device memory is found, by its name: memory
-// that was freed and that it was not given, and what lies past the end of an allocation.
+// TestKernelFaults: a kernel without declarations that ends with a fault in device memory is reported by its name, for
+// freed memory that it was not given and for an access past the end of an allocation.
 func TestKernelFaults(t *testing.T) {
 	const source = "void k(volatile int **p, unsigned long n) { (*p)[n] = 5; }" // the address is in device memory
 	p := begin(t)
@@ -231,8 +271,8 @@ func TestKernelFaultsPastEnd(t *testing.T) {
 	}
 }
 
-// TestKernelOfTwoRuns: two executions of a model that nothing orders, and whose tasks are kernels, are a race, whether
-// the kernel says what it touches or not.
+// TestKernelOfTwoRuns: two unordered executions of a model whose tasks are kernels race, with declared accesses or
+// without.
 func TestKernelOfTwoRuns(t *testing.T) {
 	for name, source := range map[string]string{"declares": declared,
 		"is seen": "void k(char *to, char *from, long n) { for (long i = 0; i < n; i++) to[i] = from[i]; }"} {

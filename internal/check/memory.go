@@ -6,8 +6,6 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"ropeway/internal/check/kinds"
-	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -16,7 +14,7 @@ import (
 type allocation struct {
 	what     core.ResourceKind
 	start    uintptr
-	size     uint64  // as the program asked for it
+	size     uint64  // size that the program asked for
 	device   int32   // user id
 	phys     int32   // device memory: the driver's number
 	alias    uintptr // registered memory: its device address, 0 if it has none
@@ -24,59 +22,61 @@ type allocation struct {
 	born     uint64 // order of allocation
 	freed    bool
 	freedBy  origin
-	leaked   bool      // it has been reported
-	vanished bool      // registered or pinned memory: the program has freed or unmapped it, which has been reported
-	written  spans.Set // device memory: what was written
+	leaked   bool    // its leak has been reported
+	vanished bool    // registered or pinned memory: the program has freed or unmapped it, which has been reported
+	written  spanSet // device memory: ranges that were written
 
-	pooled  bool        // it is of a pool, and in the order of streams
-	freedOn int32       // pooled: the stream in whose order it goes
-	freedAt uint64      // pooled: Checker.born when that was submitted
-	left    bool        // pooled: and that has run
-	before  *allocation // pooled: what was here before
+	pool    uintptr     // pooled: the handle of its pool
+	orphan  *origin     // pooled: where its pool was destroyed, if that was not reported; else nil
+	pooled  bool        // it belongs to a pool, and comes and goes in the order of streams
+	freedOn int32       // pooled: the stream that frees it
+	freedAt uint64      // pooled: Checker.born at the submission of the free
+	left    bool        // pooled: the free has run
+	before  *allocation // pooled: the previous allocation at its address
 
-	marred   bool   // pinned: something was written or read beside it, and reported
-	verified uint64 // pinned: Checker.calls when the bytes beside it were looked at last
-	intact   origin // pinned: where nothing had been written there
+	marred   bool   // pinned: an access beside it has been reported
+	verified uint64 // pinned: Checker.calls when the bytes beside it were last compared
+	intact   origin // pinned: the last call that found the bytes beside it unchanged
 
 	runs  []*pageRun // host memory: pages that can be closed
-	asked bool       // runs is what there is
+	asked bool       // runs is filled in
 }
 
 func (a *allocation) end() uintptr { return a.start + uintptr(a.size) }
 
-func (a *allocation) kind() string { return kinds.Name(a.what) }
+func (a *allocation) kind() string { return kindName(a.what) }
 
-// gone is what happens to an allocation when it is freed.
-func (a *allocation) gone() string { return kinds.Gone(a.what) }
+// gone returns the past participle for the release of an allocation, for people.
+func (a *allocation) gone() string { return kindGone(a.what) }
 
 // isMemory reports whether a resource has addresses that tasks use.
-func isMemory(kind core.ResourceKind) bool { return kinds.IsMemory(kind) }
+func isMemory(kind core.ResourceKind) bool { return isMemoryKind(kind) }
 
-// ofHost reports whether an allocation is memory of the host that can be closed to it.
+// ofHost reports whether an allocation is host memory that can be closed to the host.
 func (a *allocation) ofHost() bool {
 	return a.what == core.PinnedMemory || a.what == core.RegisteredMemory
 }
 
-// handle is anything else that has to be released.
+// handle is a resource other than memory that has to be released.
 type handle struct {
 	r       core.Resource
 	by      origin
 	born    uint64
 	freed   bool
 	freedBy origin
-	swept   bool // it went with its context
+	swept   bool // released with its context
 	leaked  bool
 
-	refs  []other // physical memory that was retained: the references that are left, oldest first
-	past  []other // and where others were freed, the latest
-	took  int     // how often it was retained
-	frees int     // how often a reference was freed and others were left
+	refs  []other // retained physical memory: live references, oldest first
+	past  []other // the last releases of references
+	took  int     // number of times it was retained
+	frees int     // number of references freed while others were left
 }
 
-// mostNamed is how many references to physical memory a finding names.
+// mostNamed limits the references to physical memory that a finding names.
 const mostNamed = 8
 
-// retain counts one more reference to physical memory.
+// retain adds a reference to physical memory.
 func (h *handle) retain(by origin) {
 	if h.took == 0 {
 		h.refs = []other{{"made", h.by}}
@@ -85,7 +85,7 @@ func (h *handle) retain(by origin) {
 	h.refs = append(h.refs, other{"retained", by})
 }
 
-// release releases a reference: the oldest, because it is not known which one.
+// release drops a reference: the oldest, because the caller does not say which one.
 func (h *handle) release(by origin) {
 	h.frees++
 	h.refs = h.refs[1:]
@@ -95,7 +95,7 @@ func (h *handle) release(by origin) {
 	}
 }
 
-// were is for example "was 1".
+// were returns for example "was 1".
 func were(n int) string {
 	switch n {
 	case 0:
@@ -106,13 +106,14 @@ func were(n int) string {
 	return fmt.Sprintf("were %d", n)
 }
 
-// leakCounted says of physical memory that was retained which reference is left.
+// leakCounted adds to a leak of retained physical memory which references are left.
 func (h *handle) leakCounted(d *draft) {
 	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle or an import retained it %s, so it takes %d calls of "+
 		"aclrtFreePhysical, and there %s",
 		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
 	d.advice = "Call aclrtFreePhysical once for the call that made the handle and once for each " +
 		"aclrtMemRetainAllocationHandle."
+	d.inGo = "Call Physical.Close once."
 	left := h.refs[0]
 	d.role, d.offence = left.role, left.from
 	if left.role != "made" {
@@ -121,24 +122,27 @@ func (h *handle) leakCounted(d *draft) {
 	d.others = slices.Concat(d.others, h.refs[1:min(len(h.refs), mostNamed)], h.past)
 }
 
-func (h *handle) kind() string { return kinds.Name(h.r.Kind) }
+func (h *handle) kind() string { return kindName(h.r.Kind) }
 
-// gone is what happens to it when it is released.
-func (h *handle) gone() string { return kinds.Gone(h.r.Kind) }
+// gone returns the past participle for the release of a handle, for people.
+func (h *handle) gone() string { return kindGone(h.r.Kind) }
 
-// String names it for people.
+// String names a handle for people.
 func (h *handle) String() string {
 	switch h.r.Kind {
 	case core.PoolHandle, core.PhysicalMemory, core.AddressRange:
 		return fmt.Sprintf("%s of %s", h.kind(), count(uintptr(h.r.Size)))
 	case core.ContextHandle:
 		return fmt.Sprintf("a context of device %d", h.r.Device)
+	case core.BinaryHandle:
+		return "a binary"
+	case core.FunctionHandle:
+		return "a function of a binary"
 	}
 	return fmt.Sprintf("%s %d", h.kind(), h.r.Number)
 }
 
-// find is the allocation that addr is in, nil if there is none. Bytes past what the program asked for still belong to
-// it, up to the next one: a copy that goes too far starts in it.
+// find returns the allocation that addr is in, or nil.
 func (c *Checker) find(addr uintptr) *allocation {
 	for _, a := range c.near {
 		if a != nil && addr-a.start < uintptr(a.size) {
@@ -152,12 +156,12 @@ func (c *Checker) find(addr uintptr) *allocation {
 	return found
 }
 
-// findGone is the freed allocation that addr was in, nil if there is none.
+// findGone returns the freed allocation that addr was in, or nil.
 func (c *Checker) findGone(addr uintptr) *allocation {
 	return holding(&c.gone, addr)
 }
 
-// holding is the allocation of a list that addr is in, nil if none is.
+// holding returns the allocation of a list that addr is in, or nil.
 func holding(list *btree.Map[uintptr, *allocation], addr uintptr) (found *allocation) {
 	list.Descend(addr, func(_ uintptr, a *allocation) bool {
 		if addr < a.end() {
@@ -168,26 +172,26 @@ func holding(list *btree.Map[uintptr, *allocation], addr uintptr) (found *alloca
 	return found
 }
 
-// mostGone is how many freed allocations and handles are remembered.
+// mostGone limits the freed allocations and handles that are kept.
 const mostGone = 100_000
 
-// remember enters a new allocation. mu is held.
+// remember adds a new allocation. mu is held.
 func (c *Checker) remember(a *allocation) {
 	c.reused(a.start, a.end())
 	delete(c.unregistered, a.start)
 	if a.what == core.RegisteredMemory && c.find(a.start) != nil {
-		c.inner[a.start] = a // it is pinned memory as well, and judged as that
+		c.inner[a.start] = a // it is also pinned memory, and judged as such
 		return
 	}
 	for old := c.find(a.end() - 1); old != nil && old.what == core.ImportedMemory; old = c.find(a.end() - 1) {
-		c.forget(old, origin{}) // it went with its device
+		c.forget(old, origin{}) // its device was closed
 	}
 	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
 	c.setPages(a, true)
 }
 
-// reused forgets freed allocations of which addresses in [lo, hi) are used again. mu is held.
+// reused forgets freed allocations with addresses in [lo, hi), which are used again. mu is held.
 func (c *Checker) reused(lo, hi uintptr) {
 	for {
 		old := c.findGone(lo)
@@ -209,7 +213,7 @@ func (c *Checker) reused(lo, hi uintptr) {
 	}
 }
 
-// wasFreed remembers a freed allocation by its start. mu is held.
+// wasFreed keeps a freed allocation by its start. mu is held.
 func (c *Checker) wasFreed(a *allocation) {
 	if c.gone.Len() >= mostGone {
 		c.gone.PopMin()
@@ -217,7 +221,7 @@ func (c *Checker) wasFreed(a *allocation) {
 	c.gone.Set(a.start, a)
 }
 
-// live is the allocation or registration that starts at addr, nil if there is none. mu is held.
+// live returns the allocation or registration that starts at addr, or nil. mu is held.
 func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
 	if a := c.inner[addr]; a != nil && kind == core.RegisteredMemory {
 		return a
@@ -226,7 +230,7 @@ func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
 	return a
 }
 
-// forget takes an allocation out of the world. mu is held.
+// forget moves an allocation to the freed ones. mu is held.
 func (c *Checker) forget(a *allocation, by origin) {
 	a.freed, a.freedBy = true, by
 	c.frees++
@@ -245,7 +249,7 @@ func (c *Checker) forget(a *allocation, by origin) {
 			clear(c.unregistered)
 		}
 		c.unregistered[a.start] = a
-		return // its addresses are the program's own, and good for anything
+		return // the addresses still belong to the program, which may use them
 	}
 	if !a.pooled || a.freedAt == 0 {
 		c.shadow.Forget(a.start, a.end())

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
@@ -17,7 +18,7 @@ func drawRange(t *rapid.T) (lo, hi uintptr) {
 	return lo, hi
 }
 
-// place is memory for a checker that has no driver.
+// place returns memory for a checker without a driver.
 func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allocation {
 	c.born++
 	a := &allocation{what: what, start: start, size: size, born: c.born}
@@ -25,10 +26,15 @@ func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allo
 	return a
 }
 
-// newBare is a checker of nothing.
-func newBare() *Checker { return New(Options{}) }
+// nothing is a driver without any abilities.
+type nothing struct{ driver.Driver }
 
-// TestFind compares what addresses belong to with a list of all memory, as it is allocated, freed and allocated again.
+func (nothing) Caps() driver.Caps { return driver.Caps{} }
+
+// newBare returns a checker of nothing.
+func newBare() *Checker { return New(Options{Driver: nothing{}}) }
+
+// TestFind compares find with a list of all memory, as it is allocated, freed and allocated again.
 func TestFind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newBare()
@@ -45,7 +51,7 @@ func TestFind(t *testing.T) {
 				what := rapid.SampledFrom([]core.ResourceKind{core.DeviceMemory, core.PinnedMemory}).Draw(t, "what")
 				a := place(c, what, lo, uint64(hi-lo))
 				list = append(list, a)
-				for i := range gone { // what shares a byte with new memory is forgotten as a whole
+				for i := range gone { // freed memory that shares a byte with new memory is forgotten as a whole
 					if g := gone[i]; g != nil && g.start < hi && lo < g.end() {
 						gone[i] = nil
 					}
@@ -70,7 +76,7 @@ func TestFind(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				for range 8 { // in any order: the last places are remembered
+				for range 8 { // in any order: find caches its last results
 					i := uintptr(rapid.IntRange(0, room-1).Draw(t, "at"))
 					if got := c.find(i); got != live[i] {
 						t.Fatalf("at %d there is %v, want %v", i, got, live[i])
@@ -84,8 +90,8 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// TestFindRegisteredInsidePinned proves that pinned memory that is registered, wholly or in part, so that a device can
-// map it, is still found before, in and after that part, and again when it is unregistered.
+// TestFindRegisteredInsidePinned proves that find returns pinned memory before, in and after a part of it that is
+// registered, and again after that is unregistered.
 func TestFindRegisteredInsidePinned(t *testing.T) {
 	for _, part := range []span{{0x1000, 0x3000}, {0x1000, 0x2000}, {0x1800, 0x2000}, {0x2000, 0x3000}} {
 		c := newBare()
@@ -106,8 +112,8 @@ func TestFindRegisteredInsidePinned(t *testing.T) {
 	}
 }
 
-// TestUnregisteredIsNotGone proves that memory that was only registered is the program's own again, for all but the
-// question whether it was unregistered before.
+// TestUnregisteredIsNotGone proves that unregistered memory belongs to the program again, except that unregistering it
+// twice is a mistake.
 func TestUnregisteredIsNotGone(t *testing.T) {
 	c := newBare()
 	a := place(c, core.RegisteredMemory, 0x1000, 64)

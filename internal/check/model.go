@@ -5,58 +5,59 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check/codes"
-	"ropeway/internal/check/ranges"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
 
-// Captures and models. The checker knows which call began a capture and which call every task of a model comes from.
+// Captures and models. The checker knows the call that began a capture and the call that captured each task of a model.
 // The tasks of an execution are judged like all others, and count as submitted by the call that executes the model;
-// findings about them also name the call that was captured.
+// findings about them also name the captured call.
 
-// model is a capture, and what it became.
+// model is a capture, and the model made from it.
 type model struct {
 	id      uint32
-	parent  *model              // whose condition task it belongs to; nil: none
+	parent  *model              // the model with the condition task that this one belongs to; nil: none
 	subs    []*model            // models of its condition tasks
-	built   bool                // by hand: its tasks may run in any order, often, or not at all
+	built   bool                // built by hand: its tasks may run in any order, often, or not at all
 	device  int32               // user id; -1 if it is not known
 	began   origin              // the call that began the capture
 	open    bool                // the capture is not over
-	streams []captured          // that take part in it, in the order in which they joined
+	streams []captured          // captured streams, in the order in which they joined
 	tasks   []capturedTask      // in the order of submission
-	runs    map[taskName]origin // executions that were launched and have not begun in hidden streams
-	looked  uint64              // Checker.frees when all its memory was there
-	run     origin              // what its hidden streams carry out
-	before  *clock              // and what came before that; nil: nothing runs
+	runs    map[taskName]origin // executions launched that have not begun in hidden streams
+	looked  uint64              // Checker.frees when all its memory was last seen to be allocated
+	run     origin              // the execution that its hidden streams carry out
+	before  *clock              // what came before that execution; nil: none runs
 	last    *past               // the last execution that began in hidden streams; nil: none
-	beside  *past               // one before it that nothing orders with it, if that is not reported yet; else nil
-	parts   map[string]*part    // what its tasks share, by their kernels
-	faults  []fault             // tasks of it and its sub-models that are to fail, if it is no sub-model
+	beside  *past               // an earlier one not ordered with last and not reported yet; nil: none
+	parts   map[string]*part    // parts of its tasks, by their kernels
+	faults  []fault             // tasks of it and its sub-models that are to fail; nil in a sub-model
+	ran     launches            // executions
 	slots   map[taskName]*slot  // kernels that have run or were updated, by hidden stream and number
 }
 
 // captured is a stream in a capture.
 type captured struct {
-	stream, own int32 // the program's, and the hidden one that has its tasks
+	stream, own int32 // the program's stream, and the hidden one with the captured tasks
 	joined      origin
 }
 
-// capturedTask is a task of a model: the call, and what it touches.
+// capturedTask is a task of a model: the call, and the memory that it touches.
 type capturedTask struct {
-	from  origin
-	spans []touched
-	batch bool      // a segment of a batch, which may have any addresses
-	name  taskName  // its hidden stream, and its number there
-	fails *injected // nil: it does not
+	from   origin
+	spans  []touched
+	batch  bool      // a segment of a batch: its addresses need no alignment
+	kernel string    // the kernel that it launches; "": none
+	given  []uintptr // arguments of the kernel
+	name   taskName  // its hidden stream and its number there
+	fails  *injected // injected failure; nil: none
 }
 
-// touched is memory that a task of a model reads or writes.
+// touched is a range that a task of a model reads or writes.
 type touched struct {
 	lo, hi uintptr
 	write  bool
-	memory *allocation // that was there when it was captured; nil: none
+	memory *allocation // allocation at lo when the task was captured; nil: none
 }
 
 // Capturing implements core.CheckHooks.
@@ -105,7 +106,7 @@ func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, numbe
 	}
 }
 
-// captured is the stream whose tasks a hidden stream of the model has.
+// captured returns the program's stream whose tasks a hidden stream has, -1 if there is none.
 func (m *model) captured(own int32) int32 {
 	i := slices.IndexFunc(m.streams, func(s captured) bool { return s.own == own })
 	if i < 0 {
@@ -114,7 +115,7 @@ func (m *model) captured(own int32) int32 {
 	return m.streams[i].stream
 }
 
-// addCaptured appends a task that does op to a model. op may be nil. mu is held.
+// addCaptured appends a task that carries out op to a model. op may be nil. mu is held.
 func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
 	if t.fails != nil {
 		root := m.root()
@@ -124,12 +125,19 @@ func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
 	c.judgeCaptured(&m.tasks[len(m.tasks)-1], op)
 }
 
-// judgeCaptured looks at a task of a model that does op from now on. What a task asks of its addresses is judged here:
-// when the model is executed, copies may have become batches, and a batch of one segment a copy. mu is held.
+// judgeCaptured sets the accesses of a captured task to those of op, and judges its addresses. It does so at the
+// capture because the model may execute copies as a batch, and a batch of one segment as a copy. mu is held.
 func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
-	t.spans = c.spansOf(op)
+	t.spans, t.given = c.spansOf(op), nil
+	if op != nil {
+		t.kernel = kernelOf(op)
+	}
+	if op != nil && op.Launch != nil && op.Launch.Copied {
+		t.given = c.given(op.Launch)
+	}
 	if op != nil && !t.batch {
 		c.judgeAlignment(t.from, "captured", op)
+		judgeSelf(c, t.from, "captured", op)
 	}
 }
 
@@ -153,6 +161,22 @@ func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.O
 	}
 }
 
+// judgeModelGone reports a model that was built by hand and is destroyed while it is executed: for other models the
+// core waits. Checker.mu is held.
+func judgeModelGone(c *Checker, from origin, id uint32) {
+	m := c.models[id]
+	if m == nil || !m.built {
+		return
+	}
+	if l := m.ran.pending(c.knownTo(from)); l != nil {
+		c.report(draft{
+			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", l.from}},
+			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, c.task(l.from)),
+			advice:  "Synchronise before aclmdlRIDestroy: for a model that was built by hand it does not wait.",
+		})
+	}
+}
+
 // ModelGone implements core.CheckHooks.
 func (c *Checker) ModelGone(id uint32) {
 	c.mu.Lock()
@@ -168,7 +192,7 @@ func (c *Checker) ModelGone(id uint32) {
 	c.goneModels = keepLast(c.goneModels, m)
 }
 
-// modelOf is the model with an id, also if it has gone not long ago; nil if there is none. mu is held.
+// modelOf returns the model with an id, even if it was destroyed recently; nil if there is none. mu is held.
 func (c *Checker) modelOf(id uint32) *model {
 	if m := c.models[id]; m != nil {
 		return m
@@ -179,9 +203,9 @@ func (c *Checker) modelOf(id uint32) *model {
 	return nil
 }
 
-// spansOf is what an operation of a model touches; op may be nil. mu is held.
+// spansOf returns the accesses of an operation of a model; op may be nil. mu is held.
 func (c *Checker) spansOf(op *driver.Op) (list []touched) {
-	if op == nil || !ranges.Moves(op.Kind) {
+	if op == nil || !op.Kind.TouchesMemory() {
 		return nil
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
@@ -227,8 +251,8 @@ func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 	}
 }
 
-// theCapture is the capture that a refused call is about, nil if it is about none: the one that the error names, that
-// of a stream which the call was given, or the latest that is open. mu is held.
+// theCapture returns the capture that a refused call is about, or nil: the one named by the error, that of a stream
+// among the call's arguments, or the latest open one. mu is held.
 func (c *Checker) theCapture(err *core.Error, from origin) *model {
 	if m := c.modelOf(err.Model); m != nil {
 		return m
@@ -253,7 +277,7 @@ func (c *Checker) theCapture(err *core.Error, from origin) *model {
 	return latest
 }
 
-// captureOf is the open capture that a stream takes part in, nil if there is none. mu is held.
+// captureOf returns the open capture that a stream takes part in, or nil. mu is held.
 func (c *Checker) captureOf(stream int32) *model {
 	for _, m := range c.models {
 		if m.open && slices.ContainsFunc(m.streams, func(s captured) bool { return s.stream == stream }) {
@@ -263,10 +287,10 @@ func (c *Checker) captureOf(stream int32) *model {
 	return nil
 }
 
-// judgeCapture makes a finding of a call that a capture does not allow, or that has invalidated it; false if it
-// is none. mu is held.
+// judgeCapture makes a finding of a call that a capture does not allow or that has invalidated it. It returns false if
+// the call is neither. mu is held.
 func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
-	if !codes.OfCapture(err.Code, err.Model != 0) {
+	if !codeOfCapture(err.Code, err.Model != 0) {
 		return false
 	}
 	m := c.theCapture(err, d.offence)
@@ -286,7 +310,7 @@ func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 	switch {
 	case err.Code == abi.ErrRTStreamUnjoined:
 		why = fmt.Sprintf("stream %d joined the capture of stream %d and was not joined back", err.Stream, first)
-	case codes.LosesCapture(err.Code):
+	case losesCapture(err.Code):
 		why = err.Text
 	case err.Code == abi.ErrRTEventCaptured:
 		why = fmt.Sprintf("the event is part of the capture of stream %d%s", first, m.whose(d.offence))
@@ -297,14 +321,14 @@ func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
 	default:
 		why = fmt.Sprintf("stream %d is being captured%s", first, m.whose(d.offence))
 	}
-	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codes.Name(err.Code), why)
-	if a := codes.CaptureAdvice(err.Code); a != "" {
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), why)
+	if a := captureAdvice[err.Code]; a != "" {
 		d.advice = a
 	}
 	return true
 }
 
-// whose says, after a comma, whether the thread of a call began the capture; "" if that is not known.
+// whose says, after a comma, whether the thread of a call began the capture; "" if that is unknown.
 func (m *model) whose(call origin) string {
 	switch {
 	case m.began.thread == 0 || call.thread == 0:

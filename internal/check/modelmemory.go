@@ -1,19 +1,21 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/finding"
 	"ropeway/internal/kernel"
 )
 
-// What tasks of models touch: which call was captured that a finding is about, and memory that is no longer there when
-// a model is executed.
+// Memory of models: the captured call that a finding is about, and memory that was freed between the capture and an
+// execution.
 
-// isStale reports whether memory that a task names is not the one that was there when it was captured. What is mapped
-// or registered again at its address is meant.
+// isStale reports whether memory that a task names was freed after the capture. Memory mapped or registered again at
+// the same address is not stale.
 func (c *Checker) isStale(s touched) bool {
 	a := s.memory
 	if a == nil || !a.freed && !a.left {
@@ -23,8 +25,7 @@ func (c *Checker) isStale(s touched) bool {
 	return now == nil || a.what != core.MappedMemory && a.what != core.RegisteredMemory
 }
 
-// judgeStale looks whether memory that a model refers to was freed since; true if there is such memory, and a finding.
-// mu is held.
+// judgeStale reports memory that was freed after a model captured it, and returns whether there is any. mu is held.
 func (c *Checker) judgeStale(from origin, m *model) (found bool) {
 	for _, sub := range m.subs {
 		found = c.judgeStale(from, sub) || found
@@ -52,35 +53,40 @@ func (c *Checker) judgeStale(from origin, m *model) (found bool) {
 	return found
 }
 
-// launches reports whether a task executes a model that has streams of its own: what these do is submitted when the
-// task runs.
+// launches reports whether a task executes a model with hidden streams, whose tasks are submitted when t runs.
 func (t *task) launches() bool {
 	return t.op.Kind == driver.OpHostFunc && t.from.is().model != nil && t.q.model == nil
 }
 
-// leads notes where a task that executes a model will lead: everything that the model touches is in flight. What
-// depends on values in memory is decided when it runs: see decide. mu is held.
+// leads adds the accesses of a model to those of the task that executes it: all of them are in flight. An access that
+// depends on values in memory is open until the execution: see decide. mu is held.
 func (c *Checker) leads(t *task, m *model) {
 	for _, sub := range m.subs {
 		c.leads(t, sub)
 	}
 	open := m.built || m.parent != nil
 	for i := range m.tasks {
+		if v := &m.tasks[i]; v.kernel != "" {
+			t.q.kernels = t.n
+			if !open {
+				t.leadTo(v.given)
+			}
+		}
 		for _, s := range m.tasks[i].spans {
 			t.led = append(t.led, led{s.lo, s.hi, s.write, open})
 			if a := c.find(s.lo); a != nil {
 				sums := len(t.sums)
 				c.shut(t, a, s.lo, s.hi, s.write)
 				if open {
-					t.sums = t.sums[:sums] // it may be that the host may write there
+					t.sums = t.sums[:sums] // if the model does not touch it, the host may write there
 				}
 			}
 		}
 	}
 }
 
-// decide lets executions run of which it is open whether they touch [lo, hi), which is about to be used: then it is
-// known. mu is held, and released meanwhile.
+// decide runs pending executions that might touch [lo, hi), which is about to be used, so that their accesses are
+// known. mu is held, but released while they run.
 func (c *Checker) decide(lo, hi uintptr) {
 	isOpen := func(l led) bool { return l.open && l.lo < hi && lo < l.hi }
 	for _, q := range slices.Clone(c.queues) {
@@ -90,7 +96,7 @@ func (c *Checker) decide(lo, hi uintptr) {
 	}
 }
 
-// root is the model whose executions run m; nil if m is.
+// root returns the model whose executions run m, which is m unless m is a sub-model. m may be nil.
 func (m *model) root() *model {
 	for m != nil && m.parent != nil {
 		m = m.parent
@@ -98,7 +104,7 @@ func (m *model) root() *model {
 	return m
 }
 
-// joinModel adds to k what the hidden streams of a model have done. mu is held.
+// joinModel adds the tasks that have run on the hidden streams of a model to k. mu is held.
 func (c *Checker) joinModel(k *clock, m *model) {
 	for _, sub := range m.subs {
 		c.joinModel(k, sub)
@@ -111,8 +117,8 @@ func (c *Checker) joinModel(k *clock, m *model) {
 	}
 }
 
-// judgeRunAgain looks whether an execution of a model that begins on q comes after the one before, which was perhaps
-// on another stream: hidden streams are the same for both. mu is held.
+// judgeRunAgain reports an execution of a model on q that is not ordered after the one before, which may have been on
+// another stream: both use the same hidden streams. mu is held.
 func (c *Checker) judgeRunAgain(q *queue, m *model) {
 	before := m.last
 	m.last, m.beside = &past{Line: q.line, N: q.running, Of: maker{from: m.run}}, nil
@@ -124,11 +130,11 @@ func (c *Checker) judgeRunAgain(q *queue, m *model) {
 		c.race(m.last, true, before, true, s.lo, s.hi, s.memory)
 		return
 	}
-	m.beside = before // what its kernels write is known when they have run
+	m.beside = before // the writes of its kernels are known after they have run
 }
 
-// judgeKernelAgain reports the first write by a kernel of an execution that comes after no other one: both have made
-// it, on the same hidden stream. mu is held.
+// judgeKernelAgain reports the first write by a kernel in an execution that is not ordered after the one before. Both
+// executions make that write, on the same hidden stream. mu is held.
 func (c *Checker) judgeKernelAgain(q *queue, k *account) {
 	m := q.model.root()
 	if m == nil || m.beside == nil {
@@ -150,17 +156,24 @@ func (c *Checker) judgeKernelAgain(q *queue, k *account) {
 	}
 }
 
-// touching is the task of a model, or of its sub-models, that touches [lo, hi) in one of the ways that are wanted: one
-// that touches just these bytes, else one that touches all of them, else one that touches some; the first of several.
+// touching returns the task of a model, or of its sub-models, that touches [lo, hi) in the way how; "" is any. It
+// prefers a task that touches exactly these bytes, then one that touches all of them, then the first that touches some;
 // nil if there is none.
 func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
-	t, _ := m.nearest(lo, hi, how)
+	t, _ := m.nearest(anyStream, lo, hi, how)
 	return t
 }
 
-// nearest is touching, and how near the task is: see touched.near.
-func (m *model) nearest(lo, hi uintptr, how string) (best *capturedTask, near int) {
+// anyStream is not a hidden stream: it stands for all of them.
+const anyStream = -1
+
+// nearest is touching for the tasks of one hidden stream or of anyStream. It also returns how near the task is: see
+// touched.near.
+func (m *model) nearest(own int32, lo, hi uintptr, how string) (best *capturedTask, near int) {
 	for i := range m.tasks {
+		if own != anyStream && m.tasks[i].name.stream != own {
+			continue
+		}
 		for _, s := range m.tasks[i].spans {
 			if n := s.near(lo, hi); n > near && (how == "" || how == does(s.write)) {
 				if best, near = &m.tasks[i], n; n == nearExact {
@@ -170,14 +183,77 @@ func (m *model) nearest(lo, hi uintptr, how string) (best *capturedTask, near in
 		}
 	}
 	for _, sub := range m.subs {
-		if t, n := sub.nearest(lo, hi, how); n > near {
+		if t, n := sub.nearest(own, lo, hi, how); n > near {
 			best, near = t, n
 		}
 	}
 	return best, near
 }
 
-// How near an access is to bytes that are looked for.
+// inOneRun reports whether two tasks belong to the same execution of a model.
+func inOneRun(a, b origin) bool {
+	return a.is().model.root() == b.is().model.root() && a.stream == b.stream && a.task == b.task
+}
+
+// nameTasks turns a race of two tasks in one run of m into one of the captured calls. It puts first the call that
+// writes, whichever order they ran in, and adds the call that executes the model. mu is held.
+func (c *Checker) nameTasks(d *draft, m *model, p, before *past) {
+	w := d.whole
+	if w.lo == w.hi {
+		w = access{d.lo, d.hi}
+	}
+	a, b := c.taskOf(p, w, d.does), c.taskOf(before, access{d.lo, d.hi}, d.did)
+	if a == nil || b == nil || a == b {
+		return
+	}
+	if writes := does(true); d.does != writes || d.did == writes && after(a.name, b.name) {
+		a, b, d.does, d.did = b, a, d.did, d.does
+	}
+	d.summary = fmt.Sprintf("in one run of model %d, %%s %s %s that %%s %s, and nothing orders the two", m.id, d.does,
+		amount(p, before, d.lo, d.hi), d.did)
+	d.calls, d.advice = true, ""
+	d.role, d.others = "captured", []other{{"captured", b.from}, {"submitted", d.offence}}
+	d.offence = a.from
+}
+
+// after reports whether a comes after b in a fixed order of a model's tasks.
+func after(a, b taskName) bool {
+	return a.stream > b.stream || a.stream == b.stream && a.task > b.task
+}
+
+// taskOf returns the task of a model that made an access to w, or nil if several may have. mu is held.
+func (c *Checker) taskOf(p *past, w access, how string) *capturedTask {
+	i := slices.IndexFunc(c.queues, func(q *queue) bool { return q.line == p.Line && q.model != nil })
+	if i < 0 {
+		return nil
+	}
+	on, kernel := c.queues[i], p.Of.from.is().kernel
+	if kernel == "" {
+		t, _ := on.model.nearest(on.stream, w.lo, w.hi, how)
+		return t
+	}
+	var found *capturedTask
+	for i := range on.model.tasks {
+		if t := &on.model.tasks[i]; t.name.stream == on.stream && t.kernel == kernel {
+			if found != nil {
+				return nil
+			}
+			found = t
+		}
+	}
+	return found
+}
+
+// nameCall names a captured call, for a summary.
+func (c *Checker) nameCall(from origin, s *finding.Site) string {
+	name := cmp.Or(c.name(from.site), "task")
+	if place := s.Line(); place != "" {
+		return fmt.Sprintf("the %s captured at %s", name, place)
+	}
+	return fmt.Sprintf("the captured %s", name)
+}
+
+// Results of touched.near.
 const (
 	nearNot   = iota
 	nearSome  // it touches some of them
@@ -185,7 +261,7 @@ const (
 	nearExact // it touches them and nothing else
 )
 
-// near is how near an access is to [lo, hi).
+// near returns how closely an access matches [lo, hi).
 func (s *touched) near(lo, hi uintptr) int {
 	switch {
 	case s.lo == lo && s.hi == hi:
@@ -198,12 +274,12 @@ func (s *touched) near(lo, hi uintptr) int {
 	return nearNot
 }
 
-// nameCaptured adds to a finding which captured calls it is about: those of tasks of models. mu is held.
+// nameCaptured adds the captured calls of tasks of models to a finding. mu is held.
 func (c *Checker) nameCaptured(d *draft) {
 	var last *site
 	add := func(from origin, lo, hi uintptr, how string) {
 		m := from.is().model
-		if m == nil || lo == hi {
+		if m == nil || lo == hi || d.calls {
 			return
 		}
 		if t := m.touching(lo, hi, how); t != nil && t.from.site != last {
@@ -222,7 +298,7 @@ func (c *Checker) nameCaptured(d *draft) {
 	}
 }
 
-// capturedIn is the stack of the first captured call that a finding names, nil if it names none.
+// capturedIn returns the stack of the first captured call that a finding names, or nil.
 func capturedIn(list []other) *stack {
 	for _, o := range list {
 		if o.role == "captured" {

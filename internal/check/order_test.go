@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// untilComplete asks until a query says complete, which it does after some tries.
+// untilComplete repeats a query until it says complete, which takes some tries.
 func untilComplete(p *program, ask func() bool) {
 	for !ask() {
 		runtime.Gosched()
@@ -54,7 +54,7 @@ func (p *program) reporter(s core.Handle) (id uint64) {
 	return id
 }
 
-// call launches a host function and waits until it has run, by means of the program's own.
+// call launches a host function, and waits for it by means of the program's own.
 func (p *program) call(s core.Handle, f func(t *core.Thread)) {
 	over := make(chan struct{})
 	p.ok(p.LaunchHostFunc(s, func(core.Addr) {
@@ -66,13 +66,13 @@ func (p *program) call(s core.Handle, f func(t *core.Thread)) {
 		case <-over:
 			return
 		default:
-			p.streamComplete(s) // lets one task go on
+			p.streamComplete(s) // runs one task
 		}
 	}
 }
 
-// TestKnown proves by which means the host comes to know that a copy is complete, and by which it does not: the same
-// copy to the host, one of the ways, a read.
+// TestKnown proves which calls make a copy's completion known to the host and which do not: each case makes the same
+// copy to the host, one such call, and a read.
 func TestKnown(t *testing.T) {
 	type way struct {
 		name  string
@@ -173,7 +173,7 @@ func TestKnown(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			p := begin(t, func(o *Options) {
-				if w.known { // then it does not matter what runs by itself, and callbacks need not wait for long
+				if w.known { // then the order of other work does not matter, and callbacks need not wait long
 					o.Patience = DefaultPatience
 				}
 			})
@@ -206,7 +206,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestOrdered proves what orders two copies of different streams to one place, and what does not.
+// TestOrdered proves which calls order copies of two streams to one place, and which do not.
 func TestOrdered(t *testing.T) {
 	type way struct {
 		name    string
@@ -277,7 +277,7 @@ func TestOrdered(t *testing.T) {
 					return
 				}
 				f := p.only("stream-race")
-				lines := map[int32]string{p.number(a): "a", p.number(b): "b"} // either may be the later one
+				lines := map[int32]string{p.number(a): "a", p.number(b): "b"} // either may be later
 				p.has(f, f.Offence, "submitted", lines[*f.Offence.Stream])
 				p.has(f, f.Others[0], "submitted", lines[*f.Others[0].Stream])
 				if *f.Offence.Stream == *f.Others[0].Stream || f.Offence.Task == 0 || f.Others[0].Task == 0 {

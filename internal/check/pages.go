@@ -9,34 +9,34 @@ import (
 
 const (
 	pageBytes = 4096
-	patienceN = 64 // mistakes on one page until it is left open
+	patienceN = 64 // mistakes after which a page is left open
 )
 
-// mostRuns is how many borders between pages of different protection there may be: the kernel has room for so many,
-// and for the rest. Changed by tests alone.
+// mostRuns limits the borders between pages of different protection. The kernel has room for these and for the rest of
+// the process. Only tests change it.
 var mostRuns = 16384
 
-// How far a page is closed to the program.
+// States of a page: how far it is closed to the program.
 const (
 	open     uint8 = iota
 	readOnly       // a pending copy reads it
 	closed         // a pending copy writes it
 )
 
-// pageRun is pages of one allocation that can be closed.
+// pageRun is a run of pages of one allocation that can be closed.
 type pageRun struct {
 	lo, hi   uintptr
 	state    []uint8           // of each page
 	mistakes map[uintptr]uint8 // by page
 
-	warm     []warmth // of each page; nil as long as all are cold
-	trial    *clock   // what the host knew when a warm page was closed last that is not opened early
+	warm     []warmth // of each page; nil while all are cold
+	trial    *clock   // what the host knew when the last trial began
 	isolated int      // ranges that the system keeps apart
 }
 
 func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes) }
 
-// runsOf is what can be closed of an allocation. mu is held.
+// runsOf returns the page runs of an allocation that can be closed. mu is held.
 func (c *Checker) runsOf(a *allocation) []*pageRun {
 	if a.asked {
 		return a.runs
@@ -56,8 +56,8 @@ func (c *Checker) runsOf(a *allocation) []*pageRun {
 	return a.runs
 }
 
-// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. a is the
-// allocation that it is in. mu is held.
+// shut closes the host memory that a task will read or write, and takes a snapshot of memory that cannot be closed. a
+// is the allocation at lo. mu is held.
 func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 	if c.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
 		return
@@ -69,7 +69,7 @@ func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 	if !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
 		return
 	}
-	left := lo // so far everything is closed or summed
+	left := lo // everything before left is closed or has a snapshot
 	for _, r := range c.runsOf(a) {
 		if r.hi <= left || r.lo >= hi {
 			continue
@@ -94,7 +94,8 @@ func (c *Checker) sum(t *task, lo, hi uintptr, write bool) {
 	}
 }
 
-// close makes the pages of [lo, hi) at least as closed as want, for t; false if there are too many runs. mu is held.
+// close closes the pages of [lo, hi) at least as far as want, for t. It returns false if there are too many runs. mu is
+// held.
 func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 	first, last := r.page(lo), r.page(hi-1)
 	for i := first; i <= last; {
@@ -121,7 +122,7 @@ func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 	return true
 }
 
-// protect gives pages i to j a state, and counts the borders. mu is held.
+// protect sets the state of pages i to j, and counts the borders. mu is held.
 func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
 	access := driver.ReadWrite
 	switch state {
@@ -144,7 +145,7 @@ func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
 	return true
 }
 
-// borders counts where protection changes between page i-1 and page j.
+// borders counts the changes of protection between page i-1 and page j.
 func (r *pageRun) borders(i, j int) int {
 	n := 0
 	for k := max(i, 1); k <= min(j, len(r.state)-1); k++ {
@@ -155,7 +156,7 @@ func (r *pageRun) borders(i, j int) int {
 	return n
 }
 
-// dropPages forgets the pages of an allocation that goes. mu is held.
+// dropPages forgets the pages of an allocation that is freed. mu is held.
 func (c *Checker) dropPages(a *allocation) {
 	c.dropEarly(a)
 	for _, r := range a.runs {
@@ -166,11 +167,10 @@ func (c *Checker) dropPages(a *allocation) {
 	delete(c.shutRegistered, a)
 }
 
-// compare looks whether the host memory of a task is what it was when it was submitted, where that is all one can do.
-// mu is held.
+// compare reports host memory of a task that differs from its snapshot. mu is held.
 func (c *Checker) compare(t *task) {
 	if t.calls != c.functions {
-		return // a function of the program may have written it in its turn
+		return // a function of the program may have written it in the order of its stream
 	}
 	for _, s := range t.sums {
 		if c.guard.Sum(s.lo, s.n) == s.value {
@@ -181,10 +181,10 @@ func (c *Checker) compare(t *task) {
 			what = "the destination"
 		}
 		if c.others(t, s) {
-			continue // a copy wrote it; that is another rule
+			continue // a copy wrote it: another rule
 		}
 		if a := c.find(s.lo); a != nil && a.vanished {
-			continue // the program has freed it, which has been found
+			continue // the program has freed it, which was reported
 		}
 		c.report(draft{
 			rule: "host-write-in-flight", role: "found", offence: t.from, others: []other{{"submitted", t.from}},
@@ -196,14 +196,14 @@ func (c *Checker) compare(t *task) {
 	}
 }
 
-// others reports whether a task besides t wrote bytes of s since t was submitted.
+// others reports whether a task other than t has written bytes of s since t was submitted.
 func (c *Checker) others(t *task, s sum) bool {
 	p, _, _, _ := c.shadow.Pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
 	return p != nil
 }
 
-// openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop
-// at one. mu is held.
+// openAround opens all closed pages around page i at once, unless an access to them is in flight: the host is likely to
+// touch the others too. mu is held.
 func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] != open {
@@ -219,7 +219,7 @@ func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	return c.protect(r, first, last, open)
 }
 
-// level is how far what is in flight closes [lo, hi) to code that knows what known says. mu is held.
+// level returns the state that accesses in flight demand of [lo, hi), for code with the clock known. mu is held.
 func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
 	if _, found := c.inFlight(known, lo, hi, false); found {
 		return closed
@@ -230,8 +230,8 @@ func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
 	return open
 }
 
-// openRegistered opens registered memory that is known to be complete: system calls on it are seen only where the C
-// library makes them. mu is held.
+// openRegistered opens registered memory with no access in flight: system calls on it are seen only if the C library
+// makes them. mu is held.
 func (c *Checker) openRegistered() {
 	for a := range c.shutRegistered {
 		left := false
@@ -244,8 +244,8 @@ func (c *Checker) openRegistered() {
 	}
 }
 
-// OpenKnown opens all host memory that is known to be complete: a system call is about to be made whose memory is not
-// seen.
+// OpenKnown opens all host memory with no access in flight. The front end calls it before a system call whose memory it
+// does not know.
 func (c *Checker) OpenKnown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,11 +257,11 @@ func (c *Checker) OpenKnown() {
 	})
 }
 
-// openKnown opens the closed pages of a run of which nothing is in flight, as far as that is quickly seen; false if
-// some stay closed. mu is held.
+// openKnown opens the closed pages of a run that have no access in flight, as far as it can tell fast. It returns false
+// if some stay closed. mu is held.
 func (c *Checker) openKnown(r *pageRun) bool {
 	const few = 64
-	all := true
+	all, lent := true, isLent(c, r.lo)
 	for i := 0; i < len(r.state); {
 		j := i
 		for j < len(r.state) && r.state[j] != open {
@@ -278,7 +278,7 @@ func (c *Checker) openKnown(r *pageRun) bool {
 		}
 		for ; i < j; i += step {
 			lo := r.lo + uintptr(i)*pageBytes
-			if c.level(*c.known, lo, lo+uintptr(step)*pageBytes) != open || !c.protect(r, i, i+step, open) {
+			if lent || c.level(*c.known, lo, lo+uintptr(step)*pageBytes) != open || !c.protect(r, i, i+step, open) {
 				all = false
 			}
 		}

@@ -17,17 +17,17 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// closing is a program whose view of host memory is closed while copies are pending.
+// closing returns a program whose view of host memory is closed while copies are pending.
 func closing(t *testing.T, options ...func(*Options)) (*program, *caller) {
 	t.Helper()
 	p := begin(t, options...)
-	by := p.withFace()
+	by := p.withFrontEnd()
 	p.c.CloseMemory()
 	t.Cleanup(p.counted)
 	return p, by
 }
 
-// counted wants the number of borders to be right.
+// counted checks the number of borders.
 func (p *program) counted() {
 	p.t.Helper()
 	p.c.mu.Lock()
@@ -44,7 +44,7 @@ func (p *program) counted() {
 	}
 }
 
-// touch is an access that met a closed page.
+// touch makes an access that meets a closed page.
 func (p *program) touch(addr core.Addr, n uint64, write bool) Touch {
 	return p.c.Touch(addr, n, write, 0, p.Caller(), p.ID())
 }
@@ -61,7 +61,7 @@ func faults(addr uintptr, write bool) (yes bool) {
 	return false
 }
 
-// pages is how n pages are open to the program: x closed, r read only, - open.
+// pages returns the states of n pages: x closed, r read-only, - open.
 func pages(addr core.Addr, n int) string {
 	var b strings.Builder
 	for i := range core.Addr(n) {
@@ -77,7 +77,7 @@ func pages(addr core.Addr, n int) string {
 	return b.String()
 }
 
-// are wants pages to be open as said.
+// are checks the states of pages.
 func (p *program) are(what string, addr core.Addr, want string) {
 	p.t.Helper()
 	if got := pages(addr, len(want)); got != want {
@@ -87,8 +87,8 @@ func (p *program) are(what string, addr core.Addr, want string) {
 
 const page = pageBytes
 
-// TestClosing proves which pages are closed: those of a pending destination, for writing those of a pending source,
-// and none besides; that they stay so when the copy is known to be complete, and all open at the first touch.
+// TestClosing proves which pages are closed: those of a pending destination, and for writes those of a pending source,
+// and no others. They stay closed when the copy is known to be complete, and all open at the first touch.
 func TestClosing(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(8*page), p.dev(8*page)
@@ -116,8 +116,8 @@ func TestClosing(t *testing.T) {
 	p.silent()
 }
 
-// TestStepping proves that an access to a page of which a part is in flight is let through once: it is judged by its
-// bytes, and the page is closed again after it.
+// TestStepping proves that an access to a page that is partly in flight is let through once: it is judged by its bytes,
+// and the page is closed again after it.
 func TestStepping(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(2*page), p.dev(2*page)
@@ -127,7 +127,7 @@ func TestStepping(t *testing.T) {
 	for _, tt := range []struct {
 		at    core.Addr
 		write bool
-		open  string // meanwhile
+		open  string // during the access
 	}{
 		{host, false, "rr"}, {host + 128, true, "-r"}, {host + page, true, "x-"}, {host + 63, false, "rr"},
 	} {
@@ -149,7 +149,7 @@ func TestStepping(t *testing.T) {
 	if f.Bytes.Offset != 127 || f.Bytes.Length != 1 || f.Others[0].Task != 1 {
 		t.Errorf("found %s", show(f))
 	}
-	// An access over the border of both pages.
+	// An access across the border of both pages.
 	answer := p.touch(host+page-8, 16, true)
 	if answer.What != stepOnce || answer.Page != host || answer.Length != 2*page {
 		t.Errorf("answer %+v", answer)
@@ -182,8 +182,14 @@ func TestOpenAround(t *testing.T) {
 // guarding is a driver with a Guard that a test can change.
 type guarding struct {
 	*soft.Driver
-	closable func(addr uintptr, n uint64) (uintptr, uintptr) // nil: as it is
+	closable func(addr uintptr, n uint64) (uintptr, uintptr) // nil: the driver's own
 	refuse   error                                           // of Protect
+}
+
+func (g *guarding) Caps() driver.Caps {
+	c := g.Driver.Caps()
+	c.Guard = g
+	return c
 }
 
 func (g *guarding) Closable(addr uintptr, n uint64) (uintptr, uintptr) {
@@ -207,7 +213,7 @@ func guarded(g *guarding) func(*Options) {
 	}
 }
 
-// sums are the ranges that a task of a stream, which is pending, has snapshots of: from base on.
+// sums returns the ranges, relative to base, with snapshots for the pending task of a stream.
 func (p *program) sums(s core.Handle, task int, base core.Addr) string {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -220,7 +226,7 @@ func (p *program) sums(s core.Handle, task int, base core.Addr) string {
 
 func (p *program) numberLocked(s core.Handle) int32 { return p.c.handles[uintptr(s)].r.Number }
 
-// TestSeveralRuns proves that of memory that can be closed only in parts the rest has snapshots, which find a write.
+// TestSeveralRuns proves that if memory can be closed only in parts, the rest has snapshots, which find a write.
 func TestSeveralRuns(t *testing.T) {
 	g := &guarding{}
 	p, _ := closing(t, guarded(g))
@@ -258,8 +264,8 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// TestRegisteredClosing proves that of registered memory that begins and ends within a page the whole pages between are
-// closed, and the rest has snapshots.
+// TestRegisteredClosing proves that registered memory that begins and ends within a page has its whole pages closed and
+// snapshots of the rest.
 func TestRegisteredClosing(t *testing.T) {
 	p, by := closing(t)
 	all := p.mapped(4 * page)
@@ -267,7 +273,7 @@ func TestRegisteredClosing(t *testing.T) {
 	s, dev := p.stream(), p.dev(4*page)
 	p.ok(memory.HostRegisterV2(p.Thread, host, 4*page-128, 1<<28))
 	p.later(host, func() *core.Error { return memory.HostUnregister(p.Thread, host) })
-	if last := by.face.spans[len(by.face.spans)-1]; !slices.Contains(last, uint64(host)) {
+	if last := by.front.spans[len(by.front.spans)-1]; !slices.Contains(last, uint64(host)) {
 		t.Errorf("faults are caught in %#x", last)
 	}
 	p.up(dev, host, 4*page-128, s)
@@ -283,14 +289,14 @@ func TestRegisteredClosing(t *testing.T) {
 	p.gone(host)
 	p.ok(memory.HostUnregister(p.Thread, host))
 	p.are("when it is unregistered", all, "----")
-	if last := by.face.spans[len(by.face.spans)-1]; slices.Contains(last, uint64(host)) {
+	if last := by.front.spans[len(by.front.spans)-1]; slices.Contains(last, uint64(host)) {
 		t.Errorf("faults are still caught in %#x", last)
 	}
 	p.only("host-write-in-flight")
 }
 
-// TestMostRuns proves that when too many runs of pages would be closed the next ones are not, that the report says so,
-// and that their sources are still compared with a snapshot.
+// TestMostRuns proves that with too many runs of pages no more are closed, that the report says so, and that the
+// sources there are compared with a snapshot.
 func TestMostRuns(t *testing.T) {
 	defer func(n int) { mostRuns = n }(mostRuns)
 	mostRuns = 4
@@ -314,7 +320,7 @@ func TestMostRuns(t *testing.T) {
 	p.are("another one", host, "---r-----r------")
 }
 
-// TestCannotClose proves that memory that the kernel does not close has snapshots, and that the report says so.
+// TestCannotClose proves that memory that the kernel cannot close has snapshots, and that the report says so.
 func TestCannotClose(t *testing.T) {
 	g := &guarding{refuse: errors.New("no room")}
 	p, _ := closing(t, guarded(g))
@@ -329,8 +335,7 @@ func TestCannotClose(t *testing.T) {
 	}
 }
 
-// TestGaveUp proves that a page is left open after many mistakes: they are counted all the same, and other pages stay
-// closed.
+// TestGaveUp proves that a page is left open after many mistakes: these are still counted, and other pages stay closed.
 func TestGaveUp(t *testing.T) {
 	p, _ := closing(t)
 	s, host, dev := p.stream(), p.pinned(2*page), p.dev(2*page)
@@ -353,8 +358,8 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
-// TestTouchOthers proves whose a fault is that meets no page that was closed: the use of freed memory is found and
-// left to the program, memory that works now is tried again, and the rest is the program's own.
+// TestTouchOthers proves the responses to faults on pages that were not closed: a use of freed memory is reported and
+// left to the program, an access that works now is tried again, and other faults are the program's own.
 func TestTouchOthers(t *testing.T) {
 	p, _ := closing(t)
 	host := p.pinned(page)
@@ -393,8 +398,7 @@ func TestTouchOthers(t *testing.T) {
 	}
 }
 
-// TestNoClosing proves that without a front end that catches faults nothing is closed, nor where the rules are not
-// looked at.
+// TestNoClosing proves that nothing is closed without a front end that catches faults, or with the rules disabled.
 func TestNoClosing(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(page), p.dev(page)
@@ -412,7 +416,7 @@ func TestNoClosing(t *testing.T) {
 	}
 }
 
-// TestFreeForgetsPages proves that memory that is freed while it is closed comes back open.
+// TestFreeForgetsPages proves that memory freed while it is closed is open when it is allocated again.
 func TestFreeForgetsPages(t *testing.T) {
 	p, _ := closing(t)
 	s, dev := p.stream(), p.dev(page)

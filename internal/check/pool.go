@@ -7,21 +7,21 @@ import (
 	"ropeway/internal/core"
 )
 
-// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come after everything
-// that uses the memory, and what comes after it is too late. The next user of the memory comes after the free: on the
-// same stream by its order, on another one because the core orders it, so that nothing before counts.
+// Pool memory is allocated and freed in the order of streams. A free is a task like others: every use of the memory
+// must come before it. The next allocation of the memory comes after the free, by the order of the stream or, on
+// another stream, because the core orders it; accesses before the free are forgotten.
 //
-// An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of
-// the memory is ordered after it or is a race, whether the stream had anything to do before or not.
+// An allocation is not a task, but it has a number of its own on the stream's line. A use of the memory is either
+// ordered after the allocation or a race, even if the stream had nothing to do before.
 
-// comes is the begin of pool memory. mu is held.
+// comes records an allocation of pool memory. mu is held.
 func (c *Checker) comes(a *allocation, r core.Resource) {
 	a.pooled = true
 	q, old := c.byStream[r.Number], c.findGone(a.start)
 	if old != nil && old.pooled && old.freedAt != 0 {
 		a.before, old.before = old, nil
 		if old.freedOn == r.Number && !old.left {
-			return // the free is still to be judged, and what does not come after it does not come after this either
+			return // the free will be judged; a use not ordered after it is not ordered after a either
 		}
 	}
 	end := a.end()
@@ -32,14 +32,14 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	if q != nil {
 		p := &past{Line: q.line, N: c.number(q), Mark: c.marks[q.line], Of: maker{from: a.by}, Way: gives}
 		p.Of.from.stream, p.Of.from.part = r.Number, &part{born: a.born}
-		c.marks[q.line]++ // so that what is used in its order differs from what came before
+		c.marks[q.line]++ // so that later uses on the stream differ from tasks before the allocation
 		c.shadow.Add(&cell{Lo: a.start, Hi: a.end(), Write: p})
 	}
 }
 
-// willGo notes that a task which is about to be submitted frees pool memory. mu is held.
+// willGo records that a task which is about to be submitted frees pool memory. mu is held.
 func (c *Checker) willGo(a *allocation, r core.Resource) {
-	c.born++ // tasks from here on are too late
+	c.born++ // tasks submitted later use the memory too late
 	a.freedOn, a.freedAt = r.Number, c.born
 	if q := c.byStream[r.Number]; q != nil {
 		if q.frees == nil {
@@ -49,17 +49,23 @@ func (c *Checker) willGo(a *allocation, r core.Resource) {
 	}
 }
 
-// freedBy is the memory that a task frees, nil if it frees none. Checker.mu is held.
+// freedBy returns the memory that a task frees, or nil, and removes it from q.frees. Checker.mu is held.
 func (q *queue) freedBy(task uint32) *allocation {
 	a := q.frees[task]
 	delete(q.frees, task)
 	return a
 }
 
-// goes judges a task that frees pool memory: what uses it has to come before. mu is held.
+// goes judges a task that frees pool memory: every use of the memory must come before it. mu is held.
 func (c *Checker) goes(q *queue, t *task) {
 	a := t.frees
+	told := map[taskName]bool{}
 	late := func(from origin, does string, lo, hi uintptr) {
+		name := taskName{from.stream, from.task}
+		if told[name] {
+			return
+		}
+		told[name] = true
 		c.report(draft{
 			rule: "free-in-flight", role: "freed", offence: t.from, others: []other{{"submitted", from}}, lo: lo,
 			hi: hi, memory: a,
@@ -73,17 +79,24 @@ func (c *Checker) goes(q *queue, t *task) {
 		if w.q == q || w.born < a.born || w.born >= a.freedAt {
 			return
 		}
+		if w.isGiven(a.start, a.end()) {
+			return flight{w.from, "is given", a.start, a.end()}, true
+		}
 		return w.collides(a.start, a.end(), true)
 	}
 	for _, o := range slices.Clone(c.queues) {
 		pending := false
+		if f := o.flying; f != nil && o != q && f.uses(a.start, a.end()) {
+			late(f.t.from, "is given", a.start, a.end())
+			f.lost = append(f.lost, a)
+		}
 		for _, w := range o.waiting {
 			if f, found := uses(w); found {
 				late(f.from, f.does, f.lo, f.hi)
 				pending = true
 			}
 		}
-		for pending { // afterwards it could only fail
+		for pending { // run the use now: after the free it could only fail
 			n := c.needed(o)
 			if n == nil {
 				break
@@ -93,15 +106,59 @@ func (c *Checker) goes(q *queue, t *task) {
 		}
 	}
 	p := &past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{from: t.from}, Way: frees}
-	c.shadow.Wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
+	clash := func(before *past, wrote bool, lo, hi uintptr) {
 		if before.Way != gives {
 			late(before.Of.from, did(before, wrote), lo, hi)
 		}
-	})
+	}
+	c.shadow.Wrote(p, q.clock, a.start, a.end(), clash)
+	c.judgePaged(q, p, a, a.start, a.end(), true, clash)
 	a.left = true
 }
 
-// used is the allocation that t uses at addr: of pool memory, what was there when t was submitted. mu is held.
+// losePool judges a pool that is about to be destroyed. Its memory must not be in use, and must not be freed
+// afterwards. Checker.mu is held.
+func losePool(c *Checker, from origin, pool uintptr) {
+	known := c.knownTo(from)
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		if a.pool != pool || a.freedAt != 0 {
+			return true
+		}
+		f, found := c.inFlight(known, a.start, a.end(), true)
+		if !found {
+			f, found = c.awaited(a.start, a.end())
+		}
+		if !found || f.from.task == 0 { // f is its allocation
+			a.orphan = &from
+			return true
+		}
+		c.report(draft{
+			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
+			hi: f.hi, memory: a,
+			summary: fmt.Sprintf("a memory pool is destroyed, and %s %s memory of it, which is not known to be "+
+				"complete", c.task(f.from), f.does),
+			advice: "Free the memory of a pool, and synchronise, before aclrtMemPoolDestroy.",
+		})
+		return true
+	})
+}
+
+// freeStray reports pool memory that is freed in the order of a stream after its pool was destroyed. Checker.mu is
+// held.
+func freeStray(c *Checker, from origin, a *allocation) {
+	if a == nil || a.orphan == nil {
+		return
+	}
+	c.report(draft{
+		rule: "use-after-free", role: "called", offence: from, others: []other{{"freed", *a.orphan}}, lo: a.start,
+		hi: a.end(), memory: a, summary: "memory is freed to a pool that was destroyed",
+		advice: "Free the memory of a pool before aclrtMemPoolDestroy.",
+	})
+	a.orphan = nil
+}
+
+// used returns the allocation at addr that t uses. For pool memory that is the one at the time of t's submission. mu is
+// held.
 func (c *Checker) used(t *task, addr uintptr) *allocation {
 	a := c.find(addr)
 	if a == nil {
@@ -113,12 +170,12 @@ func (c *Checker) used(t *task, addr uintptr) *allocation {
 		a = b
 	}
 	if a.left && t != nil && t.born < a.freedAt {
-		return nil // that was found when it was freed
+		return nil // goes has reported it
 	}
 	return a
 }
 
-// judgeGone looks whether the host uses pool memory that it has freed. mu is held.
+// judgeGone reports an access of the host to pool memory that was freed. mu is held.
 func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
 	if a := c.findGone(lo); a != nil && a.pooled {
 		c.usedAfter(from, a, lo, min(hi, a.end()))
@@ -128,7 +185,7 @@ func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
 // usedAfter reports the use of pool memory after its free. mu is held.
 func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
 	if from.is().model != nil {
-		return // that was found when the model was executed
+		return // reported when the model was executed
 	}
 	c.report(draft{
 		rule: "use-after-free", role: how(from), offence: from, lo: lo, hi: hi, memory: a,

@@ -51,19 +51,19 @@ func (k *keeper) Fired(s finding.Shot)        { k.with(func() { k.fired = append
 func (k *keeper) Unclosed(f *finding.Finding) { k.with(func() { k.open = f }) }
 func (k *keeper) End(e finding.End)           { k.with(func() { k.end = &e }) }
 
-// program is a checked program in the making. Its helpers count as part of the product: stacks begin with their
-// callers.
+// program builds a checked program. Its helpers count as part of the product: stacks begin with their callers.
 type program struct {
 	*core.Thread
-	t     testing.TB
-	c     *Checker
-	rt    *core.Runtime
-	guard driver.Guard
-	kept  *keeper
-	fixed bool           // the mistake is not made
-	lines map[string]int // of this file's callers, by what happens there
-	undo  []undo
-	ended bool
+	t      testing.TB
+	c      *Checker
+	rt     *core.Runtime
+	guard  driver.Guard
+	kept   *keeper
+	fixed  bool           // the mistake is not made
+	lines  map[string]int // lines of callers of this file, by what happens there
+	undo   []undo
+	binary core.Handle // binary loaded last
+	ended  bool
 }
 
 type undo struct {
@@ -71,7 +71,7 @@ type undo struct {
 	f    func() *core.Error
 }
 
-// hang is when a test gives up: much later than anything takes.
+// hang is the limit after which a test fails: much longer than any operation takes.
 const hang = time.Minute
 
 // begin starts a program on a small machine. Nothing runs by itself, unless an option says so.
@@ -133,7 +133,7 @@ func (p *program) ok(err *core.Error) {
 	}
 }
 
-// refused wants a call to fail, and reports it to the checker as a face would.
+// refused checks that a call fails, and reports it to the checker as a front end would.
 func (p *program) refused(err *core.Error) {
 	p.t.Helper()
 	if err == nil {
@@ -142,13 +142,13 @@ func (p *program) refused(err *core.Error) {
 	p.Done(err)
 }
 
-// here notes that something happens in the line that follows.
+// here records that something happens in the next line.
 func (p *program) here(what string) {
 	_, _, line, _ := runtime.Caller(1)
 	p.lines[what] = line + 1
 }
 
-// gone notes that the program releases something by itself.
+// gone records that the program releases something by itself.
 func (p *program) gone(name uintptr) uintptr {
 	p.undo = slices.DeleteFunc(p.undo, func(u undo) bool { return u.name == name })
 	return name
@@ -162,7 +162,7 @@ func (p *program) stream() (s core.Handle) {
 	return s
 }
 
-// number is what findings call a stream.
+// number returns the number of a stream in findings.
 func (p *program) number(s core.Handle) (n int32) {
 	p.ok(p.StreamGetId(s, &n))
 	return n
@@ -264,14 +264,14 @@ func (p *program) sync(s core.Handle) {
 func (p *program) reads(addr core.Addr, n uint64)  { p.c.Judge(p.Thread, addr, n, false) }
 func (p *program) writes(addr core.Addr, n uint64) { p.c.Judge(p.Thread, addr, n, true) }
 
-// findings are what was found so far.
+// findings returns the findings so far.
 func (p *program) findings() []*finding.Finding {
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
 	return slices.Clone(p.kept.list)
 }
 
-// silent wants no finding.
+// silent checks that there is no finding.
 func (p *program) silent() {
 	p.t.Helper()
 	for _, f := range p.findings() {
@@ -279,7 +279,7 @@ func (p *program) silent() {
 	}
 }
 
-// only wants one finding, of a rule.
+// only checks that there is one finding, of a rule.
 func (p *program) only(rule string) *finding.Finding {
 	p.t.Helper()
 	list := p.findings()
@@ -293,10 +293,10 @@ func (p *program) only(rule string) *finding.Finding {
 	return list[0]
 }
 
-// show is a finding for people.
+// show formats a finding for people.
 func show(f *finding.Finding) string { return finding.Layout{}.Text(f) }
 
-// at is what a site says of its task, and the line of this package's tests it is in.
+// at returns the task of a site and its line in this package's tests.
 func at(s finding.Site) (task string, line int) {
 	if s.Stream != nil {
 		task = fmt.Sprintf("%d of %d", s.Task, *s.Stream)
@@ -309,7 +309,7 @@ func at(s finding.Site) (task string, line int) {
 	return task, 0
 }
 
-// has wants a site to be where the program noted it, with the role given.
+// has checks that a site is on the line recorded for its place, and has the role given.
 func (p *program) has(f *finding.Finding, s finding.Site, role, where string) {
 	p.t.Helper()
 	_, line := at(s)

@@ -4,95 +4,97 @@ import (
 	"slices"
 	"time"
 
-	"ropeway/internal/check/ranges"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
 
-// queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below,
-// through which it carries out what touches memory.
+// queue is the checker's driver.Queue: it holds a stream's tasks back until a call waits for them, and carries out
+// those that touch memory on the queue below.
 type queue struct {
-	c      *Checker        // immutable
-	sink   driver.Sink     // immutable
-	ran    driver.Observer // immutable; may be nil
-	inner  driver.Queue    // immutable
-	stream int32           // immutable; number of the stream
-	device int32           // immutable; physical number
-	line   uint32          // immutable
+	c      *Checker      // immutable
+	events driver.Events // immutable
+	inner  driver.Queue  // immutable
+	stream int32         // immutable; number of the stream
+	device int32         // immutable; physical number
+	line   uint32        // immutable
 
-	// failure is of the task that is running. The queue below writes it, with no lock; the thread that marked this
-	// queue as running reads it when the queue below has ended the task.
+	// failure is the error of the running task. The queue below writes it, with no lock; the thread that marked this
+	// queue as running reads it after the queue below has ended the task.
 	failure error
 
 	// What follows is guarded by Checker.mu.
 
-	waiting   []*task // submitted and not begun
-	submitted uint64  // number of the last task on the line, or of the last allocation in its order
-	running   uint64  // number of the task that a thread is carrying out; 0: none
-	calling   bool    // and that is a function of the program
-	closed    bool    // what is submitted is discarded
-	final     bool    // Close was called: it stays closed
-	clock     clock   // what happened before the next task
+	waiting   []*task // tasks that have not begun
+	submitted uint64  // number of the last task or pool allocation on the line
+	running   uint64  // number of the running task; 0: none
+	calling   bool    // the running task is a function of the program
+	closed    bool    // submitted tasks are discarded
+	final     bool    // Close was called: the queue stays closed
+	clock     clock   // tasks before the next one
 
-	timer   *time.Timer // runs while the head is a wait with a limit
-	expired bool        // it has fired
+	timer   *time.Timer // set while the head is a wait with a limit
+	expired bool        // timer has fired
 
 	work     uint64  // number of the last task that moves memory or calls the program; 0: none
-	workBy   origin  // where that was submitted
-	reported uint64  // work that has been reported as never synchronised
-	current  *task   // what is running
-	flying   *flying // and that is a kernel; else nil
-	began    int64   // when that began, if the queue has an observer
+	workBy   origin  // where it was submitted
+	reported uint64  // value of work that was reported as never synchronised
+	current  *task   // the running task
+	flying   *flying // the running kernel; nil if the task is none
+	began    int64   // when the running task began, if the queue has an observer
 
-	early *earlyWait             // the last wait for an event, if that came before any record
-	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
+	early   *earlyWait // the last wait for an event, if the event had no record
+	kernels uint64     // number of the last task that launches a kernel
+	given   uint64     // number of the last task with a kernel that is given host memory
 
-	coming []submission // tasks of which operations are still to come: one for each thread that submits just now
+	frees map[uint32]*allocation // pool memory freed by tasks being submitted
 
-	model *model // whose hidden stream this is; nil: it is the program's
+	coming []submission // tasks being submitted: at most one a thread
+
+	model *model // the model of a hidden stream; nil: a stream of the program
 }
 
-// task is something queued. Checker.mu guards it until a thread carries it out or discards it, and owns it from then
-// on.
+// task is a queued operation. Checker.mu guards it until a thread carries it out or discards it; that thread owns it
+// afterwards.
 type task struct {
 	op    driver.Op
 	q     *queue
-	n     uint64 // on its line
-	mark  uint64 // how often the progress of the line had been noted
-	known *clock // what the host knew when it was submitted
+	n     uint64 // number on its line
+	mark  uint64 // Checker.marks of its line at its submission
+	known *clock // what the host knew at its submission
 	from  origin
 	order *order  // what it signals or waits for; may be nil
-	sums  []sum   // what its host memory held then
-	lo    uintptr // everything it touches, as far as the operation says, is in [lo, hi)
+	sums  []sum   // snapshots of its host memory at its submission
+	lo    uintptr // [lo, hi) has all ranges that the operation names
 	hi    uintptr
-	led   []led     // where a descriptor will lead it, by what it holds now
-	calls uint64    // functions of the program that had begun when it was submitted
-	fails *injected // it is not carried out, and fails with this
-	mute  bool      // an operation of the same task before it has failed with that
-	born  uint64    // what the program had got by then: see Checker.born
+	given []uintptr // addresses of memory among the arguments of a kernel
+	led   []led     // ranges reached through device memory, by its contents at the submission
+	calls uint64    // functions of the program that had begun at its submission
+	fails *injected // injected: the task fails with this and is not carried out
+	mute  bool      // an earlier operation of the same task has failed so
+	born  uint64    // Checker.born at its submission
 
-	early *earlyWait // of its queue, when it was submitted
+	early *earlyWait // queue.early at its submission
 
-	passed bool        // a gate: it is open
-	after  clock       // what came before that
-	frees  *allocation // memory of a pool that goes when it runs
+	passed bool        // the gate is open
+	after  clock       // what came before the gate opened
+	frees  *allocation // pool memory that it frees
 }
 
-// submission is what the core says of a task before it submits it.
+// submission is the core's announcement of a task, before its operations.
 type submission struct {
 	task  uint32
 	site  *site
 	order *order // what it signals or waits for; may be nil
-	model *model // that it executes; may be nil
+	model *model // the model that it executes; may be nil
 	fails *injected
-	mute  bool // an operation has failed
+	mute  bool // an earlier operation has failed
 }
 
 // led is a range that a task reaches through device memory.
 type led struct {
 	lo, hi uintptr
 	write  bool
-	open   bool // whether it does is decided when it runs
+	open   bool // known only after it has run
 }
 
 // sum is a snapshot of host memory.
@@ -100,21 +102,26 @@ type sum struct {
 	lo    uintptr
 	n     uint64
 	value uint64
-	write bool // it is a destination
+	write bool // the memory is a destination
 }
 
-var (
-	_ driver.Queue = (*queue)(nil)
-	_ driver.Sink  = (*queue)(nil)
-)
+var _ driver.Queue = (*queue)(nil)
 
-// TaskFailed implements driver.Sink for the queue below.
-func (q *queue) TaskFailed(_ driver.Tag, err error) { q.failure = err }
+// failed is the Events.Failed of the queue below.
+func (q *queue) failed(_ driver.Tag, err error) { q.failure = err }
 
 // Copy implements driver.Queue.
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	op := driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag}
 	q.submit(&op)
+}
+
+// CopyNow implements driver.Queue: no copy runs before a call waits for it.
+func (q *queue) CopyNow(uintptr, uintptr, uint64) bool { return false }
+
+// Launch implements driver.Queue.
+func (q *queue) Launch(l *driver.Launch, tag driver.Tag) {
+	q.submit(&driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag})
 }
 
 // Submit implements driver.Queue: op runs when a call waits for it.
@@ -126,7 +133,7 @@ func (q *queue) Submit(op driver.Op) {
 	q.submit(&op)
 }
 
-// submit is Submit for all but programs. It does not keep op.
+// submit is Submit for all operations but programs. It does not keep op.
 func (q *queue) submit(op *driver.Op) {
 	c := q.c
 	c.called()
@@ -139,23 +146,27 @@ func (q *queue) submit(op *driver.Op) {
 	if q.closed {
 		q.arrived(op.Tag)
 		c.mu.Unlock()
-		q.discard(&task{op: *op, q: q}) // without a number: the line may be another queue's by now
+		q.discard(&task{op: *op, q: q}) // without a number: the line may belong to another queue
 		return
 	}
 	t := c.newTask(q, op)
 	c.pending++
 	c.enlist(t)
-	if ranges.Moves(op.Kind) {
-		c.tasks++
+	if op.Kind.TouchesMemory() {
 		c.judgeSubmit(t)
 		if op.Launch != nil {
 			c.judgeBlocks(t)
 			c.usesModule(t)
+			q.kernels = t.n
+			if l := op.Launch; l.Copied {
+				t.leadTo(c.given(l))
+			}
 		}
 	} else if t.launches() {
-		c.leads(t, t.from.is().model)
+		m := t.from.is().model
+		c.leads(t, m)
 	}
-	if ranges.Moves(op.Kind) || op.Kind == driver.OpHostFunc {
+	if op.Kind.TouchesMemory() || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.from
 	}
 	q.waiting = append(q.waiting, t)
@@ -164,14 +175,14 @@ func (q *queue) submit(op *driver.Op) {
 	c.lookAfter()
 }
 
-// number takes the next number on the line of q. mu is held.
+// number returns the next number on the line of q. mu is held.
 func (c *Checker) number(q *queue) uint64 {
 	q.submitted++
 	c.lines[q.line] = q.submitted
 	return q.submitted
 }
 
-// newTask numbers a task. mu is held.
+// newTask makes a task of an operation, and numbers it. mu is held.
 func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	var t *task
 	if n := len(c.pool); n > 0 {
@@ -184,11 +195,14 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	t.op, t.q, t.n, t.order, t.early, t.known = *op, q, c.number(q), s.order, q.early, c.known
 	t.calls, t.mark, t.born = c.functions, c.marks[q.line], c.born
 	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
-	if m := q.model.root(); m != nil && m.run.site != nil { // else it is a part of a model that runs
+	if m := q.model.root(); m != nil && m.run.site != nil { // else it is part of a running model
 		t.from, s.model = m.run, q.model
-		t.known = m.before // what the host has learned since the call that executes the model orders nothing
+		t.known = m.before // what the host learned after the call that executes the model orders nothing
 	}
 	t.from.part = c.partOf(kernelOf(op), s.model)
+	if s.model != nil && s.model.built && q.model == nil {
+		s.model.ran.add(t)
+	}
 	t.fails, t.mute = s.fails, s.mute
 	if s.model != nil && t.fails == nil && len(c.inject) > 0 {
 		t.fails = c.faultOf(s.model, q, op)
@@ -199,8 +213,8 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	return t
 }
 
-// arrived is what the core has said of the task that an operation belongs to. The first operation has the site, which
-// keeps what it did to memory: see site.past. Checker.mu is held.
+// arrived returns the submission that an operation belongs to. Only the first operation gets the site itself, which
+// keeps one record of accesses: see site.past. Checker.mu is held.
 func (q *queue) arrived(tag driver.Tag) submission {
 	i := q.isComing(tag.Task)
 	if i < 0 {
@@ -217,27 +231,27 @@ func (q *queue) arrived(tag driver.Tag) submission {
 	return s
 }
 
-// isComing is where in q.coming a task is, -1 if it is not there. Checker.mu is held.
+// isComing returns the index of a task in q.coming, -1 if it is not there. Checker.mu is held.
 func (q *queue) isComing(task uint32) int {
 	return slices.IndexFunc(q.coming, func(s submission) bool { return s.task == task })
 }
 
-// recycle returns a task that is not used any more to the pool. mu is held.
+// recycle returns an unused task to the pool. mu is held.
 func (c *Checker) recycle(t *task) {
 	if len(c.pool) < 4096 {
-		*t = task{sums: t.sums[:0], led: t.led[:0]}
+		*t = task{sums: t.sums[:0], led: t.led[:0], given: t.given[:0]}
 		c.pool = append(c.pool, t)
 	}
 }
 
-// enlist notes that t can signal something, or waits for something. mu is held.
+// enlist adds t to the setters or waiters of its flag or order. mu is held.
 func (c *Checker) enlist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
 	case driver.OpAwait:
 		q.early = nil
 	case driver.OpSet:
-		c.marks[q.line]++ // so that what came before the flag differs from what comes now
+		c.marks[q.line]++ // so that tasks before the flag differ from those after it
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
 	case driver.OpFunc, driver.OpCompute:
@@ -253,7 +267,7 @@ func (c *Checker) enlist(t *task) {
 	}
 }
 
-// delist undoes enlist for a task that runs, or never will. mu is held.
+// delist undoes enlist for a task that runs or is discarded. mu is held.
 func (c *Checker) delist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
@@ -285,13 +299,13 @@ func (q *queue) discard(t *task) {
 	if t.op.Kind == driver.OpWaitCond && !t.passed {
 		t.op.Gate.Leave()
 	}
-	hostqueue.Finish(q.ran, q.sink, &t.op, 0, driver.ErrAborted)
+	hostqueue.Finish(&q.events, &t.op, 0, driver.ErrAborted)
 }
 
-// idle reports whether everything submitted is over. mu is held.
+// idle reports whether all submitted tasks are over. mu is held.
 func (q *queue) idle() bool { return len(q.waiting) == 0 && q.running == 0 }
 
-// over is the number of the last task that is over, and so are all before it. mu is held.
+// over returns the number of the last task that is over, with all before it. mu is held.
 func (q *queue) over() uint64 {
 	switch {
 	case q.running != 0:
@@ -302,7 +316,7 @@ func (q *queue) over() uint64 {
 	return q.submitted
 }
 
-// Idle implements driver.Queue: a query lets one task go on.
+// Idle implements driver.Queue: a query runs one task.
 func (q *queue) Idle() bool {
 	c := q.c
 	c.called()
@@ -333,18 +347,21 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	target := q.submitted
-	c.marks[q.line]++ // what is submitted from here on is not waited for
+	c.marks[q.line]++ // tasks submitted later are not waited for
 	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
-	if ok && q.model == nil { // else it is the runtime that waits
+	if ok && q.model == nil { // else the runtime waits, not the program
 		c.learnOf(q, target)
 	}
 	return ok
 }
 
-// Drop implements driver.Queue.
+// Drop implements driver.Queue. A launch at the head runs: on hardware it has begun.
 func (q *queue) Drop() {
 	c := q.c
 	c.mu.Lock()
+	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].op.Kind == driver.OpLaunch {
+		c.step(q, bound{})
+	}
 	list := q.take()
 	c.mu.Unlock()
 	q.inner.Drop()
@@ -353,7 +370,7 @@ func (q *queue) Drop() {
 	}
 }
 
-// take empties the queue. Checker.mu is held.
+// take empties the queue, and returns its tasks. Checker.mu is held.
 func (q *queue) take() []*task {
 	list := q.waiting
 	q.waiting = nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -18,7 +17,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	defer c.mu.Unlock()
 	d := draft{role: "called", offence: c.originOf(t), summary: err.API + ": " + err.Text, detail: err.API}
 	if err.Arg != "" {
-		d.summary = err.API + ": " + err.Arg + ": " + err.Text
+		d.summary = err.API + ": " + err.Argument() + ": " + err.Text
 	}
 	at := c.canonical(err.Value)
 	a := c.find(at)
@@ -42,10 +41,15 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		d.rule = "out-of-bounds"
 	case core.PastEnd:
 		d.rule = "out-of-bounds"
+		if a == nil {
+			a = c.rounded(at)
+		}
 		if a != nil {
+			left := max(at, a.end()) - at
+			d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
 			d.summary = fmt.Sprintf("%s: %s: %s at %#x go past the end of %s of %s memory, which has %d left "+
 				"from there",
-				err.API, err.Arg, count(uintptr(err.Length)), err.Value, count(uintptr(a.size)), a.kind(), a.end()-at)
+				err.API, err.Argument(), count(uintptr(err.Length)), err.Value, count(uintptr(a.size)), a.kind(), left)
 		}
 	case core.WrongDirection:
 		d.rule = "wrong-direction"
@@ -66,7 +70,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 			c.failed(d.offence, err)
 			return
 		}
-		if !c.isGone(&d, err) && codes.Releases(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
+		if !c.isGone(&d, err) && releasesObject(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}
 	}
@@ -79,17 +83,17 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	c.failed(d.offence, err)
 }
 
-// strange reports whether a call frees memory that is in no allocation and drops the code. A program that has the code
-// may try several functions. mu is held.
+// strange reports whether a call frees memory that is in no allocation and drops the code. A program that looks at the
+// code may be trying several functions. mu is held.
 func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
-	if err.Value == 0 || !codes.Frees(err.API) || !c.drops(by, d.offence.site) {
+	if err.Value == 0 || !freesMemory(err.API) || !c.drops(by, d.offence.site) {
 		return false
 	}
 	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be freed", err.API, err.Arg, err.Value)
 	return true
 }
 
-// badFree makes a finding of an address that cannot be freed; a is the allocation that it is in, or nil. mu is held.
+// badFree makes a finding of an address that cannot be freed; a is the allocation around it, or nil. mu is held.
 func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	d.rule, d.memory = "invalid-free", a
 	if a != nil && a.start != err.Value {
@@ -99,9 +103,9 @@ func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	}
 }
 
-// isGone makes a finding of the use of something that was released; false if it never was there. mu is held.
+// isGone makes a finding of the use of a released resource, and returns false if there never was one. mu is held.
 func (c *Checker) isGone(d *draft, err *core.Error) bool {
-	again := codes.Releases(err.API)
+	again := releasesObject(err.API)
 	rule, how := "use-after-free", "is used"
 	if again {
 		rule, how = "double-free", "is freed again"
@@ -109,12 +113,18 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	if h := c.handles[err.Value]; h != nil && h.freed {
 		d.rule, d.summary = rule, fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
 		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
+		if h.r.Kind == core.BinaryHandle || h.r.Kind == core.FunctionHandle { // the load is not kept
+			d.others = []other{{"unloaded", h.freedBy}}
+			d.advice = "Unload a binary once, after the last launch of its functions."
+		}
 		if h.swept {
 			d.advice = "Destroy the context, or reset its device, after the last use of what was made in it."
+			d.inGo = "Close the device after the last use of what was made on it."
 			if again {
 				how = "is " + h.gone()
 				d.advice = "Destroy it before its context goes: aclrtDestroyContext, aclrtResetDevice and " +
 					"aclFinalize take what was made there."
+				d.inGo = "Close it before its device: Device.Close and Runtime.Close take what was made there."
 			}
 			d.summary = fmt.Sprintf("%s %s after it has gone with its context", h, how)
 		}
@@ -128,6 +138,9 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 		return false
 	}
 	d.rule, d.summary = rule, fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, a.gone())
+	if err.Index >= 0 {
+		d.summary = err.Argument() + ": " + d.summary
+	}
 	d.memory, d.lo, d.hi = a, err.Value, a.end()
 	return true
 }
@@ -140,6 +153,10 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	d.Addr = c.canonical(given)
 	a := c.find(d.Addr)
 	if d.Kind == core.LargeLimit && !c.tooLarge(a, d) {
+		return
+	}
+	if d.Kind == core.StrayFree {
+		freeStray(c, c.originOf(t), a)
 		return
 	}
 	f := draft{role: "called", offence: c.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
@@ -180,8 +197,8 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	c.report(f)
 }
 
-// staleAlias is memory that is no longer registered and that a call is given by its device address, at, which is addr
-// or another argument; nil if there is none. mu is held.
+// staleAlias returns memory that was unregistered and that a call is given by its device address, at: addr or another
+// argument. a is nil if there is none. mu is held.
 func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintptr) {
 	addresses := []uint64{uint64(addr)}
 	if from.site != nil {
@@ -195,8 +212,8 @@ func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintp
 	return nil, 0
 }
 
-// tooLarge reports whether the limit that a call was given goes past the end of the destination, which is in a. Behind
-// registered memory the program may have more. mu is held.
+// tooLarge reports whether the limit of a call goes past the end of its destination, which is in a. After registered
+// memory the program may own more. mu is held.
 func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 	if a == nil || a.what == core.RegisteredMemory {
 		return false
@@ -204,7 +221,7 @@ func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
 	return d.Length > uint64(c.reachOf(a, d.Addr+uintptr(d.Length))-d.Addr)
 }
 
-// earlyWait is a wait of a stream for an event that was not recorded yet, and so waits for nothing.
+// earlyWait is a wait of a stream for an event that was not recorded yet, and so orders nothing.
 type earlyWait struct {
 	from  origin
 	event string // its name

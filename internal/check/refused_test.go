@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-// refusedMistakes are calls that are refused, or should better be.
+// refusedMistakes are calls that are refused, or that should be.
 var refusedMistakes = []mistake{
 	{rule: "invalid-free", name: "inside device memory", role: "called", memory: "device", from: 512, n: 3488,
 		run: func(p *program) {
@@ -142,8 +143,7 @@ func (p *program) peers(enabled bool) (mine, other core.Addr) {
 	return mine, other
 }
 
-// TestLimitOfRegisteredMemory: after registered memory the program may have more of its own, so its limit may be
-// larger.
+// TestLimitOfRegisteredMemory: after registered memory the program may own more, so its limit may be larger.
 func TestLimitOfRegisteredMemory(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.registered(4096), p.dev(4096)
@@ -164,7 +164,7 @@ func TestLimitIsAWarning(t *testing.T) {
 	}
 }
 
-// TestSizesAreThoseAskedFor: what the allocator rounds up is no memory of the program.
+// TestSizesAreThoseAskedFor: the allocator's rounding does not belong to the program.
 func TestSizesAreThoseAskedFor(t *testing.T) {
 	p := begin(t)
 	host, dev := p.pinned(1<<20), p.dev(102400)
@@ -190,7 +190,8 @@ func TestDestroyByForceIsAWarning(t *testing.T) {
 	}
 }
 
-// TestRefusedCopyIsNoCopy: a copy that the driver refuses has read and written nothing, however it is judged before.
+// TestRefusedCopyIsNoCopy: a copy that the driver refuses has read and written nothing, whatever was found in it
+// before.
 func TestRefusedCopyIsNoCopy(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.raw(4096)
@@ -207,7 +208,7 @@ func TestRefusedCopyIsNoCopy(t *testing.T) {
 	p.only("uninitialised-read")
 }
 
-// TestPageableCopyThatFails: what the 310 takes and cannot copy is not called copied.
+// TestPageableCopyThatFails: a copy that the 310 accepts and fails is not said to have copied.
 func TestPageableCopyThatFails(t *testing.T) {
 	p := beginOn(t, "310")
 	s, mine, dev := p.stream(), p.mapped(4096), p.dev(4096)
@@ -218,7 +219,8 @@ func TestPageableCopyThatFails(t *testing.T) {
 	}
 }
 
-// TestWaitBeforeRecord: a wait for an event that was not recorded yet is named where it should have ordered two tasks.
+// TestWaitBeforeRecord: a race of two tasks names the wait that should have ordered them, if its event was not recorded
+// yet.
 func TestWaitBeforeRecord(t *testing.T) {
 	run := func(t *testing.T, between func(p *program, event core.Handle, first, second core.Handle)) *finding.Finding {
 		p := begin(t)
@@ -253,10 +255,62 @@ func TestWaitBeforeRecord(t *testing.T) {
 	}
 }
 
-// TestLimitsOfAnEmptyBatch: a batch without bytes needs no limits, and none are looked at.
+// TestLimitsOfAnEmptyBatch: a batch without bytes needs no limits, and its limits are not checked.
 func TestLimitsOfAnEmptyBatch(t *testing.T) {
 	p := begin(t)
 	n, bad := []uint64{0, 0}, uint64(0)
 	p.ok(transfer.MemcpyBatch(p.Thread, nil, nil, nil, &n[0], 2, nil, nil, 0, &bad))
 	p.silent()
+}
+
+// TestBatchNamesItsSegment: a finding of a batch names the segment, and otherwise equals that of a single copy.
+func TestBatchNamesItsSegment(t *testing.T) {
+	const at = 63
+	for _, tt := range []struct {
+		name  string
+		bytes uint64 // of the device memory
+		off   int64  // of the last segment in it
+		n     uint64 // of the last segment
+		want  string // format of the summary; %#x is the address
+	}{
+		{"begins in it", 4096, 4064, 1 << 20, "aclrtMemcpyBatch%s: dsts[63]: 1048576 bytes at %#x go past the " +
+			"end of 4096 bytes of device memory, which has 32 left from there"},
+		{"begins after it", 4064, 4064, 1 << 20, "aclrtMemcpyBatch%s: dsts[63]: 1048576 bytes at %#x go past the " +
+			"end of 4064 bytes of device memory, which has 0 left from there"},
+		{"fits into what it was rounded up to", 4000, 3968, 64, "segment 63: 32 bytes past the end of 4000 bytes of " +
+			"device memory would be written"},
+	} {
+		for _, now := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/now=%v", tt.name, now), func(t *testing.T) {
+				p := begin(t)
+				host, dev := p.pinned(4096), p.dev(tt.bytes)
+				dst, src, n := make([]core.Addr, at+1), make([]core.Addr, at+1), make([]uint64, at+1)
+				for i := range n {
+					dst[i], src[i], n[i] = dev+core.Addr(i*32), host+core.Addr(i*32), 32
+				}
+				dst[at], n[at] = dev+core.Addr(tt.off), tt.n
+				if err := p.batch(now, p.stream(), dst, src, n, deviceSide, hostSide); err != nil {
+					p.c.Refused(p.Thread, err)
+				}
+				f := p.only("out-of-bounds")
+				suffix := "Async"
+				if now {
+					suffix = ""
+				}
+				want := tt.want
+				if strings.Contains(want, "%") {
+					want = fmt.Sprintf(want, suffix, dst[at])
+				}
+				if f.Summary != want {
+					t.Errorf("summary %q, want %q", f.Summary, want)
+				}
+				if b := f.Bytes; b == nil || b.Allocation == nil || b.Allocation.Size != tt.bytes || b.Offset < tt.off {
+					t.Errorf("bytes %v", b)
+				}
+				if !slices.ContainsFunc(f.Others, func(s finding.Site) bool { return s.Role == "allocated" }) {
+					t.Errorf("no allocation: %s", show(f))
+				}
+			})
+		}
+	}
 }

@@ -8,10 +8,10 @@ import (
 	"ropeway/internal/finding"
 )
 
-// mostKept is how many different findings there are at most.
+// mostKept limits the number of different findings.
 const mostKept = 10_000
 
-// drop is a sink that keeps nothing.
+// drop is a sink that drops everything.
 type drop struct{}
 
 func (drop) Start(finding.Start)       {}
@@ -21,7 +21,7 @@ func (drop) Fired(finding.Shot)        {}
 func (drop) Unclosed(*finding.Finding) {}
 func (drop) End(finding.End)           {}
 
-// foldKey is what two findings have in common that are one for people.
+// foldKey is the identity of a finding: findings with equal keys are reported as one.
 type foldKey struct {
 	rule   string
 	here   *stack
@@ -30,23 +30,25 @@ type foldKey struct {
 	detail string
 }
 
-// draft is a finding before it has names: folding needs none, and most of a folded one is never written.
+// draft is a finding without names. Folding does not need them, and most folded findings are never written.
 type draft struct {
 	rule    string
 	summary string
+	calls   bool             // summary has %s for the offence and for the first other, calls that were captured
 	least   finding.Severity // instead of the rule's
 	role    string           // what happened at the offence
 	offence origin
 	others  []other
-	times   []int   // of others: how many calls each stands for; nil: one
+	times   []int   // number of calls that each of others stands for; nil: one
 	lo, hi  uintptr // the bytes; lo == hi: none
 	memory  *allocation
 	advice  string // instead of the rule's
+	inGo    string // instead of that, in a Go program; "": the same
 	code    abi.Code
 	detail  string // distinguishes findings that have the same stacks
-	does    string // what the offence does to the bytes, and what the first other did; "": anything
+	does    string // verbs of the accesses of the offence and, did, of the first other; "": any
 	did     string
-	whole   access // what the offence touches, of which the bytes are a part; lo == hi: just these
+	whole   access // the whole range of the offence's access; lo == hi: just the bytes
 }
 
 // access is a range of bytes that something touches.
@@ -57,10 +59,10 @@ type other struct {
 	from origin
 }
 
-// on reports whether a rule is looked at.
+// on reports whether a rule is enabled.
 func (c *Checker) on(rule string) bool { return !c.off[rule] }
 
-// report hands a finding out, or counts it if the same was there before. mu is held.
+// report sends a finding to the sink, or counts it if an equal one was reported before. mu is held.
 func (c *Checker) report(d draft) {
 	if c.held != nil {
 		*c.held = append(*c.held, d)
@@ -95,10 +97,11 @@ func (c *Checker) report(d draft) {
 	c.counts = append(c.counts, 1)
 	c.kept = append(c.kept, f)
 	c.tiring = false
+	f.Told = c.telling > 0
 	c.sink.Finding(f)
 }
 
-// finding gives a draft its names. mu is held.
+// finding makes a finding of a draft, with its names. mu is held.
 func (c *Checker) finding(d draft) *finding.Finding {
 	rule, l := finding.ByName(d.rule), c.languageOf(d.offence)
 	if d.offence.site == nil && len(d.others) > 0 {
@@ -112,15 +115,25 @@ func (c *Checker) finding(d draft) *finding.Finding {
 	if d.advice != "" {
 		f.Advice = l.Text(d.advice)
 	}
+	if l == finding.Go && d.inGo != "" {
+		f.Advice = d.inGo
+	}
 	if d.least != "" {
 		f.Severity = d.least
 	}
 	for i, o := range d.others {
+		if by := d.offence; o.role == d.role && by.task != 0 && o.from.site == by.site && o.from.task == by.task {
+			continue // two tasks of one run of a model
+		}
 		s := c.at(o.role, o.from)
 		if i < len(d.times) && d.times[i] > 1 {
-			s.Count, s.Thread = d.times[i], 0 // they may be of many threads
+			s.Count, s.Thread = d.times[i], 0 // the calls may be of many threads
 		}
 		f.Others = append(f.Others, s)
+	}
+	if d.calls {
+		f.Summary = fmt.Sprintf(f.Summary, c.nameCall(d.offence, &f.Offence),
+			c.nameCall(d.others[0].from, &f.Others[0]))
 	}
 	if a := d.memory; a != nil {
 		if d.role != "allocated" {
@@ -136,14 +149,15 @@ func (c *Checker) finding(d draft) *finding.Finding {
 	return f
 }
 
-// again counts a finding that was there before. mu is held.
+// again counts a finding that was reported before. mu is held.
 func (c *Checker) again(i int) {
 	c.counts[i]++
 	c.kept[i].Count++
 	c.tiring = c.counts[i] >= often
 }
 
-// often is how many times a mistake is found before pages are left open because of it: a loop has to get on.
+// often is the number of times that a mistake is found before pages are left open because of it, so that a loop
+// proceeds.
 const often = 256
 
 // bytes describes a range of memory.
@@ -164,7 +178,7 @@ func stackOf(o origin) *stack {
 	return o.site.stack
 }
 
-// note says what the checker cannot do, once. mu is held.
+// note reports a limitation of this run, once. mu is held.
 func (c *Checker) note(text string) {
 	if !c.noted[text] {
 		c.noted[text] = true
@@ -172,7 +186,7 @@ func (c *Checker) note(text string) {
 	}
 }
 
-// end sums up, once.
+// end sends the summary, once.
 func (c *Checker) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

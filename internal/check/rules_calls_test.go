@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// callMistakes are about arguments of calls, and about what is never released.
+// callMistakes are about arguments of calls, and resources that are never released.
 var callMistakes = []mistake{
 	{rule: "use-after-free", name: "device memory", role: "called", other: "allocated", memory: "device", n: 4096,
 		run: func(p *program) {
@@ -327,7 +327,7 @@ var callMistakes = []mistake{
 			}
 			p.here("offence")
 			p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
-			p.SynchronizeStream(s) //nolint:errcheck // what it does is not defined
+			p.SynchronizeStream(s) //nolint:errcheck // its result is undefined
 		}},
 	{rule: "unset-descriptor", name: "its source was freed", role: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {

@@ -22,7 +22,7 @@ func (p *program) model(s core.Handle) (m core.Handle) {
 	return m
 }
 
-// execute puts an execution of a model on a stream.
+// execute submits an execution of a model to a stream.
 func (p *program) execute(m, s core.Handle) {
 	p.t.Helper()
 	p.ok(models.MdlRIExecuteAsync(p.Thread, m, s))
@@ -35,7 +35,7 @@ func (p *program) unmade(s core.Handle) {
 	p.refused(models.MdlRICaptureEnd(p.Thread, s, &m))
 }
 
-// poolModel executes a model with memory of a pool that was freed, and, if that is wanted, allocated again.
+// poolModel executes a model with pool memory that was freed and, optionally, allocated again.
 func poolModel(p *program, again bool) {
 	s, host, pool := p.stream(), p.pinned(64), p.pool()
 	dev := p.from(pool, s)
@@ -63,7 +63,7 @@ const (
 	relaxed = abi.ModelRiCaptureModeRelaxed
 )
 
-// captureMistakes are about calls that captures do not allow, and that invalidate them.
+// captureMistakes are calls that a capture does not allow, or that invalidate it.
 var captureMistakes = []mistake{
 	{rule: "broken-capture", name: "a synchronous copy", role: "called", other: "began",
 		run: func(p *program) {
@@ -256,7 +256,7 @@ var captureMistakes = []mistake{
 			p.sync(one)
 			p.here("offence")
 			p.execute(m, two)
-			p.ok(p.SynchronizeStream(one)) // so that the order is the one of the calls
+			p.ok(p.SynchronizeStream(one)) // so that tasks run in the order of the calls
 		}},
 	{rule: "stream-race", name: "a model with streams that runs later", role: "submitted", other: "submitted",
 		memory: "device", n: 64, task: true,
@@ -271,7 +271,7 @@ var captureMistakes = []mistake{
 			p.sync(one)
 			p.here("other")
 			p.up(dev, host, 64, two)
-			p.ok(p.SynchronizeStream(two)) // what the host learns now, the execution did not know
+			p.ok(p.SynchronizeStream(two)) // the host learns this after the execution was submitted
 		}},
 	{rule: "host-write-in-flight", name: "a source of a model", role: "written", other: "submitted", memory: "pinned",
 		from: 8, n: 8,

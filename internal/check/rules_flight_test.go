@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// flightMistakes are about what is in flight.
+// flightMistakes are accesses to memory in flight.
 var flightMistakes = []mistake{
 	{rule: "host-read-in-flight", name: "aclrtMemcpy of what is still coming", role: "read", other: "submitted",
 		memory: "pinned", n: 64,
@@ -67,7 +67,7 @@ var flightMistakes = []mistake{
 			p.here("other")
 			p.up(dev, host, 64, s)
 			p.reads(host, 4096)
-			p.writes(host+64, 64) // not what is copied
+			p.writes(host+64, 64) // bytes that are not copied
 			if !p.fixed {
 				p.here("offence")
 				p.writes(host, 4096)
@@ -297,7 +297,7 @@ var flightMistakes = []mistake{
 	{rule: "unsynchronised-exit", name: "the process ends", role: "ended", other: "submitted", without: "leak",
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
-			p.lines["offence"] = 0 // it is in no line
+			p.lines["offence"] = 0 // the offence has no line
 			p.here("other")
 			p.up(dev, host, 64, s)
 			p.sync(s)

@@ -10,14 +10,14 @@ import (
 
 const mib = 1 << 20
 
-// addresses are reserved, with nothing behind them.
+// addresses returns reserved addresses without memory.
 func (p *program) addresses(n uint64) (a core.Addr) {
 	p.ok(memory.ReserveMemAddress(p.Thread, &a, n, 0, 0, 0))
 	p.later(a, func() *core.Error { return memory.ReleaseMemAddress(p.Thread, a) })
 	return a
 }
 
-// physical is device memory without an address.
+// physical returns device memory without an address.
 func (p *program) physical(n uint64) (h core.Handle) {
 	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge,
 		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
@@ -26,7 +26,7 @@ func (p *program) physical(n uint64) (h core.Handle) {
 	return h
 }
 
-// placed puts 2 MiB of physical memory behind an address; unmapping it is named by the address behind it.
+// placed maps 2 MiB of physical memory at an address; the line recorded for unmapping is named by the address after it.
 func (p *program) placed() (a core.Addr, h core.Handle) {
 	a, h = p.addresses(2*mib), p.physical(2*mib)
 	p.ok(memory.MapMem(p.Thread, a, 2*mib, 0, h, 0))
@@ -39,7 +39,7 @@ func (p *program) unmap(a core.Addr) *core.Error {
 	return memory.UnmapMem(p.Thread, a)
 }
 
-// pool is a memory pool; from it come 2 MiB in the order of a stream.
+// pool makes a memory pool; from allocates 2 MiB of it in the order of a stream.
 func (p *program) pool() (h core.Handle) {
 	p.ok(memory.MemPoolCreate(p.Thread, &h,
 		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
@@ -57,14 +57,14 @@ func (p *program) allow(pool core.Handle, a abi.MemPoolAttr) {
 	p.ok(memory.MemPoolSetAttr(p.Thread, pool, a, core.AddrOf(on)))
 }
 
-// after makes what is queued on b next come after what is on a.
+// after orders the tasks submitted next to b after those of a.
 func (p *program) after(b, a core.Handle) {
 	e := p.event(latest)
 	p.ok(p.RecordEvent(e, a))
 	p.ok(p.StreamWaitEvent(b, e))
 }
 
-// stranger is another process, as far as the API knows, that shares device memory.
+// stranger makes another process, as far as the API knows, that shares device memory.
 func (p *program) stranger(n uint64) *byte {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *program) stranger(n uint64) *byte {
 	return &key[0]
 }
 
-// placeMistakes are about memory that comes and goes in other ways than by aclrtMalloc.
+// placeMistakes are about memory that is not allocated by aclrtMalloc.
 var placeMistakes = []mistake{
 	{rule: "free-in-flight", name: "a mapping", role: "freed", other: "submitted", memory: "mapped", from: 64, n: 64,
 		run: func(p *program) {
@@ -162,7 +162,7 @@ var placeMistakes = []mistake{
 				p.ok(memory.MapMem(p.Thread, at, 2*mib, 0, p.physical(2*mib), 0))
 				p.later(at+1, func() *core.Error { return memory.UnmapMem(p.Thread, at) })
 			}
-			p.up(a+2*mib-64, host, 128, s) // across the border of both
+			p.up(a+2*mib-64, host, 128, s) // across the border of the two mappings
 			if !p.fixed {
 				p.here("offence")
 				p.refused(transfer.MemcpyAsync(p.Thread, a+4*mib-64, 128, host, 128, abi.MemcpyHostToDevice, s))
@@ -316,7 +316,7 @@ var placeMistakes = []mistake{
 			p.up(a, host, 64, s)
 			p.here("other")
 			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
-			a = p.from(pool, s) // as soon as s gets there
+			a = p.from(pool, s) // allocated in the order of s
 			if p.fixed {
 				p.after(o, s)
 			}
@@ -338,7 +338,7 @@ var placeMistakes = []mistake{
 			if b := p.from(pool, o); b != a {
 				p.t.Fatalf("%#x is given out, not %#x", b, a)
 			}
-			p.up(a+1024, host, 64, o) // which waits
+			p.up(a+1024, host, 64, o) // o waits for the free on s
 			if p.fixed {
 				p.after(third, o)
 			}

@@ -99,7 +99,7 @@ var signalMistakes = []mistake{
 				p.across(dev+1024, dev, 64, b)
 				p.ok(signal.RecordNotify(p.Thread, empty, b))
 			}
-			p.ok(p.SynchronizeStream(a)) // what b has to see does not pass unseen
+			p.ok(p.SynchronizeStream(a)) // b misses no value that it waits for
 			p.ok(p.SynchronizeStream(b))
 		}},
 	{rule: "stream-race", name: "a count notify that is waited for too short", product: "950", role: "submitted",
@@ -214,7 +214,7 @@ var signalMistakes = []mistake{
 			p.down(host, dev, 64, b)
 			p.up(dev, host+1024, 64, a)
 			p.ok(signal.RecordNotify(p.Thread, n, a))
-			p.ok(p.SynchronizeStream(a)) // which says nothing of b
+			p.ok(p.SynchronizeStream(a)) // this does not order b
 			p.sync(b)
 			p.here("offence")
 			p.reads(host, 64)

@@ -21,7 +21,7 @@ func (p *program) made(n int) (list []core.Handle) {
 	return list
 }
 
-// ofDevice is how many streams the devices have that a program uses up, less those that it needs if it is right.
+// ofDevice returns the number of streams of a device for a program to use up, less those needed by a correct one.
 func (p *program) ofDevice() int {
 	if p.fixed {
 		return p.rt.Product.Streams - 1
@@ -29,7 +29,8 @@ func (p *program) ofDevice() int {
 	return p.rt.Product.Streams
 }
 
-// wantsNone makes a call that succeeds, or finds no stream if the program is wrong.
+// wantsNone checks the result of a call that succeeds in the correct program, and finds no stream left in the wrong
+// one.
 func (p *program) wantsNone(err *core.Error) bool {
 	p.t.Helper()
 	if p.fixed {
@@ -40,7 +41,7 @@ func (p *program) wantsNone(err *core.Error) bool {
 	return false
 }
 
-// streamMistakes are about streams that run out.
+// streamMistakes are programs that use up all streams.
 var streamMistakes = []mistake{
 	{rule: "streams-used-up", name: "made", product: "310B", role: "called", other: "made",
 		run: func(p *program) {
@@ -79,7 +80,7 @@ var streamMistakes = []mistake{
 				p.model(s)
 				return
 			}
-			p.unmade(s) // no finding of its own
+			p.unmade(s) // not a finding of its own
 		}},
 	{rule: "streams-used-up", name: "of a model", role: "called", other: "captured",
 		run: func(p *program) {
@@ -106,8 +107,8 @@ var streamMistakes = []mistake{
 		}},
 }
 
-// TestStreamsUsedUp: lines that took streams are named with their number, the most frequent first; streams that were
-// destroyed, and those of other devices, are not among them, and neither are captured ones where those take none.
+// TestStreamsUsedUp: the finding names the lines that took streams with their numbers, the most frequent first.
+// Destroyed streams and those of other devices are left out, and captured ones on products where these take none.
 func TestStreamsUsedUp(t *testing.T) {
 	p := begin(t)
 	p.ok(p.SetDevice(1))
@@ -153,7 +154,8 @@ func TestStreamsUsedUp(t *testing.T) {
 	}
 }
 
-// TestStreamsOfSubModels: a model that has too many streams because of its sub-models names where those were captured.
+// TestStreamsOfSubModels: a model with too many streams because of its sub-models names the places where these were
+// captured.
 func TestStreamsOfSubModels(t *testing.T) {
 	p := begin(t)
 	s, side := p.stream(), p.stream()

@@ -15,13 +15,13 @@ type mistake struct {
 	rule    string
 	name    string
 	run     func(p *program)
-	role    string // of the offence, which is in the line noted as "offence"
-	other   string // of the first other site, in the line noted as "other"; "": none is noted
+	role    string // role of the offence, which is on the line recorded as "offence"
+	other   string // role of the first other site, on the line recorded as "other"; "": no line
 	memory  string // kind of the memory it is about; "": it is about none
-	from    int64  // which bytes of it
+	from    int64  // offset of the bytes in the memory
 	n       uint64
 	task    bool   // the offence is a task
-	without string // a rule that is not looked at
+	without string // a disabled rule
 	product string // "": A2
 }
 
@@ -68,12 +68,12 @@ func off(rules ...string) func(*Options) {
 	}
 }
 
-// TestRules runs every mistake, and the program without it: the first is found, with the right places, task and
-// bytes, and nothing else is; the second has no finding.
+// TestRules runs every mistake, and the program without it. The first has one finding, with the right places, task and
+// bytes; the second has none.
 func TestRules(t *testing.T) {
 	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes,
 		besideMistakes, bufferedMistakes, leakMistakes, captureMistakes, updateMistakes,
-		streamMistakes) {
+		streamMistakes, queuedMistakes, deadlockMistakes, orderMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
 			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)

@@ -5,19 +5,17 @@ import (
 	"slices"
 	"time"
 
-	"ropeway/internal/check/system"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
 
-// called notes that the program does something: work goes on waiting for it.
+// called counts a call of the program: it postpones the work that no call waits for.
 func (c *Checker) called() { c.calls.Add(1) }
 
-// changed wakes the goroutines that wait for something to happen. mu is held.
+// changed wakes all sleepers. mu is held.
 func (c *Checker) changed() { c.waiters.WakeAll() }
 
-// sleep waits until something has changed, and returns false when the limit is reached. mu is held, and released
-// meanwhile.
+// sleep waits for a change, and returns false at the limit. mu is held, but released while it waits.
 func (c *Checker) sleep(l hostqueue.Limit) bool {
 	w := c.waiters.Add()
 	c.mu.Unlock()
@@ -25,20 +23,22 @@ func (c *Checker) sleep(l hostqueue.Limit) bool {
 	return w.Sleep(l, &c.mu, &c.waiters)
 }
 
-// until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on,
-// nil if on none. mu is held.
+// until runs tasks until done returns true, and returns false at the timeout or when cancel is closed. from returns the
+// queue that done depends on, or nil. mu is held, but released while it waits.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
 	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
 	if timeout > 0 {
 		b.until = time.Now().Add(timeout)
 	}
 	for !done() {
-		if q := from(); q != nil && c.advanceWithin(q, b) {
+		q := from()
+		if q != nil && c.advanceWithin(q, b) {
 			continue
 		}
 		if done() {
 			break
 		}
+		c.waits.blocked(c, q, timeout > 0)
 		if !c.sleep(l) {
 			return done()
 		}
@@ -46,13 +46,13 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 	return true
 }
 
-// bound is how long a call waits for a task that may not end. The zero value is as long as patience lasts.
+// bound limits the time that a call waits for a task that may not end. The zero value is patience.
 type bound struct {
-	until  time.Time       // zero: no earlier
-	cancel <-chan struct{} // closed: not any longer; may be nil
+	until  time.Time       // zero: patience
+	cancel <-chan struct{} // ends the wait when it is closed; may be nil
 }
 
-// left is how long to wait from now on; it may not be positive.
+// left returns the time left to wait; it may be negative.
 func (b bound) left(patience time.Duration) time.Duration {
 	if b.until.IsZero() {
 		return patience
@@ -60,14 +60,14 @@ func (b bound) left(patience time.Duration) time.Duration {
 	return min(patience, time.Until(b.until))
 }
 
-// needed is the queue whose head has to run so that q goes on: q, or one that opens what q waits for. nil if nothing
-// can run: it waits for the host, or for something that runs already. mu is held.
+// needed returns the queue whose head must run so that q proceeds: q, or one that opens what q waits for. It returns
+// nil if nothing can run because q waits for the host or for a task that is running. mu is held.
 func (c *Checker) needed(q *queue) *queue {
 	var seen []*queue
 	return c.neededBy(q, &seen)
 }
 
-// neededBy is needed for a queue on which those in seen depend. mu is held.
+// neededBy is needed for a queue that those in seen wait for. mu is held.
 func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 	if q.running != 0 || len(q.waiting) == 0 || slices.Contains(*seen, q) {
 		return nil
@@ -105,7 +105,7 @@ func (q *queue) blocked() bool {
 	return true
 }
 
-// openers are queues that may open what t, a head, waits for. mu is held.
+// openers returns the queues that may open what t, a head, waits for. mu is held.
 func (c *Checker) openers(t *task) []*queue {
 	if t.op.Kind == driver.OpAwait {
 		return t.op.Flag.(*flag).setters
@@ -119,7 +119,7 @@ func (c *Checker) openers(t *task) []*queue {
 	return c.writers(t.word())
 }
 
-// expire is the end of the time that task n, a wait, was given.
+// expire ends the wait of task n, whose time is up.
 func (q *queue) expire(n uint64) {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
@@ -129,11 +129,11 @@ func (q *queue) expire(n uint64) {
 	}
 }
 
-// advance runs one task: the one that q needs or, in an order drawn from the seed, one that nothing orders with it.
-// False if there is none. mu is held, and released meanwhile.
+// advance runs one task: the head that q needs or, drawn from the seed, one that is not ordered with it. It returns
+// false if there is none. mu is held, but released while the task runs.
 func (c *Checker) advance(q *queue) bool { return c.advanceWithin(q, bound{}) }
 
-// advanceWithin is advance for a call that waits no longer than b says. mu is held, and released meanwhile.
+// advanceWithin is advance for a call whose wait b limits. mu is held, but released while the task runs.
 func (c *Checker) advanceWithin(q *queue, b bound) bool {
 	n := c.needed(q)
 	if n == nil {
@@ -146,7 +146,7 @@ func (c *Checker) advanceWithin(q *queue, b bound) bool {
 	return true
 }
 
-// any is a queue that can run, drawn from the seed; there is one. mu is held.
+// any returns a queue that can run, drawn from the seed; there must be one. mu is held.
 func (c *Checker) any() *queue {
 	var ready []*queue
 	for _, q := range c.queues {
@@ -157,9 +157,9 @@ func (c *Checker) any() *queue {
 	return ready[c.rng.IntN(len(ready))]
 }
 
-// step runs the head of q, which can run. A function of the program and a kernel, which may not end, are started and
-// waited for within b and as long as patience lasts: so what they touch is judged in its turn, not beside what comes
-// next, and one that takes longer is left alone. mu is held, and released meanwhile.
+// step runs the head of q, which must not be blocked. A function of the program or a kernel may not end: step starts it
+// and waits for it within b and patience. Usually it ends by then, and its accesses are judged before those of the next
+// task; otherwise it is left running. mu is held, but released while the task runs.
 func (c *Checker) step(q *queue, b bound) {
 	t := q.waiting[0]
 	q.waiting[0] = nil
@@ -173,15 +173,15 @@ func (c *Checker) step(q *queue, b bound) {
 	expired := q.expired
 	q.stopTimer()
 	c.delist(t)
-	if q.ran != nil {
-		q.began = q.ran.Now()
+	if q.events.Ran != nil {
+		q.began = q.events.Now()
 	}
 	if t.op.Kind == driver.OpHostFunc {
 		q.calling = true
 		if t.launches() {
 			c.compare(t)
 		} else {
-			c.learnOf(q, t.n-1) // the function may use what came before it
+			c.learnOf(q, t.n-1) // the function may use the results of earlier tasks
 		}
 		c.functions++
 		go q.call(t)
@@ -198,7 +198,7 @@ func (c *Checker) step(q *queue, b bound) {
 	q.finish(t, c.exec(q, t, expired))
 }
 
-// call runs a function of the program. It may end its goroutine; the queue goes on all the same.
+// call runs a function of the program. The queue proceeds even if the function ends its goroutine.
 func (q *queue) call(t *task) {
 	defer func() {
 		q.c.mu.Lock()
@@ -211,11 +211,11 @@ func (q *queue) call(t *task) {
 	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(system.Thread(), &serving{q: q, n: t.n, task: t.from.task})()
+	defer q.c.serve(systemThread(), &serving{q: q, n: t.n, task: t.from.task})()
 	t.op.Fn()
 }
 
-// exec carries t out. mu is held, and released while memory moves.
+// exec carries t out. mu is held, but released while memory moves.
 func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
@@ -223,12 +223,14 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 		t.op.Flag.(*flag).raise(q.clock)
 	case driver.OpClear:
 		f := t.op.Flag.(*flag)
+		f.waits.judge(q, t, true)
 		f.set, f.clock = false, nil
 	case driver.OpAwait:
 		f := t.op.Flag.(*flag)
 		switch {
 		case f.set:
 			q.clock.Join(f.clock)
+			f.waits.judge(q, t, false)
 		case f.err != nil:
 			return f.err
 		case expired:
@@ -253,7 +255,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	return c.failure(t)
 }
 
-// move carries out what touches memory and is no kernel, after it was judged. mu is held, and released while memory
+// move judges and carries out a task that touches memory and is not a kernel. mu is held, but released while memory
 // moves.
 func (c *Checker) move(q *queue, t *task) error {
 	if t.fails != nil {
@@ -279,16 +281,16 @@ func (c *Checker) move(q *queue, t *task) error {
 	return q.failure
 }
 
-// finish ends t: its failure is reported before anything after it runs. Checker.mu is held, and released meanwhile.
+// finish ends t. It reports a failure before the next task runs. Checker.mu is held, but released while it reports.
 func (q *queue) finish(t *task, err error) {
 	c := q.c
 	if err != nil {
 		c.failedTasks = keepLast(c.failedTasks, t.from)
 	}
-	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
+	if q.events.Ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
 		c.mu.Unlock()
-		hostqueue.Finish(q.ran, q.sink, &t.op, began, err)
+		hostqueue.Finish(&q.events, &t.op, began, err)
 		c.mu.Lock()
 	}
 	if t.launches() {
@@ -300,11 +302,11 @@ func (q *queue) finish(t *task, err error) {
 	c.changed()
 }
 
-// ticks is how many times work is looked at before patience ends. A thread that waits for functions need not be
-// patient.
+// ticks divides patience: lookAfter looks for work this often. While a thread waits for functions, it runs work after
+// one tick without a call.
 const ticks = 25
 
-// lookAfter runs work that no call waits for, when the program has made no call for a while.
+// lookAfter starts a goroutine that runs the work no call waits for, after a time without calls of the program.
 func (c *Checker) lookAfter() {
 	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
 		return
@@ -331,7 +333,7 @@ func (c *Checker) lookAfter() {
 	}()
 }
 
-// runAll runs what can run, in an order drawn from the seed. mu is held, and released meanwhile.
+// runAll runs all tasks that can run, in an order drawn from the seed. mu is held, but released while a task runs.
 func (c *Checker) runAll() {
 	for ran := true; ran && c.pending > 0; {
 		ran = false
@@ -341,7 +343,7 @@ func (c *Checker) runAll() {
 	}
 }
 
-// learn makes known to the host what has happened according to by. mu is held.
+// learn adds by to what the host knows to be complete. mu is held.
 func (c *Checker) learn(by clock) {
 	if c.known.Covers(by) {
 		return
@@ -351,7 +353,7 @@ func (c *Checker) learn(by clock) {
 	c.know(k)
 }
 
-// know replaces what the host knows. It counts a mark for each line whose progress is new. mu is held.
+// know replaces what the host knows, and counts a mark for each line that has progressed. mu is held.
 func (c *Checker) know(k clock) {
 	for i, n := range k {
 		if n > 0 && !c.known.Has(uint32(i), n) {
@@ -367,7 +369,7 @@ func (c *Checker) know(k clock) {
 	}
 }
 
-// learnOf makes known that the first n tasks of q's line are complete, and what came before them. mu is held.
+// learnOf adds the first n tasks of q's line, and those ordered before them, to what the host knows. mu is held.
 func (c *Checker) learnOf(q *queue, n uint64) {
 	if c.known.Has(q.line, n) {
 		return

@@ -3,31 +3,30 @@ package check
 import (
 	"fmt"
 
-	"ropeway/internal/check/paged"
 	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 	"ropeway/internal/kernel"
 )
 
-// Of what a kernel touches without saying so, the pages are seen (driver.Launch.Seen). Checker.paged has them, apart
-// from accesses whose bytes are known: a page does not stand for its bytes. A collision is reported where every byte of
-// the page collides, so that it does not matter which one was touched. Two kernels that were seen on the same page are
-// not judged: they may have touched different bytes.
+// The driver sees the pages that a kernel touches without declaring it (driver.Launch.Seen). Checker.paged has them,
+// apart from accesses with known bytes, because a page does not stand for all its bytes. A collision is reported only
+// if every byte of the page collides, whichever one was touched. Two kernels seen on the same page are not judged: they
+// may have touched different bytes.
 
-// kernelThread is the thread of accesses by kernels, as the front end reports them: see ROPEWAY_KERNEL_THREAD. Kernels
-// run one at a time.
+// kernelThread is the thread of accesses by kernels that the front end reports: see ROPEWAY_KERNEL_THREAD. Kernels run
+// one at a time.
 const kernelThread = ^uint32(0)
 
-// judgeSeen judges the pages that a kernel was seen to touch. declares: it said what it touches, and the pages of that
-// have been judged. mu is held.
+// judgeSeen judges the pages that a kernel was seen to touch. If it declares its accesses, pages of these are left out:
+// they have been judged. mu is held.
 func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares bool) {
 	list := k.seen
 	if declares {
-		if l := t.op.Launch; !l.Copied && l.Size > 0 { // what runs kernels reads their arguments
+		if l := t.op.Launch; !l.Copied && l.Size > 0 { // the launcher of kernels reads the arguments
 			k.said = append(k.said, kernel.Touch{Addr: l.Args, N: l.Size})
 		}
-		list = paged.Outside(list, k.said)
+		list = outsidePages(list, k.said)
 	}
 	pages := *p
 	pages.Paged = true
@@ -40,7 +39,7 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 				a := c.used(t, at)
 				if a == nil {
 					if !c.judgeFreed(t, at, "using") {
-						c.judgeBounds(&t.from, nil, at, at+pageBytes, write)
+						c.judgeBounds(&t.from, nil, nil, at, at+pageBytes, write)
 					}
 					at += pageBytes
 					continue
@@ -50,7 +49,7 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 					c.judgeDeclared(t, a, at, hi, write)
 				}
 				c.enterPages(q, &pages, a, at, hi, write)
-				at = paged.Ceil(hi)
+				at = pageEnd(hi)
 			}
 		}
 	}
@@ -62,13 +61,13 @@ func (c *Checker) judgeDeclared(t *task, a *allocation, lo, hi uintptr, write bo
 		rule: "out-of-bounds", least: finding.Warning, role: how(t.from), offence: t.from, lo: lo, hi: hi, memory: a,
 		does: does(write),
 		summary: fmt.Sprintf("kernel %s %s memory on %s of %d bytes of %s memory, which it does not declare",
-			t.from.is().kernel, does(write), finding.Plural(paged.Count(lo, hi), "page"), a.size, a.kind()),
+			t.from.is().kernel, does(write), finding.Plural(countPages(lo, hi), "page"), a.size, a.kind()),
 		advice: "Declare all that the kernel touches (ROPEWAY_READS, ROPEWAY_WRITES), or nothing; or correct the " +
 			"kernel.",
 	})
 }
 
-// enterPages judges pages [lo, hi) of an allocation that a kernel touched, and enters them. mu is held.
+// enterPages judges pages [lo, hi) of an allocation that a kernel touched, and records them. mu is held.
 func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a.left {
 		c.usedAfter(p.Of.from, a, lo, hi)
@@ -86,21 +85,21 @@ func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, w
 	for at := lo; at < hi && q.current.born >= a.born; {
 		l, h := a.written.Missing(at, hi)
 		at = h
-		if l, h = paged.Inner(l, h, a.start, a.end()); l < h {
-			c.judgeWritten(&p.Of.from, a, l, h, "on pages read by kernel "+p.Of.from.is().kernel)
+		if l, h = innerPages(l, h, a.start, a.end()); l < h {
+			c.judgeWritten(&p.Of.from, a, l, h, nil, "on pages read by kernel "+p.Of.from.is().kernel)
 		}
 	}
 	c.paged.Read(p, q.clock, lo, hi, none)
 }
 
-// collide reports accesses that are not ordered with that of a kernel to pages [lo, hi) of an allocation, as far as
-// every byte of a page collides. mu is held.
+// collide reports accesses to pages [lo, hi) of an allocation that are not ordered with a kernel's, if every byte of a
+// page collides. mu is held.
 func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
-	var from, to uintptr // where bytes collide, one after the other
+	var from, to uintptr // contiguous bytes that collide
 	var first *past
 	var wrote bool
 	end := func() {
-		if l, h := paged.Inner(from, to, a.start, a.end()); l < h && first != nil {
+		if l, h := innerPages(from, to, a.start, a.end()); l < h && first != nil {
 			c.race(p, write, first, wrote, l, h, a)
 		}
 	}
@@ -127,7 +126,7 @@ func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, w
 	if c.paged.Len() == 0 {
 		return
 	}
-	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
+	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
 		c.paged.Each(lo, hi, func(x *cell) { x.Judge(p, q.clock, write, max(lo, x.Lo), min(hi, x.Hi), f) })
 	}
 }
@@ -138,7 +137,7 @@ func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flig
 	if a == nil || c.paged.Len() == 0 {
 		return
 	}
-	if lo, hi = paged.Inner(lo, hi, a.start, a.end()); lo < hi {
+	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
 		if p, wrote, at, end := c.paged.Pending(known, write, lo, hi); p != nil {
 			return flight{p.Of.from, did(p, wrote), at, end}, true
 		}
@@ -146,10 +145,10 @@ func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flig
 	return
 }
 
-// amount says how many bytes two accesses share, or how many pages if it is not known which bytes.
+// amount says how many bytes two accesses share, or how many pages if the bytes are unknown.
 func amount(a, b *past, lo, hi uintptr) string {
 	if a.Paged || b.Paged {
-		return "memory on " + finding.Plural(paged.Count(lo, hi), "page")
+		return "memory on " + finding.Plural(countPages(lo, hi), "page")
 	}
 	return count(hi - lo)
 }

@@ -26,8 +26,8 @@ const through = `void k(volatile int **p, unsigned long n) {
 	for (unsigned long i = 0; i < n; i++) (*p)[256 * i] += 1;
 }`
 
-// TestKernelSeenRaces: a kernel that says nothing and reaches memory through a pointer in device memory races with a
-// copy of all of it on another stream, whichever of them runs first; an event orders them.
+// TestKernelSeenRaces: a kernel without declarations that reaches memory through a pointer in device memory races with
+// a copy of all of it on another stream, whichever runs first; an event orders them.
 func TestKernelSeenRaces(t *testing.T) {
 	for _, kernelFirst := range []bool{true, false} {
 		for _, ordered := range []bool{false, true} {
@@ -64,15 +64,15 @@ func TestKernelSeenRaces(t *testing.T) {
 	}
 }
 
-// TestKernelSeenBeside: a copy of bytes beside those that a kernel touches is no race, neither on other pages of an
-// allocation that the kernel is given nor on a page that both have bytes of; nor are two kernels on one page.
+// TestKernelSeenBeside: a copy beside the bytes that a kernel touches does not race with it, on other pages of an
+// allocation given to the kernel or on a page with bytes of both. Neither do two kernels on one page.
 func TestKernelSeenBeside(t *testing.T) {
 	p := begin(t)
 	f, a, b := p.kernel("void k(volatile int *p) { p[0] += 1; p[1024] += 1; }"), p.stream(), p.stream()
 	dev, host := p.dev(64<<10), p.pinned(64<<10)
 	p.launch(f, a, dev)
 	p.up(dev+8192, host, 56<<10, b) // other pages
-	p.up(dev+64, host, 4032, b)     // the rest of the first
+	p.up(dev+64, host, 4032, b)     // the rest of the first page
 	p.up(dev+4096+64, host, 4032, b)
 	p.launch(f, b, dev+4) // the next words
 	p.ok(p.SynchronizeStream(b))
@@ -80,8 +80,8 @@ func TestKernelSeenBeside(t *testing.T) {
 	p.silent()
 }
 
-// TestKernelSeenReads: a page that a kernel reads and nothing ever wrote is found; one of which something was written
-// is not, and one that the kernel wrote before is not.
+// TestKernelSeenReads: a kernel's read of a page that was never written is reported; a page written in part, or by the
+// kernel before, is not.
 func TestKernelSeenReads(t *testing.T) {
 	const source = "void k(volatile int *p, volatile int *to) { p[1024] = 7; to[0] = p[0] + p[1024] + p[2048]; }"
 	p := begin(t)
@@ -97,7 +97,7 @@ func TestKernelSeenReads(t *testing.T) {
 	}
 }
 
-// TestKernelSeenWrites: of what a kernel is given, the pages that it wrote count as written and no others.
+// TestKernelSeenWrites: of memory given to a kernel, only the pages that it wrote count as written.
 func TestKernelSeenWrites(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(int *p) { p[0] = 5; }"), p.stream()
@@ -113,8 +113,8 @@ func TestKernelSeenWrites(t *testing.T) {
 	}
 }
 
-// TestKernelSeenFreed: memory that a kernel reached through device memory, and that is freed before the kernel is known
-// to be complete, is found.
+// TestKernelSeenFreed: it is reported if memory that a kernel reached through device memory is freed before the kernel
+// is known to be complete.
 func TestKernelSeenFreed(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel(through), p.stream()
@@ -122,7 +122,7 @@ func TestKernelSeenFreed(t *testing.T) {
 	p.put(cell, dev, s)
 	p.launch(f, s, cell, 1)
 	p.down(host, cell, 64, s)
-	if p.streamComplete(s) { // the kernel has run, and nobody knows
+	if p.streamComplete(s) { // the kernel has run, but the host must not know
 		t.Fatal("the stream is complete")
 	}
 	p.ok(memory.Free(p.Thread, p.gone(dev)))
@@ -132,21 +132,20 @@ func TestKernelSeenFreed(t *testing.T) {
 	}
 }
 
-// TestKernelSeenPastEnd: a page past the end of an allocation, in what the driver rounded it up to, is not the
-// kernel's.
+// TestKernelSeenPastEnd: a kernel must not touch a page after the end of an allocation, in the driver's rounding.
 func TestKernelSeenPastEnd(t *testing.T) {
 	p := begin(t)
 	f, s := p.kernel("void k(volatile int *p, unsigned long n) { p[n] = 5; }"), p.stream()
 	dev := p.dev(4096) // and 32 bytes
 	p.launch(f, s, dev, 1024)
-	_ = p.SynchronizeStream(s) // whether there is such a page is the driver's business
+	_ = p.SynchronizeStream(s) // the driver decides whether there is such a page
 	if d := p.only("out-of-bounds"); d.Bytes.Offset != 4096 {
 		t.Errorf("%q, %+v", d.Summary, d.Bytes)
 	}
 }
 
-// TestKernelDeclaresLess: a kernel that touches pages of which it declared nothing is found, with the pages; one that
-// writes where it declared a read is. Bytes beside the declared ones on the same page are not known.
+// TestKernelDeclaresLess: a kernel that touches pages without a declared access is reported with the pages, and so is
+// one that writes where it declared a read. Other bytes on declared pages are not judged.
 func TestKernelDeclaresLess(t *testing.T) {
 	const source = `#include "ropeway/kernel.h"
 	void k(volatile int *p, uint64_t write, uint64_t at) {
@@ -193,7 +192,7 @@ func TestKernelSeenSmall(t *testing.T) {
 	p.only("stream-race")
 }
 
-// TestKernelNotAllSeen: where a kernel was not seen to its end, it may have written anything.
+// TestKernelNotAllSeen: a kernel that was not seen to its end may have written anything.
 func TestKernelNotAllSeen(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		p := begin(t)

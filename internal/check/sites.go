@@ -9,24 +9,24 @@ import (
 	"ropeway/internal/finding"
 )
 
-// origin is what did something: a task of a stream, or a call of a thread.
+// origin is the author of an access or a mistake: a task of a stream, or a call of a thread.
 type origin struct {
 	site   *site
-	part   *part // see is; nil: nothing
+	part   *part // see is; nil: empty
 	stream int32
 	task   uint32
 	thread uint32
 }
 
-// part is what tasks have in common that launch one kernel, or execute one model. There may be a million origins, so
+// part has the facts shared by tasks that launch one kernel or execute one model. There may be a million origins, so
 // they share it.
 type part struct {
 	kernel string // name of the kernel, "": none
-	model  *model // that is executed, nil: none
-	born   uint64 // memory of a pool that came: Checker.born then
+	model  *model // the model executed; nil: none
+	born   uint64 // of an allocation of pool memory: Checker.born then
 }
 
-// partOf is the part for a kernel and a model. mu is held.
+// partOf returns the part for a kernel and a model. mu is held.
 func (c *Checker) partOf(kernel string, m *model) *part {
 	if kernel == "" && m == nil {
 		return nil
@@ -43,28 +43,28 @@ func (c *Checker) partOf(kernel string, m *model) *part {
 	return p
 }
 
-// is is what a task is besides; never nil.
+// is returns the part of an origin, never nil.
 func (o *origin) is() *part { return cmp.Or(o.part, new(part)) }
 
-// site is a call of the program. Stacks are kept once, however many calls come from the same place.
+// site is a call of the program. Calls from the same place share a stack.
 type site struct {
 	stack    *stack
-	api      string // of a Go program: the method
+	api      string // the method, in a Go program
 	function uint32
 	thread   uint32
-	inCall   bool // function and arguments say which
-	ignored  bool // the program asked not to be judged here
-	shared   bool // by many calls: arguments and past are not valid
+	inCall   bool // function and arguments are valid
+	ignored  bool // the program asked the checker to ignore the call
+	shared   bool // many calls share it: arguments and past are not valid
 	cut      bool // the call had arguments, which were not kept
 	given    uint8
-	room     [10]uint64 // the first of them, given, are the arguments
-	past     past       // of the task that it submitted; here, because both live as long
+	room     [10]uint64 // the arguments are the first given of them
+	past     past       // of the task that it submitted, which lives as long
 }
 
-// arguments are those of the call, as far as they are known.
+// arguments returns the call's arguments, as far as they are known.
 func (s *site) arguments() []uint64 { return s.room[:s.given] }
 
-// calls notes the call that a thread is in.
+// calls fills in the call that a thread is in.
 func (s *site) calls(by core.Caller) {
 	var arguments []uint64
 	s.function, arguments, s.inCall = by.Calling()
@@ -73,7 +73,7 @@ func (s *site) calls(by core.Caller) {
 	}
 }
 
-// again is the site for a further operation of a task: what the first one did to memory is not its own.
+// again returns a site for a further operation of a task, which must not share past with the first one.
 func (s *site) again() *site {
 	if s == nil || s.shared {
 		return s
@@ -83,7 +83,7 @@ func (s *site) again() *site {
 	return &other
 }
 
-// stack is where a call comes from, with what is known of it.
+// stack is the place of a call, with the facts about calls from there.
 type stack = stacks.Stack[fromHere]
 
 type fromHere struct {
@@ -92,11 +92,11 @@ type fromHere struct {
 	drops bool  // the code that calls from here return is dropped
 }
 
-// There may be a million tasks in flight. From shadow.ManyCells ranges on, the arguments of calls are no longer kept;
-// beyond mostCells the past is dropped.
+// There may be a million tasks in flight. With shadow.ManyCells ranges or more, arguments of calls are not kept; beyond
+// mostCells the shadow is dropped.
 const mostCells = 1_500_000
 
-// here is the call that t is in. t may be nil. mu is held.
+// here returns the call that t is in. t may be nil. mu is held.
 func (c *Checker) here(t *core.Thread) *site {
 	if t == nil {
 		return &site{}
@@ -123,21 +123,21 @@ func (c *Checker) here(t *core.Thread) *site {
 	return s
 }
 
-// ignored reports whether a thread asked not to be judged just now (ropeway/check.h).
+// ignored reports whether a thread has asked the checker to ignore it (ropeway/check.h).
 func ignored(by core.Caller) bool {
 	i, ok := by.(interface{ Ignored() bool })
 	return ok && i.Ignored()
 }
 
-// frames gives a stack its names.
+// frames returns the frames of a stack with their names.
 func (c *Checker) frames(s *stack) []finding.Frame {
-	if c.face == nil {
+	if c.front == nil {
 		return s.Frames(nil, c.symbols.Frames)
 	}
-	return s.Frames(c.face.FrameName, c.symbols.Frames)
+	return s.Frames(c.front.FrameName, c.symbols.Frames)
 }
 
-// languageOf is the language in which functions are called at an origin.
+// languageOf returns the language of the calls at an origin.
 func (c *Checker) languageOf(from origin) finding.Language {
 	if s := from.site; s != nil && s.stack != nil && len(s.stack.Named) > 0 {
 		return finding.Python
@@ -145,27 +145,27 @@ func (c *Checker) languageOf(from origin) finding.Language {
 	return c.language
 }
 
-// call writes the call of a site for people.
+// call formats the call of a site for people.
 func (c *Checker) call(s *site) string {
 	switch {
 	case s == nil:
 		return ""
 	case s.api != "":
 		return s.api
-	case !s.inCall || c.face == nil:
+	case !s.inCall || c.front == nil:
 		return ""
 	}
-	name, text := c.face.Describe(s.function, s.arguments())
+	name, text := c.front.Describe(s.function, s.arguments())
 	if s.cut {
 		return c.languageOf(origin{site: s}).Name(name) + "(...)"
 	}
 	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
-		return l.Name(name) + "(" + c.face.PythonArguments(s.function, s.arguments()) + ")"
+		return l.Name(name) + "(" + c.front.PythonArguments(s.function, s.arguments()) + ")"
 	}
 	return name + "(" + text + ")"
 }
 
-// at writes where something happened.
+// at returns an origin as a site of a finding.
 func (c *Checker) at(role string, from origin) finding.Site {
 	f := finding.Site{Role: role, Thread: from.thread}
 	if from.task != 0 {

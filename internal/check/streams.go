@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check/codes"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
 
-// Streams run out because of the calls that took them before, most of which come from a few lines of the program.
+// A call that finds no stream left is caused by the calls that took the streams. Most of these come from a few lines of
+// the program.
 
-// deviceOf is the device of a thread's current context, -1 if it has none.
+// deviceOf returns the device of a thread's current context, -1 if it has none.
 func deviceOf(t *core.Thread) int32 {
 	if t == nil || t.Current() == nil {
 		return -1
@@ -22,8 +22,8 @@ func deviceOf(t *core.Thread) int32 {
 	return t.Current().Device.User
 }
 
-// usedUp makes a finding of a call that found no stream left; false if it is none. It names the lines that took the
-// streams, the most frequent first. mu is held.
+// usedUp makes a finding of a call that found no stream left, and returns false for other calls. It names the lines
+// that took the streams, the most frequent first. mu is held.
 func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	if err.Injected {
 		return false
@@ -52,7 +52,7 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 		return false
 	}
 	d.rule, d.code, d.detail = "streams-used-up", err.Code, fmt.Sprint(err.API, int(err.Code))
-	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codes.Name(err.Code), what)
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), what)
 	lines := c.byLine(taken)
 	if n := len(lines) - mostNamed; n > 0 {
 		d.summary += fmt.Sprintf("; %s more took some", finding.Plural(n, "line"))
@@ -63,7 +63,7 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	return true
 }
 
-// streamsOf is where the streams of a device were made that are still there, oldest first. mu is held.
+// streamsOf returns the calls that made the live streams of a device, oldest first. mu is held.
 func (c *Checker) streamsOf(device int32) (list []other) {
 	var streams []*handle
 	for _, h := range c.handles {
@@ -78,7 +78,8 @@ func (c *Checker) streamsOf(device int32) (list []other) {
 	return list
 }
 
-// capturedIf is where streams joined the captures of the models for which ok is true, oldest first. mu is held.
+// capturedIf returns the calls by which streams joined the captures of the models selected by ok, oldest first. mu is
+// held.
 func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
 	for _, id := range slices.Sorted(maps.Keys(c.models)) {
 		m := c.models[id]
@@ -114,7 +115,7 @@ func (c *Checker) byLine(calls []other) (lines []*taker) {
 	type key struct {
 		role  string
 		stack *stack
-		line  string // instead of the stack
+		line  string // used instead of the stack
 	}
 	known := map[key]*taker{}
 	for _, o := range calls {

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// coming is how many tasks of all streams the core has announced and not submitted.
+// coming returns the number of tasks of all streams that the core has announced and not submitted.
 func (p *program) coming() (n int) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -19,8 +19,8 @@ func (p *program) coming() (n int) {
 	return n
 }
 
-// TestSubmissions: what the core says of a task is kept until the last operation of the task has arrived, whatever the
-// task does, and whether the queue takes it or not.
+// TestSubmissions: the announcement of a task is kept until its last operation has arrived, whatever the task does, and
+// whether or not the queue takes it.
 func TestSubmissions(t *testing.T) {
 	p := begin(t)
 	s, e := p.stream(), p.event(timed)
@@ -53,8 +53,8 @@ func TestSubmissions(t *testing.T) {
 	q.Open()
 }
 
-// TestSubmissionParts: every operation of a task has its call and its order; what it does to memory is kept in the site
-// of the first one alone.
+// TestSubmissionParts: every operation of a task has its call and its order; only the site of the first one keeps
+// accesses.
 func TestSubmissionParts(t *testing.T) {
 	p := begin(t)
 	number := p.number(p.stream())
@@ -77,7 +77,7 @@ func TestSubmissionParts(t *testing.T) {
 	}
 	p.c.byStream[number] = nil
 	p.c.mu.Unlock()
-	p.c.Submitting(p.Thread, number, 10, nil) // of a stream that has gone
+	p.c.Submitting(p.Thread, number, 10, nil) // for a destroyed stream
 	p.c.mu.Lock()
 	p.c.byStream[number] = q
 	if len(q.coming) != 0 {

@@ -3,33 +3,35 @@ package check
 import (
 	"fmt"
 
-	"ropeway/internal/check/spans"
 	"ropeway/internal/core"
 )
 
-// What to do about an access of the host.
+// Values of Touch.What: the front end's response to an access of the host.
 const (
-	notOurs  = iota // it is the program's own fault
-	goOn            // it is open now
-	stepOnce        // it is open for this instruction or system call; then Stepped is called
+	notOurs  = iota // the fault is the program's own
+	goOn            // the pages are open now
+	stepOnce        // they are open for this instruction or system call; Stepped is called after it
 )
 
-// Touch is what to do about an access of the host, and with which pages: see ropeway_touch in capi/shim/door.h.
+// Touch is the response to an access of the host, and the pages concerned: see ropeway_touch in capi/shim/door.h.
 type Touch = struct {
 	What   uint32
 	Prot   uint32
 	Page   uintptr
 	Length uint64
-	Delta  uintptr // where the engine sees the pages: so much further
+	Delta  uintptr // distance from the pages to the engine's view of them
 }
 
-// Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where
-// that is not known; then it counts as one byte. pc is the instruction, 0 for a system call. by knows the stack.
+// Touch judges an access of the host to n bytes at addr that met a closed page, and opens the page if it may. n is 0 if
+// the length is unknown; then it counts as one byte. pc is the instruction, 0 for a system call. by knows the stack.
 func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch {
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide(addr, addr+length)
+	if thread != kernelThread {
+		runGiven(c, addr)
+	}
 	from := c.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
@@ -54,13 +56,13 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 		}
 		return Touch{What: notOurs}
 	}
-	if pc != 0 || !write { // the kernel may write less than it was given room for
+	if pc != 0 || !write { // the kernel may write less than the buffer given
 		c.judgeBeside(from, a, addr, addr+length, write)
 	}
 	return c.judgeTouch(addr, addr+length, write, from, a, r)
 }
 
-// accessBy is the origin of an access to memory, mostly outside of any call. mu is held.
+// accessBy returns the origin of an access to memory, usually outside of any call. mu is held.
 func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 	stack := c.stacks.By(by)
 	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
@@ -68,7 +70,7 @@ func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 	return origin{thread: thread, site: s}
 }
 
-// judgeDeviceTouch reports an access of the host to device memory. It faults on hardware, too. mu is held.
+// judgeDeviceTouch reports an access of the host to device memory, which also faults on hardware. mu is held.
 func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
 	address := lo
@@ -93,8 +95,8 @@ func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 	})
 }
 
-// nextRun is where pages that can be closed begin again after addr, which is on none of them; at least hi if there are
-// none before. It is the border of a page. mu is held.
+// nextRun returns the start of the next pages that can be closed after addr, which is on none of them, but at most hi
+// rounded up to a page. mu is held.
 func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
 	from := addr
@@ -113,18 +115,18 @@ func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 }
 
 // accessible reports whether an access can be tried again: memory that is being registered or unregistered is closed
-// for a moment. mu is held, and released meanwhile.
+// for a moment. mu is held, but released while it asks.
 func (c *Checker) accessible(addr uintptr, write bool) bool {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	return c.guard.Accessible(addr, write)
 }
 
-// judgeTouch is Touch for pages that are known. mu is held.
+// judgeTouch is Touch for a known run of pages. mu is held.
 func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocation, r *pageRun) Touch {
 	first := r.page(lo)
 	last := r.page(min(hi, r.hi) - 1)
-	most := readOnly // what the access can do with
+	most := readOnly // most closed state that allows the access
 	if write {
 		most = open
 	}
@@ -137,6 +139,10 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 		page := r.lo + uintptr(i)*pageBytes
 		level := c.level(c.knownTo(from), page, page+pageBytes)
 		complete := level == open
+		if kernel := c.serving[kernelThread]; from.thread == kernelThread && kernel != nil && level == open &&
+			kernel.follows(page) {
+			step, level = true, most
+		}
 		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(from, page, most)) {
 			level = open
 		}
@@ -164,7 +170,7 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 	return answer
 }
 
-// gaveUp counts mistakes on a page; true when there were so many that it is left open.
+// gaveUp counts a mistake on a page, and reports whether the page is to be left open.
 func (r *pageRun) gaveUp(page uintptr) bool {
 	if r.mistakes == nil {
 		r.mistakes = map[uintptr]uint8{}
@@ -175,8 +181,8 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 	return r.mistakes[page] >= patienceN
 }
 
-// opensFor reports whether a page is to stay open until a function of the program ends: it is closed only because of
-// tasks after the function, and the function has been stepped through it often enough. mu is held.
+// opensFor reports whether a page is to stay open until a function of the program ends. It does if only tasks after the
+// function close the page, and the function has been stepped through it often. mu is held.
 func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
 	s := c.serving[from.thread]
 	if s == nil || from.thread == 0 {
@@ -186,30 +192,34 @@ func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
 		return false
 	}
 	behind := s.q.waiting
-	s.q.waiting = nil // they are ordered after it
+	s.q.waiting = nil // they are ordered after the function
 	level := c.level(c.knownTo(from), page, page+pageBytes)
 	s.q.waiting = behind
 	return level <= most
 }
 
-// reclose closes what was opened for a function that has ended. mu is held.
+// reclose closes the pages again that were opened for a function that has ended. mu is held.
 func (c *Checker) reclose(s *serving) {
 	for page := range s.steps {
 		c.closeAgain(page)
 	}
 }
 
-// closeAgain makes a page as closed as what is in flight wants it. mu is held.
+// closeAgain closes a page as far as accesses in flight demand. mu is held.
 func (c *Checker) closeAgain(page uintptr) {
 	if _, r := c.runAt(page); r != nil {
 		i := r.page(page)
-		if level := c.level(*c.known, page, page+pageBytes); r.state[i] < level {
+		level := c.level(*c.known, page, page+pageBytes)
+		if isLent(c, page) {
+			level = closed
+		}
+		if r.state[i] < level {
 			c.protect(r, i, i+1, level)
 		}
 	}
 }
 
-// runAt is the allocation and the pages that addr is in, or nil. mu is held.
+// runAt returns the allocation and the page run at addr, or nil. mu is held.
 func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
 	a := c.onPage(addr)
 	if a == nil {
@@ -223,7 +233,7 @@ func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
 	return nil, nil
 }
 
-// Stepped closes again what Touch opened for one step.
+// Stepped closes the pages again that Touch opened for one step.
 func (c *Checker) Stepped(t Touch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +242,7 @@ func (c *Checker) Stepped(t Touch) {
 	}
 }
 
-// Window is where pinned memory lies.
+// Window returns the range of pinned memory.
 func (c *Checker) Window() (low, high uintptr) {
 	if c.guard == nil {
 		return 0, 0
@@ -240,12 +250,12 @@ func (c *Checker) Window() (low, high uintptr) {
 	return c.guard.Span()
 }
 
-// setSpans passes to the front end where it catches faults: pinned memory, registered memory, and [lo, hi). mu is held.
+// setSpans tells the front end where to catch faults: in pinned memory, registered memory and [lo, hi). mu is held.
 func (c *Checker) setSpans(lo, hi uintptr) {
-	if c.face == nil || !c.closing {
+	if c.front == nil || !c.closing {
 		return
 	}
-	var all spans.Set
+	var all spanSet
 	all.Add(c.guard.Span())
 	all.Add(lo, hi)
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
@@ -254,10 +264,10 @@ func (c *Checker) setSpans(lo, hi uintptr) {
 		}
 		return true
 	})
-	c.face.SetSpans(all.Pairs())
+	c.front.SetSpans(all.Pairs())
 }
 
-// reserved is the address range that addr is in, nil if it is in none. mu is held.
+// reserved returns the reserved address range that addr is in, or nil. mu is held.
 func (c *Checker) reserved(addr uintptr) *handle {
 	for _, h := range c.handles {
 		if h.r.Kind == core.AddressRange && !h.freed && addr-h.r.Name < uintptr(h.r.Size) {
@@ -267,20 +277,21 @@ func (c *Checker) reserved(addr uintptr) *handle {
 	return nil
 }
 
-// elsewhere reports whether addr is one of devices that does not lie where the driver places device memory: it is
-// mapped, or memory of another process. mu is held.
+// elsewhere reports whether addr is a device address outside of the driver's device memory: it is mapped, or memory of
+// another process. mu is held.
 func (c *Checker) elsewhere(addr uintptr) bool {
 	a := c.find(addr)
 	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
 }
 
-// setRegistered passes to the front end what is registered now, and where else device addresses are. mu is held.
+// setRegistered tells the front end which memory is registered, and which device addresses lie outside of device
+// memory. mu is held.
 func (c *Checker) setRegistered() {
 	c.setSpans(0, 0)
-	if c.face == nil {
+	if c.front == nil {
 		return
 	}
-	var hosts, aliases spans.Set
+	var hosts, aliases spanSet
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
 		switch {
 		case a.what == core.RegisteredMemory && !a.vanished:
@@ -299,5 +310,5 @@ func (c *Checker) setRegistered() {
 		aliases.Add(alias, alias+uintptr(a.size))
 		return true
 	})
-	c.face.SetRegistered(hosts.Pairs(), aliases.Pairs())
+	c.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
 }

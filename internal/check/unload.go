@@ -9,24 +9,45 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Unloading a binary does not wait for its kernels. Here they keep their code; on a device they need not, so a kernel
-// that is in flight when its binary goes, or that a model runs later, is a mistake.
+// Unloading a binary does not wait for its kernels. Here they keep their code; on hardware they may lose it. So it is a
+// mistake if a kernel is in flight when its binary is unloaded, or if a model runs it later.
 
-// loaded is a binary on a device, as far as kernels of it were launched.
+// loaded is a binary on a device with the launches of its kernels.
 type loaded struct {
-	last []launched // the last launch on each line
-	gone bool       // it was unloaded
-	by   origin     // where
+	last launches
+	gone bool   // it was unloaded
+	by   origin // where it was unloaded
 }
 
-// launched is a launch of a kernel.
+// launched is a launch of a kernel, or an execution of a model.
 type launched struct {
 	line uint32
-	n    uint64 // on its line
+	n    uint64 // number on its line
 	from origin
 }
 
-// module is what is known of a binary. mu is held.
+// launches has the last launch on each line.
+type launches []launched
+
+// add replaces the launch on t's line by t.
+func (list *launches) add(t *task) {
+	now := launched{t.q.line, t.n, t.from}
+	if i := slices.IndexFunc(*list, func(l launched) bool { return l.line == now.line }); i >= 0 {
+		(*list)[i] = now
+		return
+	}
+	*list = append(*list, now)
+}
+
+// pending returns a launch that is not known to be complete, or nil.
+func (list launches) pending(known clock) *launched {
+	if i := slices.IndexFunc(list, func(l launched) bool { return !known.Has(l.line, l.n) }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// module returns the record of a binary, and makes it at first. mu is held.
 func (c *Checker) module(of driver.Module) *loaded {
 	if c.modules[of] == nil {
 		c.modules[of] = new(loaded)
@@ -34,7 +55,7 @@ func (c *Checker) module(of driver.Module) *loaded {
 	return c.modules[of]
 }
 
-// usesModule notes the binary of a kernel that is submitted, and reports a model that runs it after the binary was
+// usesModule records the launch of a binary's kernel, and reports a model that launches it after the binary was
 // unloaded: the core refuses other launches. mu is held.
 func (c *Checker) usesModule(t *task) {
 	m := c.module(t.op.Launch.Module)
@@ -45,16 +66,11 @@ func (c *Checker) usesModule(t *task) {
 			advice:  "Destroy the model before aclrtBinaryUnLoad, or execute it no more.",
 		})
 	}
-	now := launched{t.q.line, t.n, t.from}
-	if i := slices.IndexFunc(m.last, func(l launched) bool { return l.line == now.line }); i >= 0 {
-		m.last[i] = now
-		return
-	}
-	m.last = append(m.last, now)
+	m.last.add(t)
 }
 
 // Unloading implements core.CheckHooks.
-func (c *Checker) Unloading(t *core.Thread, modules []driver.Module) {
+func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,19 +79,20 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module) {
 	found := false
 	for _, of := range modules {
 		m := c.module(of)
-		for _, l := range m.last {
-			if found || known.Has(l.line, l.n) {
-				continue
-			}
+		if l := m.last.pending(known); l != nil && !found {
 			found = true
 			c.report(draft{
 				rule: "free-in-flight", role: "unloaded", offence: from, others: []other{{"submitted", l.from}},
-				summary: fmt.Sprintf("a binary is unloaded, and %s is not known to be complete", c.task(l.from)),
+				summary: fmt.Sprintf("a binary is unloaded while %s is pending", c.task(l.from)),
 				advice:  "Synchronise before the binary is unloaded: a device may take the code away at once.",
 			})
 		}
 		m.gone, m.by, m.last = true, from, nil
 	}
+	for _, r := range handles {
+		c.handles[r.Name] = &handle{r: r, freed: true, freedBy: from}
+	}
+	c.trimHandles()
 	if len(c.modules) >= mostGone {
 		maps.DeleteFunc(c.modules, func(_ driver.Module, m *loaded) bool { return m.gone })
 	}

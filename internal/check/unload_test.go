@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// unload is what aclrtBinaryUnLoad reports of the binary of the kernel that was launched last.
+// unload calls Unloading as aclrtBinaryUnLoad does for the binary of the kernel launched last.
 func (p *program) unload() {
 	p.c.mu.Lock()
 	var list []driver.Module
@@ -15,10 +15,10 @@ func (p *program) unload() {
 		list = append(list, m)
 	}
 	p.c.mu.Unlock()
-	p.Unloading(list)
+	p.Unloading(list, nil)
 }
 
-// TestUnload: a binary is unloaded when its kernels are known to be complete.
+// TestUnload: a binary must not be unloaded before its kernels are known to be complete.
 func TestUnload(t *testing.T) {
 	for _, wrong := range []bool{true, false} {
 		for _, ran := range []bool{true, false} {
@@ -35,14 +35,14 @@ func TestUnload(t *testing.T) {
 			p.ok(p.SynchronizeStream(s))
 			if !wrong {
 				p.silent()
-			} else if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "is unloaded, and kernel k of ") {
+			} else if d := p.only("free-in-flight"); !strings.Contains(d.Summary, "is unloaded while kernel k of ") {
 				t.Errorf("%s", d.Summary)
 			}
 		}
 	}
 }
 
-// TestUnloadUnderModel: a model does not run kernels of a binary that was unloaded.
+// TestUnloadUnderModel: a model must not run kernels of an unloaded binary.
 func TestUnloadUnderModel(t *testing.T) {
 	p := begin(t)
 	f, s, dev := p.kernel("void k(int *p) { p[0] = 5; }"), p.stream(), p.dev(64)

@@ -2,17 +2,17 @@ package check
 
 import "fmt"
 
-// Kernels of models that are replaced in the order of a stream. Which kernel a task of a model runs is like memory: an
-// update writes it, each execution that gets there reads it, and what nothing orders is a race.
+// Updates of kernels in models, in the order of a stream. The kernel that a task of a model runs is like memory: an
+// update writes it, an execution of the task reads it, and two accesses that are not ordered are a race.
 
-// slot is a task of a model as something that is read and written.
+// slot is the history of the kernel of a model's task: its updates and executions.
 type slot struct {
 	cell
-	task   int    // in model.tasks, once it is updated
-	update origin // the call that the last update was captured from, if it was; else without a site
+	task   int    // index in model.tasks; set by an update
+	update origin // the captured call of the last update; without a site if that was not captured
 }
 
-// slotOf is the slot of a task of a model, by its hidden stream and its number there. mu is held.
+// slotOf returns the slot of a task of a model, by its hidden stream and its number there. mu is held.
 func (m *model) slotOf(own int32, number uint32) *slot {
 	name := taskName{own, number}
 	if m.slots[name] == nil {
@@ -40,7 +40,7 @@ func (c *Checker) Updated(id uint32, task int, own int32, number uint32, by int3
 	s.Write, s.Reads = p, s.Reads[:0]
 }
 
-// judgeKernelOf looks whether a kernel that is about to run on q is ordered with its updates. mu is held.
+// judgeKernelOf reports a kernel that is about to run on q and is not ordered with its updates. mu is held.
 func (c *Checker) judgeKernelOf(q *queue, t *task, p *past) {
 	if m := q.model; m != nil {
 		s := m.slotOf(q.stream, t.op.Tag.Task)
@@ -49,7 +49,7 @@ func (c *Checker) judgeKernelOf(q *queue, t *task, p *past) {
 	}
 }
 
-// judgeSlot reports an update of a kernel and an execution of it, or two updates, that nothing orders. mu is held.
+// judgeSlot reports an update of a kernel and an execution of it, or two updates, that are not ordered. mu is held.
 func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
 	s.Judge(p, k, write, 0, 0, func(before *past, wrote bool, _, _ uintptr) {
 		run, update, how := p.Of.from, before.Of.from, "is updated by"

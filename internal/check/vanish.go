@@ -7,17 +7,17 @@ import (
 	"ropeway/internal/core"
 )
 
-// How memory of the program goes.
+// Values of Way.Kind: how the program releases memory of its own.
 const (
-	Freed       = iota // free, and what ends in it
+	Freed       = iota // free, and functions that call it
 	Reallocated        // realloc: it may move
 	Unmapped           // munmap
 	Moved              // mremap
 	Replaced           // another mapping takes its place
-	Returned           // it is on a stack, and the function has returned
+	Returned           // the memory was on the stack of a function that has returned
 )
 
-// Way is how the program takes memory away from itself, and by which call.
+// Way is how the program releases memory of its own, and by which call.
 type Way struct {
 	Kind int
 	Call string // for people
@@ -30,28 +30,28 @@ func (w Way) String() string {
 	}[w.Kind]
 }
 
-// whole reports whether w is about a block of an allocator, which the program knows by its start, and not about pages.
+// whole reports whether w releases a block of an allocator, which the program knows by its start, rather than pages.
 func (w Way) whole() bool { return w.Kind == Freed || w.Kind == Reallocated }
 
-// under says how memory goes under a task that does something with it.
-func (w Way) under(task, does string) string {
+// under says how memory is released under a task that accesses it.
+func (w Way) under(does string) string {
 	if w.Kind == Returned {
-		return fmt.Sprintf("%s, and %s %s it", w, task, does)
+		return fmt.Sprintf("%s, and %s it", w, does)
 	}
-	return fmt.Sprintf("%s that %s %s", w, task, does)
+	return fmt.Sprintf("%s that %s", w, does)
 }
 
-// role is what happened at the offence.
+// role returns the role of the offence.
 func (w Way) role() string {
 	if w.Kind == Returned {
-		return "found" // by the next call
+		return "found" // the next call finds it
 	}
 	return "freed"
 }
 
-// Vanish judges that the program is about to take n bytes at addr away from itself, or has left that part of a
-// stack. Registered memory has to be unregistered first, and nothing may be in flight. by knows the stack. When
-// Vanish returns, nothing of the memory is closed.
+// Vanish judges that the program is about to release n bytes of its own memory at addr, or has returned from that part
+// of a stack. Registered memory has to be unregistered first, and no access to it may be in flight. by knows the stack.
+// When Vanish returns, none of the memory is closed.
 func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.setRegistered()
 }
 
-// judgeForeign reports pinned memory that is handed to the allocator of the C library, which does not know it. mu is
+// judgeForeign reports pinned memory that is passed to the allocator of the C library, which does not know it. mu is
 // held.
 func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
 	name, _, _ := strings.Cut(how.Call, "(")
@@ -82,10 +82,10 @@ func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) 
 		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
 			name, at),
 	})
-	a.vanished = true // what the C library finds beside it is no finding of its own
+	a.vanished = true // accesses of the C library beside it are not reported again
 }
 
-// registeredIn is the registered memory that has bytes in [lo, hi). mu is held.
+// registeredIn returns the registered memory with bytes in [lo, hi). mu is held.
 func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
 	take := func(_ uintptr, a *allocation) bool {
 		if a.start >= hi {
@@ -103,7 +103,7 @@ func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
 	return list
 }
 
-// judgeVanish is Vanish for one registration. mu is held, and released meanwhile.
+// judgeVanish is Vanish for one registration. mu is held, but released while tasks run.
 func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Way) {
 	start, end := max(lo, a.start), min(hi, a.end())
 	if how.Kind == Returned && (start != a.start || end != a.end()) {
@@ -118,14 +118,13 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 		c.report(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, others: []other{{"submitted", f.from}},
 			lo: f.lo, hi: f.hi, memory: a,
-			summary: fmt.Sprintf("registered memory %s, which is not known to be complete",
-				how.under(c.task(f.from), f.does)),
-			advice: "Synchronise, and unregister the memory (aclrtHostUnregister), before releasing it.",
+			summary: "registered memory " + how.under(c.stillDoes(f)),
+			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before releasing it.",
 		})
 		a.vanished = true // so that its bytes are not compared
 		c.settle(a)
 	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
-		return // a neighbour: registering whole pages registers what else lies on them
+		return // a neighbour on the same page, which is registered too
 	case !a.leaked:
 		c.report(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, lo: start, hi: end, memory: a,
@@ -133,13 +132,12 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 			advice:  "Unregister the memory (aclrtHostUnregister) before releasing it.",
 		})
 	}
-	if !a.freed { // by another thread, meanwhile
+	if !a.freed { // another thread may have unregistered it
 		c.vanish(a)
 	}
 }
 
-// vanish leaves memory alone that the program has taken away: nothing of it is closed, now or later, and what is
-// known of it is forgotten. mu is held.
+// vanish opens the pages of memory that the program has released, for good, and forgets its accesses. mu is held.
 func (c *Checker) vanish(a *allocation) {
 	a.vanished, a.leaked = true, true
 	for _, r := range a.runs {

@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-// vanishing is a program with registered memory and a face that knows its calls.
+// vanishing returns a program with registered memory and a front end that knows its calls.
 type vanishing struct {
 	*program
 	by     *caller
@@ -28,7 +28,7 @@ const vanishBytes = 16384
 func beginVanishing(t *testing.T) *vanishing {
 	t.Helper()
 	v := &vanishing{program: begin(t)}
-	v.by = v.withFace()
+	v.by = v.withFrontEnd()
 	v.c.CloseMemory()
 	v.by.in("aclrtCreateStream", 10)
 	v.stream, v.dev = v.program.stream(), v.program.dev(vanishBytes)
@@ -48,13 +48,13 @@ func (v *vanishing) copies(at core.Addr, n uint64, writes bool) {
 	}
 }
 
-// vanish is what the program does to its own memory, in line 40.
+// vanish releases memory of the program, on line 40.
 func (v *vanishing) vanish(addr core.Addr, n uint64, kind int) {
 	v.by.now, v.by.line = 0, 40
 	v.c.Vanish(addr, n, Way{kind, fmt.Sprintf("way(%d)", kind)}, v.by, 1)
 }
 
-// line is where the face says that a site is.
+// line returns the place of a site as the front end tells it.
 func line(s finding.Site) int {
 	if len(s.Stack) == 0 {
 		return 0
@@ -62,8 +62,8 @@ func line(s finding.Site) int {
 	return s.Stack[0].Line
 }
 
-// TestVanishInFlight: memory of the program that goes in any way while a copy from it or to it is pending is found,
-// with the submission, the registration and the bytes; the copy has run then, and nothing else is found.
+// TestVanishInFlight: memory of the program that is released in any way while a copy from it or to it is pending is
+// reported, with the submission, the registration and the bytes; the copy has run then, and there is no other finding.
 func TestVanishInFlight(t *testing.T) {
 	for kind, word := range []string{"freed", "reallocated", "unmapped", "moved", "mapped over"} {
 		for _, writes := range []bool{false, true} {
@@ -76,8 +76,8 @@ func TestVanishInFlight(t *testing.T) {
 				}
 				v.finish()
 				f := v.only("free-in-flight")
-				want := fmt.Sprintf("registered memory is %s that acl.rt.memcpy_async (task 1 of stream %d) %s, "+
-					"which is not known to be complete", word, *f.Others[0].Stream, does(writes))
+				want := fmt.Sprintf("registered memory is %s that a pending acl.rt.memcpy_async (task 1 of stream %d) "+
+					"may still %s", word, *f.Others[0].Stream, strings.TrimSuffix(does(writes), "s"))
 				if f.Summary != want || f.Offence.Call != fmt.Sprintf("way(%d)", kind) {
 					t.Errorf("%q by %q, want %q", f.Summary, f.Offence.Call, want)
 				}
@@ -92,8 +92,8 @@ func TestVanishInFlight(t *testing.T) {
 	}
 }
 
-// TestVanishRegistered: registered memory that goes with nothing pending is found once, and neither as a leak nor
-// when it is unregistered too late; after it was unregistered it may go.
+// TestVanishRegistered: registered memory that is released with no access in flight is reported once, and not again as
+// a leak or when it is unregistered too late. After it was unregistered it may be released.
 func TestVanishRegistered(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host, 4096, true)
@@ -123,8 +123,8 @@ func TestVanishRegistered(t *testing.T) {
 	v.silent()
 }
 
-// TestVanishNeighbour: a block that shares bytes with registered memory, but is not what was registered, may be
-// freed unless a copy uses these bytes. One that has all of it, or begins with it, is it.
+// TestVanishNeighbour: a block that shares bytes with registered memory, but is not the registered block, may be freed
+// unless a copy uses these bytes. A block that covers the memory, or begins with it, is the registered one.
 func TestVanishNeighbour(t *testing.T) {
 	for _, x := range []struct {
 		name   string
@@ -168,8 +168,8 @@ func TestVanishNeighbour(t *testing.T) {
 	}
 }
 
-// TestVanishOpens: when Vanish returns, nothing of the memory is closed, and later copies close nothing of it: it
-// may be anything by then.
+// TestVanishOpens: when Vanish returns, none of the memory is closed, and later copies close none of it: the addresses
+// may have another use by then.
 func TestVanishOpens(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host, vanishBytes, true)
@@ -189,15 +189,15 @@ func TestVanishOpens(t *testing.T) {
 	v.only("free-in-flight")
 }
 
-// TestVanishTold: the face knows what is registered, and not what has gone; device addresses are those of
-// registrations.
+// TestVanishTold: the front end knows the registered memory, without memory that was released; device addresses are
+// those of registrations.
 func TestVanishTold(t *testing.T) {
 	v := beginVanishing(t)
 	host, alias := uint64(v.host), uint64(v.alias)
 	want := func(registered, aliases []uint64) {
 		t.Helper()
-		if n := v.by.face; !slices.Equal(n.registered, registered) || !slices.Equal(n.aliases, aliases) {
-			t.Errorf("the face got %#x and %#x, want %#x and %#x", n.registered, n.aliases, registered, aliases)
+		if n := v.by.front; !slices.Equal(n.registered, registered) || !slices.Equal(n.aliases, aliases) {
+			t.Errorf("the front end got %#x and %#x, want %#x and %#x", n.registered, n.aliases, registered, aliases)
 		}
 	}
 	want([]uint64{host, host + vanishBytes}, []uint64{alias, alias + vanishBytes})
@@ -207,8 +207,8 @@ func TestVanishTold(t *testing.T) {
 	want(nil, nil)
 }
 
-// TestVanishReturned: what was registered on a stack is found when its function has returned, by the next call;
-// what is only partly in the abandoned part of a stack is not.
+// TestVanishReturned: memory registered on a stack is reported by the next call after its function has returned; memory
+// only partly in the abandoned part of a stack is not.
 func TestVanishReturned(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host+4096, 128, false)
@@ -218,15 +218,16 @@ func TestVanishReturned(t *testing.T) {
 	v.c.Vanish(v.host-4096, vanishBytes+8192, Way{Kind: Returned}, v.by, 1)
 	v.finish()
 	f := v.only("free-in-flight")
-	const want = "registered memory was on the stack of a function that has returned, and acl.rt.memcpy_async (task 1"
-	if !strings.HasPrefix(f.Summary, want) ||
+	const want = "registered memory was on the stack of a function that has returned, and a pending " +
+		"acl.rt.memcpy_async (task 1 of stream 1) may still read it"
+	if f.Summary != want ||
 		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "acl.rt.synchronize_stream(") ||
 		line(f.Offence) != 60 {
 		t.Errorf("%s", show(f))
 	}
 }
 
-// TestVanishIgnored: what a program asked not to be judged is not reported, and not as a leak either.
+// TestVanishIgnored: a release that the program asked the checker to ignore is not reported, nor is the leak.
 func TestVanishIgnored(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host, 64, false)
@@ -237,7 +238,7 @@ func TestVanishIgnored(t *testing.T) {
 	v.silent()
 }
 
-// TestAliasTouched: the host cannot use a device address, of registered memory neither.
+// TestAliasTouched: the host cannot use device addresses, including those of registered memory.
 func TestAliasTouched(t *testing.T) {
 	v := beginVanishing(t)
 	v.by.now, v.by.line = 0, 50

@@ -6,28 +6,29 @@ import (
 	"ropeway/internal/core"
 )
 
-// A page stays closed until the host touches it. The fault is expensive: it takes longer than closing and opening the
-// page together. So pages that the host was seen to touch are warm: they are opened as soon as the host knows the
-// task that closed them to be complete. That changes no finding, because such a page is opened only if nothing of it
-// is in flight, which is when a touch would have opened it.
+// A page stays closed until the host touches it. The fault takes longer than closing and opening the page together. So
+// pages that the host was seen to touch are warm: they are opened as soon as the host knows the task that closed them
+// to be complete. This changes no finding: a page is opened early only if no access to it is in flight, and then a
+// touch would have opened it too.
 //
-// A page that is opened early does not show whether it is touched. So after a number of tasks one is not opened early.
-// If the host touches the page, the number doubles; if the next task finds it closed, the page is cold.
+// A page that is opened early does not show whether the host touches it. So after a number of tasks it is left closed
+// for one task, the trial. If the host touches the page, the number doubles; if the next task finds it closed, the page
+// is cold.
 
 const (
-	firstWarm    = 4   // tasks for which a page is opened early after it was touched once
-	mostWarm     = 64  // and after it was touched each time
-	mostEarly    = 64  // ranges that wait to be opened early; what is more is opened by the touch
-	mostIsolated = 512 // ranges that the system is asked to keep apart
+	firstWarm    = 4   // tasks until the first trial
+	mostWarm     = 64  // most tasks between trials
+	mostEarly    = 64  // most ranges that wait to be opened early; further ones are opened by a touch
+	mostIsolated = 512 // most ranges that the system is asked to keep apart
 )
 
-// warmth is how soon a page is opened.
+// warmth counts the tasks of a page until its next trial.
 type warmth struct {
-	times uint8 // tasks for which it is opened early until one is not; 0: it is cold
-	left  uint8 // of these and the one, how many are to come
+	times uint8 // tasks between trials; 0: the page is cold
+	left  uint8 // tasks to come, the trial included
 }
 
-// early is pages that are to be opened when the host knows a task to be complete.
+// early is a range of pages to open when the host knows a task to be complete.
 type early struct {
 	r    *pageRun
 	i, j int
@@ -35,7 +36,7 @@ type early struct {
 	n    uint64
 }
 
-// warm notes that the host touched one of pages i to j, of which nothing is in flight. mu is held.
+// warm records that the host touched one of pages i to j, with no access to them in flight. mu is held.
 func (c *Checker) warm(a *allocation, r *pageRun, i, j int) {
 	if a.what == core.RegisteredMemory {
 		return // it is opened early anyway
@@ -55,8 +56,8 @@ func (c *Checker) warm(a *allocation, r *pageRun, i, j int) {
 	}
 }
 
-// shutWarm notes that t closed pages i to j, to open them early if they are warm. The first of them speaks for all.
-// mu is held.
+// shutWarm records that t closed pages i to j, which are opened early if the first of them is warm and this is not a
+// trial. mu is held.
 func (c *Checker) shutWarm(t *task, r *pageRun, i, j int) {
 	if r.warm == nil || r.warm[i].times == 0 || len(c.early) >= mostEarly {
 		return
@@ -70,15 +71,15 @@ func (c *Checker) shutWarm(t *task, r *pageRun, i, j int) {
 	c.early = append(c.early, early{r, i, j, t.q.line, t.n})
 }
 
-// stayed notes that a task found page i closed. It is cold if that was to be seen, and the host has learned of
-// something since it was closed. mu is held.
+// stayed records that a task found page i closed. If this was a trial, and the host has learned of a complete task
+// since, the page is cold. mu is held.
 func (c *Checker) stayed(r *pageRun, i int) {
 	if r.warm != nil && r.warm[i].left == 0 && r.trial != c.known {
 		r.warm[i].times = 0
 	}
 }
 
-// openEarly opens warm pages whose task is known to be complete. Those that another task closes too are left to the
+// openEarly opens warm pages whose task is known to be complete. It leaves pages with another access in flight to the
 // touch. mu is held.
 func (c *Checker) openEarly() {
 	c.early = slices.DeleteFunc(c.early, func(e early) bool {
@@ -95,14 +96,15 @@ func (c *Checker) openEarly() {
 		if i == j {
 			return true
 		}
-		if _, busy := c.inFlight(*c.known, e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes, true); !busy {
+		if _, busy := c.inFlight(*c.known, e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes, true); !busy &&
+			!isLent(c, e.r.lo) {
 			c.protect(e.r, i, j, open)
 		}
 		return true
 	})
 }
 
-// dropEarly opens no page of an allocation early any more: the allocation goes. mu is held.
+// dropEarly removes the pages of an allocation that is about to be freed from the list of early ones. mu is held.
 func (c *Checker) dropEarly(a *allocation) {
 	c.early = slices.DeleteFunc(c.early, func(e early) bool { return slices.Contains(a.runs, e.r) })
 }

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/core/memory"
 )
 
-// warmed is a page that the host touched after a copy was known to be complete; the copy can be made again.
+// warmed returns a page that the host touched after a copy was known to be complete; the copy can be repeated.
 func warmed(t *testing.T) (p *program, s core.Handle, host, dev core.Addr) {
 	p, _ = closing(t)
 	s, host, dev = p.stream(), p.pinned(4*page), p.dev(4*page)
@@ -19,7 +19,7 @@ func warmed(t *testing.T) (p *program, s core.Handle, host, dev core.Addr) {
 	return p, s, host, dev
 }
 
-// goesOn touches a page of which nothing is in flight.
+// goesOn touches a page without accesses in flight.
 func (p *program) goesOn(addr core.Addr) {
 	p.t.Helper()
 	if got := p.touch(addr, 1, true); got.What != goOn {
@@ -27,7 +27,7 @@ func (p *program) goesOn(addr core.Addr) {
 	}
 }
 
-// again copies to a page once more, and wants it to be closed, and then to be as said.
+// again copies to a page once more, and checks that it is closed, and its state after the synchronisation.
 func (p *program) again(what string, host, dev core.Addr, s core.Handle, want string) {
 	p.t.Helper()
 	p.down(host, dev, page, s)
@@ -36,8 +36,8 @@ func (p *program) again(what string, host, dev core.Addr, s core.Handle, want st
 	p.are(what, host, want)
 }
 
-// TestWarm proves that a page that was touched is opened when the next copies are known to be complete, that after
-// some of them one waits for the touch again, and that there are twice as many of them each time.
+// TestWarm proves that a touched page is opened when the next copies are known to be complete, that after a number of
+// them one waits for the touch again, and that the number doubles each time.
 func TestWarm(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	for _, times := range []int{4, 8, 16, 32, 64, 64} {
@@ -51,7 +51,7 @@ func TestWarm(t *testing.T) {
 	p.silent()
 }
 
-// TestColdAgain proves that a page that is no longer touched stays closed, also when several copies wait for one
+// TestColdAgain proves that a page without further touches stays closed, also if several copies wait for one
 // synchronisation, and that a touch makes it warm as at first.
 func TestColdAgain(t *testing.T) {
 	p, s, host, dev := warmed(t)
@@ -70,7 +70,7 @@ func TestColdAgain(t *testing.T) {
 	p.silent()
 }
 
-// TestWarmTwice proves that copies that are submitted beside the one that is to be seen do not make a page cold.
+// TestWarmTwice proves that copies submitted beside a trial do not make a page cold.
 func TestWarmTwice(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	for _, times := range []int{4, 8, 16} {
@@ -86,8 +86,8 @@ func TestWarmTwice(t *testing.T) {
 	p.silent()
 }
 
-// TestWarmInFlight proves that a warm page stays closed while any work on it is in flight: on another stream, after
-// what was waited for, or on another part of it. An access meanwhile is found.
+// TestWarmInFlight proves that a warm page stays closed while any access to it is in flight: on another stream, after
+// the tasks waited for, or to another part of the page. An access by the host is reported.
 func TestWarmInFlight(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -127,8 +127,8 @@ func TestWarmInFlight(t *testing.T) {
 	}
 }
 
-// TestWarmFreed proves that pages which are to be opened early are forgotten with their memory: a use of what was
-// freed is found after the copy is known to be complete.
+// TestWarmFreed proves that pages waiting to be opened early are forgotten when their memory is freed: a use of freed
+// memory is reported after the copy is known to be complete.
 func TestWarmFreed(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	p.down(host+page, dev, page, s)
@@ -145,7 +145,7 @@ func TestWarmFreed(t *testing.T) {
 	p.only("free-in-flight")
 }
 
-// TestWarmMany proves that a limited number of ranges is opened early; the others are by the touch.
+// TestWarmMany proves that a limited number of ranges is opened early; touches open the others.
 func TestWarmMany(t *testing.T) {
 	const many = mostEarly + 3
 	p, _ := closing(t)

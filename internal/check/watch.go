@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"ropeway/internal/check/system"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -17,6 +16,9 @@ import (
 func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.Order) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if t != nil { // else it is one of a model, and the execution counts
+		c.tasks++
+	}
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
 		s := submission{task: task, site: c.here(t), order: orderOf(o)}
 		s.fails = c.arm(s.site, stream)
@@ -24,11 +26,11 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	}
 }
 
-// originOf is a call of a thread as an origin. mu is held.
+// originOf returns the current call of a thread as an origin. mu is held.
 func (c *Checker) originOf(t *core.Thread) origin {
 	s := c.here(t)
-	if s.thread == 0 && len(c.serving) > 0 { // a Go program: its functions are known by the thread they are locked to
-		if n := system.Thread(); c.serving[n] != nil {
+	if s.thread == 0 && len(c.serving) > 0 { // a Go program: the system thread identifies its functions
+		if n := systemThread(); c.serving[n] != nil {
 			s.thread = n
 		}
 	}
@@ -36,44 +38,53 @@ func (c *Checker) originOf(t *core.Thread) origin {
 }
 
 // Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is
-// made, by what is in flight then; it counts when it has been made.
+// made, against the accesses in flight then; its findings count after it has been made.
 func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.tasks++
 	from := c.originOf(t)
 	c.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
 	var found []draft
 	c.held = &found
 	defer func() { c.held = nil }()
-	if op.Kind == driver.OpBatch {
+	switch op.Kind {
+	case driver.OpBatch:
 		c.judgeBatch(from, "called", op)
+	case driver.OpCopy:
+		judgeSelf(c, from, "called", op)
 	}
+	collides := false
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.find(lo)
-		c.judgeBounds(&from, a, lo, hi, write)
+		c.judgeBounds(&from, op, a, lo, hi, write)
 		switch {
 		case lo >= hi:
 		case a == nil:
 			c.judgeGone(from, lo, hi)
 		default:
-			c.judgeAccess(from, lo, hi, write)
+			collides = c.judgeAccess(from, lo, hi, write) || collides
 		}
 		return true
 	})
 	return func(done bool) {
 		if done {
-			c.made(from, op, found)
+			c.made(from, op, found, collides)
 		}
 	}
 }
 
-// made is the end of an operation that from carried out, and in which findings were found.
-func (c *Checker) made(from origin, op *driver.Op, found []draft) {
+// made ends an operation that from carried out. found has its findings so far; collides says that it collides with a
+// known access in flight.
+func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range found {
 		c.report(d)
+	}
+	if !collides {
+		judgeKernels(c, from, op)
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.find(lo)
@@ -82,7 +93,7 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft) {
 		}
 		c.verify(&from, a)
 		if !write {
-			c.judgeWritten(&from, a, lo, hi, usedBy(op))
+			c.judgeWritten(&from, a, lo, hi, op, usedBy(op))
 		} else if a.what == core.DeviceMemory {
 			a.written.Add(lo, hi)
 		}
@@ -97,16 +108,17 @@ func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.setSpans(r.Name, r.Name+uintptr(r.Size))
 }
 
-// serving is a function of the program that runs as a task of a stream.
+// serving is a running function of the program that is a task of a stream, or a running kernel.
 type serving struct {
 	q    *queue
-	n    uint64 // on its line
-	task uint32 // on its stream
+	n    uint64 // number on its line
+	task uint32 // number on its stream
 
-	steps map[uintptr]uint8 // accesses by page to memory that tasks after it will use
+	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
+	followed int               // accesses of a kernel that were followed
 }
 
-// serve notes that a thread runs a function; the result ends it.
+// serve records that a thread runs a function, until the result is called.
 func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,13 +136,14 @@ func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	}
 }
 
-// WaitingForFuncs implements core.CheckHooks: work that no call waits for is held back for a shorter time.
+// WaitingForFuncs implements core.CheckHooks: until the result is called, the checker runs work that no call waits for
+// sooner.
 func (c *Checker) WaitingForFuncs() (end func()) {
 	c.wanted.Add(1)
 	return func() { c.wanted.Add(-1) }
 }
 
-// RunningFunc implements core.CheckHooks: t runs a function of aclrtLaunchCallback, for which the stream waits.
+// RunningFunc implements core.CheckHooks: t runs a function of aclrtLaunchCallback that the stream waits for.
 func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
 	q := c.byStream[stream]
@@ -154,12 +167,13 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	by := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
-		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born}
+		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born,
+			pool: r.Pool, leaked: r.Swept}
 		a.phys = c.under.Locate(r.Name).Device
 		if r.Pooled {
 			c.comes(a, r)
 		} else if r.Kind != core.RegisteredMemory {
-			c.shadow.Forget(a.start, a.end()) // a pool may have had it
+			c.shadow.Forget(a.start, a.end()) // the memory may have belonged to a pool
 		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
@@ -178,12 +192,13 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	}
 }
 
-// hasSpan reports whether setRegistered passes resources of a kind.
+// hasSpan reports whether setRegistered tells the front end about resources of a kind.
 func hasSpan(kind core.ResourceKind) bool {
 	return kind == core.RegisteredMemory || kind == core.ImportedMemory || kind == core.AddressRange
 }
 
-// Shared implements core.CheckHooks: what other processes write is not seen, so all of it may be written.
+// Shared implements core.CheckHooks: the checker does not see the writes of other processes, so all of it counts as
+// written.
 func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +207,7 @@ func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	}
 }
 
-// trimHandles forgets handles that are gone when there are too many of them. mu is held.
+// trimHandles forgets released handles if there are too many. mu is held.
 func (c *Checker) trimHandles() {
 	if len(c.handles) < mostGone {
 		return
@@ -222,18 +237,22 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 			c.judgeFree(from, a)
 			c.dropEarly(a)
 		}
+	case r.Kind == core.PoolHandle:
+		losePool(c, from, r.Name)
+	case r.Kind == core.ModelHandle:
+		judgeModelGone(c, from, uint32(r.Number))
 	case r.Kind == core.StreamHandle:
 		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
 			d := draft{
 				rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", q.workBy}},
-				summary: fmt.Sprintf("stream %d goes with its context, and %s is not known to be complete", r.Number,
+				summary: fmt.Sprintf("stream %d goes with its context while %s is pending", r.Number,
 					c.task(q.workBy)),
 			}
 			if !r.Swept {
 				d.least, d.advice = finding.Warning,
 					"Synchronise first if the work is wanted, or call aclrtDestroyStream, which waits for it."
-				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is not known to be "+
-					"complete, may be dropped",
+				d.inGo = "Call Stream.Synchronize first if the work is wanted."
+				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is pending, may be dropped",
 					r.Number, c.task(q.workBy))
 			}
 			c.report(d)
@@ -241,8 +260,8 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	}
 }
 
-// judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu
-// is held.
+// judgeFree reports memory that is freed while it is in flight, and runs the tasks that use it: after the free they
+// could only fail. mu is held.
 func (c *Checker) judgeFree(from origin, a *allocation) {
 	f, found := c.inFlight(c.knownTo(from), a.start, a.end(), true)
 	if !found {
@@ -254,18 +273,17 @@ func (c *Checker) judgeFree(from origin, a *allocation) {
 	c.report(draft{
 		rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 		hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(),
-			c.task(f.from), f.does),
+		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), c.stillDoes(f)),
 	})
 	c.settle(a)
 }
 
-// settle lets work run that uses an allocation which is about to go. mu is held, and released meanwhile.
+// settle runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
 func (c *Checker) settle(a *allocation) {
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
 		}
-		if f := q.flying; f != nil { // which may not end
+		if f := q.flying; f != nil { // a kernel may not end
 			if f.uses(a.start, a.end()) {
 				c.until(c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
 				f.lost = append(f.lost, a)
@@ -278,7 +296,7 @@ func (c *Checker) settle(a *allocation) {
 	}
 }
 
-// uses reports whether a task that has not run uses an allocation. Checker.mu is held.
+// uses reports whether a task of q that has not run uses an allocation. Checker.mu is held.
 func (q *queue) uses(a *allocation) bool {
 	return slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) })
 }
@@ -289,12 +307,12 @@ func (t *task) uses(a *allocation) bool {
 	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
 }
 
-// awaited finds a task that waits for a word in [lo, hi), or a kernel that is not over and is given an address there.
+// awaited returns a task that waits for a word in [lo, hi), or a kernel that is not over and is given an address there.
 // mu is held.
 func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 	for _, q := range c.queues {
 		if k := q.flying; k != nil && k.uses(lo, hi) {
-			return flight{k.t.from, "is given", lo, hi}, true
+			return flight{k.t.from, "was given", lo, hi}, true
 		}
 		for _, t := range q.waiting {
 			switch {
@@ -302,7 +320,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 				at, end := t.word()
 				return flight{t.from, "waits for", at, end}, true
 			case t.isGiven(lo, hi):
-				return flight{t.from, "is given", lo, hi}, true
+				return flight{t.from, "was given", lo, hi}, true
 			}
 		}
 	}
@@ -347,7 +365,8 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	}
 }
 
-// endQueue gives the line of a stream that is gone to the next one. Its tasks are over, or never will be. mu is held.
+// endQueue frees the line of a stream that was destroyed, for another stream. Its tasks are over or discarded. mu is
+// held.
 func (c *Checker) endQueue(stream int32) {
 	q := c.byStream[stream]
 	if q == nil {
@@ -364,7 +383,8 @@ func (c *Checker) endQueue(stream int32) {
 	}
 }
 
-// Ending implements core.CheckHooks: it reports what was never synchronised, and what was never released.
+// Ending implements core.CheckHooks: it reports work that was never synchronised and resources that were never
+// released.
 func (c *Checker) Ending(t *core.Thread) {
 	c.mu.Lock()
 	where, role, from := "the process ends", "ended", origin{}
@@ -394,7 +414,7 @@ func (c *Checker) Ending(t *core.Thread) {
 	}
 }
 
-// Quiesce implements core.CheckHooks: what is queued runs, but is not known to be complete.
+// Quiesce implements core.CheckHooks: queued tasks run, but the host does not know them to be complete.
 func (c *Checker) Quiesce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -411,10 +431,10 @@ func (c *Checker) Quiesce() {
 	}
 }
 
-// quietLimit bounds how long a process that ends waits for a copy that another thread is making, or for a kernel.
+// quietLimit bounds how long an ending process waits for a copy of another thread or for a kernel.
 const quietLimit = 10 * time.Second
 
-// leaks reports what is still there, oldest first. mu is held.
+// leaks reports resources that are not released, oldest first. mu is held.
 func (c *Checker) leaks() {
 	var memory []*allocation
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
@@ -440,8 +460,8 @@ func (c *Checker) leaks() {
 	}
 }
 
-// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu
-// is held.
+// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu is
+// held.
 func (c *Checker) leakMemory(a *allocation) {
 	if a.leaked || c.language == finding.Go {
 		return
@@ -454,7 +474,7 @@ func (c *Checker) leakMemory(a *allocation) {
 	})
 }
 
-// leak reports a handle that is never destroyed, likewise. mu is held.
+// leak reports a handle that is never destroyed, unless Close does it. mu is held.
 func (c *Checker) leak(h *handle) {
 	if h.leaked || c.language == finding.Go {
 		return
@@ -476,7 +496,7 @@ func (c *Checker) leak(h *handle) {
 	c.report(d)
 }
 
-// sweep is the end of a device: what is left of its memory goes with it.
+// sweep reports and forgets the memory of a device that closes.
 func (c *Checker) sweep(phys int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

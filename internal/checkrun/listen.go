@@ -20,7 +20,7 @@ import (
 	"ropeway/internal/ui"
 )
 
-// A reporter gets what processes send. Its methods are called from several goroutines.
+// A reporter receives the records of processes. Its methods are called from several goroutines.
 type reporter interface {
 	connected(pid int) *sender
 	record(from *sender, r *finding.Record)
@@ -30,21 +30,22 @@ type reporter interface {
 // sender is a process that has connected.
 type sender struct {
 	process *finding.Process
-	started bool             // it has introduced itself, so it will say when it ends
-	entries []*finding.Entry // of its findings, in the order they came
-	bad     bool             // it sent something that cannot be read, and this was reported
-	open    *finding.Finding // counts if the process ends without its last report
-	fired   map[string]int   // faults that were injected, by what was asked for
+	started bool             // it has sent Start, and will send End
+	entries []*finding.Entry // entries of its findings, in the order of arrival
+	told    []*finding.Entry // entries that the process prints itself
+	bad     bool             // it sent an unreadable record, which was reported
+	open    *finding.Finding // a finding that counts if the process ends without its last record
+	fired   map[string]int   // number of injected faults, by the text of the injection
 }
 
-// listener is the socket that the processes of one run send their records to.
+// listener is the socket to which the processes of one run send their records.
 type listener struct {
 	path   string
 	socket *net.UnixListener
 	to     reporter
 
 	accepting chan struct{}  // closed when no more connections are taken
-	talking   sync.WaitGroup // connections whose process has more to say
+	talking   sync.WaitGroup // connections whose process will send more
 	reading   sync.WaitGroup // connections
 	mu        sync.Mutex
 	open      map[*net.UnixConn]*sender
@@ -53,14 +54,15 @@ type listener struct {
 const (
 	longestSocket = 107              // bytes of a path that fit the kernel's address of a socket
 	longestRecord = 16 << 20         // bytes of a line
-	lastWords     = 2 * time.Second  // how long processes that outlive the program are listened to
-	hangLimit     = 10 * time.Second // for what takes no time unless something is broken
+	lastWords     = 2 * time.Second  // time to listen to processes that outlive the program
+	hangLimit     = 10 * time.Second // limit for operations that take no time unless something is broken
 )
 
-// socketDir makes a private directory whose files can be sockets: where TMPDIR is too long, the system's is used.
+// socketDir makes a private directory whose files can be sockets. If the path of TMPDIR is too long, it uses the
+// system's directory.
 func socketDir() (dir string, err error) {
 	for _, above := range []string{os.TempDir(), "/tmp", "/dev/shm"} {
-		if above, err = filepath.Abs(above); err != nil { // the program may go elsewhere
+		if above, err = filepath.Abs(above); err != nil { // the program may change its directory
 			continue
 		}
 		if dir, err = os.MkdirTemp(above, "ropeway-check-"); err != nil {
@@ -86,7 +88,7 @@ func listen(path string, to reporter) (*listener, error) {
 	return l, nil
 }
 
-// accept takes connections until the one that close makes, or until the socket is closed.
+// accept takes connections until it meets the one of close, or until the socket is closed.
 func (l *listener) accept() {
 	defer close(l.accepting)
 	for {
@@ -112,7 +114,7 @@ func (l *listener) accept() {
 			said := sync.OnceFunc(l.talking.Done)
 			l.read(c, s, said)
 			l.mu.Lock()
-			delete(l.open, c) // before said: close takes what is open for alive
+			delete(l.open, c) // before said: close counts open connections as alive
 			l.mu.Unlock()
 			c.Close()
 			said()
@@ -120,7 +122,7 @@ func (l *listener) accept() {
 	}
 }
 
-// peer is the process at the other end, 0 if the kernel does not say.
+// peer returns the process at the other end, 0 if the kernel does not say.
 func peer(c *net.UnixConn) (pid int) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -134,8 +136,8 @@ func peer(c *net.UnixConn) (pid int) {
 	return pid
 }
 
-// read takes records until the process ends. It calls said at the last word: a process that has said it may live on, or
-// leave the connection to a forked child, and closing it would be a signal to them.
+// read reads records until the process ends. It calls said after the last record. The process may then live on or leave
+// the connection to a forked child; closing it would be a signal to them.
 func (l *listener) read(c io.Reader, s *sender, said func()) {
 	in := bufio.NewReaderSize(c, 64<<10)
 	for {
@@ -177,10 +179,10 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
-// close waits until everything that processes have sent is read. Those that outlive the program have a moment to end;
-// the ones that do not are returned.
+// close waits until all records are read. Processes that outlive the program get a moment to end; it returns those that
+// do not.
 func (l *listener) close() (alive []*sender) {
-	// The queue of connections is in order: when ours is taken, all before it are.
+	// Connections are queued in order: when ours is accepted, all earlier ones have been.
 	if end, err := net.DialTimeout("unix", l.path, hangLimit); err == nil {
 		select {
 		case <-l.accepting:

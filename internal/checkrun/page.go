@@ -16,14 +16,14 @@ import (
 	"ropeway/internal/ui"
 )
 
-// pageRecorder records the run that the page of --report shows: the first one with findings, or the last one.
+// pageRecorder records the run for the page of --report: the first one with findings, or else the last one.
 type pageRecorder struct {
-	above string // is to be removed
-	dir   string // of the run that is recorded, or was the last to be
+	above string // directory to remove
+	dir   string // recording of the current or the last recorded run
 	seed  uint64
-	found bool // it has findings, so nothing more is recorded
+	found bool // the run has findings: later runs are not recorded
 	runs  int
-	came  map[*finding.Entry]time.Time // its findings, and when they came
+	came  map[*finding.Entry]time.Time // arrival times of its findings
 }
 
 // begin prepares the next run. It returns the directory that its processes record to, or "".
@@ -44,7 +44,7 @@ func (p *pageRecorder) begin(seed uint64) (string, error) {
 	return dir, nil
 }
 
-// take remembers when a finding of the recorded run came.
+// take keeps the arrival time of a finding of the recorded run.
 func (p *pageRecorder) take(e *finding.Entry) {
 	if p == nil || p.found {
 		return
@@ -61,7 +61,7 @@ func (p *pageRecorder) end() {
 	}
 }
 
-// close removes what was recorded.
+// close removes the recording.
 func (p *pageRecorder) close() {
 	if p != nil && p.above != "" {
 		os.RemoveAll(p.above)
@@ -99,8 +99,8 @@ func (s *Session) WritePage(w io.Writer) error {
 	return report.Write(w, run, s.o.Docs)
 }
 
-// onTimeline puts a finding where it belongs in a run. It came when its process had sent it, so it happened a moment
-// before, and not before the tasks that it is about were submitted.
+// onTimeline returns a finding with its place in a run. A finding arrives just after it happened, and it cannot happen
+// before the submission of its tasks.
 func onTimeline(run *timeline.Run, e *finding.Entry, came time.Time, layout finding.Layout) timeline.Finding {
 	f := timeline.Finding{Rule: e.Rule, Severity: string(e.Severity), Text: e.Summary, Remedy: e.Advice,
 		Thread: timeline.None,
@@ -123,7 +123,7 @@ func onTimeline(run *timeline.Run, e *finding.Entry, came time.Time, layout find
 	return f
 }
 
-// taskOf is the task that a site is about, or None.
+// taskOf returns the index of the task that a site is about, or None.
 func taskOf(run *timeline.Run, process int, site *finding.Site) int {
 	if site.Stream == nil || site.Task == 0 {
 		return timeline.None
@@ -140,7 +140,7 @@ func taskOf(run *timeline.Run, process int, site *finding.Site) int {
 	return timeline.None
 }
 
-// isProcess reports whether the process with an index has this number.
+// isProcess reports whether the process at an index has the number id.
 func isProcess(run *timeline.Run, index, id int) bool {
 	return index >= 0 && index < len(run.Processes) && run.Processes[index].ID == id
 }

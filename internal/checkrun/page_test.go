@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// TestFindingOnTimeline proves where a finding is put: at its tasks and its thread, of its own process, and not before
+// TestFindingOnTimeline proves the place of a finding: at its tasks and its thread, of its own process, and not before
 // the tasks.
 func TestFindingOnTimeline(t *testing.T) {
 	run := &timeline.Run{

@@ -1,5 +1,5 @@
-// Package checkrun runs a program under the checker: it listens to what the processes of each run report, folds it into
-// one report, and writes that report, its summary and the page with the timeline.
+// Package checkrun runs a program under the checker. It collects the records of the processes of each run in one
+// report, and writes that report, its summary and the page with the timeline.
 package checkrun
 
 import (
@@ -19,29 +19,30 @@ import (
 	"ropeway/internal/ui"
 )
 
-// Options are what "ropeway check" was asked for.
+// Options are the options of "ropeway check".
 type Options struct {
-	Schedules    int              // how many runs there are at most
-	Most         int              // findings that are shown; 0: all
-	FailOn       finding.Severity // the least that counts; "": none does
+	Schedules    int              // limit of the runs
+	Most         int              // limit of the findings shown; 0: no limit
+	FailOn       finding.Severity // least severity that counts; "": none counts
 	ErrorCode    int              // exit code if findings count
-	Inject       []string         // faults
-	Rules        []string         // that are checked
+	NothingCode  int              // exit code if no process reported, and the program ended with 0
+	Inject       []string         // faults to inject
+	Rules        []string         // enabled rules
 	Suppressions []*finding.Suppression
-	Version      string // of this program
-	Page         bool   // runs are recorded, for the page
+	Version      string // version of this program
+	Page         bool   // record runs, for the page
 	Docs         string // address of the documentation that the page links to; "": none
 
-	Interrupted func() bool // whether a signal has asked for an end since the program ended
+	Interrupted func() bool // reports whether a signal has asked for an end since the program ended
 }
 
-// Ending is how a program ended.
+// Ending tells how a program ended.
 type Ending struct {
-	Process     int            // of the program
-	Code        int            // of the program; 128 and its number for a signal
-	Signal      syscall.Signal // that ended it, or 0
-	Core        bool           // and its memory was written to a file
-	Interrupted bool           // a signal asked it, or us, to end
+	Process     int            // process id of the program
+	Code        int            // exit code; 128 plus its number for a signal
+	Signal      syscall.Signal // signal that ended it, or 0
+	Core        bool           // the signal wrote a core file
+	Interrupted bool           // a signal asked the program, or ropeway, to end
 }
 
 // String names the signal, for example "SIGSEGV (segmentation fault, core dumped)".
@@ -63,26 +64,32 @@ func Interrupts(s os.Signal) bool { return slices.Contains(Interrupting, s) }
 // directory unless that is "".
 type Start func(seed uint64, socket, recording string) (Ending, error)
 
-// Session is one "ropeway check": its runs, and what their processes report.
+// Session is one run of "ropeway check": the runs of the program, and the reports of its processes.
 type Session struct {
 	o      Options        // immutable
 	out    *ui.Output     // standard error
 	layout finding.Layout // immutable
-	last   Ending         // of the program's last run
+	last   Ending         // end of the program's last run
 	page   *pageRecorder  // nil without Options.Page
 
 	mu     sync.Mutex
 	report *finding.Report
 	fold   finding.Fold
 	run    *finding.Run // the current one
-	from   []*sender    // of the current run, as in run.Processes
+	from   []*sender    // processes of the current run, as in run.Processes
 	shown  int
-	asides []*finding.Finding // of the current run: shown if the program fails
+	asides []aside // findings of the current run to show if the program fails
 }
 
-// New makes a session that writes to out, lines as wide as width; 0 is any width. Close it.
+// aside is a finding that is shown only if the program fails.
+type aside struct {
+	from    *sender
+	finding *finding.Finding
+}
+
+// New makes a session that writes to out, in lines of width columns; 0 is any width. The caller closes it.
 func New(o Options, out *ui.Output, width int) *Session {
-	s := &Session{o: o, out: out, layout: finding.Layout{Style: out, Width: width}}
+	s := &Session{o: o, out: out, layout: finding.Layout{Style: out, Width: width, Sources: &finding.Sources{}}}
 	s.layout.Dir, _ = os.Getwd()
 	s.report = &finding.Report{Version: o.Version, Started: time.Now(), Rules: o.Rules, FailOn: o.FailOn}
 	for _, what := range o.Inject {
@@ -96,10 +103,10 @@ func New(o Options, out *ui.Output, width int) *Session {
 	return s
 }
 
-// Close removes what was recorded.
+// Close removes the recording.
 func (s *Session) Close() { s.page.close() }
 
-// RunAll runs the program with one seed after the other, until it fails by itself or is interrupted.
+// RunAll runs the program with one seed after another, until it fails by itself or is interrupted.
 func (s *Session) RunAll(command []string, seed uint64, start Start) error {
 	s.report.Command = command
 	dir, err := socketDir()
@@ -161,9 +168,12 @@ func (s *Session) runOnce(socket string, seed uint64, start Start) error {
 	return nil
 }
 
-// unsaid is about a process that has ended without its last report. Of the program itself it is known how it ended: if
-// all went well, a runtime that is open is a mistake of its own. Others may have been killed.
+// unsaid handles a process that has ended without its last record. For the program itself the end is known: if it went
+// well, a runtime left open is a mistake. Other processes may have been killed.
 func (s *Session) unsaid(from *sender) {
+	for _, e := range from.told { // the process would have printed them at the end of its test
+		s.show(e)
+	}
 	text := " ended without its last report: it was killed or called _exit; findings may be incomplete"
 	switch {
 	case from.open != nil && from.process.ID == s.last.Process && s.last.Code == 0:
@@ -177,7 +187,7 @@ func (s *Session) unsaid(from *sender) {
 	s.note(name(from.process) + text)
 }
 
-// name is a process in words.
+// name describes a process.
 func name(p *finding.Process) string {
 	text := "a process"
 	if p.ID != 0 {
@@ -189,11 +199,11 @@ func name(p *finding.Process) string {
 	return text
 }
 
-// write writes to standard error at once, so that lines of the program do not come between. An error has nowhere to
-// go.
+// write writes to standard error at once, so that lines of the program do not come between. Its errors cannot be
+// reported.
 func (s *Session) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck
 
-// connected begins a process. It is listed when it introduces itself.
+// connected adds a process. It is listed after it introduces itself.
 func (s *Session) connected(pid int) *sender {
 	return &sender{process: &finding.Process{ID: pid}}
 }
@@ -227,7 +237,7 @@ func (s *Session) record(from *sender, r *finding.Record) {
 	}
 }
 
-// fired takes how often a process has injected a fault so far, and returns what is known of the fault.
+// fired takes the number of faults that a process has injected so far, and returns the totals of the fault.
 func (s *Session) fired(from *sender, shot finding.Shot) *finding.Shot {
 	i := slices.IndexFunc(s.report.Injected, func(known finding.Shot) bool { return known.What == shot.What })
 	if i < 0 {
@@ -242,10 +252,10 @@ func (s *Session) fired(from *sender, shot finding.Shot) *finding.Shot {
 	return &s.report.Injected[i]
 }
 
-// forkAfterInit is the one rule whose findings come from processes that cannot be checked.
+// forkAfterInit is the only rule with findings from processes that cannot be checked.
 const forkAfterInit = "fork-after-init"
 
-// finding takes one of a process. mu is held.
+// finding takes a finding of a process. mu is held.
 func (s *Session) finding(from *sender, f *finding.Finding) {
 	if finding.ByName(f.Rule) != nil && !slices.Contains(s.report.Rules, f.Rule) {
 		from.entries = append(from.entries, nil)
@@ -255,27 +265,29 @@ func (s *Session) finding(from *sender, f *finding.Finding) {
 		f.Process = from.process.ID
 	}
 	if f.Rule == forkAfterInit {
-		from.process.Ended = true // a forked child has no core: it says this and nothing else
+		from.process.Ended = true // a forked child has no core: it sends only this
 	}
 	if f.Aside() {
-		s.asides = append(s.asides, f)
+		s.asides = append(s.asides, aside{from, f})
 		from.entries = append(from.entries, nil)
 		return
 	}
-	from.entries = append(from.entries, s.take(f))
+	from.entries = append(from.entries, s.take(from, f))
 }
 
-// showAsides shows what the program knew and what may be why it failed.
+// showAsides shows the findings that may tell why the program failed.
 func (s *Session) showAsides() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.asides {
-		s.take(f)
+		s.take(f.from, f.finding)
 	}
 }
 
-// take enters a finding, and shows it if it is new and not suppressed. mu is held.
-func (s *Session) take(f *finding.Finding) *finding.Entry {
+// take adds a finding to the report, and shows it if it is new and not suppressed. mu is held.
+func (s *Session) take(from *sender, f *finding.Finding) *finding.Entry {
+	told := f.Told
+	f.Told = false
 	e, isNew := s.fold.Add(f, s.run.Seed)
 	if isNew {
 		if by := finding.Suppressor(s.o.Suppressions, &e.Finding); by != nil {
@@ -288,10 +300,17 @@ func (s *Session) take(f *finding.Finding) *finding.Entry {
 	}
 	if isNew && e.Suppressed == "" && (s.o.Most == 0 || s.shown < s.o.Most) {
 		s.shown++
-		s.write(s.layout.Text(&e.Finding) + "\n")
+		if told {
+			from.told = append(from.told, e)
+		} else {
+			s.show(e)
+		}
 	}
 	return e
 }
+
+// show writes a finding.
+func (s *Session) show(e *finding.Entry) { s.write(s.layout.Text(&e.Finding) + "\n") }
 
 // end takes the last record of a process.
 func (s *Session) end(from *sender, end *finding.End) {
@@ -299,7 +318,7 @@ func (s *Session) end(from *sender, end *finding.End) {
 	from.process.Tasks, from.process.Calls = end.Tasks, end.Calls
 	for i, e := range from.entries {
 		if i < len(end.Counts) && e != nil {
-			e.Count += max(0, end.Counts[i]-1) // one was counted when it came
+			e.Count += max(0, end.Counts[i]-1) // one was counted at its arrival
 		}
 	}
 	for _, shot := range end.Injected {
@@ -308,7 +327,7 @@ func (s *Session) end(from *sender, end *finding.End) {
 	}
 }
 
-// garbage notes, once for each process, that something cannot be read.
+// garbage reports, once for each process, a record that cannot be read.
 func (s *Session) garbage(from *sender, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

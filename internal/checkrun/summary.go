@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/ui"
 )
 
-// Finish makes the report complete and writes the summary. replay is the command that runs one seed again.
+// Finish completes the report and writes the summary. replay returns the command that runs one seed again.
 func (s *Session) Finish(replay func(seed uint64) string) {
 	r := s.report
 	shown := 0
@@ -45,7 +46,7 @@ func (s *Session) Finish(replay func(seed uint64) string) {
 	s.write(strings.Join(s.summary(), "\n") + "\n")
 }
 
-// counted are the findings that are not suppressed, shown or not.
+// counted returns the findings that are not suppressed, shown or not.
 func (s *Session) counted() (list []*finding.Entry) {
 	for _, e := range s.fold.Entries {
 		if e.Suppressed == "" {
@@ -55,7 +56,8 @@ func (s *Session) counted() (list []*finding.Entry) {
 	return list
 }
 
-// ExitCode is that of the check: that of findings rather than that of the program, unless a signal asked it to end.
+// ExitCode returns the exit code of the check. Findings override the program's own code, unless a signal asked it to
+// end. A program that ends well and was not checked fails, too.
 func (s *Session) ExitCode() int {
 	if Interrupts(s.last.Signal) {
 		return s.last.Code
@@ -65,15 +67,20 @@ func (s *Session) ExitCode() int {
 			return s.o.ErrorCode
 		}
 	}
+	if s.last.Code == 0 && s.nothing() {
+		return s.o.NothingCode
+	}
 	return s.last.Code
 }
 
-// summary is what stands at the end, as lines.
+// summary returns the lines of the summary.
 func (s *Session) summary() (lines []string) {
 	say := func(format string, args ...any) {
-		lines = append(lines, "  "+finding.Printable(fmt.Sprintf(format, args...)))
+		lines = append(lines, ui.Fold("  "+finding.Printable(fmt.Sprintf(format, args...)), s.layout.Width)...)
 	}
-	lines = append(lines, s.out.Bold("ropeway check:")+" "+s.headline()+" in "+finding.Printable(s.extent()))
+	const name = "ropeway check:"
+	lines = ui.Fold(name+" "+s.headline()+" in "+finding.Printable(s.extent()), s.layout.Width)
+	lines[0] = s.out.Bold(name) + strings.TrimPrefix(lines[0], name)
 	lines = append(lines, s.byRule()...)
 	if n := s.report.Hidden; n > 0 {
 		say("not shown: %s beyond --max-findings %d", finding.Plural(n, "finding"), s.o.Most)
@@ -100,10 +107,13 @@ func (s *Session) summary() (lines []string) {
 		say("note: %s", text)
 	}
 	s.programLines(say)
+	if r := s.report.Replay; r != "" {
+		lines = append(lines, "  replay the first: "+finding.Printable(r)) // on one line, for copying
+	}
 	return lines
 }
 
-// whyNot says, after a colon, why a fault never fired; "" if that is not known.
+// whyNot returns, after a colon, the reason why a fault never fired; "" if it is unknown.
 func (s *Session) whyNot(shot finding.Shot) string {
 	switch {
 	case shot.Armed > 0:
@@ -124,7 +134,7 @@ func (s *Session) whyNot(shot finding.Shot) string {
 	return ": the program did not make this call"
 }
 
-// headline is how many findings there are. "no findings" is said only of a program that came to its own end.
+// headline returns the number of findings. It says "no findings" only of a program that ended by itself.
 func (s *Session) headline() string {
 	n, notes := 0, ""
 	for _, e := range s.counted() {
@@ -143,11 +153,13 @@ func (s *Session) headline() string {
 		return s.out.Bad("ended by "+unix.SignalName(end)) + " before anything was found" + notes
 	case n > 0:
 		return found
+	case s.nothing():
+		return s.out.Bad("nothing was checked")
 	}
 	return "no findings" + notes
 }
 
-// extent says what was run.
+// extent describes the runs.
 func (s *Session) extent() string {
 	r := s.report
 	processes, tasks := 0, uint64(0)
@@ -168,7 +180,7 @@ func (s *Session) extent() string {
 	return fmt.Sprintf("%s (%d %s, %s, %s)", r.Command[0], processes, what, finding.Plural(int(tasks), "task"), runs)
 }
 
-// byRule counts findings, the worst severity first and rules in their order.
+// byRule returns the numbers of findings, by severity from the worst and then in the order of rules.
 func (s *Session) byRule() (lines []string) {
 	type kind struct {
 		rule  string
@@ -176,7 +188,7 @@ func (s *Session) byRule() (lines []string) {
 	}
 	type sum struct{ findings, times int }
 	sums := map[kind]*sum{}
-	names := finding.RuleNames()
+	names, explained := finding.RuleNames(), map[string]bool{}
 	for _, e := range s.counted() {
 		k := kind{e.Rule, e.Severity}
 		if sums[k] == nil {
@@ -193,13 +205,17 @@ func (s *Session) byRule() (lines []string) {
 			if of := sums[kind{name, level}]; of != nil {
 				lines = append(lines, finding.Printable(fmt.Sprintf("  %-8s %-22s %s, %s", level, name,
 					finding.Plural(of.findings, "finding"), times(of.times))))
+				if rule := finding.ByName(name); rule != nil && !explained[name] {
+					explained[name] = true
+					lines = append(lines, "           see: "+rule.Explain())
+				}
 			}
 		}
 	}
 	return lines
 }
 
-// times is for example "3 times".
+// times returns for example "3 times".
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -207,12 +223,14 @@ func times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// programLines say how the program ended, as far as its user has to know, and how to go on.
+// programLines says how the program ended, as far as its user has to know, and what to do next.
 func (s *Session) programLines(say func(format string, args ...any)) {
 	r := s.report
-	if !slices.ContainsFunc(r.Runs, func(run *finding.Run) bool { return len(run.Processes) > 0 }) {
-		say("note: no process reported, so nothing was checked: the program made no call of AscendCL, or is a " +
-			"statically linked C program")
+	if s.nothing() {
+		say("%s", whyNothing(r.Command[0]))
+		if s.last.Code == 0 && s.o.NothingCode != 0 {
+			say("so the exit code is %d; --allow-none makes it 0", s.o.NothingCode)
+		}
 	}
 	if s.last.Signal != 0 {
 		say("the program was ended by %s", s.last)
@@ -237,11 +255,10 @@ func (s *Session) programLines(say func(format string, args ...any)) {
 			list += ", ..."
 		}
 		say("schedules with findings: %d of %d, seeds %s", n, len(r.Runs), list)
-		say("replay the first: %s", r.Replay)
 	}
 }
 
-// mostSeeds is how many seeds are named; the report has all.
+// mostSeeds limits the seeds that are named; the report has all.
 const mostSeeds = 20
 
 // WriteSuppressions writes a file that suppresses every finding.
@@ -249,9 +266,9 @@ func (s *Session) WriteSuppressions(w io.Writer) error {
 	return finding.WriteSuppressions(w, s.fold.Entries)
 }
 
-// WriteReport writes the report in a form: json, junit, sarif, github, or else text.
+// WriteReport writes the report in a form: json, junit, sarif, github, or by default text.
 func (s *Session) WriteReport(w io.Writer, form string) error {
-	plain := finding.Layout{Dir: s.layout.Dir}
+	plain := finding.Layout{Dir: s.layout.Dir, Sources: s.layout.Sources}
 	switch form {
 	case "json":
 		return s.report.WriteJSON(w)
@@ -271,9 +288,9 @@ func (s *Session) WriteReport(w io.Writer, form string) error {
 			return err
 		}
 	}
-	color := s.out.Color
-	s.out.Color = false
-	defer func() { s.out.Color = color }()
+	color, width := s.out.Color, s.layout.Width
+	s.out.Color, s.layout.Width = false, 0
+	defer func() { s.out.Color, s.layout.Width = color, width }()
 	_, err := io.WriteString(w, strings.Join(s.summary(), "\n")+"\n")
 	return err
 }

@@ -8,17 +8,17 @@ import (
 	"ropeway/internal/symbol"
 )
 
-// symbols is made when the first process cannot name its own frames.
+// symbols is made for the first process that cannot name its own frames.
 var symbols = sync.OnceValue(symbol.New)
 
-// lookUp names the frames of a process that could not: a forked child has no core that would. It says in which files
-// its functions are, and where.
+// lookUp names the frames of a process that could not name them: a forked child has no core to do it. The record has
+// the files and the addresses of its functions.
 func lookUp(r *finding.Record) {
 	if r.Finding == nil {
 		return
 	}
 	if f := r.Finding; f.Rule == forkAfterInit && len(f.Offence.Stack) > 0 && f.Offence.Stack[0].Address == 0 {
-		// an interpreter's
+		// of an interpreter
 		f.Summary, f.Advice, f.Offence.Call = finding.Python.Text(f.Summary), finding.Python.Text(f.Advice),
 			finding.Python.Text(f.Offence.Call)
 	}

@@ -81,7 +81,7 @@ func checked(p *program, how mode, want map[seen][]byte) (*run, []*finding.Findi
 	var l list
 	// Patient: on a busy machine a program may well not call for 50 ms, and then the order is no longer the seed's.
 	c := check.New(check.Options{Driver: d, Seed: how.seed, Depth: how.depth, Sink: &l, Patience: 10 * time.Second})
-	c.SetFace(steps{p})
+	c.SetFrontEnd(steps{p})
 	if how.closing {
 		c.CloseMemory()
 	}
@@ -109,30 +109,30 @@ func touching(c *check.Checker, closing bool) toucher {
 // steps names the steps of a program as the calls and stacks of findings.
 type steps struct{ p *program }
 
-// Describe implements check.Face.
+// Describe implements check.FrontEnd.
 func (s steps) Describe(function uint32, _ []uint64) (name, text string) {
 	return s.p.steps[function].op.String(), s.p.line(int(function))
 }
 
-// PythonArguments implements check.Face.
+// PythonArguments implements check.FrontEnd.
 func (s steps) PythonArguments(uint32, []uint64) string { return "" }
 
-// FrameName implements check.Face.
+// FrameName implements check.FrontEnd.
 func (s steps) FrameName(uint32) (file, function string) { return "program", "step" }
 
-// SetSpans implements check.Face.
+// SetSpans implements check.FrontEnd.
 func (steps) SetSpans([]uint64) {}
 
-// SetDeviceSpan implements check.Face.
+// SetDeviceSpan implements check.FrontEnd.
 func (steps) SetDeviceSpan(uintptr, uintptr) {}
 
-// SetRegistered implements check.Face.
+// SetRegistered implements check.FrontEnd.
 func (steps) SetRegistered(_, _ []uint64) {}
 
-// SetPinnedSpan implements check.Face.
+// SetPinnedSpan implements check.FrontEnd.
 func (steps) SetPinnedSpan(uintptr, uintptr) {}
 
-// SetPages implements check.Face.
+// SetPages implements check.FrontEnd.
 func (steps) SetPages(uintptr, uintptr, bool) {}
 
 // text is a finding for people and for comparing.

@@ -16,7 +16,15 @@ type Answer struct {
 	Function *Function `json:"function,omitempty"`
 	Type     *Type     `json:"type,omitempty"`
 	Macro    *Macro    `json:"macro,omitempty"`
+	Older    *Older    `json:"older,omitempty"`
 	Outside  *Outside  `json:"outside,omitempty"`
+}
+
+// Older is a function of the runtime layer below the API, which programs look up in the libraries.
+type Older struct {
+	Name      string `json:"name"`
+	Prototype string `json:"prototype"`
+	Calls     string `json:"calls,omitempty"` // the function of the API that does the same; "": none does
 }
 
 // Outside is a name of the vendor's toolkit that is not the runtime's.
@@ -48,10 +56,11 @@ type Source struct {
 
 // Rule is a check of a function; the first that applies decides.
 type Rule struct {
-	Number int    `json:"number"` // from 1
+	Name   string `json:"name"` // unique in the function
 	If     string `json:"if"`
-	Code   *int32 `json:"code"` // nil: passed on from elsewhere
-	Ret    string `json:"ret"`  // name of the code, or from where
+	Code   *int32 `json:"code"`              // nil: passed on from elsewhere
+	SuchAs *int32 `json:"such_as,omitempty"` // one of the errors passed on
+	Ret    string `json:"ret"`               // name of the code, or from where
 	Note   string `json:"note,omitempty"`
 	Where  string `json:"where,omitempty"` // products that have it, and whether strict mode has; "": all
 	Mark   string `json:"mark,omitempty"`  // "shadowed", "needs", "decided" or ""
@@ -67,7 +76,7 @@ type Function struct {
 	Does        string    `json:"does,omitempty"`
 	Built       bool      `json:"built"`
 	Checked     int       `json:"checked,omitempty"`      // if it is not built: rules that it checks all the same
-	LastChecked int       `json:"last_checked,omitempty"` // the last of them
+	LastChecked string    `json:"last_checked,omitempty"` // the last of them
 	Deprecated  bool      `json:"deprecated,omitempty"`
 	ReplacedBy  string    `json:"replaced_by,omitempty"`
 	Products    []Support `json:"products"` // nil: the documents do not say
@@ -145,8 +154,9 @@ const notSupported = "ACL_ERROR_RT_FEATURE_NOT_SUPPORT"
 
 func rules(f *table.Function) []Rule {
 	list := []Rule{}
-	for i, r := range f.Rules {
-		list = append(list, Rule{i + 1, r.If, r.Code, r.Ret, r.Note, r.Where(), r.Mark.Kind(), r.Mark.Text()})
+	for _, r := range f.Rules {
+		list = append(list, Rule{r.Name, r.If, r.Code, r.SuchAs, r.Ret, r.Note, r.Where(), r.Mark.Kind(),
+			r.Mark.Text()})
 	}
 	return list
 }
@@ -159,9 +169,9 @@ func function(f *table.Function) *Function {
 		a.Python = f.Form.Text
 	}
 	if !a.Built {
-		for number := range f.Checks() {
+		for _, r := range f.Checks() {
 			a.Checked++
-			a.LastChecked = max(a.LastChecked, number)
+			a.LastChecked = r.Name
 		}
 	}
 	if f.Products == nil {

@@ -143,12 +143,12 @@ func TestAnswers(t *testing.T) {
 	for _, s := range a.Code.Answers {
 		for _, r := range s.Rules {
 			if r.Code == nil || *r.Code != 207000 {
-				t.Errorf("%s rule %d returns something else", s.Function, r.Number)
+				t.Errorf("%s: rule %s returns something else", s.Function, r.Name)
 			}
 		}
 	}
 	if a, err = b.Find("107002"); err != nil || a.Code.NotYet != 0 || a.Code.Answers[0].Function != "aclrtMemcpy" ||
-		a.Code.Answers[0].Rules[0].Number != 8 {
+		a.Code.Answers[0].Rules[0].Name != "no-context" {
 		t.Errorf("107002: %+v, %v", a.Code, err)
 	}
 	if a, err = b.Find("0"); err != nil || !slices.Equal(a.Code.Aliases, []string{"ACL_ERROR_NONE", "ACL_RT_SUCCESS"}) {

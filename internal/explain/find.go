@@ -48,6 +48,10 @@ func Open() (*Book, error) {
 		}
 	}
 	b.addTypes()
+	for _, o := range t.Older.Functions {
+		calls, _, _ := strings.Cut(o.Calls, "(")
+		b.add(o.C.Name, func() *Answer { return &Answer{Older: &Older{o.C.Name, o.Proto, calls}} })
+	}
 	return b, nil
 }
 
@@ -126,8 +130,8 @@ func (e *NotFound) Error() string {
 }
 
 // Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL
-// form, an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit.
-// Case does not matter. The error is a *NotFound.
+// form, an enum, an enumerator, a struct, another type or a macro; an older name; or a name of another part of the
+// vendor's toolkit. Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(name, 0, 64); err == nil {
@@ -176,8 +180,18 @@ func (b *Book) number(text string, n int64) (*Answer, error) {
 // mostNear is how many names are suggested.
 const mostNear = 3
 
-// near lists names like name: those that contain it, shortest first, then those that a few changes make of it.
+// near lists names like name.
 func (b *Book) near(name string) []string {
+	names := make([]string, len(b.order))
+	for i, k := range b.order {
+		names[i] = b.names[k].name
+	}
+	return Near(name, names)
+}
+
+// Near lists those of names that are like name, at most three: those that contain it, shortest first, then those that
+// a few changes make of it.
+func Near(name string, names []string) []string {
 	type hit struct {
 		name string
 		cost int
@@ -187,14 +201,14 @@ func (b *Book) near(name string) []string {
 		return nil
 	}
 	var hits []hit
-	for _, k := range b.order {
-		have := letters(k)
+	for _, n := range names {
+		have := letters(n)
 		cost := distance(want, have)
 		if len(want) >= 4 && strings.Contains(have, want) {
 			cost = min(cost, 1+(len(have)-len(want))/8)
 		}
 		if cost <= 1+len(want)/4 {
-			hits = append(hits, hit{b.names[k].name, cost})
+			hits = append(hits, hit{n, cost})
 		}
 	}
 	slices.SortStableFunc(hits, func(x, y hit) int { return cmp.Compare(x.cost, y.cost) })

@@ -32,7 +32,7 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// sample is a report with every kind of thing in it.
+// sample returns a report with every kind of field filled in.
 func sample() *Report {
 	stream, other := int32(2), int32(0)
 	main := Frame{Function: "main", File: "/src/app/main.cc", Line: 90, Module: "/opt/app/bin/app", Address: 0x401000}
@@ -88,7 +88,7 @@ func sample() *Report {
 	return r
 }
 
-// marks is a style that can be read.
+// marks is a style with readable marks.
 type marks struct{}
 
 func (marks) Bold(s string) string { return "<b>" + s + "</b>" }
@@ -107,7 +107,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestTextWidth proves that sentences fit the width wherever their words do, and that nothing is lost.
+// TestTextWidth proves that sentences fit the width if their words do, and that nothing is lost.
 func TestTextWidth(t *testing.T) {
 	f := &Finding{Rule: "leak", Severity: Error, Summary: strings.Repeat("word ", 50), Offence: Site{Role: "ended"},
 		Advice: strings.Repeat("do ", 60)}
@@ -124,7 +124,7 @@ func TestTextWidth(t *testing.T) {
 	}
 }
 
-// TestTextIsPrintable proves that names of a program cannot write to the terminal as we do.
+// TestTextIsPrintable proves that names chosen by a program cannot send control characters to the terminal.
 func TestTextIsPrintable(t *testing.T) {
 	evil := "\x1b[2J\n\r\x00\x9b1m\xff\u2028"
 	text := Layout{}.Text(&Finding{Rule: evil, Summary: evil, Advice: evil, Offence: Site{Role: evil, Call: evil,
@@ -134,13 +134,13 @@ func TestTextIsPrintable(t *testing.T) {
 	}
 }
 
-// TestKey proves what makes two findings one: stacks and rule do, what differs from run to run does not.
+// TestKey proves which findings have equal keys: stacks and the rule count, values that differ from run to run do not.
 func TestKey(t *testing.T) {
 	base := func() *Finding { return &sample().Findings[0].Finding }
 	for _, tt := range []struct {
 		name        string
 		change      func(*Finding)
-		key, finger bool // stay
+		key, finger bool // the text is unchanged
 	}{
 		{"nothing", func(*Finding) {}, true, true},
 		{"addresses",
@@ -174,7 +174,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestFold proves counts, seeds, order, and that what a sender left out is filled in.
+// TestFold proves counts, seeds and order, and that omitted fields are filled in.
 func TestFold(t *testing.T) {
 	var fold Fold
 	for _, seed := range []uint64{3, 3, 4} {
@@ -191,7 +191,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestJSON proves that a report and a record survive being written and read.
+// TestJSON proves that a report and a record are unchanged by writing and reading.
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WriteJSON(&b); err != nil {
@@ -214,7 +214,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestRules proves that names are unique and can stand in flags, and that all is said about each.
+// TestRules proves that names are unique and usable in flags, and that each rule has all its texts.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules {
@@ -235,7 +235,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestSeverity proves what fails a check.
+// TestSeverity proves which severities fail a check.
 func TestSeverity(t *testing.T) {
 	for _, tt := range []struct {
 		is, least Severity
@@ -248,8 +248,8 @@ func TestSeverity(t *testing.T) {
 	}
 }
 
-// TestKeyOfLibraries proves that a mistake that the C library carries out is one, wherever in it that happens, and that
-// the program's own lines make the difference.
+// TestKeyOfLibraries proves that a mistake carried out by the C library is one finding, wherever in the library it
+// happens, and that the program's own lines tell findings apart.
 func TestKeyOfLibraries(t *testing.T) {
 	libc := func(function string) Frame { return Frame{Function: function, Module: "/lib/libc.so.6"} }
 	app := func(line int) Frame { return Frame{Function: "load", File: "/src/app.c", Line: line, Module: "app"} }

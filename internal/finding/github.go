@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// escaped is how workflow commands of GitHub write what would end a command, escapedIn what would also end a property.
+// escaped escapes the text of GitHub's workflow commands, escapedIn also that of their properties.
 var (
 	escaped   = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	escapedIn = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// WriteGitHub writes each finding as an annotation of GitHub Actions: a line that the runner shows at the file and line
-// where the finding is. What is suppressed is left out.
+// WriteGitHub writes each finding as an annotation of GitHub Actions: a line that the runner shows at the finding's
+// file and line. Suppressed findings are left out.
 func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
 	var b strings.Builder
 	for _, e := range r.Findings {

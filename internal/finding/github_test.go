@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGitHub: a finding is one line that names its file and line, whatever is in its text, and what is suppressed is no
+// TestGitHub: a finding is one line that names its file and line, whatever its text has; suppressed findings have no
 // line.
 func TestGitHub(t *testing.T) {
 	at := func(role, file string, line int) Site {
@@ -32,7 +32,7 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestSiteCounts: a site that stands for many calls says how many, in every form.
+// TestSiteCounts: a site that stands for many calls gives their number, in every form.
 func TestSiteCounts(t *testing.T) {
 	made := Site{Role: "made", Count: 12, Call: "aclrtCreateStream(stream=0x1)",
 		Stack: []Frame{{File: "app.c", Line: 3}}}

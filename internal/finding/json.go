@@ -9,12 +9,12 @@ import (
 func (r *Report) WriteJSON(w io.Writer) error {
 	with := *r
 	if with.Findings == nil {
-		with.Findings = []*Entry{} // a list, so that it can be counted
+		with.Findings = []*Entry{} // an empty list rather than null
 	}
 	return writeJSON(w, &with)
 }
 
-// ReadJSON reads what [Report.WriteJSON] wrote.
+// ReadJSON reads the output of [Report.WriteJSON].
 func ReadJSON(from io.Reader) (*Report, error) {
 	var r Report
 	if err := json.NewDecoder(from).Decode(&r); err != nil {

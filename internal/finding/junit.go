@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The elements of a JUnit report that dashboards read. Order of fields is order of elements.
+// The elements of a JUnit report that dashboards read, with fields in the order of elements.
 type (
 	junitSuites struct {
 		XMLName xml.Name   `xml:"testsuites"`
@@ -52,9 +52,9 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as JUnit XML. Each rule is a test case, and so is the program itself, so that names stay
-// from run to run and dashboards can show the history of a rule. A rule fails if it has findings that fail the check;
-// findings that do not are in its output; if all are suppressed it is skipped.
+// WriteJUnit writes the report as JUnit XML. Each rule is a test case, and so is the program itself, so that names are
+// stable and dashboards can show the history of a rule. A rule fails if it has findings that fail the check; its other
+// findings are output; if all are suppressed it is skipped.
 func (r *Report) WriteJUnit(w io.Writer, l Layout) error {
 	host, _ := os.Hostname()
 	s := junitSuite{Name: "ropeway check", Time: fmt.Sprintf("%.3f", r.Seconds),
@@ -144,7 +144,7 @@ func (r *Report) ruleCase(rule string, l Layout) junitCase {
 	return c
 }
 
-// output is text that a test case writes, nil for none.
+// output returns the text of a test case, nil if it is empty.
 func output(text string) *junitText {
 	if text == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestJUnit proves the file against the schema that Jenkins and others have, and that its sums are right.
+// TestJUnit proves that the file fits the schema of Jenkins and others, and that its sums are right.
 func TestJUnit(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WriteJUnit(&b, Layout{}); err != nil {

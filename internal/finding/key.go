@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// Key is the same for findings that are one mistake: the rule, and functions, files and lines of all its stacks. What
-// changes from run to run (addresses, threads, streams, tasks) does not count.
+// Key returns a text that is equal for findings of one mistake: the rule, and the functions, files and lines of all
+// stacks. Addresses, threads, streams and tasks change from run to run and do not count.
 func (f *Finding) Key() string { return f.identity(true) }
 
-// Fingerprint is a short text that stays when lines move and when the tree is somewhere else: for baselines and
-// dashboards.
+// Fingerprint returns a short text that does not change when lines or the tree move, for baselines and dashboards.
 func (f *Finding) Fingerprint() string {
 	sum := sha256.Sum256([]byte(f.identity(false)))
 	return hex.EncodeToString(sum[:16])
@@ -38,8 +37,7 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	library := ""
 	for _, f := range s.Stack {
 		if SystemLibrary(f.Module) {
-			// What memcpy does is one mistake, whichever of its instructions met it; variants of it share code, under
-			// either's name.
+			// All instructions of memcpy make one mistake; its variants share code, under either's name.
 			if base := filepath.Base(f.Module); base != library {
 				library = base
 				b.WriteString("\n\t" + base)
@@ -61,7 +59,7 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	}
 }
 
-// SystemLibrary reports whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
+// SystemLibrary reports whether a module belongs to the C or C++ runtime, which carries out the mistakes of programs.
 func SystemLibrary(module string) bool {
 	for _, name := range [...]string{"libc.so", "libc-", "libstdc++.so", "libm.so", "libgcc_s.so",
 		"ld-linux", "libpthread"} {

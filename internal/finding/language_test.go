@@ -3,9 +3,11 @@ package finding
 import (
 	"strings"
 	"testing"
+
+	"ropeway/internal/abi"
 )
 
-// TestLanguages: a text has the names that the program's language has for functions, and no others change.
+// TestLanguages: functions in a text get the names of the program's language, and nothing else changes.
 func TestLanguages(t *testing.T) {
 	const text = "Use aclrtMemcpy, not aclrtMemcpyAsync (aclInit, aclrtNoSuchThing, myaclrtMemcpy, " +
 		"ACL_MEMCPY_DEFAULT, acl.rt.free) or aclFinalize."
@@ -22,7 +24,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestCName: a Python form is one C function's, and anything else is left alone.
+// TestCName: a Python name is converted to its C function, and other names are unchanged.
 func TestCName(t *testing.T) {
 	for python, want := range map[string]string{"acl.rt.memcpy_async": "aclrtMemcpyAsync", "acl.init": "aclInit",
 		"aclrtMalloc": "aclrtMalloc", "acl.rt.no": "acl.rt.no"} {
@@ -54,7 +56,7 @@ func TestAdviceInLanguages(t *testing.T) {
 			t.Errorf("there is no rule %s", name)
 		}
 	}
-	for c := range goNames {
+	for c := range abi.GoNames() {
 		if pythonNames[c] == "" {
 			t.Errorf("%s is no function of the table, or has no Python form", c)
 		}

@@ -1,6 +1,6 @@
 package finding
 
-// Near is the name of a rule that looks like name, "" if none does.
+// Near returns the name of a rule similar to name, "" if there is none.
 func Near(name string) string {
 	best, most := "", 2
 	for _, r := range Rules {
@@ -19,7 +19,7 @@ func Near(name string) string {
 	return best
 }
 
-// RuleNames are the names of all rules, in their order.
+// RuleNames returns the names of all rules, in their order.
 func RuleNames() (names []string) {
 	for _, r := range Rules {
 		names = append(names, r.Name)

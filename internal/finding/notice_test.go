@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNotices: a note is less than a warning, is written as such, and findings with different codes are different.
+// TestNotices: a note is less severe than a warning and is written as a note; findings with different codes differ.
 func TestNotices(t *testing.T) {
 	order := []Severity{Notice, Warning, Error}
 	for i, s := range order {

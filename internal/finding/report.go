@@ -6,73 +6,73 @@ import (
 	"time"
 )
 
-// AtLeast reports whether s is as bad as least, or worse. Nothing reaches the empty severity.
+// AtLeast reports whether s is as severe as least, or more. It is false for the empty severity.
 func (s Severity) AtLeast(least Severity) bool {
 	order := []Severity{Notice, Warning, Error}
 	return least != "" && slices.Index(order, s) >= slices.Index(order, least)
 }
 
-// Report is what the check of a program found, over all its runs and processes.
+// Report is the result of the check of a program, over all its runs and processes.
 type Report struct {
 	Version  string    `json:"version"`           // of ropeway
 	Command  []string  `json:"command"`           // the program and its arguments
 	Started  time.Time `json:"started"`           //
 	Seconds  float64   `json:"seconds"`           // all runs together
-	Rules    []string  `json:"rules"`             // what was looked for
+	Rules    []string  `json:"rules"`             // enabled rules
 	FailOn   Severity  `json:"fail_on,omitempty"` // least severity that fails the check; "" none
 	ExitCode int       `json:"exit_code"`         // of the check
 
 	Runs     []*Run   `json:"runs"`
-	Findings []*Entry `json:"findings"`         // each once, in the order they came
+	Findings []*Entry `json:"findings"`         // each once, in the order of arrival
 	Hidden   int      `json:"hidden,omitempty"` // further findings that are not in the list
 
-	Notes    []Note   `json:"notes,omitempty"`               // what the checker could not do
-	Injected []Shot   `json:"injected,omitempty"`            // every fault that was asked for, fired or not
+	Notes    []Note   `json:"notes,omitempty"`               // limitations of the checker in this run
+	Injected []Shot   `json:"injected,omitempty"`            // every requested fault, fired or not
 	Unused   []string `json:"unused_suppressions,omitempty"` // name and place
 	// the command that runs the first order with findings again
 	Replay string `json:"replay,omitempty"`
 }
 
-// Run is one time that the program ran.
+// Run is one run of the program.
 type Run struct {
 	Seed      uint64     `json:"seed"`
-	ExitCode  int        `json:"exit_code"`        // of the program; 128 and its number for a signal
-	Signal    string     `json:"signal,omitempty"` // that ended the program
-	Findings  int        `json:"findings"`         // different ones that are not suppressed
-	Processes []*Process `json:"processes"`        // that reported
+	ExitCode  int        `json:"exit_code"`        // exit code of the program; 128 plus its number for a signal
+	Signal    string     `json:"signal,omitempty"` // signal that ended the program
+	Findings  int        `json:"findings"`         // number of different findings that are not suppressed
+	Processes []*Process `json:"processes"`        // processes that reported
 }
 
-// Process is one that reported.
+// Process is a process that reported.
 type Process struct {
 	ID      int      `json:"process"`
 	Command []string `json:"command,omitempty"`
 	Tasks   uint64   `json:"tasks"`
 	Calls   uint64   `json:"calls"`
-	Ended   bool     `json:"ended"` // it said so; else it was killed, or still runs
+	Ended   bool     `json:"ended"` // it sent End; else it was killed, or still runs
 }
 
-// Note is something the checker could not do, and how often it was reported.
+// Note is a limitation of the checker, and the number of times it was reported.
 type Note struct {
 	Text  string `json:"text"`
 	Times int    `json:"times"`
 }
 
-// Entry is a finding of a report. Its Count is that of all runs and processes.
+// Entry is a finding of a report. Its Count is the sum of all runs and processes.
 type Entry struct {
 	Finding
 	// the same in every run and machine, see [Finding.Fingerprint]
 	Fingerprint string   `json:"fingerprint"`
-	Seeds       []uint64 `json:"seeds"`                   // of the runs that had it, in order
-	Suppressed  string   `json:"suppressed_by,omitempty"` // name of what suppresses it
+	Seeds       []uint64 `json:"seeds"`                   // seeds of the runs that had it, in order
+	Suppressed  string   `json:"suppressed_by,omitempty"` // name of the suppression
 }
 
-// Fold brings identical findings together.
+// Fold merges identical findings.
 type Fold struct {
-	Entries []*Entry // in the order they came
+	Entries []*Entry // in the order of arrival
 	byKey   map[string]*Entry
 }
 
-// Add takes a finding of the run with this seed. It returns its entry, and whether that is new.
+// Add adds a finding of the run with this seed. It returns its entry, and whether that is new.
 func (c *Fold) Add(f *Finding, seed uint64) (e *Entry, isNew bool) {
 	f.complete(seed)
 	key := f.Key()
@@ -92,7 +92,7 @@ func (c *Fold) Add(f *Finding, seed uint64) (e *Entry, isNew bool) {
 	return e, isNew
 }
 
-// complete fills in what a sender may leave out.
+// complete fills in fields that a sender may omit.
 func (f *Finding) complete(seed uint64) {
 	f.Seed, f.Count = seed, max(f.Count, 1)
 	rule := ByName(f.Rule)
@@ -112,7 +112,7 @@ func (f *Finding) complete(seed uint64) {
 	}
 }
 
-// Plural writes a number and its noun.
+// Plural returns a number and its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -4,7 +4,7 @@ package finding
 type Rule struct {
 	Name     string
 	Severity Severity
-	Catches  string // what it finds, in one line
+	Catches  string // one line for lists
 	Advice   string // what to do
 }
 
@@ -28,6 +28,9 @@ var Rules = []Rule{
 		"Synchronise before freeing it."},
 	{"unsynchronised-exit", Error, "the program ends with work that was never synchronised",
 		"Synchronise every stream (aclrtSynchronizeDevice) before aclFinalize and before the process ends."},
+	{"deadlock", Error, "a call waits for work that cannot go on before the call returns, or that nothing lets go on",
+		"Let no function of a stream wait for its own stream, and submit what a stream waits for before waiting for " +
+			"the stream."},
 	{"use-after-free", Error, "memory, a stream, an event or another object is used after it was freed",
 		"Free it after its last use, and do not keep its address."},
 	{"double-free", Error, "memory, a stream, an event or another object is freed twice",
@@ -39,7 +42,7 @@ var Rules = []Rule{
 			"aclFinalize."},
 	{"out-of-bounds", Error, "a copy or fill goes past destMax, past the end of its allocation, or its pitch runs out",
 		"Correct the size, or allocate as much as is copied."},
-	{"batch-overlap", Error, "segments of one unordered batch overlap where one is written",
+	{"batch-overlap", Error, "segments of one unordered batch, or source and destination of a copy, overlap",
 		"Segments of a batch run in any order: make them disjoint, or use two batches on one stream."},
 	{"wrong-direction", Error, "kind, a batch attribute or an argument of a kernel disagrees with where the memory is",
 		"Give the direction the memory has. On some products the call fails, on others it copies the other way."},
@@ -76,7 +79,13 @@ var Rules = []Rule{
 		"Fork before the first acl call, or start the child with exec (Python: multiprocessing with \"spawn\")."},
 }
 
-// ByName is the rule with a name, or nil.
+// Page returns the page and anchor of the documentation that describes a rule, in the toolkit and in the repository.
+func (r *Rule) Page() string { return "docs/check.md#" + r.Name }
+
+// Explain returns the command that describes a rule.
+func (r *Rule) Explain() string { return "ropeway explain " + r.Name }
+
+// ByName returns the rule with a name, or nil.
 func ByName(name string) *Rule {
 	for i := range Rules {
 		if Rules[i].Name == name {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The parts of SARIF 2.1.0 (an OASIS standard) that are written here.
+// The parts of SARIF 2.1.0 (an OASIS standard) that WriteSARIF writes.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -34,7 +34,9 @@ type (
 	sarifRule struct {
 		ID      string       `json:"id"`
 		Short   sarifMessage `json:"shortDescription"`
+		Full    sarifMessage `json:"fullDescription"`
 		Help    sarifMessage `json:"help"`
+		HelpURI string       `json:"helpUri"`
 		Default sarifConfig  `json:"defaultConfiguration"`
 	}
 	sarifConfig struct {
@@ -116,7 +118,7 @@ type (
 
 const (
 	sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-	sourceRoot  = "%SRCROOT%" // what viewers replace with the root of the checkout
+	sourceRoot  = "%SRCROOT%" // viewers replace it by the root of the checkout
 )
 
 var semver = regexp.MustCompile(`^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
@@ -130,8 +132,9 @@ func (r *Report) WriteSARIF(w io.Writer, dir string) error {
 	index := map[string]int{}
 	for i, rule := range Rules {
 		index[rule.Name] = i
-		driver.Rules = append(driver.Rules, sarifRule{rule.Name, sarifMessage{rule.Catches}, sarifMessage{rule.Advice},
-			sarifConfig{rule.Severity}})
+		driver.Rules = append(driver.Rules, sarifRule{ID: rule.Name, Short: sarifMessage{rule.Catches},
+			Full: sarifMessage{sentence(rule.Catches)}, Help: sarifMessage{rule.Advice + " See: " + rule.Explain()},
+			HelpURI: rule.Page(), Default: sarifConfig{rule.Severity}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
 	if dir != "" {
@@ -154,6 +157,9 @@ func (r *Report) WriteSARIF(w io.Writer, dir string) error {
 	return writeJSON(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{run}})
 }
 
+// sentence returns the description of a rule as a sentence.
+func sentence(catches string) string { return strings.ToUpper(catches[:1]) + catches[1:] + "." }
+
 func (e *Entry) sarif(rule int, dir string) sarifResult {
 	s := sarifResult{RuleID: e.Rule, RuleIndex: rule, Level: e.Severity, Count: e.Count,
 		Message:      sarifMessage{strings.TrimSpace(e.Summary + "\n" + e.Advice)},
@@ -168,7 +174,7 @@ func (e *Entry) sarif(rule int, dir string) sarifResult {
 	if place, ok := e.Offence.location(dir, ""); ok {
 		s.Locations = []sarifLocation{place}
 	}
-	// What happened, in order: others lie before the offence, the latest first.
+	// The steps in order of time: others come before the offence, the latest first.
 	var steps []sarifStep
 	for i := len(e.Others) - 1; i >= 0; i-- {
 		steps = append(steps, e.Others[i].step(dir, "important")...)
@@ -188,7 +194,7 @@ func (e *Entry) sarif(rule int, dir string) sarifResult {
 	return s
 }
 
-// title is the role and the call of a site.
+// title returns the role and the call of a site.
 func (s *Site) title() string {
 	if s.Call == "" {
 		return s.happened()
@@ -216,7 +222,7 @@ func (s *Site) step(dir, importance string) []sarifStep {
 	return []sarifStep{{place, importance}}
 }
 
-// stack is none or one; number distinguishes stacks of equal sites, because the standard wants them different.
+// stack returns one stack or none; number distinguishes stacks of equal sites, which the standard requires to differ.
 func (s *Site) stack(dir string, number int) []sarifStack {
 	if len(s.Stack) == 0 {
 		return nil
@@ -250,7 +256,7 @@ func (f *Frame) location(dir string) (l sarifLocation) {
 	return l
 }
 
-// artifact is the address of a file: below dir it is relative.
+// artifact returns the address of a file, relative if it is below dir.
 func artifact(file, dir string) sarifArtifactLocation {
 	if rel := Below(dir, file); !filepath.IsAbs(rel) {
 		base := sourceRoot

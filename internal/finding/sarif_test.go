@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// object is what the standard says about an object: the properties that it must and may have, by the object they hold.
-// "" is a plain value, "[]" before a name a list of them, "{}" an object with any names.
+// object lists the properties that the standard requires and allows in an object, by the objects they hold. "" is a
+// plain value, "[]" before a name a list of these, "{}" an object with any names.
 type object struct{ must, may map[string]string }
 
-// standard is SARIF 2.1.0, as far as reports use it. What an object of the standard may have and is not here is not
-// written.
+// standard is the part of SARIF 2.1.0 that reports use. Reports must not have other properties.
 var standard = map[string]object{
 	"sarifLog": {must: map[string]string{"version": "", "runs": "[]run"},
 		may: map[string]string{"$schema": ""}},
@@ -27,7 +26,7 @@ var standard = map[string]object{
 	"toolComponent": {must: map[string]string{"name": ""}, may: map[string]string{"version": "",
 		"semanticVersion": "", "rules": "[]reportingDescriptor"}},
 	"reportingDescriptor": {must: map[string]string{"id": ""}, may: map[string]string{"shortDescription": "message",
-		"help": "message", "defaultConfiguration": "configuration"}},
+		"fullDescription": "message", "help": "message", "helpUri": "", "defaultConfiguration": "configuration"}},
 	"configuration": {may: map[string]string{"level": ""}},
 	"invocation": {must: map[string]string{"executionSuccessful": ""}, may: map[string]string{"commandLine": "",
 		"startTimeUtc": "", "exitCode": "", "toolExecutionNotifications": "[]notification"}},
@@ -63,14 +62,14 @@ var limited = map[string][]any{
 	"threadFlowLocation.importance": {"important", "essential", "unimportant"},
 }
 
-// different are lists whose items must differ, notEmpty those that must have one.
+// different has the lists whose items must differ, notEmpty those that need an item.
 var (
 	different = []string{"toolComponent.rules", "result.relatedLocations", "result.stacks", "result.suppressions",
 		"invocation.toolExecutionNotifications"}
 	notEmpty = []string{"codeFlow.threadFlows", "threadFlow.locations"}
 )
 
-// conforms proves that a value is what the standard calls kind.
+// conforms checks that a value is an object of a kind in the standard.
 func conforms(t *testing.T, path, kind string, v any) {
 	t.Helper()
 	fields, ok := v.(map[string]any)
@@ -159,7 +158,7 @@ func sarif(t *testing.T, r *Report, dir string) (text string, log map[string]any
 	return b.String(), log
 }
 
-// TestSARIF proves that reports are what the standard says, and refer to what is in them.
+// TestSARIF proves that reports conform to the standard, and that their references are valid.
 func TestSARIF(t *testing.T) {
 	text, log := sarif(t, sample(), "/src/app")
 	golden(t, "report.sarif", text)
@@ -198,7 +197,7 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// TestSARIFOfLittle proves that reports with nothing in them, and findings with little, are valid too.
+// TestSARIFOfLittle proves that empty reports, and findings with few fields, are valid too.
 func TestSARIFOfLittle(t *testing.T) {
 	r := &Report{Version: "development", Command: []string{"x"}, Findings: []*Entry{}}
 	sarif(t, r, "")

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Suppression is a finding that its users know and do not want to see.
+// Suppression describes findings that users know and do not want to see.
 //
 // A file of them is text:
 //
@@ -23,10 +23,10 @@ import (
 //	    ...
 //	    flush* at src/ring.c:120 in libring.so
 //
-// The name and the rule are needed. Stacks are optional; each stands below the role it is for, which is "offence" or
-// that of another place of the finding, is indented, and is compared from its innermost frame on; what is further out
-// does not matter. * stands for any text, ... for any number of frames. A file or a module without a slash is compared
-// with the last part of the path, one with a slash with its end.
+// The name and the rule are required. Stacks are optional. Each stands indented below its role: "offence", or the role
+// of another site of the finding. It is compared with the innermost frames; further frames do not matter. * stands for
+// any text, ... for any number of frames. A file or a module without a slash is compared with the last part of the
+// path, one with a slash with its end.
 type Suppression struct {
 	Name   string
 	Rule   string // pattern
@@ -35,16 +35,16 @@ type Suppression struct {
 	Used   int    // findings that it suppressed
 }
 
-// StackPattern is what the stack of a place looks like.
+// StackPattern describes the stack of a site.
 type StackPattern struct {
 	Role   string // of the site; OffenceRole for the offence
 	Frames []FramePattern
 }
 
-// OffenceRole stands for the site where the finding showed, whatever its role is called.
+// OffenceRole stands for the offence, whatever its role is called.
 const OffenceRole = "offence"
 
-// FramePattern is what a frame looks like; an empty text fits everything.
+// FramePattern describes a frame; an empty text matches everything.
 type FramePattern struct {
 	Any      bool // "...": any number of frames
 	Function string
@@ -53,7 +53,7 @@ type FramePattern struct {
 	Module   string
 }
 
-// Matches reports whether s is about f.
+// Matches reports whether s describes f.
 func (s *Suppression) Matches(f *Finding) bool {
 	if !matches(s.Rule, f.Rule) {
 		return false
@@ -66,7 +66,7 @@ func (s *Suppression) Matches(f *Finding) bool {
 	return true
 }
 
-// Suppressor is the first of list that is about f, or nil.
+// Suppressor returns the first element of list that describes f, or nil.
 func Suppressor(list []*Suppression, f *Finding) *Suppression {
 	for _, s := range list {
 		if s.Matches(f) {
@@ -91,7 +91,7 @@ func (p *StackPattern) fits(f *Finding) bool {
 	return false
 }
 
-// fitsStack compares from the innermost frame on; frames beyond the pattern do not matter.
+// fitsStack compares the pattern with the innermost frames; frames beyond the pattern do not matter.
 func (p *StackPattern) fitsStack(stack []Frame) bool {
 	frames := append(p.Frames[:len(p.Frames):len(p.Frames)], FramePattern{Any: true})
 	return sequence(len(frames), len(stack),
@@ -106,7 +106,7 @@ func (p *FramePattern) fits(f *Frame) bool {
 		(p.Module == "" || matchesPath(p.Module, f.Module))
 }
 
-// matchesPath compares a path, its last part, and its end from any slash on.
+// matchesPath compares a pattern with a path, its last part, and every end of it after a slash.
 func matchesPath(pattern, path string) bool {
 	return matches(pattern, path) || path != "" && matches(pattern, filepath.Base(path)) || !filepath.IsAbs(pattern) &&
 		matches("*/"+pattern, path)
@@ -119,11 +119,11 @@ func matches(pattern, text string) bool {
 		func(i, j int) bool { return pattern[i] == text[j] })
 }
 
-// sequence compares n items of a pattern with m others: those that are any stand for any number, the others for one
-// each. It goes back to the last any only, which is enough, and so takes n times m steps at most.
+// sequence compares n items of a pattern with m others: an item for which anything is true stands for any number, the
+// others for one each. It backtracks to the last such item only, which is enough, so it takes at most n times m steps.
 func sequence(n, m int, anything func(i int) bool, one func(i, j int) bool) bool {
 	i, j := 0, 0
-	last, resume := -1, 0 // the last any, and where what follows it was tried
+	last, resume := -1, 0 // the last item that stands for any number, and the position tried after it
 	for j < m {
 		switch {
 		case i < n && anything(i):
@@ -145,10 +145,10 @@ func sequence(n, m int, anything func(i int) bool, one func(i, j int) bool) bool
 	return i == n
 }
 
-// mostFrames is how many frames of a stack a written suppression has.
+// mostFrames limits the frames of a stack in a written suppression.
 const mostFrames = 8
 
-// For is a suppression of f and of what is like it: the same functions and files, in whatever lines.
+// For returns a suppression of f and of similar findings: the same functions and files, in any lines.
 func For(f *Finding) *Suppression {
 	s := &Suppression{Name: f.Rule, Rule: f.Rule}
 	if where := f.Offence.where(); where != "" {
@@ -162,7 +162,7 @@ func For(f *Finding) *Suppression {
 	return s
 }
 
-// where is the innermost function that has a name, with its file.
+// where returns the innermost function with a name, and its file.
 func (s *Site) where() string {
 	for _, f := range s.Stack {
 		if f.Function != "" {
@@ -201,7 +201,7 @@ func patternOf(f *Frame) FramePattern {
 	return p
 }
 
-// literal is a pattern that fits text and can be read again: what has a meaning in a suppression becomes *.
+// literal returns a pattern that matches text and can be read again: text with a meaning in a suppression becomes *.
 func literal(text string) string {
 	text = oneLine(text)
 	for _, word := range []string{" at ", " in "} {
@@ -209,7 +209,7 @@ func literal(text string) string {
 	}
 	if i := strings.LastIndexByte(text, ':'); i >= 0 {
 		if _, err := strconv.Atoi(text[i+1:]); err == nil {
-			text = text[:i] + "*" // it would be read as a line
+			text = text[:i] + "*" // it would be parsed as a line number
 		}
 	}
 	if strings.HasPrefix(text, "#") || strings.HasPrefix(text, " ") || strings.HasPrefix(text, "at ") ||
@@ -222,7 +222,7 @@ func literal(text string) string {
 	return text
 }
 
-// oneLine makes anything that is not plain text a *.
+// oneLine replaces everything that is not plain text by *.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && (unicode.IsSpace(r) || unicode.IsControl(r)) || r == utf8.RuneError {
@@ -232,7 +232,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// String is how s is written in a file.
+// String returns s as it is written in a file.
 func (s *Suppression) String() string {
 	var b strings.Builder
 	b.WriteString("[" + s.Name + "]\nrule: " + s.Rule + "\n")
@@ -245,7 +245,7 @@ func (s *Suppression) String() string {
 	return b.String()
 }
 
-// String is how p is written in a file.
+// String returns p as it is written in a file.
 func (p FramePattern) String() string {
 	if p.Any {
 		return "..."

@@ -160,7 +160,7 @@ func (p *suppressionParser) frame(text string) error {
 	return nil
 }
 
-// closeRole proves that the stack that was being read has frames.
+// closeRole checks that the stack just read has frames.
 func (p *suppressionParser) closeRole() error {
 	line := p.role
 	p.role = 0
@@ -174,7 +174,7 @@ func (p *suppressionParser) closeRole() error {
 	return nil
 }
 
-// finish proves that the suppression that was being read is complete.
+// finish checks that the suppression just read is complete.
 func (p *suppressionParser) finish() error {
 	if len(p.list) == 0 {
 		return nil
@@ -188,8 +188,7 @@ func (p *suppressionParser) finish() error {
 	return nil
 }
 
-// WriteSuppressions writes a file that suppresses all of these findings. Findings that would have the same text have it
-// once.
+// WriteSuppressions writes a file that suppresses all of these findings. Suppressions with equal text are written once.
 func WriteSuppressions(w io.Writer, list []*Entry) error {
 	text := "# Suppressions for ropeway check --suppress. [name], rule:, then stacks by role, innermost frame " +
 		"first;\n" +

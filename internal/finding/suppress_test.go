@@ -56,7 +56,7 @@ func TestParseSuppressions(t *testing.T) {
 	}
 }
 
-// TestParseErrors proves that each mistake has its line and says what to write.
+// TestParseErrors proves that each error has its line and says what to write.
 func TestParseErrors(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"rule: leak", "f:1: a suppression begins with its name: [why"},
@@ -88,7 +88,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestMatches proves what fits a stack of c in b.c, b, a, main and another place.
+// TestMatches proves which patterns match a stack of c in b.c, b, a, main and another site.
 func TestMatches(t *testing.T) {
 	frame := func(f string) Frame {
 		return Frame{Function: f, File: "/src/lib/" + f + ".c", Line: 5, Module: "/lib/lib" + f + ".so"}
@@ -137,7 +137,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestWriteSuppressions proves that what is written can be read, fits each finding, and nothing else.
+// TestWriteSuppressions proves that a written file can be read, and matches each finding and nothing else.
 func TestWriteSuppressions(t *testing.T) {
 	list := sample().Findings
 	var b bytes.Buffer
@@ -158,8 +158,8 @@ func TestWriteSuppressions(t *testing.T) {
 	}
 }
 
-// FuzzSuppressions proves that no file makes the parser fail otherwise than with a line, and that what it understood
-// can be written and is understood the same.
+// FuzzSuppressions proves that the parser fails only with an error that names a line, and that accepted text is
+// unchanged by writing and reading.
 func FuzzSuppressions(f *testing.F) {
 	f.Add(example)
 	f.Add("[a]\nrule: *\noffence:\n  f at x:1:2 in m in n\n  at at at\n\tin in in\n")
@@ -190,7 +190,7 @@ func FuzzSuppressions(f *testing.F) {
 	})
 }
 
-// FuzzFor proves that the suppression of a finding can be read again and fits it, whatever its names are.
+// FuzzFor proves that the suppression of a finding can be read again and matches the finding, whatever its names are.
 func FuzzFor(f *testing.F) {
 	f.Add("operator()(int) const", "/src/my in dir/a at b.c", "/lib/x y.so", "submitted")
 	f.Add("f at in x", "in x", "at", "rule")

@@ -15,11 +15,12 @@ type Style interface {
 	Bad(string) string
 }
 
-// Layout is how findings are written for people. The zero value is plain text for files.
+// Layout controls how findings are written for people. The zero value is plain text for files.
 type Layout struct {
-	Style Style  // nil: none
-	Width int    // columns to break sentences at; 0: a sentence is a line, so that it can be searched for
-	Dir   string // files below it are written without it
+	Style   Style    // nil: none
+	Width   int      // columns to break sentences at; 0: a sentence is a line, which can be searched for
+	Dir     string   // files below it are written relative to it
+	Sources *Sources // source lines to show; nil: none
 }
 
 // plain is the style of files.
@@ -29,7 +30,7 @@ func (plain) Bold(s string) string { return s }
 func (plain) Dim(s string) string  { return s }
 func (plain) Bad(s string) string  { return s }
 
-// Text writes a finding: severity, rule and summary, then the places, the bytes and what to do.
+// Text returns a finding as text: severity, rule and summary, then the sites, the bytes and the advice.
 func (l Layout) Text(f *Finding) string {
 	if l.Style == nil {
 		l.Style = plain{}
@@ -56,7 +57,7 @@ func (l Layout) Text(f *Finding) string {
 	return b.String()
 }
 
-// occurrence says where and how often.
+// occurrence says where and how many times a finding happened.
 func occurrence(f *Finding) string {
 	text := fmt.Sprintf("seed %d", f.Seed)
 	if f.Process != 0 {
@@ -71,7 +72,7 @@ func occurrence(f *Finding) string {
 	return text
 }
 
-// happened is the role of a site, for people: "made", or "made 12 times".
+// happened returns the role of a site, for people: "made", or "made 12 times".
 func (s *Site) happened() string {
 	if s.Count > 1 {
 		return fmt.Sprintf("%s %d times", s.Role, s.Count)
@@ -99,13 +100,27 @@ func (l Layout) site(b *strings.Builder, s *Site) {
 	}
 	for i, f := range s.Stack {
 		b.WriteString("    " + l.Style.Dim(fmt.Sprintf("#%d", i)) + " " + Printable(l.frame(f)) + "\n")
+		if line := l.Sources.line(f, l.Dir); line != "" {
+			b.WriteString("       " + l.Style.Dim("|") + " " + shorten(Printable(line), longestSource) + "\n")
+		}
 	}
 	if len(s.Stack) == 0 {
 		b.WriteString("    " + l.Style.Dim("(no stack)") + "\n")
 	}
 }
 
-// Place is where a site is, in a line: "src/app.c:30 in load"; "" if nothing is known.
+// longestSource limits the characters of a source line that are shown.
+const longestSource = 100
+
+// shorten cuts text to most characters.
+func shorten(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// Place returns the place of a site in a line: "src/app.c:30 in load"; "" if it is unknown.
 func (l Layout) Place(s *Site) string {
 	f := s.innermost()
 	if f == nil {
@@ -121,7 +136,16 @@ func (l Layout) Place(s *Site) string {
 	return Printable(place + " in " + f.Function)
 }
 
-// frame is for example "load src/app.c:30 (app)".
+// Line returns the file and line of a site, without the directory: "app.c:30"; "" if it is unknown.
+func (s *Site) Line() string {
+	f := s.innermost()
+	if f == nil || f.File == "" {
+		return ""
+	}
+	return Frame{File: filepath.Base(f.File), Line: f.Line}.place("")
+}
+
+// frame returns for example "load src/app.c:30 (app)".
 func (l Layout) frame(f Frame) string {
 	text, module := f.Function, f.Module
 	switch {
@@ -142,7 +166,7 @@ func (l Layout) frame(f Frame) string {
 	return text
 }
 
-// place is file:line, as much as is known.
+// place returns file:line, as far as it is known.
 func (f Frame) place(dir string) string {
 	if f.File == "" {
 		return ""
@@ -154,7 +178,7 @@ func (f Frame) place(dir string) string {
 	return text
 }
 
-// Below is file without dir in front, if it is in dir.
+// Below returns file relative to dir if it is in dir, else file.
 func Below(dir, file string) string {
 	if dir == "" || !filepath.IsAbs(file) {
 		return file
@@ -166,7 +190,7 @@ func Below(dir, file string) string {
 	return rel
 }
 
-// String reports which bytes, and of what they are a part.
+// String says which bytes, and which part of an allocation they are.
 func (b *Bytes) String() string {
 	text := fmt.Sprintf("%s at 0x%x", count(b.Length), b.Address)
 	a := b.Allocation
@@ -191,7 +215,7 @@ func count(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// sentence writes text as lines, the second and later ones after indent.
+// sentence breaks text into lines, the second and later ones after indent.
 func (l Layout) sentence(text, indent string) string {
 	text = Printable(text)
 	if l.Width <= 0 {
@@ -214,8 +238,8 @@ func (l Layout) sentence(text, indent string) string {
 	return b.String() + line + "\n"
 }
 
-// Printable keeps what programs send from moving the cursor, faking lines or breaking XML: names of functions and files
-// are theirs.
+// Printable replaces characters that could move the cursor, fake lines or break XML: programs choose the names of their
+// functions and files.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError || r&0xfffe == 0xfffe {

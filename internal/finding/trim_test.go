@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTrim: what starts main and threads is cut off, wherever the program's own code ends; nothing else is.
+// TestTrim: frames that start main and threads are cut off, wherever the program's own code ends; no others are.
 func TestTrim(t *testing.T) {
 	named := func(names ...string) (stack []Frame) {
 		for _, name := range names {
@@ -29,6 +29,14 @@ func TestTrim(t *testing.T) {
 		{"libc without names", append(named("worker"), libc, libc), 1},
 		{"a program's own function with a name like it", named("clone", "restart", "main"), 3},
 		{"nothing but the runtime", named("_start"), 1},
+		{"a test of GoogleTest", named("load", "Load_Reads_Test::TestBody()",
+			"void testing::internal::HandleSehExceptionsInMethodIfSupported<testing::Test, void>(testing::Test*, "+
+				"void (testing::Test::*)(), char const*)", "testing::Test::Run()", "main"), 2},
+		{"a fixture of GoogleTest", named("Load::SetUpTestSuite()", "testing::TestSuite::Run()", "main"), 1},
+		{"a comparison for a test", named("testing::internal::CmpHelperEQ<char, int>",
+			"std::string testing::PrintToString<char>(char const&)", "check(int, testing::Fixture&)", "main"), 2},
+		{"a mock of a test", named("fill", "testing::internal::FunctionMocker<void ()>::Invoke()", "load",
+			"Load_Reads_Test::TestBody()", "testing::Test::Run()"), 4},
 		{"none", nil, 0},
 		{"the program's code without names", []Frame{{Module: "/opt/app", Address: 9}, {Function: "_start"}}, 1},
 	} {
@@ -40,7 +48,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestModuleAndOffset: a frame without a name is printed as a place in its file, which does not change from run to run.
+// TestModuleAndOffset: a frame without a name is printed as its offset in its file, which does not change from run to
+// run.
 func TestModuleAndOffset(t *testing.T) {
 	l := Layout{}
 	if got := l.frame(Frame{Module: "/opt/app", Address: 0x5589509df21c, Inside: 0x121c}); got != "app+0x121c" {

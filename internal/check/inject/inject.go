@@ -1,4 +1,4 @@
-// Package inject reads which faults are to be made, and counts the calls that they are for.
+// Package inject parses faults to inject, and counts the calls that they apply to.
 package inject
 
 import (
@@ -10,28 +10,28 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Injection is a fault to be made: the nth call of a function fails, or the task it submits does when it runs.
+// Injection is a fault to inject: the nth call of a function fails, or the task that it submits.
 type Injection struct {
-	What     string   // as it was asked for
+	What     string   // text of the injection
 	Function string   // C name
 	Stream   int32    // number of the stream; -1: any
-	Nth      int      // from 1; 0: every one
-	Code     abi.Code // what the program gets
+	Nth      int      // from 1; 0: every call
+	Code     abi.Code // code that the program gets
 	Run      bool     // when the task runs, not at the call
 
 	// The checker's lock guards these.
 	called int // calls of Function on Stream
-	seen   int // those that could fail: for Run, those with a task
-	armed  int // those that are to fail
+	seen   int // calls that could fail: for Run, those with a task
+	armed  int // calls or tasks that are to fail
 	fired  int // failures
 }
 
-// DeviceCodes is where the codes of devices begin: what has one of them goes wrong when a task runs.
+// DeviceCodes is the first code of devices: by default a task fails with such a code when it runs.
 const DeviceCodes = 507000
 
-// ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes
-// from 507000 on are given when the task runs, others by the call, unless the end says otherwise. FUNCTION may have
-// its Python name, too.
+// ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes of
+// 507000 and above are returned when the task runs, others by the call, unless the suffix says otherwise. FUNCTION may
+// be the Python name.
 func ParseInjection(text string) (Injection, error) {
 	i := Injection{What: text, Stream: -1}
 	bad := func(why string) (Injection, error) {
@@ -83,7 +83,7 @@ func ParseInjection(text string) (Injection, error) {
 	return i, nil
 }
 
-// ParseInjections reads a list with semicolons between its elements.
+// ParseInjections reads a list of injections separated by semicolons.
 func ParseInjections(text string) (list []Injection, err error) {
 	for _, word := range strings.Split(text, ";") {
 		if word = strings.TrimSpace(word); word == "" {
@@ -98,7 +98,7 @@ func ParseInjections(text string) (list []Injection, err error) {
 	return list, nil
 }
 
-// isFor reports whether a call is one of those that are counted.
+// isFor reports whether the injection counts a call.
 func (i *Injection) isFor(function string, stream int32) bool {
 	return i.Function == function && (i.Stream < 0 || i.Stream == stream)
 }
@@ -110,7 +110,7 @@ func (i *Injection) Called(function string, stream int32) {
 	}
 }
 
-// Fires counts a call that could fail, or for run the task of one, and reports whether it is the one to fail.
+// Fires counts a call that could fail, or for run its task, and reports whether it fails.
 func (i *Injection) Fires(function string, stream int32, run bool) bool {
 	if i.Run != run || !i.isFor(function, stream) {
 		return false
@@ -126,7 +126,7 @@ func (i *Injection) Fires(function string, stream int32, run bool) bool {
 // Fired counts a failure: a task of a model may fail each time it runs.
 func (i *Injection) Fired() { i.fired++ }
 
-// Shot is what has become of it so far.
+// Shot returns the counts so far.
 func (i *Injection) Shot() finding.Shot {
 	return finding.Shot{What: i.What, Times: i.fired, Calls: i.called, Able: i.seen, Armed: i.armed}
 }

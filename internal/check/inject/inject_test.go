@@ -75,7 +75,7 @@ func TestParseInjections(t *testing.T) {
 	}
 }
 
-// FuzzParseInjection: what is accepted means the same when it is written in full.
+// FuzzParseInjection: accepted text means the same when it is written in full.
 func FuzzParseInjection(f *testing.F) {
 	for _, text := range []string{"aclrtMalloc:3=207001", "aclrtMemcpyAsync@stream2:10=507013/submit",
 		"acl@stream:*=1/run", "acl:1=1=1", "acl@@stream1:1=1"} {
@@ -108,7 +108,7 @@ func FuzzParseInjection(f *testing.F) {
 	})
 }
 
-// TestFires says which calls of a row an injection makes fail.
+// TestFires proves which calls of a series an injection makes fail.
 func TestFires(t *testing.T) {
 	type call struct {
 		function string

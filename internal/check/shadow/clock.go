@@ -1,13 +1,13 @@
 package shadow
 
-// Clock says of each line (a stream's queue) how many of its tasks have happened: task n of line i has if c[i] >=
-// n.
+// Clock has for each line (a stream's queue) the number of its tasks that have happened: task n of line i has if c[i]
+// >= n.
 type Clock []uint64
 
 // Has reports whether task n of a line has happened.
 func (c Clock) Has(line uint32, n uint64) bool { return int(line) < len(c) && c[line] >= n }
 
-// Raise makes task n of a line happened, and all before it.
+// Raise adds task n of a line, and all before it.
 func (c *Clock) Raise(line uint32, n uint64) {
 	for int(line) >= len(*c) {
 		*c = append(*c, 0)
@@ -15,7 +15,7 @@ func (c *Clock) Raise(line uint32, n uint64) {
 	(*c)[line] = max((*c)[line], n)
 }
 
-// Join adds what has happened according to o.
+// Join adds all tasks in o.
 func (c *Clock) Join(o Clock) {
 	for len(*c) < len(o) {
 		*c = append(*c, 0)
@@ -25,7 +25,7 @@ func (c *Clock) Join(o Clock) {
 	}
 }
 
-// Covers reports whether everything in o is in c.
+// Covers reports whether all tasks in o are in c.
 func (c Clock) Covers(o Clock) bool {
 	for i, n := range o {
 		if n > 0 && !c.Has(uint32(i), n) {

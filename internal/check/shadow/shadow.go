@@ -1,54 +1,58 @@
-// Package shadow keeps, for every byte that tasks have touched, its last write and the reads since, and finds accesses
-// that nothing orders with a new one.
+// Package shadow keeps, for every byte that tasks have touched, its last write and the reads after it, and finds
+// accesses that are not ordered with a new one.
 package shadow
 
-import "github.com/tidwall/btree"
+import (
+	"slices"
 
-// Owner is what made an access. Like reports whether two come from one place in the program.
+	"github.com/tidwall/btree"
+)
+
+// Owner is the author of an access. Like reports whether two come from one place in the program.
 type Owner[O any] interface{ Like(o O) bool }
 
 // Access is an access that has been made. There may be a million: with an owner of 40 bytes it has 64.
 type Access[O Owner[O]] struct {
 	Of    O
 	N     uint64 // number of the task on its line
-	Mark  uint64 // how often the progress of the line had been noted
-	Line  uint32 // of the queue
-	Way   uint8  // what made it, for the caller
-	Word  bool   // a word was written at once, for waits: aclrtValueWrite
-	Small bool   // no more than a word was copied
-	Paged bool   // it is known by its pages alone
+	Mark  uint64 // number of times that the progress of the line had been recorded
+	Line  uint32 // line of the queue
+	Way   uint8  // kind of the author, for the caller
+	Word  bool   // an atomic write of a word, for waits: aclrtValueWrite
+	Small bool   // a copy of a word at most
+	Paged bool   // only its pages are known
 }
 
-// together reports whether two accesses need no order: words that are written for waits, and reads of them.
+// together reports whether two accesses need no order: atomic writes of words, and reads of these.
 func (a *Access[O]) together(wrote bool, b *Access[O], writes bool) bool {
 	return a.Word && (b.Word || b.Small && !writes) || b.Word && a.Small && !wrote
 }
 
-// ManyCells is from how many cells on neighbours with one history are joined. It is changed by tests alone.
+// ManyCells is the number of cells from which neighbours with one history are joined. Only tests change it.
 var ManyCells = 50_000
 
-// Shadow is the history of memory. Its zero value has none. Cells do not overlap.
+// Shadow is the history of memory. The zero value is empty. Cells do not overlap.
 type Shadow[O Owner[O]] struct {
 	cells btree.Map[uintptr, *Cell[O]]
 }
 
-// Len is how many cells there are.
+// Len returns the number of cells.
 func (s *Shadow[O]) Len() int { return s.cells.Len() }
 
 // Cell is a range of bytes with one history.
 type Cell[O Owner[O]] struct {
 	Lo, Hi uintptr
 	Write  *Access[O]   // nil: not written by a task
-	Reads  []*Access[O] // since then; of reads that are ordered only the last
+	Reads  []*Access[O] // reads after Write; of ordered reads only the last
 }
 
-// wordBytes is the size of what aclrtValueWrite writes.
+// wordBytes is the size of the value that aclrtValueWrite writes.
 const wordBytes = 8
 
 // Clash receives an access that is not ordered with the new one, and the bytes they share.
 type Clash[O Owner[O]] func(before *Access[O], wrote bool, lo, hi uintptr)
 
-// floor is the cell that holds addr or, if none does, the first after it; nil if there is none.
+// floor returns the cell that holds addr, or else the first cell after it, or nil.
 func (s *Shadow[O]) floor(addr uintptr) *Cell[O] {
 	var found *Cell[O]
 	s.cells.Descend(addr, func(_ uintptr, c *Cell[O]) bool {
@@ -81,7 +85,7 @@ func (s *Shadow[O]) Each(lo, hi uintptr, f func(*Cell[O])) {
 	})
 }
 
-// Split makes addr the border of two cells, if it lies inside one.
+// Split splits the cell around addr there, unless a cell begins at addr.
 func (s *Shadow[O]) Split(addr uintptr) {
 	c := s.floor(addr)
 	if c == nil || c.Lo >= addr {
@@ -92,7 +96,7 @@ func (s *Shadow[O]) Split(addr uintptr) {
 	s.cells.Set(addr, right)
 }
 
-// Forget drops what is known of [lo, hi).
+// Forget drops the history of [lo, hi).
 func (s *Shadow[O]) Forget(lo, hi uintptr) {
 	s.Split(lo)
 	s.Split(hi)
@@ -103,9 +107,9 @@ func (s *Shadow[O]) Forget(lo, hi uintptr) {
 	}
 }
 
-// Wrote enters a write of [lo, hi) by p, which happened after everything in before.
+// Wrote judges and enters a write of [lo, hi) by p, which happened after everything in before.
 func (s *Shadow[O]) Wrote(p *Access[O], before Clock, lo, hi uintptr, f Clash[O]) {
-	if c, ok := s.cells.Get(lo); ok && c.Hi == hi { // most copies go where one went before
+	if c, ok := s.cells.Get(lo); ok && c.Hi == hi { // most copies write the range of an earlier one
 		c.Judge(p, before, true, lo, hi, f)
 		c.Write, c.Reads = p, c.Reads[:0]
 		return
@@ -115,7 +119,8 @@ func (s *Shadow[O]) Wrote(p *Access[O], before Clock, lo, hi uintptr, f Clash[O]
 	s.Add(&Cell[O]{Lo: lo, Hi: hi, Write: p})
 }
 
-// Add enters a cell where there is none. When there are many, it is merged with a neighbour that has the same history.
+// Add enters a cell where there is none. With ManyCells cells or more, it is joined with a neighbour that has the same
+// history.
 func (s *Shadow[O]) Add(c *Cell[O]) {
 	if s.cells.Len() >= ManyCells && c.Lo > 0 {
 		if left := s.floor(c.Lo - 1); left != nil && left.Hi == c.Lo && left.alike(c) {
@@ -126,9 +131,18 @@ func (s *Shadow[O]) Add(c *Cell[O]) {
 	s.cells.Set(c.Lo, c)
 }
 
-// alike reports whether two cells have the same history for every task that is still to come: their accesses come from
-// one place in the program and one line, and since the first of them the progress of the line has not been noted. So
-// every Clock, now and later, has both or neither.
+// Has reports whether c holds an access by task n of a line: the write if wrote is true, else a read.
+func (c *Cell[O]) Has(line uint32, n uint64, wrote bool) bool {
+	by := func(a *Access[O]) bool { return a.Line == line && a.N == n }
+	if wrote {
+		return c.Write != nil && by(c.Write)
+	}
+	return slices.ContainsFunc(c.Reads, by)
+}
+
+// alike reports whether two cells have the same history for every task to come: their accesses come from one place in
+// the program and one line, and the progress of the line has not been recorded between them. So every Clock, now and
+// later, has both or neither.
 func (c *Cell[O]) alike(o *Cell[O]) bool {
 	if !same(c.Write, o.Write) || len(c.Reads) != len(o.Reads) {
 		return false
@@ -149,7 +163,7 @@ func same[O Owner[O]](a, b *Access[O]) bool {
 		a.Of.Like(b.Of)
 }
 
-// Read enters a Read of [lo, hi) by p, which happened after everything in before.
+// Read judges and enters a read of [lo, hi) by p, which happened after everything in before.
 func (s *Shadow[O]) Read(p *Access[O], before Clock, lo, hi uintptr, f Clash[O]) {
 	if c, ok := s.cells.Get(lo); ok && c.Hi == hi {
 		c.Judge(p, before, false, lo, hi, f)
@@ -177,7 +191,7 @@ func (s *Shadow[O]) Read(p *Access[O], before Clock, lo, hi uintptr, f Clash[O])
 	}
 }
 
-// Judge calls f for what is in c and not ordered before p.
+// Judge calls f for the accesses in c that collide with p and are not ordered before it.
 func (c *Cell[O]) Judge(p *Access[O], before Clock, write bool, lo, hi uintptr, f Clash[O]) {
 	if w := c.Write; w != nil && w.Line != p.Line && !before.Has(w.Line, w.N) && !w.together(true, p, write) {
 		f(w, true, lo, hi)
@@ -192,7 +206,7 @@ func (c *Cell[O]) Judge(p *Access[O], before Clock, write bool, lo, hi uintptr, 
 	}
 }
 
-// AddRead adds a read, and removes those before it: what is ordered after p is ordered after them.
+// AddRead adds a read, and removes the reads ordered before it: what is ordered after p is ordered after them.
 func (c *Cell[O]) AddRead(p *Access[O], before Clock) {
 	kept := c.Reads[:0]
 	for _, r := range c.Reads {
@@ -203,8 +217,8 @@ func (c *Cell[O]) AddRead(p *Access[O], before Clock) {
 	c.Reads = append(kept, p)
 }
 
-// Pending returns an access to [lo, hi) that the host does not know to be complete: a write or, if the host writes, a
-// read too. nil if there is none.
+// Pending returns an access to [lo, hi) that the host does not know to be complete, or nil: a write or, if the host
+// writes, also a read.
 func (s *Shadow[O]) Pending(known Clock, write bool, lo, hi uintptr) (found *Access[O], wrote bool, at, end uintptr) {
 	look := !write && hi-lo <= wordBytes
 	s.Each(lo, hi, func(c *Cell[O]) {

@@ -12,10 +12,10 @@ import (
 	_ "ropeway/internal/testenv/seeded"
 )
 
-// room is how many bytes the models below have.
+// room is the number of bytes of the models below.
 const room = 48
 
-// deed is an access that was made, to every byte of [lo, hi).
+// deed is an access to every byte of [lo, hi).
 type deed struct {
 	p      *past
 	before clock
@@ -31,15 +31,15 @@ type (
 	clock = Clock
 )
 
-// place is where in the program an access is made.
+// place is the place of an access in the program.
 type place int
 
 // Like implements Owner.
 func (p place) Like(o place) bool { return p == o }
 
-// world is lines that do tasks and learn from each other how far they are, as streams and events do.
+// world has lines that run tasks and learn each other's progress, as streams and events do.
 type world struct {
-	clocks []clock // what each line knows, itself included
+	clocks []clock // clock of each line, its own tasks included
 	marks  []uint64
 	known  clock // the host's
 }
@@ -48,7 +48,7 @@ func newWorld(lines int) *world {
 	return &world{clocks: make([]clock, lines), marks: make([]uint64, lines)}
 }
 
-// do is the next task of a line, and what happened before it.
+// do returns the next task of a line, and the clock before it.
 func (w *world) do(line, at int) (*past, clock) {
 	before := w.clocks[line].Clone()
 	n := uint64(1)
@@ -60,7 +60,7 @@ func (w *world) do(line, at int) (*past, clock) {
 		before
 }
 
-// follow makes a line know what another one knows.
+// follow adds the clock of one line to another's.
 func (w *world) follow(from, to int) {
 	if from == to {
 		return
@@ -69,13 +69,13 @@ func (w *world) follow(from, to int) {
 	w.clocks[to].Join(w.clocks[from])
 }
 
-// learn makes the host know what a line knows.
+// learn adds the clock of a line to the host's.
 func (w *world) learn(line int) {
 	w.marks[line]++
 	w.known.Join(w.clocks[line])
 }
 
-// submit makes a line know what the host knows.
+// submit adds the host's clock to a line's.
 func (w *world) submit(line int) { w.clocks[line].Join(w.known) }
 
 // bytewise is a shadow that keeps a history for every byte.
@@ -93,7 +93,7 @@ type meeting struct {
 	written bool
 }
 
-// access enters an access and returns what it clashes with.
+// access enters an access and returns its clashes.
 func (b *bytewise) access(d deed, lo, hi uintptr) map[meeting]bool {
 	found := map[meeting]bool{}
 	for i := lo; i < hi; i++ {
@@ -118,7 +118,7 @@ func (b *bytewise) access(d deed, lo, hi uintptr) map[meeting]bool {
 	return found
 }
 
-// raced reports whether d is in a race with anything that ever touched byte i, and remembers d.
+// raced reports whether d races with any access that ever touched byte i, and keeps d.
 func (b *bytewise) raced(d deed, i uintptr) bool {
 	yes := slices.ContainsFunc(b.all[i], func(o deed) bool { return (o.write || d.write) && !d.after(o.p) })
 	b.all[i] = append(b.all[i], d)
@@ -131,7 +131,7 @@ func (b *bytewise) forget(lo, hi uintptr) {
 	}
 }
 
-// pending reports whether something that touched byte i is not known.
+// pending reports whether an access to byte i is not in known.
 func (b *bytewise) pending(known clock, write bool, i uintptr) bool {
 	if w := b.write[i]; w != nil && !known.Has(w.Line, w.N) {
 		return true
@@ -155,8 +155,7 @@ func enter(s *Shadow[place], d deed, lo, hi uintptr) map[meeting]bool {
 	return found
 }
 
-// sound returns what is wrong with the cells of a shadow: they must be sorted, disjoint, never empty and never without
-// an access.
+// sound returns an error if the cells of a shadow are not sorted and disjoint, or if one is empty or has no access.
 func sound(s *Shadow[place]) error {
 	end := uintptr(0)
 	var err error
@@ -190,8 +189,8 @@ func sorted(set map[meeting]bool) []meeting {
 }
 
 // TestShadow compares a shadow with one that keeps every byte by itself: the same clashes at the same bytes, the same
-// bytes pending. It also proves, against everything that ever happened, that the first race of a byte is found and
-// none is made up.
+// bytes pending. It also proves, against the full history, that the first race of a byte is found and that none is
+// invented.
 func TestShadow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lines = 4
@@ -253,7 +252,7 @@ func TestShadow(t *testing.T) {
 	})
 }
 
-// TestShadowSplit proves that a border that is asked for is there afterwards, and nothing else has changed.
+// TestShadowSplit proves that Split makes a border, and changes nothing else.
 func TestShadowSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, w := new(Shadow[place]), newWorld(2)
@@ -290,11 +289,11 @@ func TestShadowSplit(t *testing.T) {
 	})
 }
 
-// TestShadowJoins proves that a shadow that joins cells finds a race, or work that is pending, where one finds it that
-// joins none: only which of several tasks of one place it names may differ.
+// TestShadowJoins proves that a shadow that joins cells finds races and pending work wherever one without joins does:
+// only which of several tasks of one place it names may differ.
 func TestShadowJoins(t *testing.T) {
 	defer func(n int) { ManyCells = n }(ManyCells)
-	// Neighbours that one place wrote one after the other are joined: else the rest would prove nothing.
+	// Neighbours written by one place in succession are joined: else the rest would prove nothing.
 	ManyCells = 1
 	one, w := new(Shadow[place]), newWorld(1)
 	for lo := uintptr(0); lo < 12; lo += 4 {
@@ -308,7 +307,7 @@ func TestShadowJoins(t *testing.T) {
 		const lines = 3
 		w, plain, joining := newWorld(lines), new(Shadow[place]), new(Shadow[place])
 		line := rapid.IntRange(0, lines-1)
-		// where is bytes, lines and whether it was a write: all that must not change.
+		// where returns the bytes, the lines and whether it was a write: these must not differ.
 		where := func(set map[meeting]bool) map[meeting]bool {
 			short := map[meeting]bool{}
 			for m := range set {
@@ -317,7 +316,7 @@ func TestShadowJoins(t *testing.T) {
 			}
 			return short
 		}
-		next := uintptr(0) // neighbours are what is joined
+		next := uintptr(0) // only neighbours are joined
 		t.Repeat(map[string]func(*rapid.T){
 			"access": func(t *rapid.T) {
 				p, before := w.do(line.Draw(t, "line"), rapid.IntRange(0, 1).Draw(t, "place"))

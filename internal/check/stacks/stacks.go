@@ -1,4 +1,4 @@
-// Package stacks keeps the stacks that calls of a program come from, each once, and gives them names.
+// Package stacks keeps the stacks of a program's calls, each once, and names their frames.
 package stacks
 
 import (
@@ -9,18 +9,18 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Deepest is how many functions of a stack are kept.
+// Deepest is the number of frames of a stack that are kept.
 const Deepest = 32
 
-// Stack is where a call comes from.
+// Stack is the place of a call.
 type Stack[T any] struct {
 	PCs   []uintptr
 	Named [][2]uint32 // frames of an interpreter: number of the name, line
-	InGo  bool        // of a Go program
-	Of    T           // what the caller knows of it
+	InGo  bool        // a stack of a Go program
+	Of    T           // facts of the caller about the stack
 }
 
-// Table holds every stack once. Its zero value is empty.
+// Table has every stack once. The zero value is empty.
 type Table[T any] struct {
 	known   map[uint64]*Stack[T]
 	scratch struct {
@@ -35,19 +35,19 @@ type Caller interface {
 	Frames(named [][2]uint32) int
 }
 
-// By is the stack of a call of C, or of an interpreter.
+// By returns the stack of a call of C, or of an interpreter.
 func (t *Table[T]) By(by Caller) *Stack[T] {
-	pcs, named := t.scratch.pcs[:], t.scratch.named[:] // so that the heap is not asked for it at every call
+	pcs, named := t.scratch.pcs[:], t.scratch.named[:] // saves an allocation for each call
 	return t.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
 }
 
-// find is the stack with these frames.
+// find returns the stack with these frames.
 func (t *Table[T]) find(pcs []uintptr, named [][2]uint32, inGo bool) *Stack[T] {
 	if t.known == nil {
 		t.known = map[uint64]*Stack[T]{}
 	}
 	if len(named) > 0 {
-		pcs = nil // what the interpreter does below is of no interest
+		pcs = nil // frames inside the interpreter do not matter
 	}
 	h := hashOf(pcs, named)
 	if s, ok := t.known[h]; ok {
@@ -58,7 +58,7 @@ func (t *Table[T]) find(pcs []uintptr, named [][2]uint32, inGo bool) *Stack[T] {
 	return s
 }
 
-// hashOf mixes the frames of a stack; 64 bits are enough never to meet two with the same.
+// hashOf mixes the frames of a stack; with 64 bits collisions can be neglected.
 func hashOf(pcs []uintptr, named [][2]uint32) uint64 {
 	h := uint64(14695981039346656037)
 	mix := func(v uint64) {
@@ -74,7 +74,8 @@ func hashOf(pcs []uintptr, named [][2]uint32) uint64 {
 	return h
 }
 
-// Here is the stack of a call of a Go program, which has come to this function's caller, and the method it called.
+// Here returns the stack of a call of a Go program that has reached this function's caller, and the method that the
+// program called.
 func (t *Table[T]) Here() (s *Stack[T], method string) {
 	var pcs [Deepest + 8]uintptr
 	n := runtime.Callers(3, pcs[:])
@@ -95,8 +96,8 @@ func (t *Table[T]) Here() (s *Stack[T], method string) {
 	return t.find(pcs[min(first, n):n], nil, true), method
 }
 
-// Frames gives a stack its names: those of an interpreter's frames, which stand for what the interpreter does below
-// them, by name, which may be nil; those of C by symbols.
+// Frames returns the named frames of a stack. name, which may be nil, names an interpreter's frames, which replace the
+// C frames below them; symbols names C frames.
 func (s *Stack[T]) Frames(name func(uint32) (file, function string),
 	symbols func(pc uintptr) []finding.Frame) (list []finding.Frame) {
 	switch {
@@ -112,8 +113,8 @@ func (s *Stack[T]) Frames(name func(uint32) (file, function string),
 		for more := len(s.PCs) > 0; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			if strings.HasPrefix(f.Function, "runtime.") {
-				continue // how Go starts
+			if strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "testing.") {
+				continue // start of Go programs and of tests
 			}
 			list = append(list, finding.Frame{Function: f.Function, File: f.File, Line: f.Line, Address: uint64(f.PC)})
 		}

@@ -3,14 +3,12 @@ package check
 import (
 	"fmt"
 	"slices"
-
-	"ropeway/internal/check/spans"
 )
 
 // span is a range of addresses.
 type span struct{ lo, hi uintptr }
 
-// names is a face that knows calls by their names.
+// names is a front end that knows calls by their names.
 type names struct {
 	list   []string
 	spans  [][]uint64
@@ -18,7 +16,7 @@ type names struct {
 
 	registered, aliases []uint64
 	pinned              span
-	pages               spans.Set
+	pages               spanSet
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
@@ -38,13 +36,13 @@ func (n *names) SetRegistered(pairs, aliases []uint64) {
 
 func (n *names) SetPinnedSpan(lo, hi uintptr) { n.pinned = span{lo, hi} }
 
-// caller is a thread of which a face knows what it does.
+// caller is a thread whose calls a front end knows.
 type caller struct {
-	face    *names
+	front   *names
 	now     uint32
 	line    uint32
 	ignored bool
-	inC     bool // no interpreter is there
+	inC     bool // the call does not come from an interpreter
 }
 
 func (c *caller) Calling() (uint32, []uint64, bool) { return c.now, []uint64{1, 2}, c.now != 0 }
@@ -58,20 +56,20 @@ func (c *caller) Frames(named [][2]uint32) int {
 }
 func (c *caller) Ignored() bool { return c.ignored }
 
-// in says which function the thread is in, and where.
+// in sets the function that the thread is in, and its place.
 func (c *caller) in(function string, line uint32) {
-	i := slices.Index(c.face.list, function)
+	i := slices.Index(c.front.list, function)
 	if i < 0 {
-		i = len(c.face.list)
-		c.face.list = append(c.face.list, function)
+		i = len(c.front.list)
+		c.front.list = append(c.front.list, function)
 	}
 	c.now, c.line = uint32(i), line
 }
 
-// withFace makes the program one of which a face knows the calls.
-func (p *program) withFace() *caller {
-	by := &caller{face: &names{list: []string{""}}}
-	p.c.SetFace(by.face)
+// withFrontEnd gives the program a front end that knows its calls.
+func (p *program) withFrontEnd() *caller {
+	by := &caller{front: &names{list: []string{""}}}
+	p.c.SetFrontEnd(by.front)
 	p.SetCaller(by)
 	return by
 }

@@ -1,10 +1,10 @@
-package codes
+package check
 
 import "ropeway/internal/abi"
 
-// OfCapture reports whether a code says that a capture does not allow a call, or is invalid. named is whether the error
-// names a model.
-func OfCapture(code abi.Code, named bool) bool {
+// codeOfCapture reports whether a code says that a capture does not allow a call, or is invalid. named: the error names
+// a model.
+func codeOfCapture(code abi.Code, named bool) bool {
 	switch code {
 	case abi.ErrRTCaptureDependency, abi.ErrRTStreamUnjoined, abi.ErrRTStreamCaptured, abi.ErrRTEventCaptured,
 		abi.ErrRTCaptureModeNotSupport, abi.ErrRTStreamCaptureImplicit, abi.ErrStreamCaptureConflict,
@@ -12,12 +12,12 @@ func OfCapture(code abi.Code, named bool) bool {
 		abi.ErrRTCaptureModeBlockAsync, abi.ErrRTStreamCaptureInvalidated:
 		return true
 	}
-	return named && LosesCapture(code)
+	return named && losesCapture(code)
 }
 
-// LosesCapture reports whether an error with this code that names a model says why its capture is invalid, or has ended
+// losesCapture reports whether an error with this code that names a model says why its capture is invalid or has ended
 // without a model.
-func LosesCapture(code abi.Code) bool {
+func losesCapture(code abi.Code) bool {
 	switch code {
 	case abi.ErrStreamCaptureConflict, abi.ErrStreamTaskGroupIntr, abi.ErrRTTaskTypeNotSupport,
 		abi.ErrStreamTaskGroupStatus, abi.ErrRTSubAclgraphIsCapturing:
@@ -26,9 +26,7 @@ func LosesCapture(code abi.Code) bool {
 	return false
 }
 
-// CaptureAdvice is what to do about a call that a capture does not allow; "" where the rule says it.
-func CaptureAdvice(code abi.Code) string { return captureAdvice[code] }
-
+// captureAdvice has the advice on calls that a capture does not allow, if it differs from the rule's.
 var captureAdvice = map[abi.Code]string{
 	abi.ErrRTCaptureModeNotSupport: "Copy before the capture or after its end; or begin it with " +
 		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED; or call aclmdlRICaptureThreadExchangeMode around the copy.",

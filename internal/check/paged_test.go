@@ -1,4 +1,4 @@
-package paged
+package check
 
 import (
 	"slices"
@@ -9,26 +9,26 @@ import (
 
 const base = 0x10000
 
-// TestInner: only pages count of which every byte of the allocation is in the range.
+// TestInner: a page counts if every byte of the allocation on it is in the range.
 func TestInner(t *testing.T) {
 	for _, tt := range []struct {
 		name               string
 		lo, hi, start, end uintptr
 		wantLo, wantHi     uintptr // equal: nothing
 	}{
-		{"all of it", base, base + 3*Bytes, base, base + 3*Bytes, base, base + 3*Bytes},
-		{"part of a page", base + 64, base + 128, base, base + 3*Bytes, 0, 0},
-		{"a byte short of a page", base + 1, base + Bytes, base, base + 3*Bytes, 0, 0},
-		{"the page in the middle", base + 64, base + 2*Bytes + 64, base, base + 3*Bytes, base + Bytes,
-			base + 2*Bytes},
-		{"a short last page", base + 2*Bytes, base + 2*Bytes + 10, base, base + 2*Bytes + 10, base + 2*Bytes,
-			base + 2*Bytes + 10},
-		{"most of a short last page", base + 2*Bytes, base + 2*Bytes + 9, base, base + 2*Bytes + 10, 0, 0},
+		{"all of it", base, base + 3*pageBytes, base, base + 3*pageBytes, base, base + 3*pageBytes},
+		{"part of a page", base + 64, base + 128, base, base + 3*pageBytes, 0, 0},
+		{"a byte short of a page", base + 1, base + pageBytes, base, base + 3*pageBytes, 0, 0},
+		{"the page in the middle", base + 64, base + 2*pageBytes + 64, base, base + 3*pageBytes, base + pageBytes,
+			base + 2*pageBytes},
+		{"a short last page", base + 2*pageBytes, base + 2*pageBytes + 10, base, base + 2*pageBytes + 10,
+			base + 2*pageBytes, base + 2*pageBytes + 10},
+		{"most of a short last page", base + 2*pageBytes, base + 2*pageBytes + 9, base, base + 2*pageBytes + 10, 0, 0},
 		{"an allocation of 64 bytes", base, base + 64, base, base + 64, base, base + 64},
-		{"more than the allocation", base - 64, base + Bytes, base, base + 64, base, base + 64},
+		{"more than the allocation", base - 64, base + pageBytes, base, base + 64, base, base + 64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lo, hi := Inner(tt.lo, tt.hi, tt.start, tt.end)
+			lo, hi := innerPages(tt.lo, tt.hi, tt.start, tt.end)
 			if tt.wantLo == tt.wantHi {
 				if lo < hi {
 					t.Errorf("%#x to %#x, want nothing", lo, hi)
@@ -42,12 +42,12 @@ func TestInner(t *testing.T) {
 
 // TestCount: a page counts if one byte of it is in the range.
 func TestCount(t *testing.T) {
-	for n, want := range map[uintptr]int{1: 1, Bytes: 1, Bytes + 1: 2, 3 * Bytes: 3} {
-		if got := Count(base, base+n); got != want {
+	for n, want := range map[uintptr]int{1: 1, pageBytes: 1, pageBytes + 1: 2, 3 * pageBytes: 3} {
+		if got := countPages(base, base+n); got != want {
 			t.Errorf("%d bytes are on %d pages, want %d", n, got, want)
 		}
 	}
-	if got := Count(base+Bytes-1, base+Bytes+1); got != 2 {
+	if got := countPages(base+pageBytes-1, base+pageBytes+1); got != 2 {
 		t.Errorf("two bytes around a border are on %d pages", got)
 	}
 }
@@ -55,14 +55,14 @@ func TestCount(t *testing.T) {
 // TestOutside: a page is declared if a byte of it is, and a write needs a declared write.
 func TestOutside(t *testing.T) {
 	read := func(page, pages int) kernel.Touch {
-		return kernel.Touch{Addr: base + uintptr(page)*Bytes, N: uint64(pages) * Bytes}
+		return kernel.Touch{Addr: base + uintptr(page)*pageBytes, N: uint64(pages) * pageBytes}
 	}
 	write := func(page, pages int) kernel.Touch {
 		x := read(page, pages)
 		x.Write = true
 		return x
 	}
-	few := kernel.Touch{Addr: base + Bytes + 100, N: 8}
+	few := kernel.Touch{Addr: base + pageBytes + 100, N: 8}
 	for _, tt := range []struct {
 		name                 string
 		seen, declared, want []kernel.Touch
@@ -76,7 +76,7 @@ func TestOutside(t *testing.T) {
 		{"no bytes", []kernel.Touch{read(0, 1)}, []kernel.Touch{{Addr: base}}, []kernel.Touch{read(0, 1)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Outside(tt.seen, tt.declared); !slices.Equal(got, tt.want) {
+			if got := outsidePages(tt.seen, tt.declared); !slices.Equal(got, tt.want) {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})

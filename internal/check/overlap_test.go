@@ -1,4 +1,4 @@
-package overlap
+package check
 
 import (
 	"testing"
@@ -15,7 +15,8 @@ func shares(a, b driver.Segment) bool {
 	return meet(a.Dst, b.Dst) || meet(a.Dst, b.Src) || meet(a.Src, b.Dst)
 }
 
-// TestOverlap compares with looking at every pair: something is found if there is something, and what is named is true.
+// TestOverlap compares findOverlap with a comparison of every pair: it finds an overlap if there is one, and the one it
+// returns exists.
 func TestOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wide := rapid.SampledFrom([]int{40, 200, 2000}).Draw(t, "room")
@@ -31,7 +32,7 @@ func TestOverlap(t *testing.T) {
 				want = want || shares(list[j], list[i])
 			}
 		}
-		a, b, lo, hi, found := Find(list)
+		a, b, lo, hi, found := findOverlap(list)
 		if found != want {
 			t.Fatalf("found %v, want %v", found, want)
 		}
@@ -51,14 +52,14 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// TestOverlapBehindItself proves that a segment that overlaps itself, which is allowed, does not hide another that
-// reads what it writes.
+// TestOverlapBehindItself proves that a segment that overlaps itself, which is allowed, does not hide another one that
+// reads the bytes it writes.
 func TestOverlapBehindItself(t *testing.T) {
 	list := []driver.Segment{{Dst: 50, Src: 1, N: 100}, {Dst: 1000, Src: 40, N: 20}}
-	if a, b, lo, hi, found := Find(list); !found || a != 0 || b != 1 || lo != 50 || hi != 60 {
+	if a, b, lo, hi, found := findOverlap(list); !found || a != 0 || b != 1 || lo != 50 || hi != 60 {
 		t.Errorf("found %v: %d and %d at [%d, %d)", found, a, b, lo, hi)
 	}
-	if _, _, _, _, found := Find(list[:1]); found {
+	if _, _, _, _, found := findOverlap(list[:1]); found {
 		t.Error("a segment is said to overlap itself")
 	}
 }

@@ -1,4 +1,4 @@
-package kinds
+package check
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// TestKinds proves how things are called, and what happens to them.
+// TestKinds proves the names of kinds and the words for their release.
 func TestKinds(t *testing.T) {
 	for _, tt := range []struct {
 		kind       core.ResourceKind
@@ -20,10 +20,11 @@ func TestKinds(t *testing.T) {
 		{core.PhysicalMemory, "physical memory", "freed", false},
 		{core.AddressRange, "address range", "released", false},
 		{core.ModelHandle, "model", "destroyed", false},
+		{core.FunctionHandle, "function", "unloaded", false},
 		{core.EventHandle, "event", "destroyed", false},
 	} {
-		if Name(tt.kind) != tt.name || Gone(tt.kind) != tt.gone || IsMemory(tt.kind) != tt.memory {
-			t.Errorf("%s: %q, %q, memory %v", tt.name, Name(tt.kind), Gone(tt.kind), IsMemory(tt.kind))
+		if kindName(tt.kind) != tt.name || kindGone(tt.kind) != tt.gone || isMemoryKind(tt.kind) != tt.memory {
+			t.Errorf("%s: %q, %q, memory %v", tt.name, kindName(tt.kind), kindGone(tt.kind), isMemoryKind(tt.kind))
 		}
 	}
 }

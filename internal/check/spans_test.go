@@ -1,4 +1,4 @@
-package spans
+package check
 
 import (
 	"testing"
@@ -8,19 +8,10 @@ import (
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
-// room is how many bytes there are.
-const room = 48
-
-func drawRange(t *rapid.T) (lo, hi uintptr) {
-	lo = uintptr(rapid.IntRange(0, room-1).Draw(t, "lo"))
-	hi = uintptr(rapid.IntRange(int(lo)+1, room).Draw(t, "hi"))
-	return lo, hi
-}
-
 // TestSet compares a set of ranges with one bit for each byte.
 func TestSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s Set
+		var s spanSet
 		var bits [room]bool
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {

@@ -1,9 +1,8 @@
-// Package kinds names what a program gets from the API and has to release.
-package kinds
+package check
 
 import "ropeway/internal/core"
 
-var names = map[core.ResourceKind]string{
+var kindNames = map[core.ResourceKind]string{
 	core.DeviceMemory:      "device",
 	core.PinnedMemory:      "pinned",
 	core.MappedMemory:      "mapped",
@@ -18,18 +17,20 @@ var names = map[core.ResourceKind]string{
 	core.PhysicalMemory:    "physical memory",
 	core.AddressRange:      "address range",
 	core.ModelHandle:       "model",
+	core.BinaryHandle:      "binary",
+	core.FunctionHandle:    "function",
 }
 
-// Name is what a kind is called; for memory, what comes before that word.
-func Name(kind core.ResourceKind) string {
-	if n, ok := names[kind]; ok {
+// kindName returns the name of a kind; for memory, the word before "memory".
+func kindName(kind core.ResourceKind) string {
+	if n, ok := kindNames[kind]; ok {
 		return n
 	}
 	return "event"
 }
 
-// IsMemory reports whether something of a kind has addresses that tasks use.
-func IsMemory(kind core.ResourceKind) bool {
+// isMemoryKind reports whether resources of a kind have addresses that tasks use.
+func isMemoryKind(kind core.ResourceKind) bool {
 	switch kind {
 	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
 		core.ManagedMemory:
@@ -38,8 +39,8 @@ func IsMemory(kind core.ResourceKind) bool {
 	return false
 }
 
-// Gone is what happens to something of a kind when it is released.
-func Gone(kind core.ResourceKind) string {
+// kindGone returns the past participle for the release of a kind.
+func kindGone(kind core.ResourceKind) string {
 	switch kind {
 	case core.RegisteredMemory:
 		return "unregistered"
@@ -51,6 +52,8 @@ func Gone(kind core.ResourceKind) string {
 		return "freed"
 	case core.AddressRange:
 		return "released"
+	case core.BinaryHandle, core.FunctionHandle:
+		return "unloaded"
 	}
 	return "destroyed"
 }

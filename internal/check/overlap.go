@@ -1,5 +1,4 @@
-// Package overlap finds segments of a batch that share bytes.
-package overlap
+package check
 
 import (
 	"slices"
@@ -7,8 +6,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Find finds two segments of a batch that share bytes of which one is written: their indices, and the bytes.
-func Find(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
+// findOverlap returns the indices of two segments of a batch that share bytes, at least one of them writing, and these
+// bytes.
+func findOverlap(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 	rising := true
 	for i := 1; i < len(list) && rising; i++ {
 		rising = list[i].Dst >= list[i-1].Dst+uintptr(list[i-1].N)
@@ -34,8 +34,8 @@ func Find(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 		}
 		return 0
 	})
-	// The write that reaches furthest, the part that does, and the one of another segment that does, are all that a
-	// later part can meet first.
+	// A later part can first meet only the write that reaches furthest, the part that does, and the part of another
+	// segment that does.
 	var write, any, next part
 	for _, p := range parts {
 		for _, q := range [...]part{write, any, next} {
@@ -58,7 +58,7 @@ func Find(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 	return
 }
 
-// apart reports whether sources and destinations are in different places altogether.
+// apart reports whether all sources lie before or after all destinations.
 func apart(list []driver.Segment) bool {
 	if len(list) == 0 {
 		return true
