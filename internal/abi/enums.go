@@ -8,34 +8,36 @@ import "strconv"
 type DataType int32
 
 const (
-	DataTypeUndefined    DataType = -1 // ACL_DT_UNDEFINED
-	DataTypeFloat        DataType = 0  // ACL_FLOAT
-	DataTypeFloat16      DataType = 1  // ACL_FLOAT16
-	DataTypeInt8         DataType = 2  // ACL_INT8
-	DataTypeInt32        DataType = 3  // ACL_INT32
-	DataTypeUint8        DataType = 4  // ACL_UINT8
-	DataTypeInt16        DataType = 6  // ACL_INT16
-	DataTypeUint16       DataType = 7  // ACL_UINT16
-	DataTypeUint32       DataType = 8  // ACL_UINT32
-	DataTypeInt64        DataType = 9  // ACL_INT64
-	DataTypeUint64       DataType = 10 // ACL_UINT64
-	DataTypeDouble       DataType = 11 // ACL_DOUBLE
-	DataTypeBool         DataType = 12 // ACL_BOOL
-	DataTypeString       DataType = 13 // ACL_STRING
-	DataTypeComplex64    DataType = 16 // ACL_COMPLEX64
-	DataTypeComplex128   DataType = 17 // ACL_COMPLEX128
-	DataTypeBF16         DataType = 27 // ACL_BF16
-	DataTypeInt4         DataType = 29 // ACL_INT4
-	DataTypeUint1        DataType = 30 // ACL_UINT1
-	DataTypeComplex32    DataType = 33 // ACL_COMPLEX32
-	DataTypeHifloat8     DataType = 34 // ACL_HIFLOAT8
-	DataTypeFloat8E5M2   DataType = 35 // ACL_FLOAT8_E5M2
-	DataTypeFloat8E4M3FN DataType = 36 // ACL_FLOAT8_E4M3FN
-	DataTypeFloat8E8M0   DataType = 37 // ACL_FLOAT8_E8M0
-	DataTypeFloat6E3M2   DataType = 38 // ACL_FLOAT6_E3M2
-	DataTypeFloat6E2M3   DataType = 39 // ACL_FLOAT6_E2M3
-	DataTypeFloat4E2M1   DataType = 40 // ACL_FLOAT4_E2M1
-	DataTypeFloat4E1M2   DataType = 41 // ACL_FLOAT4_E1M2
+	DataTypeUndefined     DataType = -1 // ACL_DT_UNDEFINED
+	DataTypeFloat         DataType = 0  // ACL_FLOAT
+	DataTypeFloat16       DataType = 1  // ACL_FLOAT16
+	DataTypeInt8          DataType = 2  // ACL_INT8
+	DataTypeInt32         DataType = 3  // ACL_INT32
+	DataTypeUint8         DataType = 4  // ACL_UINT8
+	DataTypeInt16         DataType = 6  // ACL_INT16
+	DataTypeUint16        DataType = 7  // ACL_UINT16
+	DataTypeUint32        DataType = 8  // ACL_UINT32
+	DataTypeInt64         DataType = 9  // ACL_INT64
+	DataTypeUint64        DataType = 10 // ACL_UINT64
+	DataTypeDouble        DataType = 11 // ACL_DOUBLE
+	DataTypeBool          DataType = 12 // ACL_BOOL
+	DataTypeString        DataType = 13 // ACL_STRING
+	DataTypeComplex64     DataType = 16 // ACL_COMPLEX64
+	DataTypeComplex128    DataType = 17 // ACL_COMPLEX128
+	DataTypeBF16          DataType = 27 // ACL_BF16
+	DataTypeInt4          DataType = 29 // ACL_INT4
+	DataTypeUint1         DataType = 30 // ACL_UINT1
+	DataTypeComplex32     DataType = 33 // ACL_COMPLEX32
+	DataTypeHifloat8      DataType = 34 // ACL_HIFLOAT8
+	DataTypeFloat8E5M2    DataType = 35 // ACL_FLOAT8_E5M2
+	DataTypeFloat8E4M3FN  DataType = 36 // ACL_FLOAT8_E4M3FN
+	DataTypeFloat8E8M0    DataType = 37 // ACL_FLOAT8_E8M0
+	DataTypeFloat6E3M2    DataType = 38 // ACL_FLOAT6_E3M2
+	DataTypeFloat6E2M3    DataType = 39 // ACL_FLOAT6_E2M3
+	DataTypeFloat4E2M1    DataType = 40 // ACL_FLOAT4_E2M1
+	DataTypeFloat4E1M2    DataType = 41 // ACL_FLOAT4_E1M2
+	DataTypeHifloat4      DataType = 42 // ACL_HIFLOAT4
+	DataTypeHifloat4Scale DataType = 43 // ACL_HIFLOAT4_SCALE
 )
 
 // String returns the C name, or aclDataType(n) for a value without one.
@@ -97,6 +99,10 @@ func (v DataType) String() string {
 		return "ACL_FLOAT4_E2M1"
 	case DataTypeFloat4E1M2:
 		return "ACL_FLOAT4_E1M2"
+	case DataTypeHifloat4:
+		return "ACL_HIFLOAT4"
+	case DataTypeHifloat4Scale:
+		return "ACL_HIFLOAT4_SCALE"
 	}
 	return "aclDataType(" + strconv.Itoa(int(v)) + ")"
 }
@@ -1319,6 +1325,7 @@ const (
 	DevAttrMainboardId            DevAttr = 407 // ACL_DEV_ATTR_MAINBOARD_ID
 	DevAttrHdConnectType          DevAttr = 408 // ACL_DEV_ATTR_HD_CONNECT_TYPE
 	DevAttrDeviceFormFactor       DevAttr = 409 // ACL_DEV_ATTR_DEVICE_FORM_FACTOR
+	DevAttrSuperPodChassisId      DevAttr = 410 // ACL_DEV_ATTR_SUPER_POD_CHASSIS_ID
 	DevAttrIsVirtual              DevAttr = 501 // ACL_DEV_ATTR_IS_VIRTUAL
 	DevAttrNpuArch                DevAttr = 601 // ACL_DEV_ATTR_NPU_ARCH
 )
@@ -1378,6 +1385,8 @@ func (v DevAttr) String() string {
 		return "ACL_DEV_ATTR_HD_CONNECT_TYPE"
 	case DevAttrDeviceFormFactor:
 		return "ACL_DEV_ATTR_DEVICE_FORM_FACTOR"
+	case DevAttrSuperPodChassisId:
+		return "ACL_DEV_ATTR_SUPER_POD_CHASSIS_ID"
 	case DevAttrIsVirtual:
 		return "ACL_DEV_ATTR_IS_VIRTUAL"
 	case DevAttrNpuArch:

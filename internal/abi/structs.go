@@ -212,6 +212,12 @@ type BarrierTaskInfo struct {
 	CmoInfo    [6]BarrierCmoInfo
 }
 
+// AddrRange is the C struct aclrtAddrRange, 16 bytes.
+type AddrRange struct {
+	StartAddr uintptr
+	EndAddr   uintptr
+}
+
 // MemcpyBatchAttr is the C struct aclrtMemcpyBatchAttr, 32 bytes.
 type MemcpyBatchAttr struct {
 	DstLoc MemLocation

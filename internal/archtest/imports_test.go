@@ -46,12 +46,12 @@ func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"
 var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
 	"internal/driver/cuda/imitation", "internal/kernel/kerneltest", "internal/conformance", "internal/archtest",
 	"internal/compat",
-	"packaging/runtests", "ropewaytest"}
+	"internal/randprog", "tools/packaging/runtests", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
 	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !s.under("web/site") &&
-		!slices.ContainsFunc(forTests, s.under)
+		!s.under("tools/packaging/release") && !slices.ContainsFunc(forTests, s.under)
 }
 
 // rules say when an import crosses a border.
@@ -74,7 +74,7 @@ var rules = []struct {
 			return s.product() && (in(i, "testing") || in(i, "pgregory.net/rapid") || in(i, "go.uber.org/goleak") ||
 				slices.ContainsFunc(forTests, func(dir string) bool { return in(i, module+dir) }))
 		}},
-	{"core", "the core knows drivers through the interface; faces choose and pass them in",
+	{"core", "the core knows drivers through the interface; front ends choose and pass them in",
 		func(s *source, i string) bool {
 			return s.product() && s.under("internal/core") && strings.HasPrefix(i, module+"internal/driver/")
 		}},

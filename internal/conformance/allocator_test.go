@@ -96,7 +96,7 @@ func init() {
 	behaves("aclrtAllocatorSetAllocAdviseFuncToDesc", setsEntry("advise"))
 	behaves("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", setsEntry("address"))
 
-	prove("aclrtAllocatorRegister", 3, func(e *env) (err *core.Error) {
+	prove("aclrtAllocatorRegister", "entry-missing", func(e *env) (err *core.Error) {
 		for _, name := range []string{"obj", "alloc", "free", "address"} {
 			err = memory.AllocatorRegister(e.th, 5, e.described(name))
 			e.want(err, abi.ErrInvalidParam)
@@ -120,7 +120,7 @@ func init() {
 		e.registered(s, desc, want) // a stream is but a key
 	})
 
-	prove("aclrtAllocatorGetByStream", 3, func(e *env) *core.Error {
+	prove("aclrtAllocatorGetByStream", "not-registered", func(e *env) *core.Error {
 		desc, obj := core.Handle(3), core.Addr(4)
 		err := memory.AllocatorGetByStream(e.th, e.stream(), &desc, &obj, nil, nil, nil, nil)
 		if desc != 3 || obj != 4 {

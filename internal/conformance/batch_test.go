@@ -133,26 +133,22 @@ func three(e *env) *batchArgs {
 	return a
 }
 
-// batchBreakers are what both batch calls check first, and under which number; the rest differ.
+// batchBreakers are what both batch calls check first; the rest differ.
 func batchBreakers(more breakers[batchArgs]) breakers[batchArgs] {
-	b := breakers[batchArgs]{
-		1:  func(e *env, a *batchArgs) { a.failIndex = nil },
-		2:  func(e *env, a *batchArgs) { a.sizes = nil },
-		3:  func(e *env, a *batchArgs) { a.n = 0 },
-		4:  func(e *env, a *batchArgs) { clear(a.sizes) },
-		5:  func(e *env, a *batchArgs) { a.dsts = nil },
-		6:  func(e *env, a *batchArgs) { a.destMaxs = nil },
-		7:  func(e *env, a *batchArgs) { a.srcs = nil },
-		9:  func(e *env, a *batchArgs) { a.attrs = nil },
-		10: func(e *env, a *batchArgs) { a.indexes = nil },
-		11: func(e *env, a *batchArgs) { a.destMaxs[2] = a.sizes[2] - 1 },
-		12: func(e *env, a *batchArgs) { a.attrs[1].Rsv[15], a.numAttrs = 1, max(2, a.numAttrs) },
-		13: func(e *env, a *batchArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
-	}
-	for rule, f := range more {
-		b[rule] = f
-	}
-	return b
+	return append(breakers[batchArgs]{
+		{"failIndex-null", func(e *env, a *batchArgs) { a.failIndex = nil }},
+		{"sizes-null", func(e *env, a *batchArgs) { a.sizes = nil }},
+		{"numBatches-0", func(e *env, a *batchArgs) { a.n = 0 }},
+		{"all-sizes-0", func(e *env, a *batchArgs) { clear(a.sizes) }},
+		{"dsts-null", func(e *env, a *batchArgs) { a.dsts = nil }},
+		{"destMaxs-null", func(e *env, a *batchArgs) { a.destMaxs = nil }},
+		{"srcs-null", func(e *env, a *batchArgs) { a.srcs = nil }},
+		{"attrs-null", func(e *env, a *batchArgs) { a.attrs = nil }},
+		{"attrsIndexes-null", func(e *env, a *batchArgs) { a.indexes = nil }},
+		{"size-over-destMax", func(e *env, a *batchArgs) { a.destMaxs[2] = a.sizes[2] - 1 }},
+		{"rsv-not-0", func(e *env, a *batchArgs) { a.attrs[1].Rsv[15], a.numAttrs = 1, max(2, a.numAttrs) }},
+		{"not-offered", func(e *env, a *batchArgs) { a.th = e.on(machine{product: "310P", bare: true}).th }},
+	}, more...)
 }
 
 func foreignDst(a *batchArgs, i int) {
@@ -166,34 +162,30 @@ func bothHost(e *env, a *batchArgs, i int) {
 }
 
 var batchNowBreakers = batchBreakers(breakers[batchArgs]{
-	14: func(e *env, a *batchArgs) { a.numAttrs = 0 },
-	15: func(e *env, a *batchArgs) { a.numAttrs = a.n + 1 },
-	16: func(e *env, a *batchArgs) { a.n = 4097 },
-	17: func(e *env, a *batchArgs) { a.indexes[0] = 1 },
-	18: func(e *env, a *batchArgs) { a.indexes[1] = a.indexes[0] },
-	19: func(e *env, a *batchArgs) { a.indexes[2] = a.n },
-	20: func(e *env, a *batchArgs) { a.dsts[1] = e.freed(dev, 64) },
-	21: func(e *env, a *batchArgs) { foreignDst(a, 1) },
-	22: func(e *env, a *batchArgs) { a.srcs[1] = e.freed(host, 64) },
-	23: func(e *env, a *batchArgs) { foreignSrc(a, 1) },
-	24: func(e *env, a *batchArgs) { bothHost(e, a, 1) },
+	{"numAttrs-0", func(e *env, a *batchArgs) { a.numAttrs = 0 }},
+	{"numAttrs-over-numBatches", func(e *env, a *batchArgs) { a.numAttrs = a.n + 1 }},
+	{"numBatches-over-4096", func(e *env, a *batchArgs) { a.n = 4097 }},
+	{"first-index-not-0", func(e *env, a *batchArgs) { a.indexes[0] = 1 }},
+	{"indexes-not-ascending", func(e *env, a *batchArgs) { a.indexes[1] = a.indexes[0] }},
+	{"index-over-numBatches", func(e *env, a *batchArgs) { a.indexes[2] = a.n }},
+	{"dst-unclassified", func(e *env, a *batchArgs) { a.dsts[1] = e.freed(dev, 64) }},
+	{"dst-elsewhere", func(e *env, a *batchArgs) { foreignDst(a, 1) }},
+	{"src-unclassified", func(e *env, a *batchArgs) { a.srcs[1] = e.freed(host, 64) }},
+	{"src-elsewhere", func(e *env, a *batchArgs) { foreignSrc(a, 1) }},
+	{"direction-mixed", func(e *env, a *batchArgs) { bothHost(e, a, 1) }},
 })
 
 // batchNowProofs are the rules of aclrtMemcpyBatch from the product rule on, which its V2 shares.
-func batchNowProofs(call batchCall) map[int]proof {
+func batchNowProofs(call batchCall) map[string]proof {
 	b := batchNowBreakers
 	// rule is the proof of a rule after which failIndex has a value, and nothing was copied.
-	rule := func(k int, index uint64) proof {
+	rule := func(k string, index uint64) proof {
 		return func(e *env) *core.Error {
 			a := three(e)
 			whole := *a
 			b.spoil(e, a, k)
 			err := call(e, a)
-			if c := caseOf(e.T, "aclrtMemcpyBatch", k); c.HasCode {
-				a.fails(e, err, c.Code, index)
-			} else {
-				a.fails(e, err, abi.ErrRTParamInvalid, index)
-			}
+			a.fails(e, err, caseOf(e.T, "aclrtMemcpyBatch", k).Code, index)
 			whole.dsts = append([]core.Addr(nil), whole.dsts...)
 			whole.dsts[1] = whole.dsts[0] // it may be gone
 			whole.old[1] = whole.old[0]
@@ -202,23 +194,24 @@ func batchNowProofs(call batchCall) map[int]proof {
 			return err
 		}
 	}
-	proofs := map[int]proof{13: rule(13, noSegment)}
-	for k := 14; k <= 19; k++ {
-		proofs[k] = rule(k, noSegment)
+	proofs := map[string]proof{}
+	ofSegments := b.at("dst-unclassified")
+	for _, k := range b[b.at("not-offered"):ofSegments] {
+		proofs[k.rule] = rule(k.rule, noSegment)
 	}
-	for k := 20; k <= 24; k++ {
-		proofs[k] = rule(k, 1)
+	for _, k := range b[ofSegments:] {
+		proofs[k.rule] = rule(k.rule, 1)
 	}
-	late, direction := proofs[17], proofs[24]
-	proofs[17] = func(e *env) *core.Error {
+	late, direction := proofs["first-index-not-0"], proofs["direction-mixed"]
+	proofs["first-index-not-0"] = func(e *env) *core.Error {
 		firstAttribute(e, call)
 		return late(e)
 	}
-	proofs[24] = func(e *env) *core.Error {
+	proofs["direction-mixed"] = func(e *env) *core.Error {
 		oneDirection(e, call, none)
 		return direction(e)
 	}
-	proofs[25] = func(e *env) *core.Error {
+	proofs["no-batch-copy"] = func(e *env) *core.Error {
 		a := three(e)
 		e.faults.Fail(faulty.Run, 1, driver.ErrUnsupported)
 		err := call(e, a)
@@ -226,7 +219,7 @@ func batchNowProofs(call batchCall) map[int]proof {
 		a.arrived(e, none)
 		return err
 	}
-	proofs[26] = func(e *env) *core.Error {
+	proofs["driver-copy-fails"] = func(e *env) *core.Error {
 		a := three(e)
 		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
 		a.fails(e, call(e, a), abi.ErrRTDrvInternalError, noSegment)
@@ -281,7 +274,7 @@ func oneDirection(e *env, call batchCall, before func(i int) bool) {
 }
 
 // batchRule is the proof of a rule of the ACL layer.
-func batchRule(b breakers[batchArgs], k int, index uint64, call batchCall) proof {
+func batchRule(b breakers[batchArgs], k string, index uint64, call batchCall) proof {
 	return func(e *env) *core.Error {
 		a := three(e)
 		b.spoil(e, a, k)
@@ -295,57 +288,36 @@ func batchRule(b breakers[batchArgs], k int, index uint64, call batchCall) proof
 func init() {
 	b, call := batchNowBreakers, batchCall(batchNow)
 	rest := batchNowProofs(call)
-	proveMore("aclrtMemcpyBatch", 1, batchRule(b, 1, 0, call))
-	proveMore("aclrtMemcpyBatch", 2, batchRule(b, 2, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 3, batchRule(b, 3, noSegment, call))
-	prove("aclrtMemcpyBatch", 4, batchRule(b, 4, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 5, batchRule(b, 5, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 6, batchRule(b, 6, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 7, batchRule(b, 7, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 9, batchRule(b, 9, noSegment, call))
-	proveMore("aclrtMemcpyBatch", 10, batchRule(b, 10, noSegment, call))
-	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, noSegment, call))
-	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, noSegment, call))
-	prove("aclrtMemcpyBatch", 13, func(e *env) *core.Error {
-		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "IPV350"},
+	notOffered := rest["not-offered"]
+	for _, k := range b[:b.at("not-offered")] {
+		proveAny("aclrtMemcpyBatch", k.rule, batchRule(b, k.rule, noSegment, call))
+	}
+	prove("aclrtMemcpyBatch", "not-offered", func(e *env) *core.Error {
+		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"},
 			{product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)
 			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, noSegment)
 			a.arrived(o, none)
 		}
-		return rest[13](e)
+		return notOffered(e)
 	})
-	proveMore("aclrtMemcpyBatch", 14, rest[14])
-	proveMore("aclrtMemcpyBatch", 15, rest[15])
-	prove("aclrtMemcpyBatch", 16, rest[16])
-	prove("aclrtMemcpyBatch", 17, rest[17])
-	prove("aclrtMemcpyBatch", 18, rest[18])
-	prove("aclrtMemcpyBatch", 19, rest[19])
-	prove("aclrtMemcpyBatch", 20, rest[20])
-	prove("aclrtMemcpyBatch", 21, rest[21])
-	prove("aclrtMemcpyBatch", 22, rest[22])
-	prove("aclrtMemcpyBatch", 23, rest[23])
-	prove("aclrtMemcpyBatch", 24, rest[24])
-	prove("aclrtMemcpyBatch", 25, rest[25])
-	prove("aclrtMemcpyBatch", 26, rest[26])
+	delete(rest, "not-offered")
+	for rule, p := range rest {
+		proveAny("aclrtMemcpyBatch", rule, p)
+	}
 }
 
 func init() {
 	b, call := batchNowBreakers, batchCall(batchNowV2)
-	proveMore("aclrtMemcpyBatchV2", 1, batchRule(b, 2, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 2, batchRule(b, 3, notWritten, call))
-	prove("aclrtMemcpyBatchV2", 3, batchRule(b, 4, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 4, batchRule(b, 5, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 5, batchRule(b, 6, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 6, batchRule(b, 7, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 8, batchRule(b, 9, notWritten, call))
-	proveMore("aclrtMemcpyBatchV2", 9, batchRule(b, 10, notWritten, call))
-	prove("aclrtMemcpyBatchV2", 10, batchRule(b, 11, notWritten, call))
-	prove("aclrtMemcpyBatchV2", 11, batchRule(b, 12, notWritten, call))
-	prove("aclrtMemcpyBatchV2", 12, func(e *env) *core.Error {
+	for _, k := range b[b.at("sizes-null"):b.at("not-offered")] {
+		proveAny("aclrtMemcpyBatchV2", k.rule, batchRule(b, k.rule, notWritten, call))
+	}
+	prove("aclrtMemcpyBatchV2", "as-aclrtMemcpyBatch", func(e *env) *core.Error {
 		e.sameAs("aclrtMemcpyBatch", batchNowProofs(noIndexCall(call)))
-		return nil
+		a := three(e)
+		bothHost(e, a, 1)
+		return call(e, a)
 	})
 }
 

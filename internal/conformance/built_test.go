@@ -59,41 +59,41 @@ func init() {
 }
 
 func proveBuilding() {
-	prove("aclmdlRIBindStream", 5, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "stream-not-persistent", func(e *env) *core.Error {
 		return model.MdlRIBindStream(e.th, e.manual(), e.stream(), 0)
 	})
-	prove("aclmdlRIBindStream", 9, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "stream-captured", func(e *env) *core.Error {
 		s := e.withFlags(abi.StreamPersistent)
 		e.ok(model.MdlRICaptureBegin(e.th, s, relaxed))
 		return model.MdlRIBindStream(e.th, e.manual(), s, 0)
 	})
-	prove("aclmdlRIBindStream", 12, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "stream-stops-on-failure", func(e *env) *core.Error {
 		s := e.withFlags(abi.StreamPersistent)
 		e.ok(e.th.SetStreamFailureMode(s, 1))
 		return model.MdlRIBindStream(e.th, e.manual(), s, 0)
 	})
-	prove("aclmdlRIBindStream", 13, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "stream-fast-launch", func(e *env) *core.Error {
 		return model.MdlRIBindStream(e.th, e.manual(), e.withFlags(abi.StreamPersistent|abi.StreamFastLaunch), 0)
 	})
-	prove("aclmdlRIBindStream", 16, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "model-of-other-context", func(e *env) *core.Error {
 		return model.MdlRIBindStream(e.elsewhere(), e.manual(), e.withFlags(abi.StreamPersistent), 0)
 	})
-	prove("aclmdlRIBindStream", 17, func(e *env) *core.Error {
+	prove("aclmdlRIBindStream", "model-complete", func(e *env) *core.Error {
 		m, _, _ := e.whole()
 		return model.MdlRIBindStream(e.th, m, e.withFlags(abi.StreamPersistent), 0)
 	})
-	prove("aclmdlRIUnbindStream", 8, func(e *env) *core.Error {
+	prove("aclmdlRIUnbindStream", "model-of-other-context", func(e *env) *core.Error {
 		m, s, _ := e.whole()
 		return model.MdlRIUnbindStream(e.elsewhere(), m, s)
 	})
-	prove("aclmdlRIUnbindStream", 9, func(e *env) *core.Error {
+	prove("aclmdlRIUnbindStream", "not-bound-to-model", func(e *env) *core.Error {
 		m, s, _ := e.whole()
 		e.ok(model.MdlRIUnbindStream(e.th, m, s))
 		e.want(model.MdlRIUnbindStream(e.th, m, 0), abi.ErrRTStreamModel)
 		e.want(model.MdlRIUnbindStream(e.th, e.manual(), e.onto(e.manual(), 0)), abi.ErrRTStreamModel)
 		return model.MdlRIUnbindStream(e.th, m, s)
 	})
-	prove("aclmdlRIUnbindStream", 10, func(e *env) *core.Error {
+	prove("aclmdlRIUnbindStream", "still-running", func(e *env) *core.Error {
 		m, s, n := e.waiting()
 		on := e.stream()
 		e.ok(model.MdlRIExecuteAsync(e.th, m, on))
@@ -103,30 +103,32 @@ func proveBuilding() {
 		e.ok(model.MdlRIUnbindStream(e.th, m, s))
 		return err
 	})
-	prove("aclmdlRIEndTask", 9, func(e *env) *core.Error {
+	prove("aclmdlRIEndTask", "model-of-other-context", func(e *env) *core.Error {
 		th := e.elsewhere()
 		var s core.Handle
 		e.ok(th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
 		return model.MdlRIEndTask(th, e.manual(), s)
 	})
-	prove("aclmdlRIEndTask", 11, func(e *env) *core.Error {
+	prove("aclmdlRIEndTask", "marked-before", func(e *env) *core.Error {
 		o := e.on(machine{product: "910"})
 		m := o.manual()
 		s := o.onto(m, 0)
 		o.ok(model.MdlRIEndTask(o.th, m, s))
 		return model.MdlRIEndTask(o.th, m, s)
 	})
-	prove("aclmdlRIEndTask", 12, func(e *env) *core.Error {
+	prove("aclmdlRIEndTask", "not-bound-to-model", func(e *env) *core.Error {
 		return model.MdlRIEndTask(e.th, e.manual(), e.onto(e.manual(), 0))
 	})
-	prove("aclmdlRIBuildEnd", 6, func(e *env) *core.Error { return model.MdlRIBuildEnd(e.elsewhere(), e.manual(), 0) })
-	prove("aclmdlRIBuildEnd", 7, func(e *env) *core.Error {
+	prove("aclmdlRIBuildEnd", "model-of-other-context", func(e *env) *core.Error {
+		return model.MdlRIBuildEnd(e.elsewhere(), e.manual(), 0)
+	})
+	prove("aclmdlRIBuildEnd", "no-stream-bound", func(e *env) *core.Error {
 		m := e.manual()
 		s := e.onto(m, 0)
 		e.ok(model.MdlRIUnbindStream(e.th, m, s))
 		return model.MdlRIBuildEnd(e.th, m, 0)
 	})
-	prove("aclmdlRIBuildEnd", 8, func(e *env) *core.Error {
+	prove("aclmdlRIBuildEnd", "no-end-task", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		m := o.manual()
 		o.onto(m, 0)
@@ -143,24 +145,24 @@ func proveBuilt() {
 		e.onto(m, 0)
 		return m
 	}
-	prove("aclmdlRIExecute", 6, func(e *env) *core.Error {
+	prove("aclmdlRIExecute", "model-of-other-context", func(e *env) *core.Error {
 		m, _, _ := e.whole()
 		return model.MdlRIExecute(e.elsewhere(), m, -1)
 	})
-	prove("aclmdlRIExecute", 7, func(e *env) *core.Error {
+	prove("aclmdlRIExecute", "no-end-task", func(e *env) *core.Error {
 		m := e.manual()
 		e.ok(model.MdlRIEndTask(e.th, m, e.onto(m, 0)))
 		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute) // aclmdlRIBuildEnd is missing
 		return model.MdlRIExecute(e.th, unended(e), -1)
 	})
-	prove("aclmdlRIExecute", 8, func(e *env) *core.Error {
+	prove("aclmdlRIExecute", "time-up", func(e *env) *core.Error {
 		m, _, n := e.waiting()
 		err := model.MdlRIExecute(e.th, m, 1)
 		e.ok(signal.RecordNotify(e.th, n, e.stream())) // it has gone on running
 		e.ok(e.th.SynchronizeStream(0))
 		return err
 	})
-	prove("aclmdlRIExecute", 9, func(e *env) *core.Error {
+	prove("aclmdlRIExecute", "task-fails", func(e *env) *core.Error {
 		m, p := e.manual(), e.device(64)
 		s := e.onto(m, 0)
 		var l, list core.Handle
@@ -172,10 +174,10 @@ func proveBuilt() {
 		e.want(model.MdlRIExecute(e.th, m, -1), abi.ErrRTModelExecute)
 		return model.MdlRIExecute(e.th, m, -1)
 	})
-	prove("aclmdlRIExecuteAsync", 15, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "no-end-task", func(e *env) *core.Error {
 		return model.MdlRIExecuteAsync(e.th, unended(e), e.stream())
 	})
-	prove("aclmdlRIExecuteAsync", 16, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "no-build-end", func(e *env) *core.Error {
 		m := e.manual()
 		e.ok(model.MdlRIEndTask(e.th, m, e.onto(m, 0)))
 		return model.MdlRIExecuteAsync(e.th, m, 0)
@@ -188,27 +190,29 @@ func proveBuilt() {
 		is(e, "tasks", n, 2) // the write and the end
 		return list[0]
 	}
-	prove("aclmdlRITaskGetSeqId", 4, func(e *env) *core.Error {
+	prove("aclmdlRITaskGetSeqId", "model-built", func(e *env) *core.Error {
 		var id uint32
 		return model.MdlRITaskGetSeqId(e.th, task(e), &id)
 	})
-	prove("aclmdlRITaskSetParams", 5, func(e *env) *core.Error {
+	prove("aclmdlRITaskSetParams", "model-built", func(e *env) *core.Error {
 		return model.MdlRITaskSetParams(e.th, task(e), &abi.MdlRITaskParams{Type: abi.ModelRiTaskValueWrite})
 	})
-	prove("aclmdlRITaskDisable", 4, func(e *env) *core.Error { return model.MdlRITaskDisable(e.th, task(e)) })
+	prove("aclmdlRITaskDisable", "model-built", func(e *env) *core.Error {
+		return model.MdlRITaskDisable(e.th, task(e))
+	})
 }
 
 func proveBoundStreams() {
-	prove("aclrtRecordEvent", 8, func(e *env) *core.Error {
+	prove("aclrtRecordEvent", "event-on-model", func(e *env) *core.Error {
 		var timed core.Handle
 		e.ok(e.th.CreateEvent(&timed))
 		e.want(e.th.RecordEvent(timed, e.boundStream(e.th)), abi.ErrRTFeatureNotSupport)
 		return e.th.RecordEvent(e.exWith(abi.EventSync), e.boundStream(e.th))
 	})
-	prove("aclrtStreamWaitEvent", 9, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "event-on-model", func(e *env) *core.Error {
 		return e.th.StreamWaitEvent(e.boundStream(e.th), e.exWith(abi.EventSync))
 	})
-	prove("aclrtResetEvent", 8, func(e *env) *core.Error {
+	prove("aclrtResetEvent", "event-on-model", func(e *env) *core.Error {
 		var timed core.Handle
 		e.ok(e.th.CreateEvent(&timed))
 		return e.th.ResetEvent(timed, e.boundStream(e.th))
@@ -221,12 +225,13 @@ func proveBoundStreams() {
 		e.ok(wait(ev))
 		return err
 	}
-	prove("aclrtSynchronizeEvent", 5, func(e *env) *core.Error { return recorded(e, e.th.SynchronizeEvent) })
-	prove("aclrtSynchronizeEventWithTimeout", 7, func(e *env) *core.Error {
+	prove("aclrtSynchronizeEvent", "recorded-on-model", func(e *env) *core.Error {
+		return recorded(e, e.th.SynchronizeEvent)
+	})
+	prove("aclrtSynchronizeEventWithTimeout", "recorded-on-model", func(e *env) *core.Error {
 		return recorded(e, func(ev core.Handle) *core.Error { return e.th.SynchronizeEventWithTimeout(ev, 1000) })
 	})
-	provePlacesOfKernels()
-	prove("aclrtCmoWaitBarrier", 10, func(e *env) *core.Error {
+	prove("aclrtCmoWaitBarrier", "barrier-unknown", func(e *env) *core.Error {
 		o := e.on(machine{product: "310B"})
 		info := &abi.BarrierTaskInfo{BarrierNum: 1}
 		info.CmoInfo[0] = abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid, BarrierID: 3}
@@ -234,7 +239,7 @@ func proveBoundStreams() {
 		o.ok(transfer.CmoAsyncWithBarrier(o.th, o.device(64), 64, abi.CmoTypeInvalid, 4, s))
 		return transfer.CmoWaitBarrier(o.th, info, s, 0)
 	})
-	prove("aclrtCmoAsyncWithDesc", 9, func(e *env) *core.Error {
+	prove("aclrtCmoAsyncWithDesc", "write-fails", func(e *env) *core.Error {
 		return transfer.CmoAsyncWithDesc(e.th, 4096, abi.CmoTypePrefetch, e.boundStream(e.th), 0)
 	})
 	behaves("aclrtPersistentTaskClean", func(e *env) {
@@ -248,20 +253,8 @@ func proveBoundStreams() {
 	})
 }
 
-// provePlacesOfKernels: kernels are not for streams of a complete model.
-func provePlacesOfKernels() {
-	complete := change(func(e *env, a *launchArgs) { _, a.stream, _ = e.whole() })
-	prove("aclrtLaunchKernel", 10, formPlain.by(complete))
-	prove("aclrtLaunchKernelV2", 22, formV2.by(complete))
-	prove("aclrtLaunchKernelWithConfig", 26, formConfig.by(complete))
-	prove("aclrtLaunchKernelWithHostArgs", 24, formHost.by(complete))
-	prove("aclrtLaunchKernelWithArgsArray", 22, formArray.by(complete))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 22, formSIMTArray.by(complete))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 26, formSIMTHost.by(complete))
-}
-
 func proveLabels() {
-	prove("aclrtCreateLabel", 3, func(e *env) *core.Error {
+	prove("aclrtCreateLabel", "no-label-left", func(e *env) *core.Error {
 		var l core.Handle
 		for range 65535 {
 			e.ok(model.CreateLabel(e.th, &l))
@@ -278,36 +271,36 @@ func proveLabels() {
 		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
 		return l
 	}
-	prove("aclrtSetLabel", 6, func(e *env) *core.Error {
+	prove("aclrtSetLabel", "label-of-other-context", func(e *env) *core.Error {
 		return model.SetLabel(e.elsewhere(), listed(e), e.boundStream(e.th))
 	})
-	prove("aclrtSetLabel", 8, func(e *env) *core.Error {
+	prove("aclrtSetLabel", "stream-of-sub-model", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(model.MdlRICaptureToModelRIBegin(e.th, s, e.sub(), relaxed))
 		return model.SetLabel(e.th, listed(e), s)
 	})
-	prove("aclrtSetLabel", 10, func(e *env) *core.Error {
+	prove("aclrtSetLabel", "label-tied", func(e *env) *core.Error {
 		l := listed(e)
 		e.ok(model.SetLabel(e.th, l, e.boundStream(e.th)))
 		return model.SetLabel(e.th, l, e.boundStream(e.th))
 	})
-	prove("aclrtSetLabel", 11, func(e *env) *core.Error {
+	prove("aclrtSetLabel", "label-set", func(e *env) *core.Error {
 		l, s := listed(e), e.boundStream(e.th)
 		e.ok(model.SetLabel(e.th, l, s))
 		return model.SetLabel(e.th, l, s)
 	})
-	prove("aclrtSetLabel", 12, func(e *env) *core.Error {
+	prove("aclrtSetLabel", "label-in-no-list", func(e *env) *core.Error {
 		var l core.Handle
 		e.ok(model.CreateLabel(e.th, &l))
 		return model.SetLabel(e.th, l, e.boundStream(e.th))
 	})
-	prove("aclrtDestroyLabel", 4, func(e *env) *core.Error {
+	prove("aclrtDestroyLabel", "label-of-other-context", func(e *env) *core.Error {
 		l := listed(e)
 		err := model.DestroyLabel(e.elsewhere(), l)
 		e.ok(model.DestroyLabel(e.th, l))
 		return err
 	})
-	prove("aclrtCreateLabelList", 4, func(e *env) *core.Error {
+	prove("aclrtCreateLabelList", "entry-not-live", func(e *env) *core.Error {
 		var list core.Handle
 		labels := []core.Handle{0, 0}
 		e.ok(model.CreateLabel(e.th, &labels[0]))
@@ -315,7 +308,7 @@ func proveLabels() {
 		labels[1] = garbage
 		return model.CreateLabelList(e.th, &labels[0], 2, &list)
 	})
-	prove("aclrtCreateLabelList", 6, func(e *env) *core.Error {
+	prove("aclrtCreateLabelList", "out-of-memory", func(e *env) *core.Error {
 		var l, list core.Handle
 		e.ok(model.CreateLabel(e.th, &l))
 		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
@@ -323,7 +316,7 @@ func proveLabels() {
 		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
 		return err
 	})
-	prove("aclrtCreateLabelList", 7, func(e *env) *core.Error {
+	prove("aclrtCreateLabelList", "entry-listed", func(e *env) *core.Error {
 		var list core.Handle
 		labels := []core.Handle{0, 0}
 		e.ok(model.CreateLabel(e.th, &labels[0]))
@@ -332,17 +325,17 @@ func proveLabels() {
 		e.ok(model.CreateLabelList(e.th, &labels[0], 1, &list))
 		return model.CreateLabelList(e.th, &labels[0], 1, &list)
 	})
-	prove("aclrtDestroyLabelList", 2, func(e *env) *core.Error {
+	prove("aclrtDestroyLabelList", "as-aclrtFree", func(e *env) *core.Error {
 		var l, list core.Handle
 		e.ok(model.CreateLabel(e.th, &l))
 		e.ok(model.CreateLabelList(e.th, &l, 1, &list))
 		e.ok(model.DestroyLabelList(e.th, list))
 		return model.DestroyLabelList(e.th, list)
 	})
-	prove("aclrtSwitchLabelByIndex", 8, func(e *env) *core.Error {
+	prove("aclrtSwitchLabelByIndex", "no-label-list", func(e *env) *core.Error {
 		return model.SwitchLabelByIndex(e.th, e.device(64), 0, garbage, e.boundStream(e.th))
 	})
-	prove("aclrtSwitchStream", 11, func(e *env) *core.Error {
+	prove("aclrtSwitchStream", "stream-of-other-context-950", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		p := o.device(64)
 		return model.SwitchStream(o.th, p, 0, p, 0, o.stream(), 0, o.foreign())

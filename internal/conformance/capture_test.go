@@ -23,10 +23,10 @@ func init() {
 }
 
 func proveCaptureInfo() {
-	prove("aclmdlRICaptureGetInfo", 2, func(e *env) *core.Error {
+	prove("aclmdlRICaptureGetInfo", "nothing-asked", func(e *env) *core.Error {
 		return model.MdlRICaptureGetInfo(e.on(machine{product: "910"}).stranger(), garbage, nil, nil)
 	})
-	prove("aclmdlRICaptureGetInfo", 3, func(e *env) *core.Error {
+	prove("aclmdlRICaptureGetInfo", "on-310B-910", func(e *env) *core.Error {
 		var s abi.MdlRICaptureStatus
 		e.want(
 			model.MdlRICaptureGetInfo(e.on(machine{product: "310B"}).th, garbage, &s, nil),
@@ -54,7 +54,7 @@ func proveCaptureInfo() {
 }
 
 func proveCaptureMode() {
-	prove("aclmdlRICaptureThreadExchangeMode", 2, func(e *env) *core.Error {
+	prove("aclmdlRICaptureThreadExchangeMode", "on-310B-910", func(e *env) *core.Error {
 		for _, p := range []string{"310B", "910"} {
 			_, err := exchange(e.on(machine{product: p, bare: true}).th, 3)
 			e.want(err, abi.ErrRTFeatureNotSupport)
@@ -62,7 +62,7 @@ func proveCaptureMode() {
 		_, err := exchange(e.on(machine{product: "910"}).th, captureRelaxed)
 		return err
 	})
-	prove("aclmdlRICaptureThreadExchangeMode", 3, func(e *env) *core.Error {
+	prove("aclmdlRICaptureThreadExchangeMode", "mode-outside-0-to-2", func(e *env) *core.Error {
 		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 3}, func(m int32) *core.Error {
 			mode, err := exchange(e.stranger(), abi.MdlRICaptureMode(m))
 			is(e, "mode", mode, abi.MdlRICaptureMode(m))

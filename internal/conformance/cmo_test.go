@@ -57,17 +57,17 @@ func init() {
 		}
 	})
 
-	prove("aclrtCmoSetDesc", 6, func(e *env) *core.Error {
+	prove("aclrtCmoSetDesc", "aborting", func(e *env) *core.Error {
 		p := e.device(64)
 		return e.whileAborting(func() *core.Error { return transfer.CmoSetDesc(e.th, p, p, 64) })
 	})
-	prove("aclrtCmoSetDesc", 8, func(e *env) *core.Error {
+	prove("aclrtCmoSetDesc", "driver-refuses-range", func(e *env) *core.Error {
 		for _, p := range []core.Addr{e.device(64) + 80, e.pinned(64), e.pageable(64), e.freed(dev, 64)} {
 			e.want(transfer.CmoSetDesc(e.th, p, wildAddr, 64), abi.ErrRTParamInvalid)
 		}
 		return transfer.CmoSetDesc(e.th, wildAddr, wildAddr, 64)
 	})
-	prove("aclrtCmoSetDesc", 9, func(e *env) *core.Error {
+	prove("aclrtCmoSetDesc", "driver-fails", func(e *env) *core.Error {
 		p := e.device(64)
 		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
 		return transfer.CmoSetDesc(e.th, p, p, 64)
@@ -86,12 +86,12 @@ func init() {
 		}
 	})
 
-	prove("aclrtCmoWaitBarrier", 3, func(e *env) *core.Error {
+	prove("aclrtCmoWaitBarrier", "entry-type", func(e *env) *core.Error {
 		e.want(cmoWait(e, 1, abi.BarrierCmoInfo{CmoType: abi.CmoTypeFlush, BarrierID: 1}), abi.ErrRTParamInvalid)
 		return cmoWait(e, 2, abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid, BarrierID: 1},
 			abi.BarrierCmoInfo{CmoType: abi.CmoTypePrefetch, BarrierID: 1})
 	})
-	prove("aclrtCmoWaitBarrier", 4, func(e *env) *core.Error {
+	prove("aclrtCmoWaitBarrier", "entry-barrierId-0", func(e *env) *core.Error {
 		return cmoWait(e, 2, abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid, BarrierID: 1},
 			abi.BarrierCmoInfo{CmoType: abi.CmoTypeInvalid})
 	})

@@ -51,7 +51,7 @@ func init() {
 }
 
 func proveCountLife() {
-	prove("aclrtCntNotifyCreate", 5, func(e *env) *core.Error {
+	prove("aclrtCntNotifyCreate", "none-left", func(e *env) *core.Error {
 		o := e.counting()
 		last := o.count()
 		for range o.rt.Product.Notifies - 1 {

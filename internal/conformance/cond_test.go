@@ -68,14 +68,14 @@ func init() {
 }
 
 func proveConditions() {
-	prove("aclmdlRICondHandleCreate", 8, func(e *env) *core.Error {
+	prove("aclmdlRICondHandleCreate", "model-of-other-context", func(e *env) *core.Error {
 		m, s := e.conditional()
 		var c core.Handle
 		err := model.MdlRICondHandleCreate(e.elsewhere(), m, 0, 0, &c)
 		e.condition(m, s, 0, 0)
 		return err
 	})
-	prove("aclmdlRICondHandleCreate", 10, func(e *env) *core.Error {
+	prove("aclmdlRICondHandleCreate", "out-of-memory", func(e *env) *core.Error {
 		m, s := e.conditional()
 		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 		var c core.Handle
@@ -83,22 +83,22 @@ func proveConditions() {
 		e.condition(m, s, 0, 0)
 		return err
 	})
-	prove("aclmdlRIAddCondTask", 2, func(e *env) *core.Error {
+	prove("aclmdlRIAddCondTask", "condition-not-live", func(e *env) *core.Error {
 		_, s := e.conditional()
 		return e.addCond(garbage, s, condIf, 1)
 	})
-	prove("aclmdlRIAddCondTask", 8, func(e *env) *core.Error {
+	prove("aclmdlRIAddCondTask", "condition-used", func(e *env) *core.Error {
 		m, s := e.conditional()
 		c := e.condition(m, s, 0, 0)
 		e.branches(c, s, condIf, 1)
 		return e.addCond(c, s, condIf, 1)
 	})
-	prove("aclmdlRIAddCondTask", 13, func(e *env) *core.Error {
+	prove("aclmdlRIAddCondTask", "stream-of-other-capture", func(e *env) *core.Error {
 		m, s := e.conditional()
 		_, other := e.conditional()
 		return e.addCond(e.condition(m, s, 0, 0), other, condIf, 1)
 	})
-	prove("aclmdlRIAddCondTask", 15, func(e *env) *core.Error {
+	prove("aclmdlRIAddCondTask", "params-size", func(e *env) *core.Error {
 		m, s := e.conditional()
 		c := e.condition(m, s, 0, 0)
 		for _, tt := range []struct {
@@ -111,7 +111,7 @@ func proveConditions() {
 		e.branches(c, s, condIf, 2) // nothing of these is left
 		return err
 	})
-	prove("aclmdlRIAddCondTask", 16, func(e *env) *core.Error {
+	prove("aclmdlRIAddCondTask", "no-resource-left", func(e *env) *core.Error {
 		m, s := e.conditional()
 		c := e.condition(m, s, 0, 0)
 		list := make([]core.Handle, 1<<16+1)
@@ -126,13 +126,13 @@ func proveConditions() {
 }
 
 func proveSubModels() {
-	prove("aclmdlRICaptureToModelRIBegin", 7, func(e *env) *core.Error {
+	prove("aclmdlRICaptureToModelRIBegin", "flags-forbid-capture", func(e *env) *core.Error {
 		return model.MdlRICaptureToModelRIBegin(e.th, e.withFlags(abi.StreamCpuSchedule), e.sub(), relaxed)
 	})
-	prove("aclmdlRICaptureToModelRIBegin", 12, func(e *env) *core.Error {
+	prove("aclmdlRICaptureToModelRIBegin", "default-stream", func(e *env) *core.Error {
 		return model.MdlRICaptureToModelRIBegin(e.th, e.defaultStream(), e.sub(), relaxed)
 	})
-	prove("aclmdlRICaptureToModelRIBegin", 13, func(e *env) *core.Error {
+	prove("aclmdlRICaptureToModelRIBegin", "captured-before", func(e *env) *core.Error {
 		sub := e.sub()
 		s := e.stream()
 		e.ok(model.MdlRICaptureToModelRIBegin(e.th, s, sub, relaxed))
@@ -149,7 +149,7 @@ func proveSubModels() {
 		e.ok(model.MdlRICaptureBegin(e.th, s, relaxed)) // the stream is free again
 		return err
 	}
-	prove("aclmdlRICaptureEnd", 14, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "sub-model-open", func(e *env) *core.Error {
 		e.want(unfinished(e, func(core.Handle) {}), abi.ErrRTSubAclgraphIsCapturing)
 		s := e.stream()
 		e.want(unfinished(e, func(sub core.Handle) { // one that is being captured
@@ -170,7 +170,7 @@ func proveSubModels() {
 			e.want(model.MdlRICaptureEnd(e.th, s, nil), abi.ErrRTSubAclgraphIsCapturing)
 		})
 	})
-	prove("aclmdlRIExecuteAsync", 12, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "too-many-streams", func(e *env) *core.Error {
 		many := func(n int) core.Handle {
 			m, s := e.conditional()
 			for _, sub := range e.branches(e.condition(m, s, 0, 0), s, condSwitch, n) {
@@ -186,11 +186,11 @@ func proveSubModels() {
 		e.ok(model.MdlRICaptureToModelRIBegin(e.th, s, e.sub(), relaxed))
 		return e.exWith(abi.EventSync), s
 	}
-	prove("aclrtRecordEventWithFlag", 9, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", "external-in-sub-model", func(e *env) *core.Error {
 		ev, s := inSub(e)
 		return e.th.RecordEventWithFlag(ev, s, 1)
 	})
-	prove("aclrtStreamWaitEventWithFlag", 11, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", "external-in-sub-model", func(e *env) *core.Error {
 		ev, s := inSub(e)
 		return e.th.StreamWaitEventWithFlag(s, ev, 0, 1)
 	})
@@ -273,14 +273,14 @@ func proveKernelAttributes() {
 		err = model.MdlRIKernelTaskGetAttribute(e.th, task, id, &v)
 		return v, err
 	}
-	prove("aclmdlRIKernelTaskGetAttribute", 3, func(e *env) *core.Error {
+	prove("aclmdlRIKernelTaskGetAttribute", "task-not-kernel", func(e *env) *core.Error {
 		_, task := e.copyTask()
 		_, err := get(e, task, abi.LaunchKernelAttrSchemMode)
 		e.want(err, abi.ErrRTParamInvalid)
 		_, err = get(e, garbage, abi.LaunchKernelAttrSchemMode)
 		return err
 	})
-	prove("aclmdlRIKernelTaskGetAttribute", 4, func(e *env) *core.Error {
+	prove("aclmdlRIKernelTaskGetAttribute", "attribute-unknown", func(e *env) *core.Error {
 		_, task := e.kernelTask()
 		for _, id := range []abi.LaunchKernelAttrId{0, abi.LaunchKernelAttrEngineType,
 			abi.LaunchKernelAttrBlockdimOffset, 10} {

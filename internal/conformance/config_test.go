@@ -48,7 +48,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtSetSysParamOpt", 2, func(e *env) *core.Error {
+	prove("aclrtSetSysParamOpt", "value-range", func(e *env) *core.Error {
 		for o := range abi.SysParamOpt(4) {
 			e.want(process.SetSysParamOpt(e.stranger(), o, -1), abi.ErrRTParamInvalid)
 			e.want(process.SetSysParamOpt(e.stranger(), o, 4), abi.ErrRTParamInvalid)
@@ -72,7 +72,7 @@ func init() {
 		is(e, "vector cores of the 310P", e.on(machine{product: "310P"}).deviceCores(0, vector), 7)
 	})
 
-	prove("aclrtSetDeviceResLimit", 5, func(e *env) *core.Error {
+	prove("aclrtSetDeviceResLimit", "value-over-hardware", func(e *env) *core.Error {
 		e.want(process.SetDeviceResLimit(e.th, 0, vector, 49), abi.ErrRTParamInvalid)
 		err := process.SetDeviceResLimit(e.th, 0, cube, 25)
 		is(e, "limit afterwards", e.deviceCores(0, cube), 24)
@@ -115,7 +115,7 @@ func init() {
 		is(e, "without a context", v, 7)
 	})
 
-	prove("aclrtSetStreamResLimit", 4, func(e *env) *core.Error {
+	prove("aclrtSetStreamResLimit", "value-over-hardware", func(e *env) *core.Error {
 		e.want(process.SetStreamResLimit(e.th, 0, vector, 49), abi.ErrRTParamInvalid)
 		err := process.SetStreamResLimit(e.th, e.foreign(), cube, 25)
 		is(e, "limit afterwards", e.streamCores(0, vector), 48)
@@ -171,7 +171,7 @@ func init() {
 		is(e, "no longer used", e.threadCores(e.th, cube), 24)
 	})
 
-	prove("aclrtGetResInCurrentThread", 3, func(e *env) *core.Error {
+	prove("aclrtGetResInCurrentThread", "nothing-to-ask", func(e *env) *core.Error {
 		o, s := e.stranger(), e.stream()
 		e.ok(process.SetStreamResLimit(e.th, s, cube, 3))
 		e.ok(process.UseStreamResInCurrentThread(o, s))

@@ -40,7 +40,7 @@ func (e *env) withDead() (*core.Thread, core.Handle) {
 }
 
 func init() {
-	prove("aclrtCreateContext", 3, func(e *env) *core.Error {
+	prove("aclrtCreateContext", "device-fails", func(e *env) *core.Error {
 		e.faults.FailAll(faulty.Open, driver.ErrLost)
 		was := e.contextOf(e.th)
 		c := garbage
@@ -65,7 +65,7 @@ func init() {
 		is(e, "the primary context is not made", active, 0)
 	})
 
-	prove("aclrtDestroyContext", 2, func(e *env) *core.Error {
+	prove("aclrtDestroyContext", "context-unknown", func(e *env) *core.Error {
 		c := e.context(e.th)
 		e.ok(e.th.DestroyContext(c))
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // gone, since nobody has it current
@@ -77,7 +77,7 @@ func init() {
 		e.want(e.th.DestroyContext(e.foreign()), abi.ErrRTContextNull)
 		return e.th.DestroyContext(garbage)
 	})
-	prove("aclrtDestroyContext", 3, func(e *env) *core.Error {
+	prove("aclrtDestroyContext", "primary", func(e *env) *core.Error {
 		c := e.contextOf(e.th)
 		err := e.th.DestroyContext(c)
 		is(e, "current context", e.contextOf(e.th), c)
@@ -85,7 +85,7 @@ func init() {
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // dead and still current here, but primary comes first
 		return err
 	})
-	prove("aclrtDestroyContext", 4, func(e *env) *core.Error {
+	prove("aclrtDestroyContext", "destroyed", func(e *env) *core.Error {
 		o, c := e.withDead()
 		err := e.th.DestroyContext(c)
 		e.ok(o.SetDevice(0)) // now nobody has it
@@ -134,7 +134,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtSetCurrentContext", 2, func(e *env) *core.Error {
+	prove("aclrtSetCurrentContext", "context-not-live", func(e *env) *core.Error {
 		_, dead := e.withDead()
 		was := e.contextOf(e.th)
 		e.want(e.th.SetCurrentContext(dead), abi.ErrRTParamInvalid)
@@ -155,7 +155,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtGetCurrentContext", 2, func(e *env) *core.Error {
+	prove("aclrtGetCurrentContext", "none", func(e *env) *core.Error {
 		c := garbage
 		err := e.stranger().GetCurrentContext(&c)
 		is(e, "untouched output", c, garbage)
@@ -172,7 +172,7 @@ func init() {
 		is(e, "the primary one again", e.contextOf(e.th), primary)
 	})
 
-	prove("aclrtCtxGetSysParamOpt", 4, func(e *env) *core.Error {
+	prove("aclrtCtxGetSysParamOpt", "never-set", func(e *env) *core.Error {
 		e.ok(process.SetSysParamOpt(e.th, abi.OptStrongConsistency, 1)) // of the process
 		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 1))           // another option
 		v := int64(7)
@@ -190,7 +190,7 @@ func init() {
 		e.want(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v), abi.ErrRTSysparamoptNotSet)
 	})
 
-	prove("aclrtCtxSetSysParamOpt", 2, func(e *env) *core.Error {
+	prove("aclrtCtxSetSysParamOpt", "value-range", func(e *env) *core.Error {
 		for o, most := range []int64{3, 1, 1} {
 			e.want(e.stranger().CtxSetSysParamOpt(abi.SysParamOpt(o), -1), abi.ErrRTParamInvalid)
 			e.want(e.stranger().CtxSetSysParamOpt(abi.SysParamOpt(o), most+1), abi.ErrRTParamInvalid)

@@ -61,66 +61,17 @@ func rows(dst []byte, dpitch uint64, src []byte, spitch, width, height uint64) [
 
 const mostRows, widest = 5 << 20, 5_000_000
 
-func planeBreakers(more breakers[planeArgs]) breakers[planeArgs] {
-	b := breakers[planeArgs]{
-		1: func(e *env, a *planeArgs) { a.width = 0 },
-		2: func(e *env, a *planeArgs) { a.dst = 0 },
-		3: func(e *env, a *planeArgs) { a.src = 0 },
-		4: func(e *env, a *planeArgs) { a.spitch = a.width - 1 },
-		5: func(e *env, a *planeArgs) { a.kind = h2h },
-	}
-	for rule, f := range more {
-		b[rule] = f
-	}
-	return b
-}
-
 func tooWide(_ *env, a *planeArgs) { a.width, a.spitch, a.dpitch = widest+1, widest+1, widest+1 }
 func tooHigh(_ *env, a *planeArgs) { a.height = mostRows + 1 }
 
-var nowPlaneBreakers = planeBreakers(breakers[planeArgs]{
-	6:  tooHigh,
-	7:  tooWide,
-	8:  func(e *env, a *planeArgs) { a.kind = d2d },
-	9:  func(e *env, a *planeArgs) { a.th = e.stranger() },
-	10: func(e *env, a *planeArgs) { a.src = e.freed(host, 64) },
-	11: func(e *env, a *planeArgs) { a.dst, a.src = e.pinned(128), e.pinned(64) },
-	13: func(e *env, a *planeArgs) { a.src = e.hole() + 4096 },
-})
-
-// nothingToDo is the proof of rule 1 of both calls.
-func nothingToDo(b breakers[planeArgs], call planeCall) proof {
-	return func(e *env) *core.Error {
-		a := smallPlane(e)
-		b.spoil(e, a, 2)
-		a.width, a.height = 8, 0
-		e.ok(call(e, a))
-		return b.from(1, smallPlane, call)(e)
-	}
-}
-
-// tooNarrow is the proof of rule 4.
-func tooNarrow(b breakers[planeArgs], call planeCall) proof {
-	return func(e *env) *core.Error {
-		a := smallPlane(e)
-		a.dpitch = a.width - 1
-		e.want(call(e, a), abi.ErrInvalidParam)
-		a.isOld(e)
-		return b.from(4, smallPlane, call)(e)
-	}
-}
-
-// badKinds is the proof of rule 5.
-func badKinds(b breakers[planeArgs], call planeCall) proof {
-	return func(e *env) *core.Error {
-		for _, kind := range []abi.MemcpyKind{-1, 0, 5, 6, 7, 8, 1<<31 - 1} {
-			a := smallPlane(e)
-			a.kind = kind
-			e.want(call(e, a), abi.ErrInvalidParam)
-			a.isOld(e)
-		}
-		return b.from(5, smallPlane, call)(e)
-	}
+var nowPlaneBreakers = breakers[planeArgs]{
+	{"height-over-5242880", tooHigh},
+	{"width-over-5000000", tooWide},
+	{"device-to-device", func(e *env, a *planeArgs) { a.kind = d2d }},
+	{"no-context", func(e *env, a *planeArgs) { a.th = e.stranger() }},
+	{"unclassified", func(e *env, a *planeArgs) { a.src = e.freed(host, 64) }},
+	{"locations-give-neither", func(e *env, a *planeArgs) { a.dst, a.src = e.pinned(128), e.pinned(64) }},
+	{"driver-refuses-range", func(e *env, a *planeArgs) { a.src = e.hole() + 4096 }},
 }
 
 // planeMemory checks that 2-D copies are refused where an end is gone or too short, and that nothing is written then.
@@ -156,16 +107,9 @@ func planeMemory(e *env, call planeCall) {
 
 func init() {
 	b, call := nowPlaneBreakers, planeCall(plane)
-	proveMore("aclrtMemcpy2d", 1, nothingToDo(b, call))
-	proveMore("aclrtMemcpy2d", 2, b.from(2, smallPlane, call))
-	proveMore("aclrtMemcpy2d", 3, b.from(3, smallPlane, call))
-	proveMore("aclrtMemcpy2d", 4, tooNarrow(b, call))
-	proveMore("aclrtMemcpy2d", 5, badKinds(b, call))
-	proveMore("aclrtMemcpy2d", 6, b.from(6, smallPlane, call))
-	proveMore("aclrtMemcpy2d", 7, b.from(7, smallPlane, call))
-	prove("aclrtMemcpy2d", 8, b.from(8, smallPlane, call))
-	proveMore("aclrtMemcpy2d", 9, b.from(9, smallPlane, call))
-	prove("aclrtMemcpy2d", 10, func(e *env) *core.Error {
+	prove("aclrtMemcpy2d", "device-to-device", b.from("device-to-device", smallPlane, call))
+	proveMore("aclrtMemcpy2d", "no-context", b.from("no-context", smallPlane, call))
+	prove("aclrtMemcpy2d", "unclassified", func(e *env) *core.Error {
 		a := smallPlane(e)
 		a.dst = e.freed(dev, 64)
 		err := call(e, a)
@@ -173,71 +117,68 @@ func init() {
 		if err.Arg != "dst" {
 			e.Errorf("it blames %q: %v", err.Arg, err)
 		}
-		err = b.from(10, smallPlane, call)(e)
+		err = b.from("unclassified", smallPlane, call)(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		if err.Arg != "src" {
 			e.Errorf("it blames %q: %v", err.Arg, err)
 		}
 		return err
 	})
-	prove("aclrtMemcpy2d", 11, func(e *env) *core.Error {
+	prove("aclrtMemcpy2d", "locations-give-neither", func(e *env) *core.Error {
 		for _, ends := range [][2]where{{host, host}, {dev, dev}, {host, unreg}, {unreg, host}, {unreg, unreg}} {
 			a := smallPlane(e)
 			a.src, a.dst, a.kind = e.memory(ends[0], 128), e.memory(ends[1], 128), dflt
 			e.want(call(e, a), abi.ErrRTParamInvalid)
 		}
-		return b.from(11, smallPlane, call)(e)
+		return b.from("locations-give-neither", smallPlane, call)(e)
 	})
-	prove("aclrtMemcpy2d", 13, func(e *env) *core.Error {
+	prove("aclrtMemcpy2d", "driver-refuses-range", func(e *env) *core.Error {
 		planeMemory(e, call)
-		return b.from(13, smallPlane, call)(e)
+		return b.from("driver-refuses-range", smallPlane, call)(e)
 	})
 }
 
-var asyncPlaneBreakers = planeBreakers(breakers[planeArgs]{
-	6:  func(e *env, a *planeArgs) { a.stream = garbage },
-	7:  func(e *env, a *planeArgs) { a.stream, a.th = 0, e.stranger() },
-	8:  tooHigh,
-	9:  tooWide,
-	10: func(e *env, a *planeArgs) { a.th = e.stranger() },
-	11: func(e *env, a *planeArgs) { a.src = e.freed(host, 64) },
-	12: func(e *env, a *planeArgs) { a.src, a.dst, a.kind = e.pageable(64), e.device(128), d2h },
-	13: func(e *env, a *planeArgs) { a.src, a.dst = e.pinned(64), e.pinned(128) },
-	19: func(e *env, a *planeArgs) { a.stream = e.foreign() },
-})
+var asyncPlaneBreakers = breakers[planeArgs]{
+	{"stream-not-live", func(e *env, a *planeArgs) { a.stream = garbage }},
+	{"no-default-stream", func(e *env, a *planeArgs) { a.stream, a.th = 0, e.stranger() }},
+	{"height-over-5242880", tooHigh},
+	{"width-over-5000000", tooWide},
+	{"no-context", func(e *env, a *planeArgs) { a.th = e.stranger() }},
+	{"unclassified", func(e *env, a *planeArgs) { a.src = e.freed(host, 64) }},
+	{"kind-contradicts-locations", func(e *env, a *planeArgs) {
+		a.src, a.dst, a.kind = e.pageable(64), e.device(128), d2h
+	}},
+	{"final-kind-not-offered", func(e *env, a *planeArgs) { a.src, a.dst = e.pinned(64), e.pinned(128) }},
+	{"stream-of-other-context", func(e *env, a *planeArgs) { a.stream = e.foreign() }},
+}
 
 func init() {
 	b, call := asyncPlaneBreakers, planeCall(planeAsync)
-	// with is the proof of a rule on a stream that exists: rule 7 is not broken.
-	with := func(k int) proof { return b.from(k, smallPlane, call) }
-	proveMore("aclrtMemcpy2dAsync", 1, nothingToDo(b, call))
-	proveMore("aclrtMemcpy2dAsync", 2, with(2))
-	proveMore("aclrtMemcpy2dAsync", 3, with(3))
-	proveMore("aclrtMemcpy2dAsync", 4, tooNarrow(b, call))
-	proveMore("aclrtMemcpy2dAsync", 5, badKinds(b, call))
-	proveMore("aclrtMemcpy2dAsync", 6, with(6))
-	prove("aclrtMemcpy2dAsync", 7, func(e *env) *core.Error {
-		for _, name := range []string{"310B", "310P", "910", "310", "IPV350"} {
+	// with is the proof of a rule on a stream that exists.
+	with := func(k string) proof { return b.from(k, smallPlane, call) }
+	prove("aclrtMemcpy2dAsync", "no-default-stream", func(e *env) *core.Error {
+		for _, name := range []string{"310B", "310P", "910", "310"} {
 			o := e.on(machine{product: name})
 			a := smallPlane(o)
 			a.stream = 0
 			o.want(call(o, a), abi.ErrRTParamInvalid)
 			a.isOld(o)
 		}
-		return with(7)(e)
+		return with("no-default-stream")(e)
 	})
-	proveMore("aclrtMemcpy2dAsync", 8, with(8))
-	proveMore("aclrtMemcpy2dAsync", 9, with(9))
-	proveMore("aclrtMemcpy2dAsync", 10, with(10))
-	prove("aclrtMemcpy2dAsync", 11, func(e *env) *core.Error {
+	proveMore("aclrtMemcpy2dAsync", "height-over-5242880", with("height-over-5242880"))
+	proveMore("aclrtMemcpy2dAsync", "width-over-5000000", with("width-over-5000000"))
+	proveMore("aclrtMemcpy2dAsync", "no-context", with("no-context"))
+	prove("aclrtMemcpy2dAsync", "unclassified", func(e *env) *core.Error {
 		planeMemory(e, call)
-		err := with(11)(e)
+		err := with("unclassified")(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
-	prove("aclrtMemcpy2dAsync", 12, with(12)) // the whole table: TestDirections
-	prove("aclrtMemcpy2dAsync", 13, with(13))
-	prove("aclrtMemcpy2dAsync", 16, func(e *env) *core.Error {
+	prove("aclrtMemcpy2dAsync", "kind-contradicts-locations",
+		with("kind-contradicts-locations")) // the whole table: TestDirections
+	prove("aclrtMemcpy2dAsync", "final-kind-not-offered", with("final-kind-not-offered"))
+	prove("aclrtMemcpy2dAsync", "pageable-earlier-error", func(e *env) *core.Error {
 		a := planeFrom(e, unreg)
 		a.stream = e.failing()
 		err := call(e, a)
@@ -250,19 +191,19 @@ func init() {
 		a.arrived(e)
 		return err
 	})
-	prove("aclrtMemcpy2dAsync", 18, func(e *env) *core.Error {
+	prove("aclrtMemcpy2dAsync", "pageable-copied", func(e *env) *core.Error {
 		a := planeFrom(e, unreg)
-		b.spoil(e, a, 19)
+		b.spoil(e, a, "stream-of-other-context")
 		err := call(e, a)
 		a.arrived(e) // before anything was synchronised
 		return err
 	})
-	prove("aclrtMemcpy2dAsync", 19, func(e *env) *core.Error {
+	prove("aclrtMemcpy2dAsync", "stream-of-other-context", func(e *env) *core.Error {
 		a := smallPlane(e)
 		a.src, a.kind = e.device(64), d2d
-		b.spoil(e, a, 19)
+		b.spoil(e, a, "stream-of-other-context")
 		e.want(call(e, a), abi.ErrRTStreamContext)
-		return with(19)(e)
+		return with("stream-of-other-context")(e)
 	})
 }
 

@@ -131,24 +131,29 @@ func (e *env) follows(table directions, first abi.MemcpyKind, call copyCall) {
 }
 
 func TestDirections(t *testing.T) {
+	ep := func(product string) machine { return machine{product: product, form: "EP"} }
+	rc := func(product string) machine { return machine{product: product, form: "RC"} }
 	for _, tt := range []struct {
-		product, form string
-		table         directions
+		machine
+		table directions
 	}{
-		{"A2", "EP", inEP.withoutHostKind()}, {"A3", "EP", inEP.withoutHostKind()}, {"950", "EP", inEP}, {"310B", "EP",
-			inEP}, {"310P", "EP", inEP}, {"910", "EP", inEP},
-		{"310", "EP", on310},
-		{"310B", "RC", inRC}, {"310P", "RC", inRC}, {"310", "RC", inRC},
+		{ep("A2"), inEP.withoutHostKind()}, {ep("A3"), inEP.withoutHostKind()}, {ep("950"), inEP}, {ep("310B"), inEP},
+		{ep("310P"), inEP}, {ep("910"), inEP}, {ep("310"), on310},
+		{machine{product: "310", form: "EP", strict: true}, on310},
+		{rc("310B"), inRC}, {rc("310P"), inRC}, {rc("310"), inRC},
 	} {
+		top := fmt.Sprintf("%s/%s/strict=%t/", tt.product, tt.form, tt.strict)
 		for name, call := range map[string]copyCall{"aclrtMemcpyAsync": memcpyAsync,
 			"aclrtMemcpyAsyncWithCondition": memcpyAsyncWithCondition} {
-			t.Run(tt.product+"/"+tt.form+"/"+name, func(t *testing.T) {
-				newEnv(t, machine{product: tt.product, form: tt.form}).follows(tt.table, h2h, call)
-			})
+			t.Run(top+name, func(t *testing.T) { newEnv(t, tt.machine).follows(tt.table, h2h, call) })
 		}
-		t.Run(tt.product+"/"+tt.form+"/aclrtMemcpy2dAsync", func(t *testing.T) {
-			newEnv(t, machine{product: tt.product, form: tt.form}).follows(tt.table.flat(tt.form == "RC"), h2d,
-				memcpy2dAsync)
+		t.Run(top+"aclrtMemcpy2dAsync", func(t *testing.T) {
+			table := tt.table.flat(tt.form == "RC")
+			if tt.strict {
+				// Copies within a device are refused (rule 20 of aclrtMemcpy2dAsync).
+				table = directions{{unreg, dev, []string{late, late}}, {dev, unreg, []string{late, no, late}}}
+			}
+			newEnv(t, tt.machine).follows(table, h2d, memcpy2dAsync)
 		})
 	}
 }

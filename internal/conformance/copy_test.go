@@ -60,45 +60,18 @@ func (a *copyArgs) isOld(e *env)   { e.Helper(); e.holds(a.dst, noise(64, 2)) }
 func (a *copyArgs) arrived(e *env) { e.Helper(); e.holds(a.dst, noise(64, 1)) }
 
 var memcpyBreakers = breakers[copyArgs]{
-	1:  func(e *env, a *copyArgs) { a.count = 0 },
-	2:  func(e *env, a *copyArgs) { a.dst = 0 },
-	3:  func(e *env, a *copyArgs) { a.src = 0 },
-	4:  func(e *env, a *copyArgs) { a.kind = inner },
-	5:  func(e *env, a *copyArgs) { a.destMax = 0 },
-	6:  func(e *env, a *copyArgs) { a.destMax = a.count - 1 },
-	7:  func(e *env, a *copyArgs) { a.dst = a.src },
-	8:  func(e *env, a *copyArgs) { a.th = e.stranger() },
-	11: func(e *env, a *copyArgs) { a.src = e.freed(dev, 64) },
+	{"dst-is-src", func(e *env, a *copyArgs) { a.dst = a.src }},
+	{"no-context", func(e *env, a *copyArgs) { a.th = e.stranger() }},
+	{"driver-refuses-range", func(e *env, a *copyArgs) { a.src = e.freed(dev, 64) }},
 }
 
 func init() {
 	b := memcpyBreakers
-	proveMore("aclrtMemcpy", 1, b.from(1, upload, memcpy))
-	proveMore("aclrtMemcpy", 2, b.from(2, upload, memcpy))
-	proveMore("aclrtMemcpy", 3, b.from(3, upload, memcpy))
-	proveMore("aclrtMemcpy", 4, func(e *env) *core.Error {
-		e.kindsRefused(upload(e), memcpy)
-		return b.from(4, upload, memcpy)(e)
-	})
-	proveMore("aclrtMemcpy", 5, func(e *env) *core.Error {
-		err := b.from(5, upload, memcpy)(e)
-		if err.Arg != "destMax" {
-			e.Errorf("it blames %s: %v", err.Arg, err)
-		}
-		return err
-	})
-	proveMore("aclrtMemcpy", 6, func(e *env) *core.Error {
+	prove("aclrtMemcpy", "dst-is-src", b.from("dst-is-src", upload, memcpy))
+	proveMore("aclrtMemcpy", "no-context", b.from("no-context", upload, memcpy))
+	prove("aclrtMemcpy", "aborting", func(e *env) *core.Error {
 		a := upload(e)
-		b.spoil(e, a, 7)
-		a.count, a.destMax = 1<<40, 1<<40-1
-		e.want(memcpy(e, a), abi.ErrRTParamInvalid)
-		return b.from(6, upload, memcpy)(e)
-	})
-	prove("aclrtMemcpy", 7, b.from(7, upload, memcpy))
-	proveMore("aclrtMemcpy", 8, b.from(8, upload, memcpy))
-	prove("aclrtMemcpy", 9, func(e *env) *core.Error {
-		a := upload(e)
-		b.spoil(e, a, 11)
+		b.spoil(e, a, "driver-refuses-range")
 		good := upload(e)
 		return e.whileAborting(func() *core.Error {
 			if err := memcpy(e, good); err != nil {
@@ -108,28 +81,17 @@ func init() {
 			return nil
 		})
 	})
-	prove("aclrtMemcpy", 11, func(e *env) *core.Error {
+	prove("aclrtMemcpy", "driver-refuses-range", func(e *env) *core.Error {
 		e.refusesMemory(memcpy)
-		return b.from(11, upload, memcpy)(e)
+		return b.from("driver-refuses-range", upload, memcpy)(e)
 	})
-	prove("aclrtMemcpy", 12, func(e *env) *core.Error {
+	prove("aclrtMemcpy", "driver-fails", func(e *env) *core.Error {
 		a := upload(e)
 		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
 		err := memcpy(e, a)
 		a.isOld(e)
 		return err
 	})
-}
-
-// kindsRefused checks that a single copy knows the kinds 0 to 5.
-func (e *env) kindsRefused(a *copyArgs, call copyCall) {
-	e.Helper()
-	for _, kind := range []abi.MemcpyKind{-1, -1 << 31, inner, abi.MemcpyInterDeviceToDevice, 8, 1<<31 - 1} {
-		bad := *a
-		bad.kind = kind
-		e.want(call(e, &bad), abi.ErrInvalidParam)
-	}
-	a.isOld(e)
 }
 
 // refusesMemory checks that a copy of 128 bytes is refused where one end is freed, too short, or cannot be touched, and
@@ -183,29 +145,20 @@ func (e *env) refusesMemory(call copyCall) {
 }
 
 var asyncBreakers = breakers[copyArgs]{
-	1:  func(e *env, a *copyArgs) { a.count = 0 },
-	2:  func(e *env, a *copyArgs) { a.dst = 0 },
-	3:  func(e *env, a *copyArgs) { a.src = 0 },
-	4:  func(e *env, a *copyArgs) { a.kind = inner },
-	5:  func(e *env, a *copyArgs) { a.stream = garbage },
-	6:  func(e *env, a *copyArgs) { a.destMax = a.count - 1 },
-	8:  func(e *env, a *copyArgs) { a.th = e.stranger() },
-	9:  func(e *env, a *copyArgs) { a.kind = h2h },
-	11: func(e *env, a *copyArgs) { a.kind, a.src = buf, e.freed(dev, 64); a.dst = e.pinned(64) },
-	12: func(e *env, a *copyArgs) { a.kind, a.src = dflt, e.freed(host, 64) },
-	13: func(e *env, a *copyArgs) { a.kind, a.src = d2h, e.pageable(64) },
-	15: func(e *env, a *copyArgs) { a.src = a.dst },
-	23: func(e *env, a *copyArgs) { a.stream = e.foreign() },
+	{"host-to-host", func(e *env, a *copyArgs) { a.kind = h2h }},
+	{"buf-kind-misplaced", func(e *env, a *copyArgs) { a.kind, a.src = buf, e.freed(dev, 64); a.dst = e.pinned(64) }},
+	{"unclassified", func(e *env, a *copyArgs) { a.kind, a.src = dflt, e.freed(host, 64) }},
+	{"kind-contradicts-locations", func(e *env, a *copyArgs) { a.kind, a.src = d2h, e.pageable(64) }},
+	{"dst-is-src", func(e *env, a *copyArgs) { a.src = a.dst }},
+	{"stream-of-other-context", func(e *env, a *copyArgs) { a.stream = e.foreign() }},
 }
 
 // asyncProofs are the rules of aclrtMemcpyAsync from its context rule on, which aclrtMemcpyAsyncWithCondition shares.
-func asyncProofs(call copyCall) map[int]proof {
+func asyncProofs(call copyCall) map[string]proof {
 	b := asyncBreakers
-	return map[int]proof{
-		8: b.from(8, upload, call),
-		9: func(e *env) *core.Error {
-			for _, m := range []machine{{product: "A3"}, {product: "950", strict: true},
-				{product: "310", strict: true}} {
+	return map[string]proof{
+		"host-to-host": func(e *env) *core.Error {
+			for _, m := range []machine{{product: "A3"}, {product: "950", strict: true}} {
 				o := e.on(m)
 				a := upload(o)
 				a.kind = h2h
@@ -217,9 +170,9 @@ func asyncProofs(call copyCall) map[int]proof {
 			e.ok(e.th.SynchronizeStream(a.stream))
 			a.kind = h2h
 			e.want(call(e, a), abi.ErrRTFeatureNotSupport)
-			return b.from(9, upload, call)(e)
+			return b.from("host-to-host", upload, call)(e)
 		},
-		10: func(e *env) *core.Error {
+		"unaligned": func(e *env) *core.Error {
 			for _, m := range []machine{{product: "310", form: "RC"}, {strict: true}, {product: "910", strict: true},
 				{product: "310"}} {
 				o := e.on(m)
@@ -249,9 +202,9 @@ func asyncProofs(call copyCall) map[int]proof {
 			}
 			return nil
 		},
-		11: func(e *env) *core.Error {
+		"buf-kind-misplaced": func(e *env) *core.Error {
 			a := upload(e)
-			b.spoil(e, a, 23)
+			b.spoil(e, a, "stream-of-other-context")
 			a.kind, a.src = buf, e.device(64)
 			e.want(call(e, a), abi.ErrRTParamInvalid)
 			a.src = e.pinned(64)
@@ -259,9 +212,9 @@ func asyncProofs(call copyCall) map[int]proof {
 				a.dst = e.memory(w, 64)
 				e.want(call(e, a), abi.ErrRTParamInvalid)
 			}
-			return b.from(11, upload, call)(e)
+			return b.from("buf-kind-misplaced", upload, call)(e)
 		},
-		12: func(e *env) *core.Error {
+		"unclassified": func(e *env) *core.Error {
 			e.refusesMemory(call)
 			for arg, change := range map[string]func(a *copyArgs){
 				"src": func(a *copyArgs) { a.src = e.freed(host, 64) },
@@ -276,18 +229,18 @@ func asyncProofs(call copyCall) map[int]proof {
 					e.Errorf("it blames %q, want %q: %v", err.Arg, arg, err)
 				}
 			}
-			return b.from(12, upload, call)(e)
+			return b.from("unclassified", upload, call)(e)
 		},
-		13: func(e *env) *core.Error {
+		"kind-contradicts-locations": func(e *env) *core.Error {
 			a := uploadPageable(e)
 			a.kind = d2h
 			e.want(call(e, a), abi.ErrRTParamInvalid)
 			a.isOld(e)
-			return b.only(13, upload, call)(e) // the whole table: TestDirections
+			return b.only("kind-contradicts-locations", upload, call)(e) // the whole table: TestDirections
 		},
-		14: func(e *env) *core.Error {
+		"finally-host-to-host": func(e *env) *core.Error {
 			a := upload(e)
-			b.spoil(e, a, 23)
+			b.spoil(e, a, "stream-of-other-context")
 			a.dst = e.pinned(64)
 			a.kind = h2d // corrected
 			err := call(e, a)
@@ -295,8 +248,8 @@ func asyncProofs(call copyCall) map[int]proof {
 			e.want(call(e, a), abi.ErrRTFeatureNotSupport)
 			return err
 		},
-		15: b.from(15, upload, call),
-		18: func(e *env) *core.Error {
+		"dst-is-src": b.from("dst-is-src", upload, call),
+		"pageable-earlier-error": func(e *env) *core.Error {
 			a := uploadPageable(e)
 			a.stream = e.failing()
 			err := call(e, a)
@@ -309,7 +262,7 @@ func asyncProofs(call copyCall) map[int]proof {
 			a.arrived(e)
 			return err
 		},
-		19: func(e *env) *core.Error {
+		"pageable-aborting": func(e *env) *core.Error {
 			// Also on a stream of another device: it is the current one that counts.
 			o, a := e.rt.NewThread(4), uploadPageable(e)
 			e.ok(o.SetDevice(1))
@@ -318,7 +271,7 @@ func asyncProofs(call copyCall) map[int]proof {
 			a.stream = e.stream()
 			return e.whileAborting(func() *core.Error { return call(e, a) })
 		},
-		21: func(e *env) *core.Error {
+		"pageable-range-refused": func(e *env) *core.Error {
 			a := upload(e)
 			a.src, a.count, a.destMax = e.hole(), 8192, 8192
 			a.dst = e.device(8192)
@@ -329,23 +282,23 @@ func asyncProofs(call copyCall) map[int]proof {
 			e.aroundHole(a.dst)
 			return err
 		},
-		22: func(e *env) *core.Error {
+		"pageable-copied": func(e *env) *core.Error {
 			a := uploadPageable(e)
-			b.spoil(e, a, 23)
+			b.spoil(e, a, "stream-of-other-context")
 			err := call(e, a)
 			a.arrived(e) // before anything was synchronised
 			return err
 		},
-		23: func(e *env) *core.Error {
+		"stream-of-other-context": func(e *env) *core.Error {
 			a := upload(e)
 			a.src = e.device(64)
-			b.spoil(e, a, 23)
+			b.spoil(e, a, "stream-of-other-context")
 			e.want(call(e, a), abi.ErrRTStreamContext)
 			a.kind, a.src = buf, e.pageable(64) // its second half is queued
 			e.want(call(e, a), abi.ErrRTStreamContext)
-			return b.from(23, upload, call)(e)
+			return b.from("stream-of-other-context", upload, call)(e)
 		},
-		24: func(e *env) *core.Error {
+		"copy-fails": func(e *env) *core.Error {
 			a := upload(e)
 			e.faults.Fail(faulty.Task, 1, driver.ErrFault)
 			e.ok(call(e, a))
@@ -360,44 +313,11 @@ func asyncProofs(call copyCall) map[int]proof {
 }
 
 func init() {
-	b, call := asyncBreakers, copyCall(memcpyAsync)
+	call := copyCall(memcpyAsync)
 	rest := asyncProofs(call)
-	proveMore("aclrtMemcpyAsync", 1, b.from(1, upload, call))
-	proveMore("aclrtMemcpyAsync", 2, b.from(2, upload, call))
-	proveMore("aclrtMemcpyAsync", 3, b.from(3, upload, call))
-	proveMore("aclrtMemcpyAsync", 4, func(e *env) *core.Error {
-		e.kindsRefused(upload(e), call)
-		return b.from(4, upload, call)(e)
-	})
-	proveMore("aclrtMemcpyAsync", 5, func(e *env) *core.Error {
-		e.deadStreams(func(s core.Handle) *core.Error {
-			a := upload(e)
-			b.spoil(e, a, 6)
-			a.stream = s
-			return call(e, a)
-		})
-		return b.from(5, upload, call)(e)
-	})
-	proveMore("aclrtMemcpyAsync", 6, func(e *env) *core.Error {
-		a := upload(e)
-		a.destMax = 0
-		e.want(call(e, a), abi.ErrRTParamInvalid)
-		return b.from(6, upload, call)(e)
-	})
-	proveMore("aclrtMemcpyAsync", 8, rest[8])
-	prove("aclrtMemcpyAsync", 9, rest[9])
-	prove("aclrtMemcpyAsync", 10, rest[10])
-	prove("aclrtMemcpyAsync", 11, rest[11])
-	prove("aclrtMemcpyAsync", 12, rest[12])
-	prove("aclrtMemcpyAsync", 13, rest[13])
-	prove("aclrtMemcpyAsync", 14, rest[14])
-	prove("aclrtMemcpyAsync", 15, rest[15])
-	prove("aclrtMemcpyAsync", 18, rest[18])
-	prove("aclrtMemcpyAsync", 19, rest[19])
-	prove("aclrtMemcpyAsync", 21, rest[21])
-	prove("aclrtMemcpyAsync", 22, rest[22])
-	prove("aclrtMemcpyAsync", 23, rest[23])
-	prove("aclrtMemcpyAsync", 24, rest[24])
+	for rule, p := range rest {
+		proveAny("aclrtMemcpyAsync", rule, p)
+	}
 }
 
 // deadStreams checks that call gives 107017 for every handle that is no live stream.
@@ -413,21 +333,12 @@ func (e *env) deadStreams(call func(core.Handle) *core.Error) {
 }
 
 func init() {
-	b, call := asyncBreakers, copyCall(memcpyAsyncWithCondition)
-	proveMore("aclrtMemcpyAsyncWithCondition", 1, b.from(1, upload, call))
-	proveMore("aclrtMemcpyAsyncWithCondition", 2, b.from(2, upload, call))
-	proveMore("aclrtMemcpyAsyncWithCondition", 3, b.from(3, upload, call))
-	proveMore("aclrtMemcpyAsyncWithCondition", 4, func(e *env) *core.Error {
-		e.kindsRefused(upload(e), call)
-		return b.from(4, upload, call)(e)
-	})
-	proveMore("aclrtMemcpyAsyncWithCondition", 5, b.from(5, upload, call))
-	proveMore("aclrtMemcpyAsyncWithCondition", 6, b.from(6, upload, call))
-	proveMore("aclrtMemcpyAsyncWithCondition", 8, b.from(8, upload, call))
-	prove("aclrtMemcpyAsyncWithCondition", 10, func(e *env) *core.Error {
+	call := copyCall(memcpyAsyncWithCondition)
+	prove("aclrtMemcpyAsyncWithCondition", "as-aclrtMemcpyAsync", func(e *env) *core.Error {
 		rest := asyncProofs(call)
-		delete(rest, 8) // a rule of its own
 		e.sameAs("aclrtMemcpyAsync", rest)
-		return nil
+		a := upload(e)
+		a.stream = e.foreign()
+		return call(e, a)
 	})
 }

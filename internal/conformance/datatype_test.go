@@ -33,12 +33,13 @@ func init() {
 			0: {abi.DataTypeUndefined, abi.DataTypeString},
 			1: {abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1,
 				abi.DataTypeHifloat8,
-				abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0},
+				abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0,
+				abi.DataTypeHifloat4Scale},
 			2: {abi.DataTypeFloat16, abi.DataTypeInt16, abi.DataTypeUint16, abi.DataTypeBF16},
 			4: {abi.DataTypeFloat, abi.DataTypeInt32, abi.DataTypeUint32, abi.DataTypeComplex32},
 			8: {abi.DataTypeInt64, abi.DataTypeUint64, abi.DataTypeDouble, abi.DataTypeComplex64,
 				abi.DataTypeFloat6E3M2,
-				abi.DataTypeFloat6E2M3, abi.DataTypeFloat4E2M1, abi.DataTypeFloat4E1M2, 999},
+				abi.DataTypeFloat6E2M3, abi.DataTypeFloat4E2M1, abi.DataTypeFloat4E1M2, abi.DataTypeHifloat4, 999},
 			16: {abi.DataTypeComplex128},
 		} {
 			for _, d := range types {

@@ -75,26 +75,17 @@ func (e *env) far() core.Addr {
 }
 
 var setDescBreakers = breakers[descArgs]{
-	1:  func(e *env, a *descArgs) { a.desc = 0 },
-	2:  func(e *env, a *descArgs) { a.kind = 8 },
-	3:  func(e *env, a *descArgs) { a.src = 0 },
-	4:  func(e *env, a *descArgs) { a.dst = 0 },
-	5:  func(e *env, a *descArgs) { a.count = 0 },
-	6:  func(e *env, a *descArgs) { a.config = 64 },
-	7:  func(e *env, a *descArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
-	8:  func(e *env, a *descArgs) { a.kind = d2d },
-	9:  func(e *env, a *descArgs) { a.count = 1 << 32 },
-	10: func(e *env, a *descArgs) { a.desc += 32 },
-	11: func(e *env, a *descArgs) { a.dst = e.freed(dev, 64) },
-	12: func(e *env, a *descArgs) { a.desc = e.pinned(64) },
-	13: func(e *env, a *descArgs) { a.src = e.pinned(64) },
-	14: func(e *env, a *descArgs) { a.th = e.stranger() },
+	{"desc-unaligned", func(e *env, a *descArgs) { a.desc += 32 }},
+	{"unclassified", func(e *env, a *descArgs) { a.dst = e.freed(dev, 64) }},
+	{"desc-not-device", func(e *env, a *descArgs) { a.desc = e.pinned(64) }},
+	{"cells-not-device", func(e *env, a *descArgs) { a.src = e.pinned(64) }},
+	{"no-context", func(e *env, a *descArgs) { a.th = e.stranger() }},
 }
 
 func init() {
 	b := setDescBreakers
 	// rule is a proof after which the descriptor is as it was.
-	rule := func(k int) proof {
+	rule := func(k string) proof {
 		return func(e *env) *core.Error {
 			a := across(e)
 			desc := a.desc
@@ -105,28 +96,8 @@ func init() {
 			return err
 		}
 	}
-	proveMore("aclrtSetMemcpyDesc", 1, rule(1))
-	proveMore("aclrtSetMemcpyDesc", 2, rule(2))
-	proveMore("aclrtSetMemcpyDesc", 3, rule(3))
-	proveMore("aclrtSetMemcpyDesc", 4, rule(4))
-	proveMore("aclrtSetMemcpyDesc", 5, rule(5))
-	proveMore("aclrtSetMemcpyDesc", 6, rule(6))
-	proveMore("aclrtSetMemcpyDesc", 7, rule(7))
-	proveMore("aclrtSetMemcpyDesc", 8, rule(8))
-	proveMore("aclrtSetMemcpyDesc", 9, func(e *env) *core.Error {
-		for _, count := range []uint64{1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 62} {
-			a := across(e)
-			a.count = count
-			err := setDesc(e, a)
-			e.want(err, abi.ErrRTParamInvalid)
-			if tooMany := count >= 1<<32; (err.Arg == "count") != tooMany { // else it is the memory that is too short
-				e.Errorf("%d bytes: it blames %s: %v", count, err.Arg, err)
-			}
-		}
-		return rule(9)(e)
-	})
-	prove("aclrtSetMemcpyDesc", 10, rule(10))
-	prove("aclrtSetMemcpyDesc", 11, func(e *env) *core.Error {
+	prove("aclrtSetMemcpyDesc", "desc-unaligned", rule("desc-unaligned"))
+	prove("aclrtSetMemcpyDesc", "unclassified", func(e *env) *core.Error {
 		for what, change := range map[string]func(a *descArgs){
 			"descriptor freed":      func(a *descArgs) { a.desc = e.freed(dev, 64) },
 			"source freed":          func(a *descArgs) { a.src = e.freed(dev, 64) },
@@ -141,17 +112,17 @@ func init() {
 			}
 			e.holds(old, noise(64, 3))
 		}
-		err := rule(11)(e)
+		err := rule("unclassified")(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
-	prove("aclrtSetMemcpyDesc", 12, func(e *env) *core.Error {
+	prove("aclrtSetMemcpyDesc", "desc-not-device", func(e *env) *core.Error {
 		a := across(e)
 		a.desc = e.aligned(128)
 		e.want(setDesc(e, a), abi.ErrRTParamInvalid)
-		return rule(12)(e)
+		return rule("desc-not-device")(e)
 	})
-	prove("aclrtSetMemcpyDesc", 13, func(e *env) *core.Error {
+	prove("aclrtSetMemcpyDesc", "cells-not-device", func(e *env) *core.Error {
 		for _, change := range []func(a *descArgs){
 			func(a *descArgs) { a.src = e.pageable(64) },
 			func(a *descArgs) { a.dst = e.pinned(64) },
@@ -164,9 +135,9 @@ func init() {
 			e.want(setDesc(e, a), abi.ErrRTParamInvalid)
 			e.holds(a.desc, noise(64, 3))
 		}
-		return rule(13)(e)
+		return rule("cells-not-device")(e)
 	})
-	proveMore("aclrtSetMemcpyDesc", 14, rule(14))
+	proveMore("aclrtSetMemcpyDesc", "no-context", rule("no-context"))
 	behaves("aclrtSetMemcpyDesc", func(e *env) {
 		a := acrossSet(e)
 		e.holds(a.desc, append(desc32(64, a.src, a.dst), noise(64, 3)[32:]...))
@@ -210,40 +181,28 @@ func desc64(n uint32, src, dst core.Addr) []byte {
 }
 
 var withDescBreakers = breakers[descArgs]{
-	1:  func(e *env, a *descArgs) { a.desc = 0 },
-	2:  func(e *env, a *descArgs) { a.kind = 8 },
-	3:  func(e *env, a *descArgs) { a.stream = 0 },
-	4:  func(e *env, a *descArgs) { a.th = e.on(machine{product: "910", bare: true}).th },
-	5:  func(e *env, a *descArgs) { a.stream = garbage },
-	6:  func(e *env, a *descArgs) { a.kind = abi.MemcpyInterDeviceToDevice },
-	7:  func(e *env, a *descArgs) { a.desc = e.pinned(128) + 32 },
-	8:  func(e *env, a *descArgs) { a.desc += 32 },
-	9:  func(e *env, a *descArgs) { a.th = e.stranger() },
-	10: func(e *env, a *descArgs) { a.stream = e.foreign() },
+	{"desc-not-device", func(e *env, a *descArgs) { a.desc = e.pinned(128) + 32 }},
+	{"desc-unaligned", func(e *env, a *descArgs) { a.desc += 32 }},
+	{"no-context", func(e *env, a *descArgs) { a.th = e.stranger() }},
+	{"stream-of-other-context", func(e *env, a *descArgs) { a.stream = e.foreign() }},
 }
 
 func init() {
 	b := withDescBreakers
-	rule := func(k int) proof { return b.from(k, acrossSet, withDesc) }
-	proveMore("aclrtMemcpyAsyncWithDesc", 1, rule(1))
-	proveMore("aclrtMemcpyAsyncWithDesc", 2, rule(2))
-	proveMore("aclrtMemcpyAsyncWithDesc", 3, rule(3))
-	proveMore("aclrtMemcpyAsyncWithDesc", 4, rule(4))
-	proveMore("aclrtMemcpyAsyncWithDesc", 5, rule(5))
-	proveMore("aclrtMemcpyAsyncWithDesc", 6, rule(6))
-	prove("aclrtMemcpyAsyncWithDesc", 7, func(e *env) *core.Error {
+	rule := func(k string) proof { return b.from(k, acrossSet, withDesc) }
+	prove("aclrtMemcpyAsyncWithDesc", "desc-not-device", func(e *env) *core.Error {
 		a := acrossSet(e)
 		for _, desc := range []core.Addr{e.freed(dev, 64), e.aligned(64), e.pinned(64), e.far()} {
 			a.desc = desc
 			e.want(withDesc(e, a), abi.ErrRTParamInvalid)
 		}
-		return rule(7)(e)
+		return rule("desc-not-device")(e)
 	})
-	prove("aclrtMemcpyAsyncWithDesc", 8, rule(8))
-	proveMore("aclrtMemcpyAsyncWithDesc", 9, rule(9))
-	proveMore("aclrtMemcpyAsyncWithDesc", 10, func(e *env) *core.Error {
+	prove("aclrtMemcpyAsyncWithDesc", "desc-unaligned", rule("desc-unaligned"))
+	proveMore("aclrtMemcpyAsyncWithDesc", "no-context", rule("no-context"))
+	proveMore("aclrtMemcpyAsyncWithDesc", "stream-of-other-context", func(e *env) *core.Error {
 		a := acrossSet(e)
-		b.spoil(e, a, 10)
+		b.spoil(e, a, "stream-of-other-context")
 		err := withDesc(e, a)
 		e.holds(a.desc, append(desc32(64, a.src, a.dst), noise(64, 3)[32:]...)) // no control bits
 		return err

@@ -59,7 +59,7 @@ func is[T comparable](t testing.TB, what string, got, want T) {
 }
 
 func init() {
-	prove("aclrtSetDevice", 2, func(e *env) *core.Error {
+	prove("aclrtSetDevice", "device-fails", func(e *env) *core.Error {
 		e.faults.FailAll(faulty.Open, driver.ErrLost)
 		err := e.th.SetDevice(1)
 		is(e, "current device afterwards", e.current(e.th), 0)
@@ -89,7 +89,7 @@ func init() {
 		v.want(v.th.SetDevice(2), abi.ErrRTInvalidDeviceid)
 	})
 
-	prove("aclrtResetDevice", 2, func(e *env) *core.Error {
+	prove("aclrtResetDevice", "count-0", func(e *env) *core.Error {
 		e.ok(e.th.SetDevice(0))
 		e.ok(e.th.ResetDevice(0))
 		e.ok(e.th.ResetDevice(0))
@@ -115,7 +115,7 @@ func init() {
 		e.ok(e.th.DestroyContext(c))
 	})
 
-	prove("aclrtResetDeviceForce", 2, func(e *env) *core.Error {
+	prove("aclrtResetDeviceForce", "count-0", func(e *env) *core.Error {
 		e.ok(e.th.ResetDeviceForce(0))
 		e.want(e.th.ResetDeviceForce(1), abi.ErrRTContextReleaseError)
 		return e.th.ResetDeviceForce(0)
@@ -154,7 +154,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtSynchronizeDevice", 3, func(e *env) *core.Error {
+	prove("aclrtSynchronizeDevice", "task-failed", func(e *env) *core.Error {
 		return e.failsOnce((*core.Thread).SynchronizeDevice)
 	})
 	behaves("aclrtSynchronizeDevice", func(e *env) {
@@ -182,10 +182,10 @@ func init() {
 		e.want(e.waits(release, e.th.SynchronizeDevice), abi.ErrRTSysDma)
 	})
 
-	prove("aclrtSynchronizeDeviceWithTimeout", 5, func(e *env) *core.Error {
+	prove("aclrtSynchronizeDeviceWithTimeout", "task-failed", func(e *env) *core.Error {
 		return e.failsOnce(func(th *core.Thread) *core.Error { return th.SynchronizeDeviceWithTimeout(60_000) })
 	})
-	prove("aclrtSynchronizeDeviceWithTimeout", 6, func(e *env) *core.Error {
+	prove("aclrtSynchronizeDeviceWithTimeout", "time-up", func(e *env) *core.Error {
 		_, release := e.blocked()
 		begin := time.Now()
 		err := e.th.SynchronizeDeviceWithTimeout(30)
@@ -207,7 +207,7 @@ func init() {
 		e.ok(process.SetTsDevice(e.stranger(), abi.TsIdAivector))
 	})
 
-	prove("aclrtGetDeviceCount", 2, func(e *env) *core.Error {
+	prove("aclrtGetDeviceCount", "no-device", func(e *env) *core.Error {
 		n := uint32(7)
 		m := visible("x,0") // reading stops at the first that is no number
 		m.bare = true

@@ -61,12 +61,12 @@ func init() {
 		is(e, "greatest alone", greatest, 0)
 	})
 
-	prove("aclrtGetDeviceInfo", 2, func(e *env) *core.Error {
+	prove("aclrtGetDeviceInfo", "deviceId-range", func(e *env) *core.Error {
 		var v int64
 		e.want(process.GetDeviceInfo(e.th, math.MaxUint32, 9999, &v), abi.ErrRTParamInvalid)
 		return blamed(e, "deviceId", process.GetDeviceInfo(e.th, 4, 9999, &v))
 	})
-	prove("aclrtGetDeviceInfo", 3, func(e *env) *core.Error {
+	prove("aclrtGetDeviceInfo", "attr-unknown", func(e *env) *core.Error {
 		v := int64(7)
 		for _, a := range []abi.DevAttr{0, 2, 103, 213, -1} {
 			e.want(process.GetDeviceInfo(e.th, 0, a, &v), abi.ErrRTParamInvalid)
@@ -75,25 +75,26 @@ func init() {
 		is(e, "untouched output", v, 7)
 		return err
 	})
-	prove("aclrtGetDeviceInfo", 4, func(e *env) *core.Error {
+	prove("aclrtGetDeviceInfo", "no-platform-data", func(e *env) *core.Error {
 		var v int64
 		return process.GetDeviceInfo(e.on(machine{product: "310"}).th, 0, abi.DevAttrNpuArch, &v)
 	})
-	prove("aclrtGetDeviceInfo", 5, func(e *env) *core.Error {
+	prove("aclrtGetDeviceInfo", "not-offered", func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost) // a device that cannot be asked
 		var v int64
+		err := process.GetDeviceInfo(e.th, 1, abi.DevAttrTotalGlobalMemSize, &v)
+		e.want(err, abi.ErrRTLostHeartbeat)
 		for product, attrs := range map[string][]abi.DevAttr{
 			"A2": {abi.DevAttrHdConnectType, abi.DevAttrDeviceFormFactor, abi.DevAttrSuperPodDeviceId,
-				abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId},
+				abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId, abi.DevAttrSuperPodChassisId},
 			"950":  {abi.DevAttrCustOpPrivilege},
 			"310P": {abi.DevAttrHdConnectType, abi.DevAttrSuperPodId},
 		} {
 			for _, a := range attrs {
-				e.want(process.GetDeviceInfo(e.on(machine{product: product}).th, 0, a, &v), abi.ErrRTFeatureNotSupport)
+				err = process.GetDeviceInfo(e.on(machine{product: product}).th, 0, a, &v)
+				e.want(err, abi.ErrRTFeatureNotSupport)
 			}
 		}
-		e.faults.FailAll(faulty.Open, driver.ErrLost) // and a device that cannot be asked
-		err := process.GetDeviceInfo(e.th, 1, abi.DevAttrTotalGlobalMemSize, &v)
-		e.want(err, abi.ErrRTLostHeartbeat)
 		return err
 	})
 	behaves("aclrtGetDeviceInfo", func(e *env) {
@@ -131,17 +132,17 @@ func init() {
 		e.want(process.GetDeviceResLimit(e.th, 1, 0, new(uint32)), abi.ErrRTDevSetupError) // and closed again
 	})
 
-	prove("aclrtGetDeviceCapability", 2, func(e *env) *core.Error {
+	prove("aclrtGetDeviceCapability", "feature-unknown", func(e *env) *core.Error {
 		var v int32
 		return lastOf(e, abi.ErrRTParamInvalid, []int32{0, 2, -1, 10002, 22}, func(f int32) *core.Error {
 			return process.GetDeviceCapability(e.stranger(), 9, abi.DevFeatureType(f), &v)
 		})
 	})
-	prove("aclrtGetDeviceCapability", 4, func(e *env) *core.Error {
+	prove("aclrtGetDeviceCapability", "feature-without-context", func(e *env) *core.Error {
 		var v int32
 		return process.GetDeviceCapability(e.stranger(), 0, abi.FeatureTscpuTaskUpdateSupportAicAiv, &v)
 	})
-	prove("aclrtGetDeviceCapability", 5, func(e *env) *core.Error {
+	prove("aclrtGetDeviceCapability", "device-not-set", func(e *env) *core.Error {
 		v := int32(7)
 		err := process.GetDeviceCapability(e.th, 1, 10001, &v)
 		is(e, "untouched output", v, 7)
@@ -162,7 +163,7 @@ func init() {
 		})
 	})
 
-	prove("aclrtDeviceGetUuid", 3, func(e *env) *core.Error {
+	prove("aclrtDeviceGetUuid", "not-offered", func(e *env) *core.Error {
 		var u abi.Uuid
 		e.want(process.DeviceGetUuid(e.on(machine{product: "910"}).th, 0, &u), abi.ErrRTFeatureNotSupport)
 		return process.DeviceGetUuid(e.on(machine{product: "310P"}).th, 0, &u)
@@ -188,7 +189,7 @@ func init() {
 		is(e, "untouched output", string(room), "????????????????")
 		return "", err
 	}
-	prove("aclrtDeviceGetPCIBusId", 5, func(e *env) *core.Error {
+	prove("aclrtDeviceGetPCIBusId", "no-pci", func(e *env) *core.Error {
 		_, err := pci(e.on(machine{product: "310P"}), 0, 13)
 		return err
 	})
@@ -203,7 +204,7 @@ func init() {
 		is(e, "address of the first visible device", text, "0000:03:00.0")
 	})
 
-	prove("aclrtDeviceGetByPCIBusId", 3, func(e *env) *core.Error {
+	prove("aclrtDeviceGetByPCIBusId", "no-such-device", func(e *env) *core.Error {
 		id := int32(7)
 		v := e.on(visible("0"))
 		for _, text := range []string{"", "0000:05:00.0", "0000:01:00.0 ", "0000:0A:00.0", "01:00.0"} {
@@ -216,7 +217,7 @@ func init() {
 		is(e, "device", id, 9)
 		return process.DeviceGetByPCIBusId(big.th, cText("0000:0A:00.0"), &id)
 	})
-	prove("aclrtDeviceGetByPCIBusId", 4, func(e *env) *core.Error {
+	prove("aclrtDeviceGetByPCIBusId", "device-hidden", func(e *env) *core.Error {
 		var id int32
 		return process.DeviceGetByPCIBusId(e.on(visible("0")).th, cText("0000:02:00.0"), &id)
 	})

@@ -162,8 +162,8 @@ func (w syncCall) waits(e *env) {
 }
 
 func init() {
-	prove("aclrtSynchronizeEvent", 6, syncCall(syncPlain).ownContext)
-	prove("aclrtSynchronizeEvent", 7, func(e *env) *core.Error {
+	prove("aclrtSynchronizeEvent", "context-stopped", syncCall(syncPlain).ownContext)
+	prove("aclrtSynchronizeEvent", "task-failed", func(e *env) *core.Error {
 		for _, k := range eventKinds {
 			early, h, s := k.make(e), k.make(e), e.stream()
 			e.record(early, s)
@@ -197,8 +197,8 @@ func init() {
 		}
 	})
 
-	prove("aclrtSynchronizeEventWithTimeout", 8, syncCall(syncTimeout).ownContext)
-	prove("aclrtSynchronizeEventWithTimeout", 9, func(e *env) (err *core.Error) {
+	prove("aclrtSynchronizeEventWithTimeout", "context-stopped", syncCall(syncTimeout).ownContext)
+	prove("aclrtSynchronizeEventWithTimeout", "time-up", func(e *env) (err *core.Error) {
 		for _, k := range eventKinds {
 			h := k.make(e)
 			s, open := e.gated()

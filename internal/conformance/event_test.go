@@ -8,7 +8,7 @@ import (
 // Proofs of making, destroying, recording and resetting events.
 
 func init() {
-	prove("aclrtCreateEvent", 3, func(e *env) *core.Error {
+	prove("aclrtCreateEvent", "no-event", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		o.takeEvents(1)
 		h := garbage
@@ -35,7 +35,7 @@ func init() {
 		e.ok(e.th.EventGetTimestamp(h, &us))
 	})
 
-	prove("aclrtCreateEventWithFlag", 6, func(e *env) *core.Error {
+	prove("aclrtCreateEventWithFlag", "no-event", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		o.takeEvents(0)
 		h := o.stateEvent(evProgress | evTime) // without SYNC it needs no place
@@ -84,7 +84,7 @@ func init() {
 }
 
 func init() {
-	prove("aclrtRecordEvent", 12, func(e *env) *core.Error {
+	prove("aclrtRecordEvent", "no-event-id", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		h, s, last := o.exEvent(evSync), o.stream(), o.timedEvent()
 		o.takeEvents(0)
@@ -130,19 +130,19 @@ func init() {
 		e.ok(o.SynchronizeEvent(h))
 	})
 
-	prove("aclrtRecordEventWithFlag", 7, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", "external-of-other-event", func(e *env) *core.Error {
 		th, s, f := e.stranger(), e.stream(), e.foreign()
 		return e.each(abi.ErrRTFeatureNotSupport, e.notOnlySync(), func(h core.Handle) *core.Error {
 			e.record(h, s)
 			return th.RecordEventWithFlag(h, f, 1)
 		})
 	})
-	prove("aclrtRecordEventWithFlag", 8, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", "flag-changed", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.record(h, 0)
 		return e.stranger().RecordEventWithFlag(h, e.foreign(), 1)
 	})
-	prove("aclrtRecordEventWithFlag", 12, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", "external-not-captured", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.want(e.th.RecordEventWithFlag(h, 0, 1), abi.ErrRTStreamNotCaptured)
 		s := e.stream()
@@ -150,7 +150,7 @@ func init() {
 		e.ok(e.th.RecordEventWithFlag(h, s, 0)) // the refused record did not make the event external
 		return err
 	})
-	prove("aclrtRecordEventWithFlag", 13, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", "as-aclrtRecordEvent", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.takeEvents(0)
 		err := e.th.RecordEventWithFlag(h, 0, 0)
@@ -171,7 +171,7 @@ func init() {
 			open()
 			e.ok(e.th.SynchronizeEvent(h))
 		}
-		for _, p := range []string{"310B", "310P", "910", "310", "IPV350"} {
+		for _, p := range []string{"310B", "310P", "910", "310"} {
 			o := e.on(machine{product: p})
 			o.want(o.th.RecordEventWithFlag(garbage, 0, 0), abi.ErrRTFeatureNotSupport)
 		}

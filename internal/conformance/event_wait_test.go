@@ -85,7 +85,7 @@ func (w waitCall) holdsUp(e *env) {
 }
 
 func init() {
-	prove("aclrtStreamWaitEvent", 18, waitCall(waitPlain).neverRecorded)
+	prove("aclrtStreamWaitEvent", "never-recorded", waitCall(waitPlain).neverRecorded)
 	behaves("aclrtStreamWaitEvent", func(e *env) {
 		waitCall(waitPlain).holdsUp(e)
 		for round := range 8 { // what comes after the wait sees what came before the record
@@ -118,7 +118,7 @@ func init() {
 		e.passes(b)
 	})
 
-	prove("aclrtStreamWaitEventWithTimeout", 9, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithTimeout", "as-aclrtStreamWaitEvent", func(e *env) *core.Error {
 		w := waitCall(waitTimeout)
 		e.want(w.deviceOnly(e), abi.ErrRTParamInvalid)
 		e.want(w.withoutSync(e), abi.ErrRTFeatureNotSupport)
@@ -133,7 +133,7 @@ func init() {
 	})
 	behaves("aclrtStreamWaitEventWithTimeout", waitCall(waitTimeout).holdsUp)
 
-	prove("aclrtStreamWaitEventWithFlag", 9, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", "external-of-other-event", func(e *env) *core.Error {
 		th, s, f := e.stranger(), e.stream(), e.foreign()
 		return e.each(abi.ErrRTFeatureNotSupport, e.notOnlySync(), func(h core.Handle) *core.Error {
 			e.record(h, s)
@@ -141,19 +141,19 @@ func init() {
 			return th.StreamWaitEventWithFlag(f, h, 0, 1)
 		})
 	})
-	prove("aclrtStreamWaitEventWithFlag", 10, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", "flag-changed", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.ok(waitFlag(e.th, 0, h))
 		return e.stranger().StreamWaitEventWithFlag(e.foreign(), h, 0, 1)
 	})
-	prove("aclrtStreamWaitEventWithFlag", 14, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", "external-not-captured", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.want(e.th.StreamWaitEventWithFlag(0, h, 0, 1), abi.ErrRTStreamNotCaptured)
 		err := e.th.StreamWaitEventWithFlag(e.stream(), h, 0, 1)
 		e.ok(waitFlag(e.th, 0, h)) // the refused wait did not make the event external
 		return err
 	})
-	prove("aclrtStreamWaitEventWithFlag", 15, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithFlag", "as-aclrtStreamWaitEvent", func(e *env) *core.Error {
 		err := waitCall(waitFlag).neverRecorded(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		if err.API != "aclrtStreamWaitEventWithFlag" {
@@ -163,19 +163,19 @@ func init() {
 	})
 	behaves("aclrtStreamWaitEventWithFlag", func(e *env) {
 		waitCall(waitFlag).holdsUp(e)
-		for _, p := range []string{"310B", "310P", "910", "310", "IPV350"} {
+		for _, p := range []string{"310B", "310P", "910", "310"} {
 			o := e.on(machine{product: p})
 			o.want(o.th.StreamWaitEventWithFlag(garbage, garbage, 0, 0), abi.ErrRTFeatureNotSupport)
 		}
 	})
 
-	prove("aclrtSetOpWaitTimeout", 1, func(e *env) *core.Error {
+	prove("aclrtSetOpWaitTimeout", "not-offered", func(e *env) *core.Error {
 		return e.on(machine{product: "310", bare: true}).th.SetOpWaitTimeout(1)
 	})
-	prove("aclrtSetOpWaitTimeout", 2, func(e *env) *core.Error {
+	prove("aclrtSetOpWaitTimeout", "on-310P-no-context", func(e *env) *core.Error {
 		return e.on(machine{product: "310P", bare: true}).th.SetOpWaitTimeout(1)
 	})
-	prove("aclrtSetOpWaitTimeout", 3, func(e *env) *core.Error {
+	prove("aclrtSetOpWaitTimeout", "old-firmware", func(e *env) *core.Error {
 		return e.on(machine{product: "310P"}).th.SetOpWaitTimeout(1)
 	})
 	behaves("aclrtSetOpWaitTimeout", func(e *env) {

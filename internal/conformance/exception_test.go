@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -39,8 +38,8 @@ func proveLastError() {
 			return &core.Error{Code: ask(th, 1), API: function, Text: "level"}
 		}
 	}
-	prove("aclrtPeekAtLastError", 1, level("aclrtPeekAtLastError", process.PeekAtLastError))
-	prove("aclrtGetLastError", 1, level("aclrtGetLastError", process.GetLastError))
+	prove("aclrtPeekAtLastError", "level-unknown", level("aclrtPeekAtLastError", process.PeekAtLastError))
+	prove("aclrtGetLastError", "level-unknown", level("aclrtGetLastError", process.GetLastError))
 	behaves("aclrtPeekAtLastError", func(e *env) {
 		th := e.stranger()
 		step := func(err *core.Error, want abi.Code) {
@@ -139,7 +138,7 @@ func proveExceptionCallbacks() {
 		// The promise holds for every way to learn of the failure, in STOP mode, and for slow functions.
 		done := false
 		e.ok(e.th.ExceptionInfoCallbackRegister(noting(9,
-			func(core.Addr) { time.Sleep(10 * time.Millisecond); done = true })))
+			func(core.Addr) { testenv.AwaitParked(e, 1, "core.(*Thread).SynchronizeStream("); done = true })))
 		other := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, abi.StopOnFailure))
 		e.failsOn(s, fault)
@@ -214,21 +213,22 @@ func proveExceptionInfo() {
 			return err
 		}
 	}
-	prove("aclrtGetArgsFromExceptionInfo", 2, during(func(th *core.Thread, info core.Addr) *core.Error {
+	prove("aclrtGetArgsFromExceptionInfo", "devArgsPtr-null", during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetArgsFromExceptionInfo(info, nil, nil)
 	}))
-	prove("aclrtGetArgsFromExceptionInfo", 3, during(func(th *core.Thread, info core.Addr) *core.Error {
+	prove("aclrtGetArgsFromExceptionInfo", "devArgsLen-null", during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetArgsFromExceptionInfo(info, new(core.Addr), nil)
 	}))
-	prove("aclrtGetArgsFromExceptionInfo", 4, during(func(th *core.Thread, info core.Addr) *core.Error {
+	prove("aclrtGetArgsFromExceptionInfo", "other-tasks", during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetArgsFromExceptionInfo(info, new(core.Addr), new(uint32))
 	}))
-	prove("aclrtGetFuncHandleFromExceptionInfo", 2, during(func(th *core.Thread, info core.Addr) *core.Error {
+	prove("aclrtGetFuncHandleFromExceptionInfo", "func-null", during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetFuncHandleFromExceptionInfo(info, nil)
 	}))
-	prove("aclrtGetFuncHandleFromExceptionInfo", 3, during(func(th *core.Thread, info core.Addr) *core.Error {
-		return th.GetFuncHandleFromExceptionInfo(info, new(core.Handle))
-	}))
+	prove("aclrtGetFuncHandleFromExceptionInfo", "not-a-kernel",
+		during(func(th *core.Thread, info core.Addr) *core.Error {
+			return th.GetFuncHandleFromExceptionInfo(info, new(core.Handle))
+		}))
 }
 
 func proveFaults() {
@@ -258,7 +258,7 @@ func proveFaults() {
 		e.ok(process.MemUceRepair(e.stranger(), 1, &uce[0], 1))
 	})
 
-	prove("aclrtMemUceRepair", 3, func(e *env) *core.Error {
+	prove("aclrtMemUceRepair", "reserved-not-0", func(e *env) *core.Error {
 		var err *core.Error
 		for _, where := range []struct{ word, bit int }{{0, 0}, {0, 63}, {1, 0}, {1, 47}} {
 			bad := make([]abi.MemUceInfo, 20)
@@ -297,7 +297,7 @@ func proveFaults() {
 	})
 
 	l2 := abi.ErrorInfo{TryRepair: 1, ErrorType: abi.ErrorTypeErrorL2}
-	prove("aclrtRepairError", 6, func(e *env) *core.Error {
+	prove("aclrtRepairError", "not-repairable", func(e *env) *core.Error {
 		e.want(process.RepairError(e.on(machine{product: "950"}).th, 0, &abi.ErrorInfo{TryRepair: 1}),
 			abi.ErrRTParamInvalid)
 		return process.RepairError(e.th, 0, &l2)
@@ -318,7 +318,7 @@ func proveFaults() {
 
 func proveDeviceAbort() {
 	abort := func(int32, abi.DeviceTaskAbortStage, uint32, core.Addr) int32 { return 0 }
-	prove("aclrtSetDeviceTaskAbortCallback", 2, func(e *env) *core.Error {
+	prove("aclrtSetDeviceTaskAbortCallback", "registered", func(e *env) *core.Error {
 		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), abort, 0))
 		return e.stranger().SetDeviceTaskAbortCallback(cstr("a"), abort, 0)
 	})
@@ -344,7 +344,7 @@ func proveDeviceAbort() {
 		small.ok(small.th.SetDeviceTaskAbortCallback(cstr("a"), abort, 0))
 	})
 
-	prove("aclrtDeviceTaskAbort", 5, func(e *env) *core.Error {
+	prove("aclrtDeviceTaskAbort", "callback-fails", func(e *env) *core.Error {
 		var calls []abi.DeviceTaskAbortStage
 		answer := [2]int32{77, 0}
 		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), func(_ int32, stage abi.DeviceTaskAbortStage, _ uint32,
@@ -366,7 +366,7 @@ func proveDeviceAbort() {
 		e.want(e.th.DeviceTaskAbort(0, 1), 78)
 		return err
 	})
-	prove("aclrtDeviceTaskAbort", 6, func(e *env) *core.Error {
+	prove("aclrtDeviceTaskAbort", "time-up", func(e *env) *core.Error {
 		e.busy()
 		err := e.th.DeviceTaskAbort(0, 5)
 		// A second abort waits for the first no longer than its limit.

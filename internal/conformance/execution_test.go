@@ -47,14 +47,16 @@ func init() {
 }
 
 func proveSubscribe() {
-	prove("aclrtSubscribeReport", 2, func(e *env) *core.Error { return e.stranger().SubscribeReport(me, e.hosted()) })
-	prove("aclrtSubscribeReport", 3, func(e *env) *core.Error {
+	prove("aclrtSubscribeReport", "host-functions", func(e *env) *core.Error {
+		return e.stranger().SubscribeReport(me, e.hosted())
+	})
+	prove("aclrtSubscribeReport", "no-context", func(e *env) *core.Error {
 		small := e.on(machine{product: "310P"})
 		small.ok(small.stranger().SubscribeReport(me, small.stream()))
 		small.want(small.stranger().SubscribeReport(me, 0), abi.ErrRTContextNull)
 		return e.stranger().SubscribeReport(me, e.own())
 	})
-	prove("aclrtSubscribeReport", 4, func(e *env) *core.Error {
+	prove("aclrtSubscribeReport", "subscribed", func(e *env) *core.Error {
 		s := e.own()
 		e.want(e.th.SubscribeReport(me, s), abi.ErrRTStreamSubscribe)
 		e.ok(e.th.SetDevice(1))
@@ -62,12 +64,12 @@ func proveSubscribe() {
 		e.ok(e.th.SubscribeReport(8, other))
 		return e.th.SubscribeReport(me, other) // me serves device 0, too
 	})
-	prove("aclrtSubscribeReport", 5, func(e *env) *core.Error {
+	prove("aclrtSubscribeReport", "subscribed-same", func(e *env) *core.Error {
 		e.own()
 		e.ok(e.th.SetDevice(1))
 		return e.th.SubscribeReport(me, e.stream())
 	})
-	prove("aclrtSubscribeReport", 6, func(e *env) *core.Error {
+	prove("aclrtSubscribeReport", "too-many-threads", func(e *env) *core.Error {
 		for i := range uint64(1024) {
 			e.ok(e.th.SubscribeReport(100+i, e.stream()))
 		}
@@ -93,15 +95,15 @@ func proveSubscribe() {
 		e.ok(e.th.SubscribeReport(8, s))
 	})
 
-	prove("aclrtUnSubscribeReport", 2, func(e *env) *core.Error {
+	prove("aclrtUnSubscribeReport", "host-functions", func(e *env) *core.Error {
 		return e.stranger().UnSubscribeReport(me,
 			e.hosted())
 	})
-	prove("aclrtUnSubscribeReport", 4, func(e *env) *core.Error {
+	prove("aclrtUnSubscribeReport", "stream-not-subscribed", func(e *env) *core.Error {
 		return e.stranger().UnSubscribeReport(me,
 			e.stream())
 	})
-	prove("aclrtUnSubscribeReport", 5, func(e *env) *core.Error {
+	prove("aclrtUnSubscribeReport", "thread-not-subscribed", func(e *env) *core.Error {
 		s := e.own()
 		other := e.stream()
 		e.ok(e.th.SubscribeReport(8, other))
@@ -135,11 +137,11 @@ func proveSubscribe() {
 }
 
 func proveLaunch() {
-	prove("aclrtLaunchCallback", 4, func(e *env) *core.Error {
+	prove("aclrtLaunchCallback", "host-functions", func(e *env) *core.Error {
 		return e.stranger().LaunchCallback(nothing, 0, hold,
 			e.hosted())
 	})
-	prove("aclrtLaunchCallback", 7, func(e *env) *core.Error {
+	prove("aclrtLaunchCallback", "not-subscribed", func(e *env) *core.Error {
 		return e.th.LaunchCallback(nothing, 0, hold,
 			e.stream())
 	})
@@ -166,7 +168,7 @@ func proveLaunch() {
 		e.ok(e.th.LaunchCallback(note, 0, noHold, s))
 		e.ok(e.within(func() *core.Error { return e.th.SynchronizeStream(s) }))
 		returned := false
-		e.ok(e.th.LaunchCallback(func(core.Addr) { time.Sleep(5 * time.Millisecond); returned = true }, 0, hold, s))
+		e.ok(e.th.LaunchCallback(func(core.Addr) { returned = e.unfinished(s) }, 0, hold, s))
 		e.want(e.th.SynchronizeStreamWithTimeout(s, 5), abi.ErrRTStreamSyncTimeout)
 		for !returned {
 			e.ok(e.th.ProcessReport(-1))
@@ -195,14 +197,14 @@ func proveLaunch() {
 }
 
 func proveProcess() {
-	prove("aclrtProcessReport", 2, func(e *env) *core.Error {
+	prove("aclrtProcessReport", "not-subscribed", func(e *env) *core.Error {
 		e.own()
 		th := e.stranger()
 		e.want(th.ProcessReport(-1), abi.ErrRTThreadSubscribe)
 		th.SetPthread(8)
 		return th.ProcessReport(-1)
 	})
-	prove("aclrtProcessReport", 3, func(e *env) *core.Error {
+	prove("aclrtProcessReport", "primary-gone", func(e *env) *core.Error {
 		e = e.bare()
 		e.th.SetPthread(me)
 		e.ok(e.elsewhere().SubscribeReport(me, 0)) // an explicit context; the device has no primary one
@@ -211,7 +213,7 @@ func proveProcess() {
 		e.want(e.th.ProcessReport(1), abi.ErrRTReportTimeout) // with one it is enough
 		return err
 	})
-	prove("aclrtProcessReport", 4, func(e *env) *core.Error {
+	prove("aclrtProcessReport", "nothing-came", func(e *env) *core.Error {
 		e.own()
 		begin := time.Now()
 		err := e.th.ProcessReport(20)
@@ -249,16 +251,11 @@ func proveProcess() {
 		e.ok(e.th.DestroyStream(a))
 		e.want(e.waits(func() { e.ok(other.DestroyStream(b)) }, func() *core.Error { return e.th.ProcessReport(-1) }),
 			abi.ErrRTThreadSubscribe)
-		// Cancelling is a timeout.
-		e.own()
-		cancel := make(chan struct{})
-		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.ProcessReportCancel(-1, cancel) }),
-			abi.ErrRTReportTimeout)
 	})
 }
 
 func proveHostFunc() {
-	prove("aclrtLaunchHostFunc", 3, func(e *env) *core.Error {
+	prove("aclrtLaunchHostFunc", "subscribed", func(e *env) *core.Error {
 		return e.stranger().LaunchHostFunc(e.own(), nothing,
 			0)
 	})

@@ -78,20 +78,14 @@ func fillMemory(e *env, call fillCall, places ...where) {
 }
 
 var memsetBreakers = breakers[fillArgs]{
-	1: func(e *env, a *fillArgs) { a.count = 0 },
-	2: func(e *env, a *fillArgs) { a.p = 0 },
-	3: func(e *env, a *fillArgs) { a.th = e.stranger() },
-	6: func(e *env, a *fillArgs) { a.room = a.count - 1 },
+	{"count-over-maxCount", func(e *env, a *fillArgs) { a.room = a.count - 1 }},
 }
 
 func init() {
 	b := memsetBreakers
-	proveMore("aclrtMemset", 1, b.from(1, fill64, memset))
-	proveMore("aclrtMemset", 2, b.from(2, fill64, memset))
-	proveMore("aclrtMemset", 3, b.from(3, fill64, memset))
-	prove("aclrtMemset", 4, func(e *env) *core.Error {
+	prove("aclrtMemset", "aborting", func(e *env) *core.Error {
 		a, bad := fill64(e), fill64(e)
-		b.spoil(e, bad, 6)
+		b.spoil(e, bad, "count-over-maxCount")
 		err := e.whileAborting(func() *core.Error { return memset(e, a) })
 		e.want(e.whileAborting(func() *core.Error {
 			if err := memset(e, bad); codeOf(err) != abi.ErrRTParamInvalid { // until the abort begins
@@ -101,13 +95,13 @@ func init() {
 		}), abi.ErrRTDeviceTaskAbort)
 		return err
 	})
-	prove("aclrtMemset", 6, func(e *env) *core.Error {
+	prove("aclrtMemset", "count-over-maxCount", func(e *env) *core.Error {
 		fillMemory(e, memset, dev, host)
 		a := fill64(e)
 		a.p, a.room, a.count = e.hole(), 8192, 8192
 		e.want(memset(e, a), abi.ErrRTParamInvalid)
 		e.aroundHole(a.p)
-		return b.from(6, fill64, memset)(e)
+		return b.from("count-over-maxCount", fill64, memset)(e)
 	})
 	behaves("aclrtMemset", func(e *env) {
 		for _, w := range everywhere {
@@ -152,42 +146,19 @@ func (e *env) fills(w where, call fillCall, width uint64) {
 }
 
 var memsetAsyncBreakers = breakers[fillArgs]{
-	1: func(e *env, a *fillArgs) { a.count = 0 },
-	2: func(e *env, a *fillArgs) { a.p = 0 },
-	3: func(e *env, a *fillArgs) { a.stream = garbage },
-	4: func(e *env, a *fillArgs) { a.room = a.count - 1 },
-	5: func(e *env, a *fillArgs) { a.th = e.stranger() },
-	6: func(e *env, a *fillArgs) { a.stream = e.foreign() },
-	7: func(e *env, a *fillArgs) { a.p = e.freed(dev, 64) },
+	{"stream-of-other-context", func(e *env, a *fillArgs) { a.stream = e.foreign() }},
+	{"unclassified", func(e *env, a *fillArgs) { a.p = e.freed(dev, 64) }},
 }
 
 func init() {
 	b := memsetAsyncBreakers
-	proveMore("aclrtMemsetAsync", 1, b.from(1, fill64, memsetAsync))
-	proveMore("aclrtMemsetAsync", 2, b.from(2, fill64, memsetAsync))
-	proveMore("aclrtMemsetAsync", 3, b.from(3, fill64, memsetAsync))
-	proveMore("aclrtMemsetAsync", 4, b.from(4, fill64, memsetAsync))
-	proveMore("aclrtMemsetAsync", 5, b.from(5, fill64, memsetAsync))
-	proveMore("aclrtMemsetAsync", 6, func(e *env) *core.Error {
-		for _, w := range []where{host, unreg} { // the stream counts although nothing is put on it
-			a := fillOf(e, w)
-			b.spoil(e, a, 6)
-			old := *a
-			err := memsetAsync(e, a)
-			e.want(err, abi.ErrRTStreamContext)
-			if w == host {
-				e.want(memsetAsync(e, &old), abi.ErrRTStreamContext)
-			}
-		}
-		return b.from(6, fill64, memsetAsync)(e)
-	})
-	prove("aclrtMemsetAsync", 7, func(e *env) *core.Error {
+	prove("aclrtMemsetAsync", "unclassified", func(e *env) *core.Error {
 		fillMemory(e, memsetAsync, dev, host)
 		a := fill64(e)
 		a.p, a.room, a.count = e.hole(), 8192, 8192
 		e.want(memsetAsync(e, a), abi.ErrRTParamInvalid)
 		e.aroundHole(a.p)
-		err := b.from(7, fill64, memsetAsync)(e)
+		err := b.from("unclassified", fill64, memsetAsync)(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
@@ -228,13 +199,11 @@ func (e *env) fillOrder(call fillCall, want []byte, places ...where) {
 }
 
 var memsetD32Breakers = breakers[fillArgs]{
-	1: func(e *env, a *fillArgs) { a.count = 0 },
-	2: func(e *env, a *fillArgs) { a.p = 0 },
-	3: func(e *env, a *fillArgs) { a.p += 2 },
-	4: func(e *env, a *fillArgs) { a.room = 4*a.count - 1 },
-	5: func(e *env, a *fillArgs) { a.p = e.freed(dev, 256) },
-	6: func(e *env, a *fillArgs) { a.p = (e.pageable(260) + 3) &^ 3 },
-	7: func(e *env, a *fillArgs) { a.th = e.stranger() },
+	{"ptr-unaligned", func(e *env, a *fillArgs) { a.p += 2 }},
+	{"memSize-too-small", func(e *env, a *fillArgs) { a.room = 4*a.count - 1 }},
+	{"unclassified", func(e *env, a *fillArgs) { a.p = e.freed(dev, 256) }},
+	{"location-not-offered", func(e *env, a *fillArgs) { a.p = (e.pageable(260) + 3) &^ 3 }},
+	{"no-context", func(e *env, a *fillArgs) { a.th = e.stranger() }},
 }
 
 // wordRoom is the proof of the rule about memSize, which must not overflow either.
@@ -246,7 +215,7 @@ func wordRoom(b breakers[fillArgs], call fillCall) proof {
 		a.count = 1<<64 - 1
 		e.want(call(e, a), abi.ErrInvalidParam)
 		a.isOld(e)
-		return b.from(4, fill64, call)(e)
+		return b.from("memSize-too-small", fill64, call)(e)
 	}
 }
 
@@ -254,7 +223,7 @@ func wordRoom(b breakers[fillArgs], call fillCall) proof {
 func wordMemory(b breakers[fillArgs], call fillCall) proof {
 	return func(e *env) *core.Error {
 		fillMemory(e, call, dev, host)
-		err := b.from(5, fill64, call)(e)
+		err := b.from("unclassified", fill64, call)(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	}
@@ -262,14 +231,12 @@ func wordMemory(b breakers[fillArgs], call fillCall) proof {
 
 func init() {
 	b := memsetD32Breakers
-	proveMore("aclrtMemsetD32", 1, b.from(1, fill64, memsetD32))
-	proveMore("aclrtMemsetD32", 2, b.from(2, fill64, memsetD32))
-	prove("aclrtMemsetD32", 3, b.from(3, fill64, memsetD32))
-	prove("aclrtMemsetD32", 4, wordRoom(b, memsetD32))
-	prove("aclrtMemsetD32", 5, wordMemory(b, memsetD32))
-	prove("aclrtMemsetD32", 6, b.from(6, fill64, memsetD32))
-	proveMore("aclrtMemsetD32", 7, b.from(7, fill64, memsetD32))
-	prove("aclrtMemsetD32", 8, func(e *env) *core.Error {
+	prove("aclrtMemsetD32", "ptr-unaligned", b.from("ptr-unaligned", fill64, memsetD32))
+	prove("aclrtMemsetD32", "memSize-too-small", wordRoom(b, memsetD32))
+	prove("aclrtMemsetD32", "unclassified", wordMemory(b, memsetD32))
+	prove("aclrtMemsetD32", "location-not-offered", b.from("location-not-offered", fill64, memsetD32))
+	proveMore("aclrtMemsetD32", "no-context", b.from("no-context", fill64, memsetD32))
+	prove("aclrtMemsetD32", "aborting", func(e *env) *core.Error {
 		a := fill64(e)
 		return e.whileAborting(func() *core.Error { return memsetD32(e, a) })
 	})
@@ -286,26 +253,23 @@ func init() {
 		e.noWords(memsetD32)
 	})
 
-	b2 := breakers[fillArgs]{
-		1: b[1], 2: b[2], 3: b[3], 4: b[4], 5: b[5], 6: b[6],
-		7: func(e *env, a *fillArgs) { a.stream = garbage },
-		8: func(e *env, a *fillArgs) { a.th = e.stranger() },
-		9: func(e *env, a *fillArgs) { a.stream = e.foreign() },
-	}
-	proveMore("aclrtMemsetD32Async", 1, b2.from(1, fill64, memsetD32Async))
-	proveMore("aclrtMemsetD32Async", 2, b2.from(2, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 3, b2.from(3, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 4, wordRoom(b2, memsetD32Async))
-	prove("aclrtMemsetD32Async", 5, wordMemory(b2, memsetD32Async))
-	prove("aclrtMemsetD32Async", 6, b2.from(6, fill64, memsetD32Async))
-	proveMore("aclrtMemsetD32Async", 7, b2.from(7, fill64, memsetD32Async))
-	proveMore("aclrtMemsetD32Async", 8, b2.from(8, fill64, memsetD32Async))
-	prove("aclrtMemsetD32Async", 9, func(e *env) *core.Error {
+	b2 := append(b[:b.at("no-context"):b.at("no-context")], breakers[fillArgs]{
+		{"stream-not-live", func(e *env, a *fillArgs) { a.stream = garbage }},
+		{"no-context", func(e *env, a *fillArgs) { a.th = e.stranger() }},
+		{"stream-of-other-context", func(e *env, a *fillArgs) { a.stream = e.foreign() }},
+	}...)
+	prove("aclrtMemsetD32Async", "ptr-unaligned", b2.from("ptr-unaligned", fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", "memSize-too-small", wordRoom(b2, memsetD32Async))
+	prove("aclrtMemsetD32Async", "unclassified", wordMemory(b2, memsetD32Async))
+	prove("aclrtMemsetD32Async", "location-not-offered", b2.from("location-not-offered", fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", "stream-not-live", b2.from("stream-not-live", fill64, memsetD32Async))
+	proveMore("aclrtMemsetD32Async", "no-context", b2.from("no-context", fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", "stream-of-other-context", func(e *env) *core.Error {
 		a := fillOf(e, host) // host memory is filled, whosever the stream is
-		b2.spoil(e, a, 9)
+		b2.spoil(e, a, "stream-of-other-context")
 		e.ok(memsetD32Async(e, a))
 		e.holds(a.p, words(256, a.value, 64))
-		return b2.from(9, fill64, memsetD32Async)(e)
+		return b2.from("stream-of-other-context", fill64, memsetD32Async)(e)
 	})
 	behaves("aclrtMemsetD32Async", func(e *env) {
 		e.fills(dev, memsetD32Async, 4)
@@ -319,7 +283,7 @@ func init() {
 func (e *env) noWords(call fillCall) {
 	e.Helper()
 	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
-		{product: "IPV350"}, {product: "310B", form: "RC"}} {
+		{product: "310B", form: "RC"}} {
 		o := e.on(m)
 		a := fill64(o)
 		o.want(call(o, a), abi.ErrRTFeatureNotSupport)

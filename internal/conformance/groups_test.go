@@ -32,7 +32,7 @@ func (e *env) groupDetail(h core.Handle, index int32, attr abi.GroupAttr, n uint
 }
 
 func init() {
-	prove("aclrtSetGroup", 4, func(e *env) *core.Error {
+	prove("aclrtSetGroup", "no-such-group", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"}) // seen from a host it has none
 		for id := range int32(4) {
 			o.want(process.SetGroup(o.th, id), abi.ErrRTGroupNotCreate)
@@ -56,22 +56,22 @@ func init() {
 		is(e, "seen from a host", process.CreateGroupInfo(e.on(machine{product: "310P"}).th), 0)
 		is(e, "on another product", process.CreateGroupInfo(e.th), 0)
 	})
-	prove("aclrtDestroyGroupInfo", 2, func(e *env) *core.Error {
+	prove("aclrtDestroyGroupInfo", "groupInfo-not-live", func(e *env) *core.Error {
 		o, h := e.grouped()
 		o.ok(process.DestroyGroupInfo(o.stranger(), h))
 		return process.DestroyGroupInfo(o.th, h)
 	})
-	prove("aclrtGetAllGroupInfo", 4, func(e *env) *core.Error {
+	prove("aclrtGetAllGroupInfo", "no-group", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		return process.GetAllGroupInfo(o.th, garbage)
 	})
-	prove("aclrtGetAllGroupInfo", 5, func(e *env) *core.Error {
+	prove("aclrtGetAllGroupInfo", "groupInfo-not-live", func(e *env) *core.Error {
 		o, h := e.grouped()
 		o.ok(process.GetAllGroupInfo(o.th, h))
 		o.ok(process.DestroyGroupInfo(o.th, h))
 		return process.GetAllGroupInfo(o.th, h)
 	})
-	prove("aclrtGetGroupInfoDetail", 6, func(e *env) *core.Error {
+	prove("aclrtGetGroupInfoDetail", "index-over-groups", func(e *env) *core.Error {
 		o, h := e.grouped()
 		_, err := o.groupDetail(h, -1, 0, 4)
 		o.want(err, abi.ErrInvalidParam)
@@ -79,7 +79,7 @@ func init() {
 		is(e, "it is looked at first", err.Arg, "groupIndex")
 		return err
 	})
-	prove("aclrtGetGroupInfoDetail", 7, func(e *env) *core.Error {
+	prove("aclrtGetGroupInfoDetail", "attr-outside-0-to-5", func(e *env) *core.Error {
 		o, h := e.grouped()
 		_, err := o.groupDetail(h, 0, -1, 4)
 		o.want(err, abi.ErrInvalidParam)
@@ -87,12 +87,12 @@ func init() {
 		is(e, "it is looked at first", err.Arg, "attr")
 		return err
 	})
-	prove("aclrtGetGroupInfoDetail", 8, func(e *env) *core.Error {
+	prove("aclrtGetGroupInfoDetail", "valueLen-below-4", func(e *env) *core.Error {
 		o, h := e.grouped()
 		_, err := o.groupDetail(h, 0, 5, 3)
 		return err
 	})
-	prove("aclrtGetGroupInfoDetail", 9, func(e *env) *core.Error {
+	prove("aclrtGetGroupInfoDetail", "groupInfo-not-live", func(e *env) *core.Error {
 		o, h := e.grouped()
 		o.ok(process.DestroyGroupInfo(o.th, h))
 		_, err := o.groupDetail(h, 0, 0, 4)

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -25,7 +24,7 @@ func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Err
 	e.want(call(e, &p, 4096), abi.ErrRTMemoryAllocation)
 	err := call(e, &p, tooBig)
 	e.want(err, abi.ErrRTMemoryAllocation)
-	if !strings.Contains(err.Text, fmt.Sprint(tooBig, " bytes")) {
+	if !strings.Contains(err.Text, "1 TiB") {
 		e.Errorf("%q does not say how much was wanted", err.Text)
 	}
 	e.want(call(e, &p, math.MaxUint64), abi.ErrRTMemoryAllocation) // too many to be rounded
@@ -51,7 +50,7 @@ func (e *env) isPinned(p core.Addr, n uint64) {
 }
 
 func init() {
-	prove("aclrtMallocHost", 4, func(e *env) *core.Error {
+	prove("aclrtMallocHost", "out-of-memory", func(e *env) *core.Error {
 		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
 			return memory.MallocHost(e.th, p,
 				size)
@@ -75,18 +74,18 @@ func init() {
 		bytes(o.device(64), 64)[63] = 1 // the host reaches all memory there
 	})
 
-	prove("aclrtMallocHostWithCfg", 3, func(e *env) *core.Error {
+	prove("aclrtMallocHostWithCfg", "attrs-missing", func(e *env) *core.Error {
 		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, noAttrs), abi.ErrRTParamInvalid)
 		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, &abi.MallocConfig{})
 	})
-	prove("aclrtMallocHostWithCfg", 4, func(e *env) *core.Error {
+	prove("aclrtMallocHostWithCfg", "attribute-unknown", func(e *env) *core.Error {
 		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{})),
 			abi.ErrRTParamInvalid)
 		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})),
 			abi.ErrRTParamInvalid)
 		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
 	})
-	prove("aclrtMallocHostWithCfg", 6, func(e *env) (err *core.Error) {
+	prove("aclrtMallocHostWithCfg", "va-not-offered", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"},
 			{product: "310B", form: "RC"}} {
 			o := e.on(m)
@@ -95,7 +94,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMallocHostWithCfg", 7, func(e *env) *core.Error {
+	prove("aclrtMallocHostWithCfg", "out-of-memory", func(e *env) *core.Error {
 		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
 			return memory.MallocHostWithCfg(e.th, p, size, e.config(moduleID(3)))
 		})
@@ -117,7 +116,7 @@ func init() {
 		o.isPinned(p, 128)
 	})
 
-	prove("aclrtFreeHost", 2, func(e *env) *core.Error {
+	prove("aclrtFreeHost", "device-or-managed", func(e *env) *core.Error {
 		p := e.device(4096)
 		err := memory.FreeHost(e.stranger(), p)
 		if !strings.Contains(err.Error(), "aclrtFree frees it") {
@@ -126,7 +125,7 @@ func init() {
 		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)
 		return err
 	})
-	prove("aclrtFreeHost", 3, func(e *env) *core.Error {
+	prove("aclrtFreeHost", "pointer-unknown", func(e *env) *core.Error {
 		e.want(memory.FreeHost(e.th, e.pageable(64)), abi.ErrRTParamInvalid) // before there is any pinned memory
 		p, registered := e.pinned(4096), e.pageable(8192)
 		e.ok(memory.HostRegisterV2(e.th, registered, 4096, abi.HostRegPinned))
@@ -147,7 +146,7 @@ func init() {
 		o.want(memory.FreeHost(o.stranger(), 12345), abi.ErrRTParamInvalid)
 	})
 
-	prove("aclrtFreeHostWithDevSync", 3, func(e *env) *core.Error {
+	prove("aclrtFreeHostWithDevSync", "synchronisation-fails", func(e *env) *core.Error {
 		p := e.pinned(4096)
 		e.failing()
 		err := memory.FreeHostWithDevSync(e.th, p)
@@ -158,7 +157,7 @@ func init() {
 		e.ok(memory.FreeHostWithDevSync(e.th, p))
 		return err
 	})
-	prove("aclrtFreeHostWithDevSync", 4, func(e *env) *core.Error {
+	prove("aclrtFreeHostWithDevSync", "not-host-memory", func(e *env) *core.Error {
 		e.want(memory.FreeHostWithDevSync(e.th, e.device(64)), abi.ErrRTParamInvalid)
 		return memory.FreeHostWithDevSync(e.th, e.pageable(64))
 	})
@@ -184,13 +183,13 @@ func (e *env) overlaps(call func(p core.Addr, n uint64) *core.Error) *core.Error
 
 func init() {
 	const mapped = abi.HostRegisterMapped
-	prove("aclrtHostRegister", 4, func(e *env) *core.Error {
+	prove("aclrtHostRegister", "type-bits", func(e *env) *core.Error {
 		for _, typ := range []abi.HostRegisterType{1, 2, 0xd, -1} {
 			e.want(memory.HostRegister(e.stranger(), 12345, 1, typ, new(core.Addr)), abi.ErrRTFeatureNotSupport)
 		}
 		return memory.HostRegister(e.stranger(), 12345, 1, 0x10000000, new(core.Addr))
 	})
-	prove("aclrtHostRegister", 6, func(e *env) (err *core.Error) {
+	prove("aclrtHostRegister", "on-310B-310P", func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
 			err = memory.HostRegister(o.th, o.device(64), 64, mapped, new(core.Addr))
@@ -198,12 +197,12 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostRegister", 9, func(e *env) *core.Error {
+	prove("aclrtHostRegister", "overlaps", func(e *env) *core.Error {
 		return e.overlaps(func(p core.Addr, n uint64) *core.Error {
 			return memory.HostRegister(e.th, p, n, mapped, new(core.Addr))
 		})
 	})
-	prove("aclrtHostRegister", 10, func(e *env) *core.Error {
+	prove("aclrtHostRegister", "driver-refuses-range", func(e *env) *core.Error {
 		p := core.Addr(7)
 		freed := e.device(64)
 		e.ok(memory.Free(e.th, freed))
@@ -235,13 +234,13 @@ func init() {
 	})
 
 	const all = abi.HostRegMapped | abi.HostRegPinned
-	prove("aclrtHostRegisterV2", 3, func(e *env) *core.Error {
+	prove("aclrtHostRegisterV2", "flag-bits", func(e *env) *core.Error {
 		for _, flag := range []uint32{1, 0x10, 0x20000000, math.MaxUint32, all | 1} {
 			e.want(memory.HostRegisterV2(e.stranger(), 12345, 1, flag), abi.ErrRTParamInvalid)
 		}
 		return memory.HostRegisterV2(e.stranger(), 12345, 1, 0)
 	})
-	prove("aclrtHostRegisterV2", 6, func(e *env) (err *core.Error) {
+	prove("aclrtHostRegisterV2", "on-310B-310P", func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
 			for _, flag := range []uint32{abi.HostRegPinned, abi.HostRegMapped, all} {
@@ -251,7 +250,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostRegisterV2", 9, func(e *env) *core.Error {
+	prove("aclrtHostRegisterV2", "overlaps", func(e *env) *core.Error {
 		e.overlaps(func(p core.Addr, n uint64) *core.Error {
 			return memory.HostRegisterV2(e.th, p, n,
 				abi.HostRegPinned)
@@ -260,7 +259,7 @@ func init() {
 		e.ok(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegMapped))
 		return memory.HostRegisterV2(e.th, p, 4096, all)
 	})
-	prove("aclrtHostRegisterV2", 10, func(e *env) *core.Error {
+	prove("aclrtHostRegisterV2", "driver-refuses-range", func(e *env) *core.Error {
 		e.want(memory.HostRegisterV2(e.th, e.device(64), 64, all), abi.ErrRTParamInvalid)
 		e.want(memory.HostRegisterV2(e.th, e.pageable(64), math.MaxUint64, all), abi.ErrRTParamInvalid)
 		p := e.pinned(4096)
@@ -318,7 +317,7 @@ func (e *env) reaches(p, dev core.Addr, n uint64) {
 }
 
 func init() {
-	prove("aclrtHostGetDevicePointer", 5, func(e *env) *core.Error {
+	prove("aclrtHostGetDevicePointer", "not-mapped", func(e *env) *core.Error {
 		p, dev := e.pageable(8192), core.Addr(7)
 		e.want(memory.HostGetDevicePointer(e.th, p, &dev, 0), abi.ErrRTParamInvalid)
 		e.want(memory.HostGetDevicePointer(e.th, e.pinned(64), &dev, 0), abi.ErrRTParamInvalid)
@@ -333,7 +332,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostGetDevicePointer", 6, func(e *env) (err *core.Error) {
+	prove("aclrtHostGetDevicePointer", "lookup-not-offered", func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
 			err = memory.HostGetDevicePointer(o.th, 12345, new(core.Addr), 0)
@@ -359,7 +358,43 @@ func init() {
 		}
 	})
 
-	prove("aclrtHostUnregister", 3, func(e *env) (err *core.Error) {
+	behaves("aclrtHostGetDevicePointerAddrRange", func(e *env) {
+		o := e.on(machine{product: "950"})
+		p, q := o.pageable(8192), o.pageable(8192)
+		var first core.Addr
+		o.ok(memory.HostRegister(o.th, p, 8192, abi.HostRegisterMapped, &first))
+		o.ok(memory.HostRegisterV2(o.th, q, 4096, abi.HostRegPinned)) // has no device address
+		want := func(th *core.Thread, want uint32) (list [2]abi.AddrRange) {
+			n := uint32(7)
+			o.ok(memory.HostGetDevicePointerAddrRange(th, nil, &n))
+			is(o, "ranges that there are", n, want)
+			n = uint32(len(list))
+			o.ok(memory.HostGetDevicePointerAddrRange(th, &list[0], &n))
+			is(o, "ranges", n, want)
+			return list
+		}
+		list := want(o.th, 1)
+		is(o, "start", core.Addr(list[0].StartAddr), first)
+		is(o, "last address", core.Addr(list[0].EndAddr), first+8191)
+		o.ok(memory.HostUnregister(o.th, q))
+		o.ok(memory.HostRegisterV2(o.th, q, 4096, abi.HostRegMapped))
+		list = want(o.th, 2)
+		if list[0].StartAddr >= list[1].StartAddr {
+			o.Errorf("%#x comes before %#x", list[0].StartAddr, list[1].StartAddr)
+		}
+		room, less := uint32(1), [2]abi.AddrRange{}
+		o.ok(memory.HostGetDevicePointerAddrRange(o.th, &less[0], &room))
+		is(o, "ranges with room for one", room, 2)
+		is(o, "the one that fits", less[0], list[0])
+		is(o, "what does not fit", less[1], abi.AddrRange{})
+		other := o.rt.NewThread(1)
+		o.ok(other.SetDevice(1))
+		want(other, 0)
+		o.ok(memory.HostUnregister(o.th, p))
+		o.ok(memory.HostUnregister(o.th, q))
+		want(o.th, 0)
+	})
+	prove("aclrtHostUnregister", "on-310B-310P", func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
 			err = memory.HostUnregister(o.th, 12345)
@@ -367,7 +402,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostUnregister", 4, func(e *env) *core.Error {
+	prove("aclrtHostUnregister", "not-registered", func(e *env) *core.Error {
 		p := e.pageable(8192)
 		e.want(memory.HostUnregister(e.th, p), abi.ErrHostMemoryNotRegistered)
 		e.want(memory.HostUnregister(e.th, e.pinned(64)), abi.ErrHostMemoryNotRegistered)

@@ -90,19 +90,19 @@ const (
 func object(entries ...string) string { return "{" + strings.Join(entries, ",") + "}" }
 
 func init() {
-	prove("aclInit", 1, func(e *env) *core.Error {
+	prove("aclInit", "initialised", func(e *env) *core.Error {
 		e.ok(process.Init(e.th, nil))
 		err := process.Init(e.th, cText("/no such file"))
 		is(e, "count", e.references(), 2)
 		return err
 	})
-	prove("aclInit", 2, func(e *env) *core.Error {
+	prove("aclInit", "unreadable", func(e *env) *core.Error {
 		e.ok(process.Init(e.th, nil)) // and another content than the first time
 		e.ok(process.Finalize(e.th))
 		e.want(process.Init(e.th, cText(e.TempDir())), abi.ErrInvalidFile)
 		return process.Init(e.th, cText("/no such file"))
 	})
-	prove("aclInit", 3, func(e *env) *core.Error {
+	prove("aclInit", "other-configuration", func(e *env) *core.Error {
 		e.ok(process.Init(e.th, e.configFile(`{}`)))
 		e.ok(process.Finalize(e.th))
 		e.want(process.Init(e.th, nil), abi.ErrInvalidParam)
@@ -110,7 +110,7 @@ func init() {
 		e.ok(process.Init(e.th, e.configFile(`{}`)))
 		return err
 	})
-	prove("aclInit", 4, func(e *env) *core.Error {
+	prove("aclInit", "not-json", func(e *env) *core.Error {
 		for _, text := range []string{
 			``, `{`, `{"err_msg_mode": 1,}`, object(badMessages) + `x`,
 			strings.Repeat("[", 11) + strings.Repeat("]", 11),
@@ -122,23 +122,23 @@ func init() {
 		e.ok(process.Init(e.on(machine{}).th, e.configFile(deep)))
 		return e.initFails(`{"err_msg_mode": 1`, abi.ErrParseFile)
 	})
-	prove("aclInit", 5, func(e *env) *core.Error {
+	prove("aclInit", "err-msg-mode", func(e *env) *core.Error {
 		for _, v := range []string{`"2"`, `""`, `0`, `null`, `{}`} {
 			e.on(machine{}).initFails(`{"err_msg_mode":`+v+`}`, abi.ErrInvalidParam)
 		}
 		return e.initFails(object(badMessages, badDump, badStack, badDevice), abi.ErrInvalidParam)
 	})
-	prove("aclInit", 6, func(e *env) *core.Error {
+	prove("aclInit", "dump-section", func(e *env) *core.Error {
 		return e.initFails(object(badDump, badStack, badDevice, badPrintf), abi.ErrInvalidDumpConfig)
 	})
-	prove("aclInit", 7, func(e *env) *core.Error {
+	prove("aclInit", "stack-size", func(e *env) *core.Error {
 		err := e.initFails(object(badStack, badDevice, badPrintf, badEvents), abi.ErrFailure)
 		if !strings.Contains(err.Text, "aicore_stack_size") {
 			e.Errorf("blames something else: %v", err)
 		}
 		return err
 	})
-	prove("aclInit", 8, func(e *env) *core.Error {
+	prove("aclInit", "default-device-text", func(e *env) *core.Error {
 		for _, v := range []string{`0`, `"01"`, `""`, `"-1"`, `"1a"`, `" 1"`} {
 			e.on(machine{}).initFails(`{"defaultDevice": {"default_device": `+v+`}}`, abi.ErrFailure)
 		}
@@ -148,38 +148,38 @@ func init() {
 		}
 		return err
 	})
-	prove("aclInit", 9, func(e *env) *core.Error {
+	prove("aclInit", "default-device-unusable", func(e *env) *core.Error {
 		e.on(visible("0")).initFails(`{"defaultDevice": {"default_device": "1"}}`, abi.ErrRTInvalidDeviceid)
 		return e.initFails(object(noSuchOne, badPrintf, badEvents), abi.ErrRTInvalidDeviceid)
 	})
-	prove("aclInit", 10, func(e *env) *core.Error {
+	prove("aclInit", "printf-size-type", func(e *env) *core.Error {
 		return e.initFails(object(`"simt_printf_fifo_size": 1`, badPrintf, badEvents), abi.ErrFailure)
 	})
-	prove("aclInit", 11, func(e *env) *core.Error {
+	prove("aclInit", "printf-size-range", func(e *env) *core.Error {
 		e.on(machine{product: "950"}).initFails(`{"simt_printf_fifo_size": 67108865}`, abi.ErrRTParamInvalid)
 		err := e.initFails(object(smallPrintf, badEvents), abi.ErrRTParamInvalid)
 		is(e, "limit afterwards", e.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 32<<10)
 		return err
 	})
-	prove("aclInit", 12, func(e *env) *core.Error {
-		for _, p := range []string{"310B", "310P", "910", "IPV350"} {
+	prove("aclInit", "event-mode", func(e *env) *core.Error {
+		for _, p := range []string{"310B", "310P", "910"} {
 			e.on(machine{product: p}).initFails(object(badEvents), abi.ErrInvalidParam)
 		}
 		return e.initFails(object(badEvents, badProfiler), abi.ErrInvalidParam)
 	})
-	prove("aclInit", 13, func(e *env) *core.Error {
+	prove("aclInit", "event-mode-not-offered", func(e *env) *core.Error {
 		var last *core.Error
-		for _, p := range []string{"310B", "310P", "910", "IPV350"} {
+		for _, p := range []string{"310B", "310P", "910"} {
 			last = e.on(machine{product: p}).initFails(object(events, badProfiler), abi.ErrRTFeatureNotSupport)
 		}
 		return last
 	})
-	prove("aclInit", 14, func(e *env) *core.Error {
+	prove("aclInit", "event-mode-set", func(e *env) *core.Error {
 		e.ok(process.Init(e.th, e.configFile(object(events)))) // so that no other content would be taken either
 		e.ok(process.Finalize(e.th))
 		return process.Init(e.th, e.configFile(object(events)))
 	})
-	prove("aclInit", 15, func(e *env) *core.Error {
+	prove("aclInit", "profiling-section", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"other": 5}}
 		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("other"), 0))
 		err := process.Init(e.th, e.configFile(object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler)))
@@ -187,7 +187,7 @@ func init() {
 		is(e, "a refused configuration leaves nothing behind", e.current(e.stranger()), -1)
 		return err
 	})
-	prove("aclInit", 17, func(e *env) *core.Error {
+	prove("aclInit", "callback-fails", func(e *env) *core.Error {
 		// MODEL comes before the dump section, OP_EXECUTOR behind it, the others at the end.
 		for kind, config := range map[abi.RegisterCallbackType]string{
 			abi.RegTypeAclModel: object(badDump), abi.RegTypeAclOpExecutor: object(badStack),
@@ -252,7 +252,7 @@ func init() {
 		is(e, "count", many.references(), 8)
 	})
 
-	prove("aclFinalize", 1, func(e *env) *core.Error {
+	prove("aclFinalize", "finalised", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
 		e.ok(process.Finalize(e.th)) // the first succeeds without aclInit
 		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
@@ -260,7 +260,7 @@ func init() {
 		c.ran(e)
 		return err
 	})
-	prove("aclFinalize", 2, func(e *env) *core.Error {
+	prove("aclFinalize", "callback-fails", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"b": 4711}}
 		for _, name := range []string{"a", "b", "c"} {
 			e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize(name), 0))
@@ -289,7 +289,7 @@ func init() {
 		e.ok(e.th.SynchronizeDevice()) // devices stay as they are
 	})
 
-	prove("aclFinalizeReference", 1, func(e *env) *core.Error {
+	prove("aclFinalizeReference", "count-0", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
 		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
 		e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
@@ -299,7 +299,7 @@ func init() {
 		c.ran(e)
 		return err
 	})
-	prove("aclFinalizeReference", 2, func(e *env) *core.Error {
+	prove("aclFinalizeReference", "callback-fails", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
 		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
 		e.ok(process.Init(e.th, nil))
@@ -328,7 +328,7 @@ func init() {
 		e.want(process.Finalize(e.th), abi.ErrRepeatFinalize)
 	})
 
-	prove("aclInitCallbackRegister", 2, func(e *env) *core.Error {
+	prove("aclInitCallbackRegister", "registered", func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(process.Init(e.th, nil))
 		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x"), 0))
@@ -353,7 +353,7 @@ func init() {
 		c.ran(e, `late{"a": 1}`)
 	})
 
-	prove("aclInitCallbackUnRegister", 2, func(e *env) *core.Error {
+	prove("aclInitCallbackUnRegister", "not-registered", func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x"), 0))
 		e.want(process.InitCallbackUnRegister(e.th, abi.RegTypeAclModel, c.onInit("x")), abi.ErrInternalError)
@@ -370,7 +370,7 @@ func init() {
 		c.ran(e, "z", "y")
 	})
 
-	prove("aclFinalizeCallbackRegister", 2, func(e *env) *core.Error {
+	prove("aclFinalizeCallbackRegister", "registered", func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
 		err := process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("y"), 0)
@@ -392,7 +392,7 @@ func init() {
 		is(e, "userData", got, 0x1234)
 	})
 
-	prove("aclFinalizeCallbackUnRegister", 2, func(e *env) *core.Error {
+	prove("aclFinalizeCallbackUnRegister", "not-registered", func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
 		e.want(process.FinalizeCallbackUnRegister(e.th, abi.RegTypeOther, c.onFinalize("x")), abi.ErrInternalError)

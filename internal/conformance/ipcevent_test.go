@@ -20,7 +20,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtIpcOpenEventHandle", 4, func(e *env) *core.Error {
+	prove("aclrtIpcOpenEventHandle", "handle-invalid", func(e *env) *core.Error {
 		event, good := e.exEvent(evIPC), abi.IpcEventHandle{}
 		e.ok(signal.IpcGetEventHandle(e.th, event, &good))
 		guessed, o := good, garbage

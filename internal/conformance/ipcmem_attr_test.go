@@ -14,17 +14,17 @@ func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetAttr", "not-offered", func(e *env) *core.Error {
 		return memory.IpcMemSetAttr(e.unshared("950").th, k, 0,
 			1)
 	})
-	prove("aclrtIpcMemSetAttr", 7, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetAttr", "link-unavailable", func(e *env) *core.Error {
 		e.shares()
 		e = e.on(machine{product: "950"})
 		e.want(memory.IpcMemSetAttr(e.th, k, 0, 0), abi.ErrRTLinkTypeNotSupported)
 		return memory.IpcMemSetAttr(e.th, k, 0, 1)
 	})
-	prove("aclrtIpcMemSetAttr", 8, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetAttr", "driver-refuses", func(e *env) *core.Error {
 		e.shares()
 		for _, name := range []string{"950", "A3"} {
 			o := e.on(machine{product: name})
@@ -65,10 +65,10 @@ func init() {
 	list := func(sdid uint32, pid *int32, n uint64) abi.ServerPid {
 		return abi.ServerPid{Sdid: sdid, Pid: uintptr(unsafe.Pointer(pid)), Num: n}
 	}
-	prove("aclrtIpcMemImportPidInterServer", 4, blames("serverPids", func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "entry-pid-null", blames("serverPids", func(e *env) *core.Error {
 		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &abi.ServerPid{}, 1)
 	}))
-	prove("aclrtIpcMemImportPidInterServer", 5, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "entry-not-offered", func(e *env) *core.Error {
 		s, far := list(0, &pids[0], 2), list(1<<22, &pids[0], 1)
 		for _, name := range []string{"950", "A2"} { // without links between servers
 			o := e.on(machine{product: name})
@@ -77,7 +77,7 @@ func init() {
 		}
 		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &s, 1)
 	})
-	prove("aclrtIpcMemImportPidInterServer", 6, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "entry-refused", func(e *env) *core.Error {
 		key := e.exported(e.device(64), 64, 0)
 		good, far := list(3, &pids[0], 2), list(4, &pids[0], 99)
 		err := memory.IpcMemImportPidInterServer(e.th, cstr(""), &[]abi.ServerPid{far, good}[0], 2)
@@ -90,31 +90,31 @@ func init() {
 		is(e, "index", err.Index, 1)
 		return err
 	})
-	prove("aclrtIpcMemImportPidInterServer", 7, blames("serverPids", func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "entry-count", blames("serverPids", func(e *env) *core.Error {
 		e.shares()
 		none, many := list(0, &pids[0], 0), list(0, &pids[0], 32)
 		e.want(memory.IpcMemImportPidInterServer(e.th, cstr(""), &none, 1), abi.ErrRTParamInvalid)
 		return memory.IpcMemImportPidInterServer(e.th, cstr(""), &many, 1)
 	}))
-	prove("aclrtIpcMemImportPidInterServer", 8, blames("key", func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "key-length", blames("key", func(e *env) *core.Error {
 		e.shares()
 		good := list(0, &pids[0], 2)
 		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error {
 			return memory.IpcMemImportPidInterServer(e.th, cstr(key), &good, 1)
 		})
 	}))
-	prove("aclrtIpcMemImportPidInterServer", 9, blames("key", func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "not-exported", blames("key", func(e *env) *core.Error {
 		key, good := e.exported(e.device(64), 64, 0), list(0, &pids[0], 2)
 		e.want(memory.IpcMemImportPidInterServer(e.th, cstr("no key"), &good, 1), abi.ErrRTDrvInternalError)
 		o := e.on(machine{})
 		return memory.IpcMemImportPidInterServer(o.th, key, &good, 1)
 	}))
-	prove("aclrtIpcMemImportPidInterServer", 10, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "exported-for-all", func(e *env) *core.Error {
 		key, _ := e.openKey(64)
 		zero := list(0, new(int32), 1)
 		return memory.IpcMemImportPidInterServer(e.th, key, &zero, 1)
 	})
-	prove("aclrtIpcMemImportPidInterServer", 11, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportPidInterServer", "pids", func(e *env) *core.Error {
 		zero := list(0, new(int32), 1)
 		return memory.IpcMemImportPidInterServer(e.th, e.exported(e.device(64), 64, 0), &zero, 1)
 	})

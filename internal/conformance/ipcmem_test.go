@@ -17,7 +17,7 @@ import (
 )
 
 // Two runtimes in this process are two processes to the API: each has a driver and a broker of its own. That they
-// have one pid is what white lists see of them. Real processes are in ipcprocess_test.go.
+// have one pid is what white lists see of them. Real processes are in internal/ipctest.
 
 const keyLen = 65
 
@@ -37,7 +37,7 @@ func (e *env) onAll(machines []machine, code abi.Code, call func(e *env) *core.E
 // shares skips a test where the driver cannot share memory.
 func (e *env) shares() {
 	e.Helper()
-	if _, ok := driver.As[driver.Sharer](e.faults); !ok {
+	if e.faults.Caps().Share == nil {
 		e.Skip("the driver does not share memory between processes")
 	}
 }
@@ -93,6 +93,11 @@ func (e *env) has(p core.Addr, n uint64, value byte) {
 	}
 }
 
+// plain is a driver that can do nothing but what every driver can.
+type plain struct{ driver.Driver }
+
+func (d plain) Caps() driver.Caps { return driver.Caps{Base: d} }
+
 // unshared is a runtime over a driver that can do nothing but what every driver can.
 func (e *env) unshared(name string) *env {
 	e.Helper()
@@ -102,7 +107,7 @@ func (e *env) unshared(name string) *env {
 	}
 	o := e.on(machine{product: name, bare: true})
 	// o's first runtime is closed with the test
-	o.rt = core.New(core.Options{Driver: struct{ driver.Driver }{o.faults}, Product: p})
+	o.rt = core.New(core.Options{Driver: plain{o.faults}, Product: p})
 	e.Cleanup(func() { o.th.ResetDevice(0) })
 	o.th = o.rt.NewThread(1)
 	o.ok(o.th.SetDevice(0))
@@ -119,11 +124,11 @@ var (
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemGetExportKey", 7, func(e *env) *core.Error {
+	prove("aclrtIpcMemGetExportKey", "no-ipc-memory", func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
 			func(e *env) *core.Error { return memory.IpcMemGetExportKey(e.th, 8, 8, k, keyLen, 0) })
 	})
-	prove("aclrtIpcMemGetExportKey", 8, func(e *env) *core.Error {
+	prove("aclrtIpcMemGetExportKey", "driver-refuses-range", func(e *env) *core.Error {
 		e.shares()
 		p := e.device(8192)
 		gone := e.device(4096)
@@ -146,7 +151,7 @@ func init() {
 		}
 		return blamed(e, "len", err)
 	})
-	prove("aclrtIpcMemGetExportKey", 9, func(e *env) *core.Error {
+	prove("aclrtIpcMemGetExportKey", "list-stays-on", func(e *env) *core.Error {
 		o := e.unshared("A2")
 		return memory.IpcMemGetExportKey(o.th, o.device(64), 64, k, keyLen, 1)
 	})
@@ -186,7 +191,7 @@ func init() {
 	})
 
 	pid := int32(os.Getpid())
-	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetImportPid", "no-ipc-memory", func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
 			func(e *env) *core.Error { return memory.IpcMemSetImportPid(e.th, k, &pid, 1) })
 	})
@@ -194,22 +199,22 @@ func init() {
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
-	prove("aclrtIpcMemSetImportPid", 7, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetImportPid", "key-length", func(e *env) *core.Error {
 		return lastOf(e, abi.ErrRTParamInvalid, badLength,
 			func(key string) *core.Error { return memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 31) })
 	})
-	prove("aclrtIpcMemSetImportPid", 8, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetImportPid", "not-exported", func(e *env) *core.Error {
 		for _, key := range append(noKey, nobodys) {
 			e.want(memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 1), abi.ErrRTDrvInternalError)
 		}
 		key, _ := e.openKey(64)
 		return memory.IpcMemSetImportPid(e.on(machine{}).th, key, &pid, 1) // it is not that one's
 	})
-	prove("aclrtIpcMemSetImportPid", 9, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetImportPid", "exported-for-all", func(e *env) *core.Error {
 		key, _ := e.openKey(64)
 		return memory.IpcMemSetImportPid(e.th, key, new(int32), 1)
 	})
-	prove("aclrtIpcMemSetImportPid", 10, func(e *env) *core.Error {
+	prove("aclrtIpcMemSetImportPid", "pids", func(e *env) *core.Error {
 		key := e.exported(e.device(64), 64, 0)
 		for i := 0; i < 32*1024; i += 16 {
 			e.ok(memory.IpcMemSetImportPid(e.th, key, &many[i], 16))
@@ -235,14 +240,14 @@ func init() {
 		o.imported(key, 0)
 	})
 
-	prove("aclrtIpcMemImportByKey", 5, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "no-ipc-memory", func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
 			func(e *env) *core.Error { return memory.IpcMemImportByKey(e.th, new(core.Addr), k, 1) })
 	})
-	prove("aclrtIpcMemImportByKey", 6, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "device-unknown", func(e *env) *core.Error {
 		return memory.IpcMemImportByKey(e.unshared("A2").th, new(core.Addr), k, 1)
 	})
-	prove("aclrtIpcMemImportByKey", 8, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "not-a-key", func(e *env) *core.Error {
 		e.shares()
 		for _, key := range badLength {
 			e.want(memory.IpcMemImportByKey(e.th, new(core.Addr), cstr(key), 1), abi.ErrRTParamInvalid)
@@ -251,7 +256,7 @@ func init() {
 			return memory.IpcMemImportByKey(e.th, new(core.Addr), cstr(key), 0)
 		})
 	})
-	prove("aclrtIpcMemImportByKey", 9, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "no-exporter", func(e *env) *core.Error {
 		e.shares()
 		p := core.Addr(7)
 		for _, key := range append(noKey, nobodys) {
@@ -269,13 +274,13 @@ func init() {
 		is(e, "untouched output", p, 7)
 		return err
 	})
-	prove("aclrtIpcMemImportByKey", 10, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "not-listed", func(e *env) *core.Error {
 		p := core.Addr(7)
 		err := memory.IpcMemImportByKey(e.on(machine{}).th, &p, e.exported(e.device(64), 64, 0), 0)
 		is(e, "untouched output", p, 7)
 		return err
 	})
-	prove("aclrtIpcMemImportByKey", 11, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", "imported-elsewhere", func(e *env) *core.Error {
 		key, _ := e.openKey(64)
 		o := e.on(machine{})
 		o.imported(key, 0)
@@ -284,11 +289,11 @@ func init() {
 	})
 	behaves("aclrtIpcMemImportByKey", importBehaviour)
 
-	prove("aclrtIpcMemClose", 2, func(e *env) *core.Error {
+	prove("aclrtIpcMemClose", "no-ipc-memory", func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport,
 			func(e *env) *core.Error { return memory.IpcMemClose(e.stranger(), k) })
 	})
-	prove("aclrtIpcMemClose", 4, func(e *env) *core.Error {
+	prove("aclrtIpcMemClose", "attribute-set", func(e *env) *core.Error {
 		e = e.on(machine{product: "950"})
 		key, _ := e.openKey(64)
 		o := e.on(machine{product: "950"})
@@ -299,7 +304,7 @@ func init() {
 		o.imported(key, 0)                                           // and the export is untouched
 		return err
 	})
-	prove("aclrtIpcMemClose", 5, func(e *env) *core.Error {
+	prove("aclrtIpcMemClose", "imported", func(e *env) *core.Error {
 		key, _ := e.openKey(4096)
 		o := e.on(machine{})
 		first, second := o.imported(key, 0), o.imported(key, 0)
@@ -310,7 +315,7 @@ func init() {
 		o.at(first, abi.MemLocationTypeUnregistered, 0, smallPage)
 		return err
 	})
-	prove("aclrtIpcMemClose", 6, func(e *env) *core.Error {
+	prove("aclrtIpcMemClose", "key-unknown", func(e *env) *core.Error {
 		for _, key := range append(badLength, noKey...) {
 			e.want(memory.IpcMemClose(e.th, cstr(key)), abi.ErrRTParamInvalid)
 		}

@@ -8,6 +8,9 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
 )
 
@@ -63,14 +66,22 @@ const (
 )
 
 func proveLoads() {
-	prove("aclrtBinaryLoadFromFile", 3, func(e *env) *core.Error { return e.fromFile(&abi.BinaryLoadOptions{}) })
-	prove("aclrtBinaryLoadFromFile", 4, func(e *env) *core.Error { return e.fromFile(e.loadOptions(1, 0, 1, 2, 2, 0)) })
-	prove("aclrtBinaryLoadFromFile", 5, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "options-null", func(e *env) *core.Error {
+		return e.fromFile(&abi.BinaryLoadOptions{})
+	})
+	prove("aclrtBinaryLoadFromFile", "lazy-load-value", func(e *env) *core.Error {
+		return e.fromFile(e.loadOptions(1, 0, 1, 2, 2, 0))
+	})
+	prove("aclrtBinaryLoadFromFile", "magic-given", func(e *env) *core.Error {
 		return e.fromFile(e.loadOptions(2, 0x43554245, 3,
 			9))
 	})
-	prove("aclrtBinaryLoadFromFile", 6, func(e *env) *core.Error { return e.fromFile(e.loadOptions(3, 2, 9, 9)) })
-	prove("aclrtBinaryLoadFromFile", 7, func(e *env) *core.Error { return e.fromFile(e.loadOptions(9, 0, 1, 2)) })
+	prove("aclrtBinaryLoadFromFile", "cpu-mode-value", func(e *env) *core.Error {
+		return e.fromFile(e.loadOptions(3, 2, 9, 9))
+	})
+	prove("aclrtBinaryLoadFromFile", "option-unknown", func(e *env) *core.Error {
+		return e.fromFile(e.loadOptions(9, 0, 1, 2))
+	})
 	load := func(e *env, path string) *core.Error {
 		h := garbage
 		err := launch.BinaryLoadFromFile(e.launches().th, ctext(path), nil, &h)
@@ -79,19 +90,19 @@ func proveLoads() {
 		}
 		return err
 	}
-	prove("aclrtBinaryLoadFromFile", 8, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "no-such-file", func(e *env) *core.Error {
 		return load(e,
 			filepath.Join(e.TempDir(), "none.so"))
 	})
-	prove("aclrtBinaryLoadFromFile", 9, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "unreadable", func(e *env) *core.Error {
 		e.want(load(e, e.TempDir()), abi.ErrRTParamInvalid)
 		return load(e, e.file("empty.so", nil))
 	})
-	prove("aclrtBinaryLoadFromFile", 10, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "not-elf", func(e *env) *core.Error {
 		return load(e,
 			e.file("text.so", []byte("no object")))
 	})
-	prove("aclrtBinaryLoadFromFile", 11, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "debug-options", func(e *env) *core.Error {
 		path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		side := filepath.Join(filepath.Dir(path), "k.json")
 		for _, text := range []string{`{"debugOptions": 1}`, `{"debugOptions": "a,printf"}`} {
@@ -107,7 +118,7 @@ func proveLoads() {
 		os.WriteFile(side, []byte(`{"debugOptions": "printf"}`), 0o600) //nolint:errcheck // as above
 		return load(e, path)
 	})
-	prove("aclrtBinaryLoadFromFile", 12, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "meta-data", func(e *env) *core.Error {
 		e.want(load(e, e.file("merge.so", kerneltest.Compile(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
 		return load(e, e.file("meta.so", kerneltest.Compile(e.T, badMeta)))
 	})
@@ -127,28 +138,30 @@ func proveLoads() {
 	})
 
 	image := func(e *env) []byte { return kerneltest.Compile(e.launches().T, kernelSource) }
-	prove("aclrtBinaryLoadFromData", 4, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "options-null", func(e *env) *core.Error {
 		return e.fromData(image(e),
 			&abi.BinaryLoadOptions{})
 	})
-	prove("aclrtBinaryLoadFromData", 5, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "lazy-load-value", func(e *env) *core.Error {
 		return e.fromData(image(e),
 			e.loadOptions(1, 2, 2, 1))
 	})
-	prove("aclrtBinaryLoadFromData", 6, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "magic-value", func(e *env) *core.Error {
 		return e.fromData(image(e),
 			e.loadOptions(2, 1, 3, 0))
 	})
-	prove("aclrtBinaryLoadFromData", 7, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "cpu-mode-value", func(e *env) *core.Error {
 		return e.fromData(image(e),
 			e.loadOptions(3, 0, 9, 0))
 	})
-	prove("aclrtBinaryLoadFromData", 8, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "option-unknown", func(e *env) *core.Error {
 		return e.fromData([]byte("text"),
 			e.loadOptions(9, 0))
 	})
-	prove("aclrtBinaryLoadFromData", 9, func(e *env) *core.Error { return e.fromData([]byte("no object"), nil) })
-	prove("aclrtBinaryLoadFromData", 10, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromData", "not-elf", func(e *env) *core.Error {
+		return e.fromData([]byte("no object"), nil)
+	})
+	prove("aclrtBinaryLoadFromData", "meta-data", func(e *env) *core.Error {
 		return e.fromData(kerneltest.Compile(e.launches().T,
 			badMeta), nil)
 	})
@@ -183,15 +196,15 @@ func proveOldLoad() {
 		var h core.Handle
 		return launch.BinaryLoad(e.th, e.imageOf(image), &h)
 	}
-	prove("aclrtBinaryLoad", 4, func(e *env) *core.Error {
+	prove("aclrtBinaryLoad", "data-empty", func(e *env) *core.Error {
 		var h core.Handle
 		return launch.BinaryLoad(e.stranger(), launch.CreateBinary(e.launches().th, 4096, 0), &h)
 	})
-	prove("aclrtBinaryLoad", 6, func(e *env) *core.Error {
+	prove("aclrtBinaryLoad", "not-elf", func(e *env) *core.Error {
 		e.want(load(e, kerneltest.Compile(e.launches().T, badMeta)), abi.ErrRTParamInvalid)
 		return load(e, []byte("no object"))
 	})
-	prove("aclrtBinaryLoad", 8, func(e *env) *core.Error {
+	prove("aclrtBinaryLoad", "halves-contradict", func(e *env) *core.Error {
 		return load(e, kerneltest.Compile(e.launches().T, badMerge))
 	})
 	old := func(e *env) (h core.Handle) {
@@ -212,7 +225,9 @@ func proveOldLoad() {
 		e.ok(launch.DestroyBinary(e.th, h))
 		e.want(launch.DestroyBinary(e.th, h), abi.ErrInvalidParam)
 	})
-	prove("aclrtBinaryUnLoad", 3, func(e *env) *core.Error { return launch.BinaryUnLoad(e.stranger(), old(e)) })
+	prove("aclrtBinaryUnLoad", "no-context", func(e *env) *core.Error {
+		return launch.BinaryUnLoad(e.stranger(), old(e))
+	})
 	behaves("aclrtBinaryUnLoad", func(e *env) {
 		b := e.binary(kernelSource)
 		var f core.Handle
@@ -231,17 +246,17 @@ func proveLookups() {
 		}
 		return err
 	}
-	prove("aclrtBinaryGetFunction", 5, func(e *env) *core.Error {
+	prove("aclrtBinaryGetFunction", "no-kernel", func(e *env) *core.Error {
 		b := e.binary(kernelSource)
 		e.want(find(e.stranger(), b, "times"), abi.ErrRTParamInvalid)
 		e.want(find(e.th, e.binary(unloadable), "times"), abi.ErrRTParamInvalid)
 		return find(e.th, b, "duo_mix_aic")
 	})
 	var f core.Handle
-	prove("aclrtBinaryGetFunctionByEntry", 6, func(e *env) *core.Error {
+	prove("aclrtBinaryGetFunctionByEntry", "not-loadable", func(e *env) *core.Error {
 		return failed(e, launch.BinaryGetFunctionByEntry(e.th, e.binary(unloadable), 7, &f))
 	})
-	prove("aclrtBinaryGetFunctionByEntry", 7, func(e *env) *core.Error {
+	prove("aclrtBinaryGetFunctionByEntry", "no-kernel", func(e *env) *core.Error {
 		f := garbage
 		err := launch.BinaryGetFunctionByEntry(e.th, e.binary(kernelSource), 77, &f)
 		if f != 0 {
@@ -258,9 +273,10 @@ func proveLookups() {
 			e.Error("a kernel has two handles")
 		}
 	})
+	proveLists()
 	var addr core.Addr
 	var size uint64
-	prove("aclrtBinaryGetDevAddress", 5, func(e *env) *core.Error {
+	prove("aclrtBinaryGetDevAddress", "not-loadable", func(e *env) *core.Error {
 		return failed(e, launch.BinaryGetDevAddress(e.th, e.binary(unloadable), &addr, &size))
 	})
 	behaves("aclrtBinaryGetDevAddress", func(e *env) {
@@ -269,10 +285,10 @@ func proveLookups() {
 			e.Errorf("%d bytes at %#x", size, addr)
 		}
 	})
-	prove("aclrtBinaryGetGlobal", 7, func(e *env) *core.Error {
+	prove("aclrtBinaryGetGlobal", "not-loadable", func(e *env) *core.Error {
 		return failed(e, launch.BinaryGetGlobal(e.th, e.binary(unloadable), ctext("scale"), &addr, nil))
 	})
-	prove("aclrtBinaryGetGlobal", 8, func(e *env) *core.Error {
+	prove("aclrtBinaryGetGlobal", "no-variable", func(e *env) *core.Error {
 		return launch.BinaryGetGlobal(e.th, e.binary(kernelSource), ctext("times"), &addr, nil)
 	})
 	behaves("aclrtBinaryGetGlobal", func(e *env) {
@@ -285,11 +301,11 @@ func proveLookups() {
 	})
 	var symbol [2]byte
 	at := func(i int) core.Addr { return core.Addr(unsafe.Pointer(&symbol[i])) }
-	prove("aclrtGetFuncBySymbol", 4, func(e *env) *core.Error {
+	prove("aclrtGetFuncBySymbol", "symbol-unknown", func(e *env) *core.Error {
 		return launch.GetFuncBySymbol(e.launches().th, at(0),
 			&f)
 	})
-	prove("aclrtGetFuncBySymbol", 5, func(e *env) *core.Error {
+	prove("aclrtGetFuncBySymbol", "not-loadable", func(e *env) *core.Error {
 		e.ok(launch.RegisterFuncSymbol(e.th, e.binary(unloadable), at(1), ctext("times")))
 		return failed(e, launch.GetFuncBySymbol(e.th, at(1), &f))
 	})
@@ -315,4 +331,77 @@ func failed(e *env, err *core.Error) *core.Error {
 		e.Fatal("it does not fail")
 	}
 	return err
+}
+
+// runsFatbins is a driver that takes fatbins, which do not say which kernels they have.
+type runsFatbins struct{ *faulty.Driver }
+
+func (d runsFatbins) Caps() driver.Caps {
+	c := d.Driver.Caps()
+	c.Launch = d
+	return c
+}
+
+func (runsFatbins) Runs(kernel.Format) bool { return true }
+
+func (runsFatbins) LoadModule(int, string, []byte) (driver.Module, error) {
+	return nil, driver.ErrUnsupported
+}
+
+// proveLists proves what counts and lists the kernels of a binary.
+func proveLists() {
+	fatbin := func(call func(th *core.Thread, b core.Handle) *core.Error) func(e *env) *core.Error {
+		return func(e *env) *core.Error {
+			image, b := []byte("\x50\xed\x55\xba...."), core.Handle(0)
+			th := core.New(core.Options{Driver: runsFatbins{e.launches().faults}, Product: e.rt.Product}).NewThread(1)
+			e.ok(launch.BinaryLoadFromData(th, core.AddrOf(image), uint64(len(image)), nil, &b))
+			return call(th, b)
+		}
+	}
+	count := func(e *env, b core.Handle) uint32 {
+		var n uint32
+		e.ok(launch.BinaryGetFunctionCount(e.stranger(), b, &n)) // without a context
+		return n
+	}
+	var list [16]core.Handle
+	prove("aclrtBinaryGetFunctionCount", "kernels-unknown", fatbin(func(th *core.Thread, b core.Handle) *core.Error {
+		return launch.BinaryGetFunctionCount(th, b, new(uint32))
+	}))
+	prove("aclrtBinaryEnumerateFunctions", "kernels-unknown", fatbin(func(th *core.Thread, b core.Handle) *core.Error {
+		return launch.BinaryEnumerateFunctions(th, b, &list[0], 1)
+	}))
+	prove("aclrtBinaryEnumerateFunctions", "not-loadable", func(e *env) *core.Error {
+		return failed(e, launch.BinaryEnumerateFunctions(e.th, e.binary(unloadable), &list[0], 1))
+	})
+	behaves("aclrtBinaryGetFunctionCount", func(e *env) {
+		is(e, "kernels", count(e, e.binary("void b(void) {}\nvoid a(void) {}\nvoid m_mix_aic(void) {}\n"+
+			"void m_mix_aiv(void) {}")), 3) // the halves of a mix kernel are one
+		is(e, "kernels of none", count(e, e.binary("int variable;")), 0)
+		cpu := e.cpuBinary()
+		n := count(e, cpu)
+		e.ok(launch.RegisterCpuFunc(e.th, cpu, ctext("RunPut"), ctext("a name of its own"), &list[0]))
+		is(e, "kernels with one that was named", count(e, cpu), n+1)
+	})
+	behaves("aclrtBinaryEnumerateFunctions", func(e *env) {
+		b := e.binary("void c(void) {}\nvoid a(void) {}\nvoid b(void) {}")
+		for i := range list {
+			list[i] = garbage
+		}
+		e.ok(launch.BinaryEnumerateFunctions(e.th, b, &list[0], 0))
+		e.ok(launch.BinaryEnumerateFunctions(e.th, b, &list[0], 2))
+		if list[2] != garbage {
+			e.Error("more were written than there is room for")
+		}
+		e.ok(launch.BinaryEnumerateFunctions(e.th, b, &list[0], uint32(len(list))))
+		for i, name := range []string{"a", "b", "c"} {
+			var f core.Handle
+			e.ok(launch.BinaryGetFunction(e.th, b, ctext(name), &f))
+			is(e, name, list[i], f)
+		}
+		if list[3] != garbage {
+			e.Error("more were written than there are")
+		}
+		e.ok(launch.LaunchKernelWithHostArgs(e.th, list[0], 1, 0, nil, core.AddrOf(make([]byte, 8)), 8, nil, 0))
+		e.ok(e.th.SynchronizeStream(0))
+	})
 }

@@ -80,7 +80,7 @@ func (e *env) cpuListed(mode uint32, name string) (f core.Handle) {
 }
 
 func proveCPU() {
-	prove("aclrtBinaryLoadFromFile", 14, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "no-library", func(e *env) *core.Error {
 		path := e.cpuFile()
 		so := filepath.Join(filepath.Dir(path), "ops.so")
 		if err := os.WriteFile(so, nil, 0o600); err != nil {
@@ -96,7 +96,7 @@ func proveCPU() {
 		_, err = e.cpuLoad(path, 1)
 		return err
 	})
-	prove("aclrtBinaryLoadFromFile", 15, func(e *env) *core.Error {
+	prove("aclrtBinaryLoadFromFile", "no-json", func(e *env) *core.Error {
 		path := e.cpuFile()
 		for _, mode := range []uint32{0, 1} {
 			if err := os.WriteFile(path, []byte("no list"), 0o600); err != nil {
@@ -112,22 +112,22 @@ func proveCPU() {
 		return err
 	})
 	var f core.Handle
-	prove("aclrtBinaryGetFunctionByEntry", 4, func(e *env) *core.Error {
+	prove("aclrtBinaryGetFunctionByEntry", "cpu-binary", func(e *env) *core.Error {
 		return launch.BinaryGetFunctionByEntry(e.stranger(), e.cpuBinary(), 0, &f)
 	})
 	var a, b core.Addr
 	var n uint64
-	prove("aclrtBinaryGetGlobal", 5, func(e *env) *core.Error {
+	prove("aclrtBinaryGetGlobal", "cpu-binary", func(e *env) *core.Error {
 		return launch.BinaryGetGlobal(e.stranger(), e.cpuBinary(), ctext("x"), &a, nil)
 	})
-	prove("aclrtGetFunctionAddr", 5, func(e *env) *core.Error {
+	prove("aclrtGetFunctionAddr", "cpu-function", func(e *env) *core.Error {
 		return launch.GetFunctionAddr(e.stranger(), e.cpuFunction("RunPut"), &a, &b)
 	})
-	prove("aclrtGetFunctionSize", 6, func(e *env) *core.Error {
+	prove("aclrtGetFunctionSize", "cpu-function", func(e *env) *core.Error {
 		var m uint64
 		return launch.GetFunctionSize(e.th, e.cpuFunction("RunPut"), &n, &m)
 	})
-	prove("aclrtGetFunctionAttribute", 6, func(e *env) *core.Error {
+	prove("aclrtGetFunctionAttribute", "ratio-of-cpu-function", func(e *env) *core.Error {
 		var v int64
 		f := e.cpuFunction("RunPut")
 		e.ok(launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelType, &v))
@@ -136,10 +136,10 @@ func proveCPU() {
 		}
 		return launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelRatio, &v)
 	})
-	prove("aclrtFunctionGetParamCount", 4, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamCount", "cpu-function", func(e *env) *core.Error {
 		return launch.FunctionGetParamCount(e.th, e.cpuFunction("RunPut"), &n)
 	})
-	prove("aclrtFunctionGetParamInfo", 4, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamInfo", "cpu-function", func(e *env) *core.Error {
 		return launch.FunctionGetParamInfo(e.th, e.cpuFunction("RunPut"), 0, &n, nil)
 	})
 	proveRegisterCPU()
@@ -155,15 +155,15 @@ func proveRegisterCPU() {
 		}
 		return f, err
 	}
-	prove("aclrtRegisterCpuFunc", 6, func(e *env) *core.Error {
+	prove("aclrtRegisterCpuFunc", "not-cpu-binary", func(e *env) *core.Error {
 		_, err := register(e, e.stranger(), e.binary(kernelSource), "times", "times")
 		return err
 	})
-	prove("aclrtRegisterCpuFunc", 8, func(e *env) *core.Error {
+	prove("aclrtRegisterCpuFunc", "no-context", func(e *env) *core.Error {
 		_, err := register(e, e.stranger(), e.cpuBinary(), "none", "put")
 		return err
 	})
-	prove("aclrtRegisterCpuFunc", 9, func(e *env) *core.Error {
+	prove("aclrtRegisterCpuFunc", "not-loadable", func(e *env) *core.Error {
 		var h core.Handle
 		text := []byte("no object")
 		e.ok(launch.BinaryLoadFromData(e.launches().th, core.AddrOf(text), 9, e.loadOptions(3, 2), &h)) // not read
@@ -237,23 +237,23 @@ func onCPU(kernel string, where, elsewhere []string) launchRule {
 func proveCPULaunches() {
 	group := onCPU("Group", []string{"310B", "910"}, []string{"A2"})
 	odd := onCPU("Odd", []string{"950"}, []string{"A2"})
-	prove("aclrtLaunchKernelV2", 19, formV2.by(group))
-	prove("aclrtLaunchKernelV2", 20, formV2.by(odd))
-	prove("aclrtLaunchKernelWithConfig", 23, formConfig.by(group))
-	prove("aclrtLaunchKernelWithConfig", 24, formConfig.by(odd))
-	prove("aclrtLaunchKernelWithHostArgs", 21, formHost.by(group))
-	prove("aclrtLaunchKernelWithHostArgs", 22, formHost.by(func(e *env, f launchForm) *core.Error {
+	prove("aclrtLaunchKernelV2", "cpu-lib-not-offered", formV2.by(group))
+	prove("aclrtLaunchKernelV2", "cpu-lib-950", formV2.by(odd))
+	prove("aclrtLaunchKernelWithConfig", "cpu-lib-not-offered", formConfig.by(group))
+	prove("aclrtLaunchKernelWithConfig", "cpu-lib-950", formConfig.by(odd))
+	prove("aclrtLaunchKernelWithHostArgs", "cpu-lib-not-offered", formHost.by(group))
+	prove("aclrtLaunchKernelWithHostArgs", "cpu-lib-950", formHost.by(func(e *env, f launchForm) *core.Error {
 		odd(e, f)
 		return onCPU("Bare", []string{"950"}, []string{"A3"})(e, f)
 	}))
-	prove("aclrtLaunchKernelWithConfig", 9, func(e *env) *core.Error {
+	prove("aclrtLaunchKernelWithConfig", "arguments-empty", func(e *env) *core.Error {
 		var h core.Handle
 		fn := e.cpuFunction("RunPut")
 		e.ok(launch.KernelArgsInit(e.th, fn, &h))
 		e.ok(launch.KernelArgsFinalize(e.th, h))
 		return launch.LaunchKernelWithConfig(e.th, fn, 1, 0, nil, h, 0)
 	})
-	prove("aclrtLaunchKernelWithArgsArray", 7, func(e *env) *core.Error {
+	prove("aclrtLaunchKernelWithArgsArray", "cpu-function", func(e *env) *core.Error {
 		a := goodLaunch(e.launches())
 		a.f = e.cpuFunction("RunPut")
 		return formArray.call(e, a)
@@ -267,7 +267,11 @@ func cpuFailures(e *env) {
 		"RunEndless": abi.ErrRTAicpuTimeout} {
 		f := e.cpuFunction(name)
 		args := cpuArgs(0, 0)
-		e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, 0, e.launchAttrs(8, 20000), core.AddrOf(args), 12, nil, 0))
+		var cfg *abi.LaunchKernelCfg
+		if name == "RunEndless" {
+			cfg = e.launchAttrs(8, 20000)
+		}
+		e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, 0, cfg, core.AddrOf(args), 12, nil, 0))
 		if err := e.th.SynchronizeStream(0); err == nil || !errors.Is(err, want) {
 			e.Errorf("%s: %v, want %d", name, err, want)
 		}

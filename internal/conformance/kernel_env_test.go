@@ -105,8 +105,9 @@ type launchArgs struct {
 
 // launchForm is a form of a launch.
 type launchForm struct {
-	product string // where it is good
-	call    func(e *env, a *launchArgs) *core.Error
+	function string
+	product  string // where it is good
+	call     func(e *env, a *launchArgs) *core.Error
 }
 
 func (a *launchArgs) bytes() []byte {
@@ -115,33 +116,35 @@ func (a *launchArgs) bytes() []byte {
 }
 
 var (
-	formPlain = launchForm{"A2", func(e *env, a *launchArgs) *core.Error {
+	formPlain = launchForm{"aclrtLaunchKernel", "A2", func(e *env, a *launchArgs) *core.Error {
 		return launch.LaunchKernel(a.th, a.f, a.blocks, a.device, 12, a.stream)
 	}}
-	formV2 = launchForm{"A2", func(e *env, a *launchArgs) *core.Error {
+	formV2 = launchForm{"aclrtLaunchKernelV2", "A2", func(e *env, a *launchArgs) *core.Error {
 		return launch.LaunchKernelV2(a.th, a.f, a.blocks, a.device, 12, a.cfg, a.stream)
 	}}
-	formConfig = launchForm{"A2", func(e *env, a *launchArgs) *core.Error {
+	formConfig = launchForm{"aclrtLaunchKernelWithConfig", "A2", func(e *env, a *launchArgs) *core.Error {
 		return launch.LaunchKernelWithConfig(a.th, a.f, a.blocks, a.stream, a.cfg, a.builder, 0)
 	}}
-	formHost = launchForm{"A2", func(e *env, a *launchArgs) *core.Error {
+	formHost = launchForm{"aclrtLaunchKernelWithHostArgs", "A2", func(e *env, a *launchArgs) *core.Error {
 		a.kept = a.bytes()
 		return launch.LaunchKernelWithHostArgs(a.th, a.f, a.blocks, a.stream, a.cfg, core.AddrOf(a.kept), a.size,
 			a.places, a.placeNum)
 	}}
-	formArray = launchForm{"A2", func(e *env, a *launchArgs) *core.Error {
+	formArray = launchForm{"aclrtLaunchKernelWithArgsArray", "A2", func(e *env, a *launchArgs) *core.Error {
 		return launch.LaunchKernelWithArgsArray(a.th, core.Addr(a.f), a.blocks, a.stream, a.cfg, a.list())
 	}}
-	formSIMTArray = launchForm{"950", func(e *env, a *launchArgs) *core.Error {
+	formSIMTArray = launchForm{"aclrtLaunchSIMTKernelWithArgsArray", "950", func(e *env, a *launchArgs) *core.Error {
 		return launch.LaunchSIMTKernelWithArgsArray(a.th, core.Addr(a.f), a.grid, a.block, a.dynamic, a.stream, a.cfg,
 			a.list())
 	}}
-	formSIMTHost = launchForm{"950", func(e *env, a *launchArgs) *core.Error {
+	formSIMTHost = launchForm{"aclrtLaunchSIMTKernelWithHostArgs", "950", func(e *env, a *launchArgs) *core.Error {
 		a.kept = a.bytes()
 		return launch.LaunchSIMTKernelWithHostArgs(a.th, core.Addr(a.f), a.grid, a.block, a.dynamic, a.stream, a.cfg,
 			core.AddrOf(a.kept), a.size, a.places, a.placeNum)
 	}}
 )
+
+var launchForms = []launchForm{formPlain, formV2, formConfig, formHost, formArray, formSIMTArray, formSIMTHost}
 
 func (a *launchArgs) list() *core.Addr {
 	if a.noArray {

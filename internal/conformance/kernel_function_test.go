@@ -10,7 +10,7 @@ import (
 
 func proveFunctions() {
 	var a, b core.Addr
-	prove("aclrtGetFunctionAddr", 7, func(e *env) *core.Error {
+	prove("aclrtGetFunctionAddr", "not-loadable", func(e *env) *core.Error {
 		return failed(e, launch.GetFunctionAddr(e.th, e.launches().lazy(unloadable), &a, &b))
 	})
 	behaves("aclrtGetFunctionAddr", func(e *env) {
@@ -31,7 +31,7 @@ func proveFunctions() {
 		}
 	})
 	name := make([]byte, 16)
-	prove("aclrtGetFunctionName", 4, func(e *env) *core.Error {
+	prove("aclrtGetFunctionName", "maxLen-too-small", func(e *env) *core.Error {
 		return launch.GetFunctionName(e.th, e.kernel("times"),
 			5, &name[0])
 	})
@@ -41,7 +41,7 @@ func proveFunctions() {
 			e.Errorf("%q", name)
 		}
 	})
-	prove("aclrtGetFunctionAttribute", 5, func(e *env) *core.Error {
+	prove("aclrtGetFunctionAttribute", "ratio-not-offered", func(e *env) *core.Error {
 		var v int64
 		for _, p := range []string{"310B", "910"} {
 			o := e.on(machine{product: p})
@@ -76,16 +76,16 @@ func proveFunctions() {
 		}
 	})
 	var n, size uint64
-	prove("aclrtFunctionGetParamCount", 3,
+	prove("aclrtFunctionGetParamCount", "func-not-live",
 		func(e *env) *core.Error { return launch.FunctionGetParamCount(e.launches().th, garbage, &n) })
-	prove("aclrtFunctionGetParamInfo", 3, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamInfo", "func-not-live", func(e *env) *core.Error {
 		return launch.FunctionGetParamInfo(e.launches().th,
 			garbage, 9, &n, &size)
 	})
-	prove("aclrtFunctionGetAvailDynUbufPerBlock", 4, func(e *env) *core.Error {
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", "func-not-live", func(e *env) *core.Error {
 		return launch.FunctionGetAvailDynUbufPerBlock(e.launches().th, garbage, 0, &n)
 	})
-	prove("aclrtFunctionGetParamCount", 5, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamCount", "no-parameter-data", func(e *env) *core.Error {
 		return launch.FunctionGetParamCount(e.th,
 			e.kernel("times"), &n)
 	})
@@ -95,11 +95,11 @@ func proveFunctions() {
 			e.Errorf("%d, want 2", n)
 		}
 	})
-	prove("aclrtFunctionGetParamInfo", 5, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamInfo", "no-parameter-data", func(e *env) *core.Error {
 		return launch.FunctionGetParamInfo(e.th,
 			e.kernel("times"), 9, &n, &size)
 	})
-	prove("aclrtFunctionGetParamInfo", 6, func(e *env) *core.Error {
+	prove("aclrtFunctionGetParamInfo", "index-over-parameters", func(e *env) *core.Error {
 		return launch.FunctionGetParamInfo(e.th,
 			e.kernel("put"), 2, &n, &size)
 	})
@@ -110,7 +110,7 @@ func proveFunctions() {
 			e.Errorf("%d bytes at %d", size, n)
 		}
 	})
-	prove("aclrtFunctionGetAvailDynUbufPerBlock", 5, func(e *env) *core.Error {
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", "not-simt", func(e *env) *core.Error {
 		n = 9
 		err := launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("times"), 0, &n)
 		if n != 0 {
@@ -118,7 +118,7 @@ func proveFunctions() {
 		}
 		return err
 	})
-	prove("aclrtFunctionGetAvailDynUbufPerBlock", 6,
+	prove("aclrtFunctionGetAvailDynUbufPerBlock", "compiler-buffer-over-229376",
 		func(e *env) *core.Error { return launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("fat"), 0, &n) })
 	behaves("aclrtFunctionGetAvailDynUbufPerBlock", func(e *env) {
 		e.ok(launch.FunctionGetAvailDynUbufPerBlock(e.th, e.kernel("put"), 0, &n))
@@ -134,11 +134,11 @@ func proveFunctions() {
 		}
 	})
 	var can int32
-	prove("aclrtCheckArchCompatibility", 3, func(e *env) *core.Error {
+	prove("aclrtCheckArchCompatibility", "socVersion-empty", func(e *env) *core.Error {
 		return launch.CheckArchCompatibility(e.th,
 			ctext(""), &can)
 	})
-	prove("aclrtCheckArchCompatibility", 4, func(e *env) *core.Error {
+	prove("aclrtCheckArchCompatibility", "product-unknown", func(e *env) *core.Error {
 		return launch.CheckArchCompatibility(e.th,
 			ctext("Ascend1"), &can)
 	})
@@ -183,45 +183,57 @@ func proveBuilder() {
 		return h
 	}
 	add := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppend(e.th, h, at, 8, &p) }
-	prove("aclrtKernelArgsAppend", 6, func(e *env) *core.Error { return add(e, final(e)) })
-	prove("aclrtKernelArgsAppend", 7, func(e *env) *core.Error { h, _ := closed(e); return add(e, h) })
-	prove("aclrtKernelArgsAppend", 8, func(e *env) *core.Error { return add(e, full(e)) })
-	prove("aclrtKernelArgsAppend", 9, func(e *env) *core.Error {
+	prove("aclrtKernelArgsAppend", "finalized", func(e *env) *core.Error { return add(e, final(e)) })
+	prove("aclrtKernelArgsAppend", "placeholder-taken", func(e *env) *core.Error {
+		h, _ := closed(e)
+		return add(e, h)
+	})
+	prove("aclrtKernelArgsAppend", "too-many-parameters", func(e *env) *core.Error { return add(e, full(e)) })
+	prove("aclrtKernelArgsAppend", "parameter-too-large", func(e *env) *core.Error {
 		return launch.KernelArgsAppend(e.th, open(e), at,
 			65537, &p)
 	})
 	hole := func(e *env, h core.Handle) *core.Error { return launch.KernelArgsAppendPlaceHolder(e.th, h, &p) }
-	prove("aclrtKernelArgsAppendPlaceHolder", 4, func(e *env) *core.Error { h, _ := closed(e); return hole(e, h) })
-	prove("aclrtKernelArgsAppendPlaceHolder", 5, func(e *env) *core.Error { return hole(e, final(e)) })
-	prove("aclrtKernelArgsAppendPlaceHolder", 6, func(e *env) *core.Error { return hole(e, full(e)) })
-	prove("aclrtKernelArgsAppendPlaceHolder", 7, func(e *env) *core.Error { return hole(e, filled(e, 65536)) })
+	prove("aclrtKernelArgsAppendPlaceHolder", "placeholder-taken", func(e *env) *core.Error {
+		h, _ := closed(e)
+		return hole(e, h)
+	})
+	prove("aclrtKernelArgsAppendPlaceHolder", "finalized", func(e *env) *core.Error { return hole(e, final(e)) })
+	prove("aclrtKernelArgsAppendPlaceHolder", "too-many-parameters", func(e *env) *core.Error {
+		return hole(e, full(e))
+	})
+	prove("aclrtKernelArgsAppendPlaceHolder", "parameter-too-large", func(e *env) *core.Error {
+		return hole(e, filled(e, 65536))
+	})
 
 	var room core.Addr
 	take := func(e *env, h, p core.Handle, n uint64) *core.Error {
 		return launch.KernelArgsGetPlaceHolderBuffer(e.th, h, p, n, &room)
 	}
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 6, func(e *env) *core.Error { return take(e, final(e), garbage, 8) })
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 7, func(e *env) *core.Error {
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "not-a-parameter", func(e *env) *core.Error {
+		return take(e, final(e), garbage, 8)
+	})
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "not-a-placeholder", func(e *env) *core.Error {
 		h := filled(e, 8)
 		e.ok(launch.KernelArgsFinalize(e.th, h))
 		return take(e, h, p, 8)
 	})
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 8, func(e *env) *core.Error {
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "finalized", func(e *env) *core.Error {
 		h, hole := closed(e)
 		e.ok(launch.KernelArgsFinalize(e.th, h))
 		return take(e, h, hole, 1<<20)
 	})
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 9, func(e *env) *core.Error {
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "no-room-for-hidden", func(e *env) *core.Error {
 		h := filled(e, 65528)
 		e.ok(hole(e, h))
 		return launch.KernelArgsGetPlaceHolderBuffer(e.stranger(), h, p, 8, &room)
 	})
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 10, func(e *env) *core.Error {
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "no-context", func(e *env) *core.Error {
 		h := open(e)
 		e.ok(hole(e, h))
 		return launch.KernelArgsGetPlaceHolderBuffer(e.stranger(), h, p, 1<<20, &room)
 	})
-	prove("aclrtKernelArgsGetPlaceHolderBuffer", 11, func(e *env) *core.Error {
+	prove("aclrtKernelArgsGetPlaceHolderBuffer", "data-too-large", func(e *env) *core.Error {
 		h,
 			hole := closed(e)
 		return take(e, h, hole, 65536)
@@ -230,14 +242,19 @@ func proveBuilder() {
 	update := func(e *env, h, p core.Handle, n uint64) *core.Error {
 		return launch.KernelArgsParaUpdate(e.th, h, p, at, n)
 	}
-	prove("aclrtKernelArgsParaUpdate", 6, func(e *env) *core.Error { return update(e, final(e), garbage, 8) })
-	prove("aclrtKernelArgsParaUpdate", 7, func(e *env) *core.Error {
+	prove("aclrtKernelArgsParaUpdate", "not-a-parameter", func(e *env) *core.Error {
+		return update(e, final(e), garbage, 8)
+	})
+	prove("aclrtKernelArgsParaUpdate", "is-placeholder", func(e *env) *core.Error {
 		h,
 			hole := closed(e)
 		return update(e, h, hole, 4)
 	})
-	prove("aclrtKernelArgsParaUpdate", 8, func(e *env) *core.Error { h := filled(e, 8); return update(e, h, p, 4) })
-	prove("aclrtKernelArgsFinalize", 3, func(e *env) *core.Error {
+	prove("aclrtKernelArgsParaUpdate", "paramSize-changed", func(e *env) *core.Error {
+		h := filled(e, 8)
+		return update(e, h, p, 4)
+	})
+	prove("aclrtKernelArgsFinalize", "no-room-for-hidden", func(e *env) *core.Error {
 		return launch.KernelArgsFinalize(e.stranger(),
 			filled(e, 65536))
 	})

@@ -2,151 +2,60 @@ package conformance
 
 import "ropeway/internal/core"
 
+// launchRules are the rules of launches, and what breaks them. A form has those that the table gives its function.
+var launchRules = map[string]launchRule{
+	"symbol-not-loadable": symbolNotLoaded,
+	"func-not-live":       noFunction,
+	"not-simt":            noSIMT,
+	"grid-0":              noGrid,
+	"block-0":             noBlock,
+	"grid-overflows":      wrapped,
+	"not-finalized":       unfinished,
+	"mix-without-cfg":     mix310PBare,
+	"attrs-null":          noAttributes,
+	"timeout-twice":       twoTimeouts,
+	"schem-mode":          badMode,
+	"prefetch-value":      badPrefetch,
+	"dump-value":          badDumping,
+	"profiling-value":     badProfile,
+	"mix-without-type":    mix310PHalf,
+	"not-loaded":          notHere,
+	"argument-null":       nullElement,
+	"argument-null-950":   elementOf("950"),
+	"device-aborted-950":  abortOn("950"),
+	"context-failed-950":  stoppedOn("950"),
+	"device-aborted":      func(e *env, f launchForm) *core.Error { return abortOn(f.product)(e, f) },
+	"context-failed":      func(e *env, f launchForm) *core.Error { return stoppedOn(f.product)(e, f) },
+	"model-complete":      change(func(e *env, a *launchArgs) { _, a.stream, _ = e.whole() }),
+	"not-loadable":        notLoaded,
+	"buffer-too-large":    bigBuffer,
+	"no-record-left":      noHostMemory,
+	"out-of-memory":       noHostMemory,
+}
+
 func init() {
-	proveLaunches()
-	proveArrays()
-	proveSIMT()
-}
-
-func proveLaunches() {
-	prove("aclrtLaunchKernel", 9, formPlain.by(notHere))
-	prove("aclrtLaunchKernel", 11, formPlain.by(abortOn("950")))
-	prove("aclrtLaunchKernel", 12, formPlain.by(stoppedOn("950")))
-	prove("aclrtLaunchKernel", 16, formPlain.by(bigBuffer))
-	prove("aclrtLaunchKernel", 17, formPlain.by(noHostMemory))
-	prove("aclrtLaunchKernel", 19, formPlain.by(abortOn("A2")))
-	prove("aclrtLaunchKernel", 20, formPlain.by(stoppedOn("A2")))
-	prove("aclrtLaunchKernel", 14, formPlain.by(notLoaded))
-
-	prove("aclrtLaunchKernelV2", 7, formV2.by(mix310PBare))
-	prove("aclrtLaunchKernelV2", 8, formV2.by(noAttributes))
-	prove("aclrtLaunchKernelV2", 9, formV2.by(twoTimeouts))
-	prove("aclrtLaunchKernelV2", 10, formV2.by(badMode))
-	prove("aclrtLaunchKernelV2", 11, formV2.by(badPrefetch))
-	prove("aclrtLaunchKernelV2", 12, formV2.by(badDumping))
-	prove("aclrtLaunchKernelV2", 13, formV2.by(badProfile))
-	prove("aclrtLaunchKernelV2", 14, formV2.by(mix310PHalf))
-	prove("aclrtLaunchKernelV2", 15, formV2.by(badAttr))
-	prove("aclrtLaunchKernelV2", 18, formV2.by(notHere))
-	prove("aclrtLaunchKernelV2", 23, formV2.by(abortOn("950")))
-	prove("aclrtLaunchKernelV2", 24, formV2.by(stoppedOn("950")))
-	prove("aclrtLaunchKernelV2", 31, formV2.by(abortOn("A2")))
-	prove("aclrtLaunchKernelV2", 32, formV2.by(stoppedOn("A2")))
-	prove("aclrtLaunchKernelV2", 26, formV2.by(notLoaded))
-	prove("aclrtLaunchKernelV2", 28, formV2.by(bigBuffer))
-	prove("aclrtLaunchKernelV2", 29, formV2.by(noHostMemory))
-
-	prove("aclrtLaunchKernelWithConfig", 8, formConfig.by(unfinished))
-	prove("aclrtLaunchKernelWithConfig", 11, formConfig.by(mix310PBare))
-	prove("aclrtLaunchKernelWithConfig", 12, formConfig.by(noAttributes))
-	prove("aclrtLaunchKernelWithConfig", 13, formConfig.by(twoTimeouts))
-	prove("aclrtLaunchKernelWithConfig", 14, formConfig.by(badMode))
-	prove("aclrtLaunchKernelWithConfig", 15, formConfig.by(badPrefetch))
-	prove("aclrtLaunchKernelWithConfig", 16, formConfig.by(badDumping))
-	prove("aclrtLaunchKernelWithConfig", 17, formConfig.by(badProfile))
-	prove("aclrtLaunchKernelWithConfig", 18, formConfig.by(mix310PHalf))
-	prove("aclrtLaunchKernelWithConfig", 19, formConfig.by(badAttr))
-	prove("aclrtLaunchKernelWithConfig", 22, formConfig.by(notHere))
-	prove("aclrtLaunchKernelWithConfig", 27, formConfig.by(abortOn("950")))
-	prove("aclrtLaunchKernelWithConfig", 28, formConfig.by(stoppedOn("950")))
-	prove("aclrtLaunchKernelWithConfig", 35, formConfig.by(abortOn("A2")))
-	prove("aclrtLaunchKernelWithConfig", 36, formConfig.by(stoppedOn("A2")))
-	prove("aclrtLaunchKernelWithConfig", 30, formConfig.by(notLoaded))
-	prove("aclrtLaunchKernelWithConfig", 32, formConfig.by(bigBuffer))
-	prove("aclrtLaunchKernelWithConfig", 33, formConfig.by(noHostMemory))
-
-	prove("aclrtLaunchKernelWithHostArgs", 9, formHost.by(mix310PBare))
-	prove("aclrtLaunchKernelWithHostArgs", 10, formHost.by(noAttributes))
-	prove("aclrtLaunchKernelWithHostArgs", 11, formHost.by(twoTimeouts))
-	prove("aclrtLaunchKernelWithHostArgs", 12, formHost.by(badMode))
-	prove("aclrtLaunchKernelWithHostArgs", 13, formHost.by(badPrefetch))
-	prove("aclrtLaunchKernelWithHostArgs", 14, formHost.by(badDumping))
-	prove("aclrtLaunchKernelWithHostArgs", 15, formHost.by(badProfile))
-	prove("aclrtLaunchKernelWithHostArgs", 16, formHost.by(mix310PHalf))
-	prove("aclrtLaunchKernelWithHostArgs", 17, formHost.by(badAttr))
-	prove("aclrtLaunchKernelWithHostArgs", 20, formHost.by(notHere))
-	prove("aclrtLaunchKernelWithHostArgs", 25, formHost.by(abortOn("950")))
-	prove("aclrtLaunchKernelWithHostArgs", 26, formHost.by(stoppedOn("950")))
-	prove("aclrtLaunchKernelWithHostArgs", 33, formHost.by(abortOn("A2")))
-	prove("aclrtLaunchKernelWithHostArgs", 34, formHost.by(stoppedOn("A2")))
-	prove("aclrtLaunchKernelWithHostArgs", 28, formHost.by(notLoaded))
-	prove("aclrtLaunchKernelWithHostArgs", 7, formHost.by(badPlace))
-	prove("aclrtLaunchKernelWithHostArgs", 30, formHost.by(bigBuffer))
-	prove("aclrtLaunchKernelWithHostArgs", 31, formHost.by(noHostMemory))
-}
-
-func proveArrays() {
-	prove("aclrtLaunchKernelWithArgsArray", 5, formArray.by(symbolNotLoaded))
-	prove("aclrtLaunchKernelWithArgsArray", 6, formArray.by(noFunction))
-	prove("aclrtLaunchKernelWithArgsArray", 8, formArray.by(noParamData))
-	prove("aclrtLaunchKernelWithArgsArray", 9, formArray.by(noArgs))
-	prove("aclrtLaunchKernelWithArgsArray", 10, formArray.by(mix310PBare))
-	prove("aclrtLaunchKernelWithArgsArray", 11, formArray.by(noAttributes))
-	prove("aclrtLaunchKernelWithArgsArray", 12, formArray.by(twoTimeouts))
-	prove("aclrtLaunchKernelWithArgsArray", 13, formArray.by(badMode))
-	prove("aclrtLaunchKernelWithArgsArray", 14, formArray.by(badPrefetch))
-	prove("aclrtLaunchKernelWithArgsArray", 15, formArray.by(badDumping))
-	prove("aclrtLaunchKernelWithArgsArray", 16, formArray.by(badProfile))
-	prove("aclrtLaunchKernelWithArgsArray", 17, formArray.by(mix310PHalf))
-	prove("aclrtLaunchKernelWithArgsArray", 18, formArray.by(badAttrHere))
-	prove("aclrtLaunchKernelWithArgsArray", 20, formArray.by(notHere))
-	prove("aclrtLaunchKernelWithArgsArray", 21, formArray.by(nullElement))
-	prove("aclrtLaunchKernelWithArgsArray", 23, formArray.by(abortOn("950")))
-	prove("aclrtLaunchKernelWithArgsArray", 24, formArray.by(stoppedOn("950")))
-	prove("aclrtLaunchKernelWithArgsArray", 30, formArray.by(elementOf("950")))
-	prove("aclrtLaunchKernelWithArgsArray", 32, formArray.by(abortOn("A2")))
-	prove("aclrtLaunchKernelWithArgsArray", 33, formArray.by(stoppedOn("A2")))
-	prove("aclrtLaunchKernelWithArgsArray", 26, formArray.by(notLoaded))
-	prove("aclrtLaunchKernelWithArgsArray", 28, formArray.by(bigBuffer))
-	prove("aclrtLaunchKernelWithArgsArray", 29, formArray.by(noHostMemory))
-}
-
-func proveSIMT() {
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 3, formSIMTArray.by(symbolNotLoaded))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 4, formSIMTArray.by(noFunction))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 6, formSIMTArray.by(noSIMT))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 7, formSIMTArray.by(noSIMTData))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 8, formSIMTArray.by(noGrid))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 9, formSIMTArray.by(noBlock))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 11, formSIMTArray.by(wrapped))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 12, formSIMTArray.by(noAttributes))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 13, formSIMTArray.by(twoTimeouts))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 14, formSIMTArray.by(badMode))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 15, formSIMTArray.by(badPrefetch))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 16, formSIMTArray.by(badDumping))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 17, formSIMTArray.by(badProfile))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 18, formSIMTArray.by(badAttrHere))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 20, formSIMTArray.by(notHere))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 23, formSIMTArray.by(abortOn("950")))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 24, formSIMTArray.by(stoppedOn("950")))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 28, formSIMTArray.by(bigBuffer))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 29, formSIMTArray.by(noHostMemory))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 30, formSIMTArray.by(nullElement))
-	prove("aclrtLaunchSIMTKernelWithArgsArray", 26, formSIMTArray.by(notLoaded))
-
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 6, formSIMTHost.by(symbolNotLoaded))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 7, formSIMTHost.by(noFunction))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 8, formSIMTHost.by(noSIMT))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 9, formSIMTHost.by(noSIMTData))
-	proveMore("aclrtLaunchSIMTKernelWithHostArgs", 10, formSIMTHost.by(noLowSize))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 11, formSIMTHost.by(noGrid))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 12, formSIMTHost.by(noBlock))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 13, formSIMTHost.by(noPlaces))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 14, formSIMTHost.by(badPlace))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 15, formSIMTHost.by(wrapped))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 16, formSIMTHost.by(noAttributes))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 17, formSIMTHost.by(twoTimeouts))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 18, formSIMTHost.by(badMode))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 19, formSIMTHost.by(badPrefetch))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 20, formSIMTHost.by(badDumping))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 21, formSIMTHost.by(badProfile))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 22, formSIMTHost.by(badAttrHere))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 24, formSIMTHost.by(notHere))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 27, formSIMTHost.by(abortOn("950")))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 28, formSIMTHost.by(stoppedOn("950")))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 32, formSIMTHost.by(bigBuffer))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 33, formSIMTHost.by(noHostMemory))
-	prove("aclrtLaunchSIMTKernelWithHostArgs", 30, formSIMTHost.by(notLoaded))
+	for _, f := range launchForms {
+		behaves(f.function, func(e *env) { launchesPut(e, f) })
+		for _, c := range Cases {
+			if rule := launchRules[c.Rule]; c.Func == f.function && rule != nil {
+				prove(f.function, c.Rule, f.by(rule))
+			}
+		}
+	}
+	for _, f := range []launchForm{formV2, formConfig, formHost} {
+		prove(f.function, "attribute-unknown", f.by(badAttr))
+	}
+	for _, f := range []launchForm{formArray, formSIMTArray, formSIMTHost} {
+		prove(f.function, "attribute-unknown", f.by(badAttrHere))
+	}
+	prove("aclrtLaunchKernelWithHostArgs", "placeholder-outside", formHost.by(badPlace))
+	prove("aclrtLaunchSIMTKernelWithHostArgs", "placeholder-outside", formSIMTHost.by(badPlace))
+	prove("aclrtLaunchKernelWithArgsArray", "args-null", formArray.by(noArgs))
+	prove("aclrtLaunchKernelWithArgsArray", "no-parameter-data", formArray.by(noParamData))
+	prove("aclrtLaunchSIMTKernelWithArgsArray", "no-parameter-data", formSIMTArray.by(noSIMTData))
+	prove("aclrtLaunchSIMTKernelWithHostArgs", "no-parameter-data", formSIMTHost.by(noSIMTData))
+	prove("aclrtLaunchSIMTKernelWithHostArgs", "placeHolderArray-null", formSIMTHost.by(noPlaces))
+	proveMore("aclrtLaunchSIMTKernelWithHostArgs", "argsSize-0-in-32-bits", formSIMTHost.by(noLowSize))
 }
 
 // launchesPut registers that a form of a launch runs put with its arguments, once per block and in the order of the
@@ -160,14 +69,4 @@ func launchesPut(e *env, f launchForm) {
 	if got := o.number(core.Addr(a.target)); got != 4 {
 		e.Errorf("the kernel ran %d times, want 4", got)
 	}
-}
-
-func init() {
-	behaves("aclrtLaunchKernel", func(e *env) { launchesPut(e, formPlain) })
-	behaves("aclrtLaunchKernelV2", func(e *env) { launchesPut(e, formV2) })
-	behaves("aclrtLaunchKernelWithConfig", func(e *env) { launchesPut(e, formConfig) })
-	behaves("aclrtLaunchKernelWithHostArgs", func(e *env) { launchesPut(e, formHost) })
-	behaves("aclrtLaunchKernelWithArgsArray", func(e *env) { launchesPut(e, formArray) })
-	behaves("aclrtLaunchSIMTKernelWithArgsArray", func(e *env) { launchesPut(e, formSIMTArray) })
-	behaves("aclrtLaunchSIMTKernelWithHostArgs", func(e *env) { launchesPut(e, formSIMTHost) })
 }

@@ -15,27 +15,27 @@ import (
 
 func init() {
 	b := breakers[adviseArgs]{
-		1:  func(e *env, a *adviseArgs) { a.ptr = 0 },
-		2:  func(e *env, a *adviseArgs) { a.size = 0 },
-		3:  func(e *env, a *adviseArgs) { a.flags = 1 },
-		4:  func(e *env, a *adviseArgs) { a.stream = garbage },
-		6:  func(e *env, a *adviseArgs) { a.location = place(onDevice, 4) },
-		8:  func(e *env, a *adviseArgs) { a.location = place(5, 0) },
-		10: func(e *env, a *adviseArgs) { a.th = e.stranger() },
-		11: func(e *env, a *adviseArgs) { a.stream = e.foreign() },
+		{"ptr-null", func(e *env, a *adviseArgs) { a.ptr = 0 }},
+		{"size-0", func(e *env, a *adviseArgs) { a.size = 0 }},
+		{"flags-not-0", func(e *env, a *adviseArgs) { a.flags = 1 }},
+		{"stream-not-live", func(e *env, a *adviseArgs) { a.stream = garbage }},
+		{"location-id", func(e *env, a *adviseArgs) { a.location = place(onDevice, 4) }},
+		{"location-type", func(e *env, a *adviseArgs) { a.location = place(5, 0) }},
+		{"no-context", func(e *env, a *adviseArgs) { a.th = e.stranger() }},
+		{"stream-of-other-context", func(e *env, a *adviseArgs) { a.stream = e.foreign() }},
 	}
-	prove("aclrtMemManagedPrefetchAsync", 5, func(e *env) *core.Error {
+	prove("aclrtMemManagedPrefetchAsync", "no-default-stream", func(e *env) *core.Error {
 		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error {
 			return memory.MemManagedPrefetchAsync(th, 12345, 1, place(onDevice, 99), 0, 0)
 		})
 		return memory.MemManagedPrefetchAsync(e.stranger(), 12345, 1, place(onDevice, 99), 0, 0)
 	})
-	prove("aclrtMemManagedPrefetchAsync", 6, func(e *env) *core.Error {
+	prove("aclrtMemManagedPrefetchAsync", "location-id", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		o.want(memory.MemManagedPrefetchAsync(o.th, 12345, 1, place(onDevice, -1), 0, 0), abi.ErrRTParamInvalid)
-		return b.from(6, preferred1, prefetch)(e)
+		return b.from("location-id", preferred1, prefetch)(e)
 	})
-	prove("aclrtMemManagedPrefetchAsync", 7, func(e *env) (err *core.Error) {
+	prove("aclrtMemManagedPrefetchAsync", "no-managed-memory", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			err = memory.MemManagedPrefetchAsync(o.stranger(), 12345, 1, place(9, 0), 0, o.stream())
@@ -43,16 +43,17 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemManagedPrefetchAsync", 8, func(e *env) *core.Error {
+	prove("aclrtMemManagedPrefetchAsync", "location-type", func(e *env) *core.Error {
 		for _, l := range []abi.MemManagedLocation{place(invalidAt, 0), place(-1, 0)} {
 			a := preferred1(e)
 			a.location = l
 			e.want(prefetch(e, a), abi.ErrRTParamInvalid)
 		}
-		return b.from(8, preferred1, prefetch)(e)
+		return b.from("location-type", preferred1, prefetch)(e)
 	})
-	prove("aclrtMemManagedPrefetchAsync", 10, b.from(10, preferred1, prefetch))
-	prove("aclrtMemManagedPrefetchAsync", 11, b.from(11, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", "no-context", b.from("no-context", preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", "stream-of-other-context",
+		b.from("stream-of-other-context", preferred1, prefetch))
 	behaves("aclrtMemManagedPrefetchAsync", func(e *env) {
 		a := preferred1(e)
 		copy(bytes(a.ptr, 64), noise(64, 4))
@@ -169,43 +170,42 @@ func fetch3(e *env) *batchFetch {
 
 func init() {
 	b := breakers[batchFetch]{
-		1:  func(e *env, a *batchFetch) { a.null[0] = true },
-		2:  func(e *env, a *batchFetch) { a.null[1] = true },
-		3:  func(e *env, a *batchFetch) { a.null[2] = true },
-		4:  func(e *env, a *batchFetch) { a.null[3] = true },
-		5:  func(e *env, a *batchFetch) { a.count = 0 },
-		6:  func(e *env, a *batchFetch) { a.numLocs = 0 },
-		7:  func(e *env, a *batchFetch) { a.flags = 1 << 40 },
-		8:  func(e *env, a *batchFetch) { a.numLocs = 4 },
-		9:  func(e *env, a *batchFetch) { a.stream = garbage },
-		10: func(e *env, a *batchFetch) { a.indexes[0] = 1 },
-		11: func(e *env, a *batchFetch) { a.ptrs[1] = 0 },
-		12: func(e *env, a *batchFetch) { a.indexes[1] = 3 },
-		13: func(e *env, a *batchFetch) { a.locs[0] = place(onDevice, 4) },
-		16: func(e *env, a *batchFetch) { a.locs[1] = place(5, 0) },
-		18: func(e *env, a *batchFetch) { a.th = e.stranger() },
-		19: func(e *env, a *batchFetch) { a.stream = e.foreign() },
+		{"ptrs-null", func(e *env, a *batchFetch) { a.null[0] = true }},
+		{"sizes-null", func(e *env, a *batchFetch) { a.null[1] = true }},
+		{"prefetchLocs-null", func(e *env, a *batchFetch) { a.null[2] = true }},
+		{"prefetchLocIdxs-null", func(e *env, a *batchFetch) { a.null[3] = true }},
+		{"count-0", func(e *env, a *batchFetch) { a.count = 0 }},
+		{"numPrefetchLocs-0", func(e *env, a *batchFetch) { a.numLocs = 0 }},
+		{"flags-not-0", func(e *env, a *batchFetch) { a.flags = 1 << 40 }},
+		{"count-below-numPrefetchLocs", func(e *env, a *batchFetch) { a.numLocs = 4 }},
+		{"stream-not-live", func(e *env, a *batchFetch) { a.stream = garbage }},
+		{"first-index-not-0", func(e *env, a *batchFetch) { a.indexes[0] = 1 }},
+		{"ptr-null", func(e *env, a *batchFetch) { a.ptrs[1] = 0 }},
+		{"indexes-not-ascending", func(e *env, a *batchFetch) { a.indexes[1] = 3 }},
+		{"location-id", func(e *env, a *batchFetch) { a.locs[0] = place(onDevice, 4) }},
+		{"location-type", func(e *env, a *batchFetch) { a.locs[1] = place(5, 0) }},
+		{"no-context", func(e *env, a *batchFetch) { a.th = e.stranger() }},
+		{"stream-of-other-context", func(e *env, a *batchFetch) { a.stream = e.foreign() }},
 	}
-	proveMore("aclrtMemManagedPrefetchBatchAsync", 8, b.from(8, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 10, b.from(10, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 11, b.from(11, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 12, func(e *env) *core.Error {
+	prove("aclrtMemManagedPrefetchBatchAsync", "first-index-not-0", b.from("first-index-not-0", fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "ptr-null", b.from("ptr-null", fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "indexes-not-ascending", func(e *env) *core.Error {
 		a := fetch3(e)
 		a.indexes[1] = 0 // not larger
 		e.want(prefetchBatch(e, a), abi.ErrRTParamInvalid)
-		return b.from(12, fetch3, prefetchBatch)(e)
+		return b.from("indexes-not-ascending", fetch3, prefetchBatch)(e)
 	})
-	prove("aclrtMemManagedPrefetchBatchAsync", 13, b.from(13, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "location-id", b.from("location-id", fetch3, prefetchBatch))
 	null := func(o *env, th *core.Thread, l abi.MemManagedLocation) *core.Error {
 		p, n, first := core.Addr(12345), uint64(1), uint64(0)
 		return memory.MemManagedPrefetchBatchAsync(th, &p, &n, 1, &l, &first, 1, 0, 0)
 	}
-	prove("aclrtMemManagedPrefetchBatchAsync", 14, func(e *env) *core.Error {
+	prove("aclrtMemManagedPrefetchBatchAsync", "no-default-stream", func(e *env) *core.Error {
 		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error { return null(o, th, place(9, 0)) })
 		e.want(null(e, e.stranger(), place(onDevice, 4)), abi.ErrRTParamInvalid) // the devices come before
 		return null(e, e.stranger(), place(9, 0))
 	})
-	prove("aclrtMemManagedPrefetchBatchAsync", 15, func(e *env) (err *core.Error) {
+	prove("aclrtMemManagedPrefetchBatchAsync", "no-managed-prefetch", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			p, n, first, l := core.Addr(12345), uint64(1), uint64(0), place(9, 0)
@@ -214,9 +214,10 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemManagedPrefetchBatchAsync", 16, b.from(16, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 18, b.from(18, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 19, b.from(19, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "location-type", b.from("location-type", fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "no-context", b.from("no-context", fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", "stream-of-other-context",
+		b.from("stream-of-other-context", fetch3, prefetchBatch))
 	behaves("aclrtMemManagedPrefetchBatchAsync", func(e *env) {
 		const where = abi.MemRangeAttributeLastPrefetchLocation
 		a := fetch3(e)

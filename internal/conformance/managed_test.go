@@ -11,19 +11,18 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
 )
 
 const managedPage = 2 << 20
 
 // noManaged are machines without managed memory.
 var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
-	{product: "IPV350"}, {product: "310B", form: "RC"}}
+	{product: "310B", form: "RC"}}
 
 // managed allocates n bytes of managed memory.
 func (e *env) managed(n uint64) (p core.Addr) {
 	e.Helper()
-	if _, ok := driver.As[driver.ManagedAllocator](e.rt.Driver); !ok {
+	if e.rt.Caps.Managed == nil {
 		e.Skip("the driver has no managed memory")
 	}
 	e.ok(memory.MemAllocManaged(e.th, &p, n, abi.MemAttachGlobal))
@@ -47,7 +46,7 @@ func init() {
 	alloc := func(th *core.Thread, p *core.Addr, size uint64, flag uint32) *core.Error {
 		return memory.MemAllocManaged(th, p, size, flag)
 	}
-	prove("aclrtMemAllocManaged", 5, func(e *env) (err *core.Error) {
+	prove("aclrtMemAllocManaged", "no-managed-memory", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			err = alloc(o.th, new(core.Addr), math.MaxUint64, 1)
@@ -55,7 +54,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemAllocManaged", 6, func(e *env) *core.Error {
+	prove("aclrtMemAllocManaged", "out-of-memory", func(e *env) *core.Error {
 		e.managed(1)
 		p := core.Addr(7)
 		e.want(alloc(e.th, &p, math.MaxUint64, 1), abi.ErrRTMemoryAllocation) // too many to be rounded
@@ -167,29 +166,29 @@ func (e *env) attrs(p core.Addr, n uint64, want map[abi.MemManagedRangeAttribute
 
 func init() {
 	b := breakers[adviseArgs]{
-		1: func(e *env, a *adviseArgs) { a.ptr = 0 },
-		2: func(e *env, a *adviseArgs) { a.size = 0 },
-		3: func(e *env, a *adviseArgs) { a.advise = 6 },
-		4: func(e *env, a *adviseArgs) { a.location = place(onDevice, 4) },
-		5: func(e *env, a *adviseArgs) { a.th = e.stranger() },
-		7: func(e *env, a *adviseArgs) { a.ptr = e.device(64) },
+		{"ptr-null", func(e *env, a *adviseArgs) { a.ptr = 0 }},
+		{"size-0", func(e *env, a *adviseArgs) { a.size = 0 }},
+		{"advise-over-5", func(e *env, a *adviseArgs) { a.advise = 6 }},
+		{"location-id", func(e *env, a *adviseArgs) { a.location = place(onDevice, 4) }},
+		{"no-context", func(e *env, a *adviseArgs) { a.th = e.stranger() }},
+		{"driver-refuses-range", func(e *env, a *adviseArgs) { a.ptr = e.device(64) }},
 	}
-	prove("aclrtMemManagedAdvise", 3, func(e *env) *core.Error {
+	prove("aclrtMemManagedAdvise", "advise-over-5", func(e *env) *core.Error {
 		a := preferred1(e)
 		a.advise = 0x10000 | abi.MemAdviseSetReadMostly // 16 bits count
 		e.ok(advise(e, a))
 		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeReadMostly: 1})
 		a.advise = -1
 		e.want(advise(e, a), abi.ErrRTParamInvalid)
-		return b.from(3, preferred1, advise)(e)
+		return b.from("advise-over-5", preferred1, advise)(e)
 	})
-	prove("aclrtMemManagedAdvise", 4, func(e *env) *core.Error {
+	prove("aclrtMemManagedAdvise", "location-id", func(e *env) *core.Error {
 		a := preferred1(e)
 		a.advise, a.location = abi.MemAdviseSetReadMostly, place(onDevice, -1) // whatever the advice
 		e.want(advise(e, a), abi.ErrRTParamInvalid)
-		return b.from(4, preferred1, advise)(e)
+		return b.from("location-id", preferred1, advise)(e)
 	})
-	prove("aclrtMemManagedAdvise", 6, func(e *env) (err *core.Error) {
+	prove("aclrtMemManagedAdvise", "no-managed-memory", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			err = memory.MemManagedAdvise(o.th, 12345, 1, 0, place(onHost, 0))
@@ -197,7 +196,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemManagedAdvise", 7, func(e *env) *core.Error {
+	prove("aclrtMemManagedAdvise", "driver-refuses-range", func(e *env) *core.Error {
 		a := preferred1(e)
 		for _, l := range []abi.MemManagedLocation{place(invalidAt, 0), place(5, 0), place(onNode, -1)} {
 			for _, kind := range []abi.MemManagedAdviseType{abi.MemAdviseSetPreferredLocation,
@@ -226,7 +225,7 @@ func init() {
 		e.ok(memory.Free(e.th, gone.ptr))
 		e.want(advise(e, gone), abi.ErrRTParamInvalid)
 		e.adviceByPage()
-		return b.from(7, preferred1, advise)(e)
+		return b.from("driver-refuses-range", preferred1, advise)(e)
 	})
 	behaves("aclrtMemManagedAdvise", func(e *env) {
 		const (
@@ -388,21 +387,18 @@ func (e *env) attrRange(call func(e *env, a *attrArgs) *core.Error) {
 
 func init() {
 	b := breakers[attrArgs]{
-		1: func(e *env, a *attrArgs) { a.ptr = 0 },
-		2: func(e *env, a *attrArgs) { a.data[0] = 0 },
-		3: func(e *env, a *attrArgs) { a.size = 0 },
-		4: func(e *env, a *attrArgs) { a.attribute[0] = 9 },
-		6: func(e *env, a *attrArgs) { a.dataSize[0] = 5 },
+		{"attribute-outside-1-to-8", func(e *env, a *attrArgs) { a.attribute[0] = 9 }},
+		{"driver-refuses-range", func(e *env, a *attrArgs) { a.dataSize[0] = 5 }},
 	}
-	prove("aclrtMemManagedGetAttr", 4, func(e *env) *core.Error {
+	prove("aclrtMemManagedGetAttr", "attribute-outside-1-to-8", func(e *env) *core.Error {
 		for _, k := range []abi.MemManagedRangeAttribute{0, -1, 9, 1000} {
 			a := twoAttrs(e)
 			a.attribute[0] = k
 			e.want(getAttr(e, a), abi.ErrRTParamInvalid)
 		}
-		return b.from(4, twoAttrs, getAttr)(e)
+		return b.from("attribute-outside-1-to-8", twoAttrs, getAttr)(e)
 	})
-	prove("aclrtMemManagedGetAttr", 5, func(e *env) (err *core.Error) {
+	prove("aclrtMemManagedGetAttr", "no-managed-memory", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			err = memory.MemManagedGetAttr(o.th, 1, 12345, 1, 12345, 5)
@@ -410,10 +406,10 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemManagedGetAttr", 6, func(e *env) *core.Error {
+	prove("aclrtMemManagedGetAttr", "driver-refuses-range", func(e *env) *core.Error {
 		e.attrRange(getAttr)
 		e.adviceByPage()
-		return b.from(6, twoAttrs, getAttr)(e)
+		return b.from("driver-refuses-range", twoAttrs, getAttr)(e)
 	})
 	behaves("aclrtMemManagedGetAttr", func(e *env) {
 		a := twoAttrs(e)
@@ -424,16 +420,12 @@ func init() {
 	})
 
 	b2 := breakers[attrArgs]{
-		1: b[1],
-		2: func(e *env, a *attrArgs) { a.null[0] = true },
-		3: func(e *env, a *attrArgs) { a.null[1] = true },
-		4: func(e *env, a *attrArgs) { a.null[2] = true },
-		5: b[3],
-		6: func(e *env, a *attrArgs) { a.attribute[1] = 0 },
-		8: func(e *env, a *attrArgs) { a.dataSize[1] = 5 },
+		{"attribute-outside-1-to-8", func(e *env, a *attrArgs) { a.attribute[1] = 0 }},
+		{"driver-refuses-range", func(e *env, a *attrArgs) { a.dataSize[1] = 5 }},
 	}
-	prove("aclrtMemManagedGetAttrs", 6, b2.from(6, twoAttrs, getAttrs))
-	prove("aclrtMemManagedGetAttrs", 7, func(e *env) (err *core.Error) {
+	prove("aclrtMemManagedGetAttrs", "attribute-outside-1-to-8",
+		b2.from("attribute-outside-1-to-8", twoAttrs, getAttrs))
+	prove("aclrtMemManagedGetAttrs", "no-managed-memory", func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
 			err = memory.MemManagedGetAttrs(o.th, new(abi.MemManagedRangeAttribute), 0, 12345, 1, new(core.Addr),
@@ -442,17 +434,17 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemManagedGetAttrs", 8, func(e *env) *core.Error {
+	prove("aclrtMemManagedGetAttrs", "driver-refuses-range", func(e *env) *core.Error {
 		e.attrRange(getAttrs)
 		a := twoAttrs(e)
 		a.data[1] = 0
 		e.want(getAttrs(e, a), abi.ErrRTParamInvalid)
 		a.untouched(e)
 		a = twoAttrs(e)
-		b2.spoil(e, a, 8)
+		b2.spoil(e, a, "driver-refuses-range")
 		e.want(getAttrs(e, a), abi.ErrRTParamInvalid)
 		a.untouched(e) // all or nothing
-		return b2.from(8, twoAttrs, getAttrs)(e)
+		return b2.from("driver-refuses-range", twoAttrs, getAttrs)(e)
 	})
 	behaves("aclrtMemManagedGetAttrs", func(e *env) {
 		a := twoAttrs(e)

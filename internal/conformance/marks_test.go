@@ -89,11 +89,11 @@ func init() {
 }
 
 func proveStamps() {
-	prove("aclprofCreateStamp", 2, func(e *env) *core.Error {
+	prove("aclprofCreateStamp", "tx-off", func(e *env) *core.Error {
 		is(e, "a stamp with nothing that records", process.ProfCreateStamp(e.th), 0)
 		return nil
 	})
-	prove("aclprofCreateStamp", 3, func(e *env) *core.Error {
+	prove("aclprofCreateStamp", "no-stamp-left", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		var all []core.Handle
 		for range 100 {
@@ -123,10 +123,10 @@ func proveStamps() {
 	set := func(th *core.Thread, s core.Handle) *core.Error {
 		return process.ProfSetStampTraceMessage(th, s, cText("x"), 1)
 	}
-	prove("aclprofSetStampTraceMessage", 5, func(e *env) *core.Error {
+	prove("aclprofSetStampTraceMessage", "text-too-long", func(e *env) *core.Error {
 		return e.blames("msg", process.ProfSetStampTraceMessage(e.th, garbage, cText(strings.Repeat("x", 127)), 127))
 	})
-	prove("aclprofSetStampTraceMessage", 6, func(e *env) *core.Error { return e.dead(set) })
+	prove("aclprofSetStampTraceMessage", "stamp-unknown", func(e *env) *core.Error { return e.dead(set) })
 	behaves("aclprofSetStampTraceMessage", func(e *env) {
 		o, seen := e.recorded()
 		s := o.stamp("first")
@@ -144,10 +144,10 @@ func proveStamps() {
 }
 
 func proveRanges() {
-	prove("aclprofPush", 3, func(e *env) *core.Error { return process.ProfPush(e.th, garbage) })
-	prove("aclprofPush", 4, func(e *env) *core.Error { return e.dead(process.ProfPush) })
-	prove("aclprofPop", 2, func(e *env) *core.Error { return process.ProfPop(e.th) })
-	prove("aclprofPop", 3, func(e *env) *core.Error {
+	prove("aclprofPush", "tx-off", func(e *env) *core.Error { return process.ProfPush(e.th, garbage) })
+	prove("aclprofPush", "stamp-unknown", func(e *env) *core.Error { return e.dead(process.ProfPush) })
+	prove("aclprofPop", "tx-off", func(e *env) *core.Error { return process.ProfPop(e.th) })
+	prove("aclprofPop", "nothing-pushed", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		s := o.stamp("x")
 		o.ok(process.ProfPush(o.th, s))
@@ -175,12 +175,12 @@ func proveRanges() {
 	behaves("aclprofPop", nested)
 
 	var id uint32
-	prove("aclprofRangeStart", 4, func(e *env) *core.Error { return process.ProfRangeStart(e.th, garbage, &id) })
-	prove("aclprofRangeStart", 5, func(e *env) *core.Error {
+	prove("aclprofRangeStart", "tx-off", func(e *env) *core.Error { return process.ProfRangeStart(e.th, garbage, &id) })
+	prove("aclprofRangeStart", "stamp-unknown", func(e *env) *core.Error {
 		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return process.ProfRangeStart(th, s, &id) })
 	})
-	prove("aclprofRangeStop", 2, func(e *env) *core.Error { return process.ProfRangeStop(e.th, 0) })
-	prove("aclprofRangeStop", 3, func(e *env) *core.Error {
+	prove("aclprofRangeStop", "tx-off", func(e *env) *core.Error { return process.ProfRangeStop(e.th, 0) })
+	prove("aclprofRangeStop", "rangeId-unknown", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		for _, n := range []uint32{0, 99, 1 << 31} {
 			o.want(process.ProfRangeStop(o.th, n), misused)
@@ -216,12 +216,12 @@ func proveRanges() {
 }
 
 func proveMarks() {
-	prove("aclprofMark", 2, func(e *env) *core.Error { return process.ProfMark(e.th, 0) })
-	prove("aclprofMark", 3, func(e *env) *core.Error {
+	prove("aclprofMark", "tx-off", func(e *env) *core.Error { return process.ProfMark(e.th, 0) })
+	prove("aclprofMark", "stamp-null", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		return o.blames("stamp", process.ProfMark(o.th, 0))
 	})
-	prove("aclprofMark", 4, func(e *env) *core.Error { return e.dead(process.ProfMark) })
+	prove("aclprofMark", "stamp-unknown", func(e *env) *core.Error { return e.dead(process.ProfMark) })
 	behaves("aclprofMark", func(e *env) {
 		o, seen := e.recorded()
 		s := o.stamp("here")
@@ -233,19 +233,19 @@ func proveMarks() {
 	})
 
 	text := cText("here")
-	prove("aclprofMarkEx", 2, func(e *env) *core.Error { return process.ProfMarkEx(e.th, nil, 0, 0) })
-	prove("aclprofMarkEx", 3, func(e *env) *core.Error {
+	prove("aclprofMarkEx", "tx-off", func(e *env) *core.Error { return process.ProfMarkEx(e.th, nil, 0, 0) })
+	prove("aclprofMarkEx", "text-invalid", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		o.blames("msg", process.ProfMarkEx(o.th, nil, 0, 0))
 		o.blames("stream", process.ProfMarkEx(o.th, text, 4, 0))
 		return o.blames("msgLen", process.ProfMarkEx(o.th, text, 3, garbage))
 	})
-	prove("aclprofMarkEx", 4, func(e *env) *core.Error {
+	prove("aclprofMarkEx", "msgLen-range", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		o.want(process.ProfMarkEx(o.th, cText(""), 0, garbage), misused)
 		return o.blames("msgLen", process.ProfMarkEx(o.th, cText(strings.Repeat("x", 156)), 156, garbage))
 	})
-	prove("aclprofMarkEx", 5, func(e *env) *core.Error {
+	prove("aclprofMarkEx", "marker-fails", func(e *env) *core.Error {
 		o, _ := e.recorded()
 		o.want(process.ProfMarkEx(o.th, text, 4, o.foreign()), misused)
 		is(e, "last error", process.PeekAtLastError(o.th, 0), abi.ErrRTStreamContext)

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	prove("aclrtMemFlush", 4, func(e *env) *core.Error {
+	prove("aclrtMemFlush", "aborting", func(e *env) *core.Error {
 		return e.whileAborting(func() *core.Error { return memory.MemFlush(e.th, 12345, 1) })
 	})
 	behaves("aclrtMemFlush", func(e *env) {
@@ -27,11 +27,11 @@ func init() {
 		e.want(err, abi.ErrRTDeviceTaskAbort)
 	})
 
-	prove("aclrtGetMemInfo", 3, func(e *env) *core.Error {
+	prove("aclrtGetMemInfo", "attr-outside-0-to-17", func(e *env) *core.Error {
 		e.want(memory.GetMemInfo(e.stranger(), 18, new(uint64), new(uint64)), abi.ErrRTInvalidMemoryType)
 		return memory.GetMemInfo(e.stranger(), -1, new(uint64), new(uint64))
 	})
-	prove("aclrtGetMemInfo", 5, func(e *env) (err *core.Error) {
+	prove("aclrtGetMemInfo", "no-1g-pages", func(e *env) (err *core.Error) {
 		o := e.on(machine{product: "910"})
 		for _, attr := range []abi.MemAttr{10, 11, 14, 17} {
 			free := uint64(7)
@@ -53,7 +53,7 @@ func init() {
 		}
 	})
 
-	proveMore("aclrtGetMemUsageInfo", 6, func(e *env) *core.Error {
+	proveMore("aclrtGetMemUsageInfo", "not-listed", func(e *env) *core.Error {
 		return e.noUsage(e.on(machine{product: "950"}).th, 0,
 			1)
 	})
@@ -76,7 +76,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtCheckMemType", 5, blames("memType", func(e *env) *core.Error {
+	prove("aclrtCheckMemType", "memType-bits", blames("memType", func(e *env) *core.Error {
 		for _, bits := range []uint32{0x1, 0x4, 0x10, 0x12, 0x40, 1 << 31} {
 			e.want(e.wrongType(e.stranger(), 1, bits, 0), abi.ErrRTParamInvalid)
 		}

@@ -42,12 +42,12 @@ func init() {
 		is(e, "version", v, [3]int32{1, 17, 0})
 	})
 
-	prove("aclsysGetCANNVersion", 2, func(e *env) *core.Error {
+	prove("aclsysGetCANNVersion", "name-unknown", func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 8}, func(n int32) *core.Error {
 			return process.SysGetCANNVersion(e.th, abi.CANNPackageName(n), new(abi.CANNPackageVersion))
 		})
 	})
-	prove("aclsysGetCANNVersion", 3, func(e *env) *core.Error {
+	prove("aclsysGetCANNVersion", "no-package", func(e *env) *core.Error {
 		v := abi.CANNPackageVersion{Version: [128]byte{7}}
 		e.want(process.SysGetCANNVersion(e.th, abi.PkgNameRuntime, &v), abi.ErrInvalidFile) // no ASCEND_HOME_PATH
 		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0", "opp": "nothing"}))
@@ -79,7 +79,7 @@ func init() {
 			abi.ErrInternalError)
 	})
 
-	prove("aclsysGetVersionStr", 3, func(e *env) *core.Error {
+	prove("aclsysGetVersionStr", "no-package", func(e *env) *core.Error {
 		text := [128]byte{7}
 		e.want(process.SysGetVersionStr(e.th, cText("runtime"), &text), abi.ErrInvalidFile)
 		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"}))
@@ -90,7 +90,7 @@ func init() {
 		is(e, "untouched output", text, [128]byte{7})
 		return err
 	})
-	prove("aclsysGetVersionStr", 4, func(e *env) *core.Error {
+	prove("aclsysGetVersionStr", "text-too-long", func(e *env) *core.Error {
 		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128),
 			"b": "Version=" + strings.Repeat("1", 127)}))
 		text := [128]byte{7}
@@ -109,12 +109,12 @@ func init() {
 		}
 	})
 
-	prove("aclsysGetVersionNum", 3, func(e *env) *core.Error {
+	prove("aclsysGetVersionNum", "no-package", func(e *env) *core.Error {
 		e.want(process.SysGetVersionNum(e.th, cText("runtime"), new(int32)), abi.ErrInvalidFile)
 		return process.SysGetVersionNum(e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th,
 			cText("nobody"), new(int32))
 	})
-	prove("aclsysGetVersionNum", 4, func(e *env) *core.Error {
+	prove("aclsysGetVersionNum", "not-a-version", func(e *env) *core.Error {
 		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0",
 			"d": "Version=8.5.0.1"}))
 		n := int32(7)
@@ -159,7 +159,7 @@ func init() {
 		}
 	})
 
-	prove("aclGetCannAttribute", 3, func(e *env) *core.Error {
+	prove("aclGetCannAttribute", "attribute-unknown", func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3},
 			func(a int32) *core.Error { return process.GetCannAttribute(e.th, abi.CannAttr(a), new(int32)) })
 	})
@@ -173,17 +173,17 @@ func init() {
 		}
 	})
 
-	prove("aclGetDeviceCapability", 2, func(e *env) *core.Error {
+	prove("aclGetDeviceCapability", "no-device-count", func(e *env) *core.Error {
 		err := process.AclGetDeviceCapability(e.on(hidden()).th, 9, 9, new(int64))
 		e.want(err, abi.ErrRTNoDevice)
 		is(e, "function named", err.API, "aclGetDeviceCapability")
 		return err
 	})
-	prove("aclGetDeviceCapability", 3, func(e *env) *core.Error {
+	prove("aclGetDeviceCapability", "deviceId-range", func(e *env) *core.Error {
 		e.want(process.AclGetDeviceCapability(e.th, 1<<31, 9, new(int64)), abi.ErrInvalidParam)
 		return blamed(e, "deviceId", process.AclGetDeviceCapability(e.th, 4, 9, new(int64)))
 	})
-	prove("aclGetDeviceCapability", 4, func(e *env) *core.Error {
+	prove("aclGetDeviceCapability", "info-unknown", func(e *env) *core.Error {
 		v := int64(7)
 		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3},
 			func(i int32) *core.Error { return process.AclGetDeviceCapability(e.th, 3, abi.DeviceInfo(i), &v) })

@@ -12,13 +12,13 @@ func proveExternal() {
 		e.ok(e.th.CreateEventExWithFlag(&ev, abi.EventSync))
 		return ev
 	}
-	prove("aclrtRecordEvent", 6, func(e *env) *core.Error {
+	prove("aclrtRecordEvent", "recorded-external", func(e *env) *core.Error {
 		ev := used(e)
 		e.ok(e.th.RecordEventWithFlag(ev, e.begin(relaxed), 1))
 		e.want(e.th.RecordEventWithFlag(ev, e.stream(), 0), abi.ErrRTParamInvalid)
 		return e.th.RecordEvent(ev, e.stream())
 	})
-	prove("aclrtStreamWaitEvent", 7, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "waited-external", func(e *env) *core.Error {
 		ev := used(e)
 		e.ok(e.th.StreamWaitEventWithFlag(e.begin(relaxed), ev, 0, 1))
 		e.want(e.th.StreamWaitEventWithFlag(e.stream(), ev, 0, 0), abi.ErrRTParamInvalid)
@@ -35,7 +35,7 @@ func proveGroupOfKernels() {
 			e.ok(model.MdlRICaptureTaskGrpEnd(e.th, s, &g))
 		}), g
 	}
-	prove("aclmdlRICaptureTaskUpdateEnd", 9, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskUpdateEnd", "too-few-kernels", func(e *env) *core.Error {
 		f, p := e.kernel("times"), e.words(1, 1)
 		_, g := filled(e, f, p)
 		s := e.stream()

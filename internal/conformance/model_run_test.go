@@ -14,21 +14,21 @@ import (
 )
 
 func runProofs() {
-	prove("aclmdlRIExecuteAsync", 6, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "stream-flags", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		return model.MdlRIExecuteAsync(o.th, o.model(), o.withFlags(abi.StreamPersistent))
 	})
 	prove(
 		"aclmdlRIExecuteAsync",
-		9,
+		"model-of-other-context",
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRIExecuteAsync(th, m, 0) }),
 	)
-	prove("aclmdlRIExecuteAsync", 10, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "still-captured", func(e *env) *core.Error {
 		var m core.Handle
 		e.ok(model.MdlRICaptureGetInfo(e.th, e.begin(relaxed), nil, &m))
 		return model.MdlRIExecuteAsync(e.th, m, 0)
 	})
-	prove("aclmdlRIExecuteAsync", 11, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "update-outstanding", func(e *env) *core.Error {
 		m, task := e.valueTask()
 		e.ok(model.MdlRITaskDisable(e.th, task))
 		err := model.MdlRIExecuteAsync(e.th, m, 0)
@@ -36,7 +36,7 @@ func runProofs() {
 		e.ok(model.MdlRIExecuteAsync(e.th, m, 0))
 		return err
 	})
-	prove("aclmdlRIExecuteAsync", 14, func(e *env) *core.Error {
+	prove("aclmdlRIExecuteAsync", "stream-of-other-context", func(e *env) *core.Error {
 		m := e.model()
 		err := model.MdlRIExecuteAsync(e.th, m, e.foreign())
 		e.ok(model.MdlRIDestroy(e.th, m)) // nothing counts as queued
@@ -63,15 +63,15 @@ func runProofs() {
 	})
 	prove(
 		"aclmdlRIDestroy",
-		5,
+		"model-of-other-context",
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRIDestroy(th, m) }),
 	)
-	prove("aclmdlRIDestroy", 6, func(e *env) *core.Error {
+	prove("aclmdlRIDestroy", "still-captured", func(e *env) *core.Error {
 		var m core.Handle
 		e.ok(model.MdlRICaptureGetInfo(e.th, e.begin(relaxed), nil, &m))
 		return model.MdlRIDestroy(e.th, m)
 	})
-	prove("aclmdlRIDestroy", 7, func(e *env) *core.Error {
+	prove("aclmdlRIDestroy", "still-running", func(e *env) *core.Error {
 		m, release := e.queued()
 		err := model.MdlRIDestroy(e.th, m)
 		release()
@@ -80,14 +80,14 @@ func runProofs() {
 	})
 	prove(
 		"aclmdlRIAbort",
-		5,
+		"model-of-other-context",
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRIAbort(th, m) }),
 	)
-	prove("aclmdlRIAbort", 6, func(e *env) *core.Error {
+	prove("aclmdlRIAbort", "not-offered", func(e *env) *core.Error {
 		o := e.on(machine{product: "310"})
 		return model.MdlRIAbort(o.th, o.model())
 	})
-	prove("aclrtSynchronizeStream", 8, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStream", "execution-aborted", func(e *env) *core.Error {
 		var n core.Handle
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		m := e.capturing(func(s core.Handle) { e.ok(signal.WaitAndResetNotify(e.th, n, s, 0)) })
@@ -103,13 +103,13 @@ func runProofs() {
 	})
 	prove(
 		"aclmdlRISetName",
-		5,
+		"model-of-other-context",
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRISetName(th, m, cText("x")) }),
 	)
-	prove("aclmdlRIGetName", 6, outside(func(th *core.Thread, m core.Handle) *core.Error {
+	prove("aclmdlRIGetName", "model-of-other-context", outside(func(th *core.Thread, m core.Handle) *core.Error {
 		return model.MdlRIGetName(th, m, 8, &make([]byte, 8)[0])
 	}))
-	prove("aclmdlRIGetName", 7, func(e *env) *core.Error {
+	prove("aclmdlRIGetName", "maxLen-too-small", func(e *env) *core.Error {
 		m := e.model()
 		e.ok(model.MdlRISetName(e.th, m, cText("step")))
 		got := make([]byte, 8)
@@ -120,7 +120,7 @@ func runProofs() {
 	called := func(e *env, calls *int, key uintptr) core.Func[model.ModelFunc] {
 		return core.Func[model.ModelFunc]{Key: key, Call: func(core.Addr) { *calls++ }}
 	}
-	prove("aclmdlRIDestroyRegisterCallback", 5, func(e *env) *core.Error {
+	prove("aclmdlRIDestroyRegisterCallback", "registered", func(e *env) *core.Error {
 		m, n := e.model(), 0
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 1), 0))
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 2), 0))
@@ -129,7 +129,7 @@ func runProofs() {
 		is(e, "functions called", n, 2)
 		return err
 	})
-	prove("aclmdlRIDestroyUnregisterCallback", 5, func(e *env) *core.Error {
+	prove("aclmdlRIDestroyUnregisterCallback", "not-registered", func(e *env) *core.Error {
 		m, n := e.model(), 0
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 1), 0))
 		e.ok(model.MdlRIDestroyUnregisterCallback(e.th, m, called(e, &n, 1)))
@@ -140,13 +140,13 @@ func runProofs() {
 	})
 	prove(
 		"aclmdlRIDebugPrint",
-		5,
+		"model-of-other-context",
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRIDebugPrint(th, m) }),
 	)
-	prove("aclmdlRIDebugJsonPrint", 6, func(e *env) *core.Error {
+	prove("aclmdlRIDebugJsonPrint", "model-of-other-context", func(e *env) *core.Error {
 		return model.MdlRIDebugJsonPrint(e.elsewhere(), e.model(), cText(filepath.Join(e.TempDir(), "model.json")), 0)
 	})
-	prove("aclmdlRIDebugJsonPrint", 7, func(e *env) *core.Error {
+	prove("aclmdlRIDebugJsonPrint", "not-writable", func(e *env) *core.Error {
 		m, _ := e.copyTask()
 		path := filepath.Join(e.TempDir(), "model.json")
 		e.ok(model.MdlRIDebugJsonPrint(e.th, m, cText(path), 0))
@@ -160,20 +160,20 @@ func runProofs() {
 }
 
 func changeProofs() {
-	prove("aclmdlRIGetStreams", 7, outside(func(th *core.Thread, m core.Handle) *core.Error {
+	prove("aclmdlRIGetStreams", "model-of-other-context", outside(func(th *core.Thread, m core.Handle) *core.Error {
 		var n uint32
 		return model.MdlRIGetStreams(th, m, nil, &n)
 	}))
-	prove("aclmdlRIGetStreams", 8, func(e *env) *core.Error {
+	prove("aclmdlRIGetStreams", "too-many-streams", func(e *env) *core.Error {
 		var n uint32
 		var list [2]core.Handle
 		return model.MdlRIGetStreams(e.th, e.model(), &list[0], &n)
 	})
-	prove("aclmdlRIGetTasksByStream", 5, func(e *env) *core.Error {
+	prove("aclmdlRIGetTasksByStream", "stream-of-no-model", func(e *env) *core.Error {
 		var n uint32
 		return model.MdlRIGetTasksByStream(e.th, e.stream(), nil, &n)
 	})
-	prove("aclmdlRIGetTasksByStream", 7, func(e *env) *core.Error {
+	prove("aclmdlRIGetTasksByStream", "too-many-tasks", func(e *env) *core.Error {
 		p := e.device(64)
 		m := e.capturing(func(s core.Handle) {
 			for range 3 {
@@ -191,7 +191,7 @@ func changeProofs() {
 		n = 2
 		return model.MdlRIGetTasksByStream(e.th, s, &list[0], &n)
 	})
-	prove("aclmdlRITaskGetSeqId", 3, func(e *env) *core.Error {
+	prove("aclmdlRITaskGetSeqId", "task-of-no-model", func(e *env) *core.Error {
 		m, task := e.copyTask()
 		var id uint32
 		e.ok(model.MdlRITaskGetSeqId(e.th, task, &id))
@@ -199,7 +199,7 @@ func changeProofs() {
 		e.ok(model.MdlRIDestroy(e.th, m))
 		return model.MdlRITaskGetSeqId(e.th, task, &id)
 	})
-	prove("aclmdlRITaskGetParams", 5, func(e *env) *core.Error {
+	prove("aclmdlRITaskGetParams", "task-default", func(e *env) *core.Error {
 		_, task := e.valueTask()
 		var p abi.MdlRITaskParams
 		e.ok(model.MdlRITaskGetParams(e.th, task, &p))
@@ -216,10 +216,10 @@ func changeProofs() {
 	}
 	prove(
 		"aclmdlRITaskSetParams",
-		4,
+		"task-of-no-model",
 		func(e *env) *core.Error { return model.MdlRITaskSetParams(e.th, garbage, write(e, 8)) },
 	)
-	prove("aclmdlRITaskSetParams", 7, func(e *env) *core.Error {
+	prove("aclmdlRITaskSetParams", "not-changeable", func(e *env) *core.Error {
 		m, release := e.queued()
 		err := model.MdlRITaskSetParams(e.th, e.tasksOf(m)[0], write(e, e.device(64)))
 		release()
@@ -234,10 +234,10 @@ func changeProofs() {
 			return err
 		}
 	}
-	prove("aclmdlRITaskSetParams", 8, spoiled(func(e *env, task core.Handle) *core.Error {
+	prove("aclmdlRITaskSetParams", "params-type", spoiled(func(e *env, task core.Handle) *core.Error {
 		return model.MdlRITaskSetParams(e.th, task, &abi.MdlRITaskParams{Type: abi.ModelRiTaskEventWait})
 	}))
-	prove("aclmdlRITaskSetParams", 9, spoiled(func(e *env, task core.Handle) *core.Error {
+	prove("aclmdlRITaskSetParams", "kernel-task-other", spoiled(func(e *env, task core.Handle) *core.Error {
 		return model.MdlRITaskSetParams(e.th, task, &abi.MdlRITaskParams{Type: abi.ModelRiTaskKernel})
 	}))
 	kernelSpoils := func(change func(p *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams)) func(e *env) *core.Error {
@@ -251,25 +251,28 @@ func changeProofs() {
 			return err
 		}
 	}
-	prove("aclmdlRITaskSetParams", 10, kernelSpoils(func(p *abi.MdlRITaskParams, _ *abi.MdlRIKernelTaskParams) {
-		p.TaskGrp = 1
-	}))
-	prove("aclmdlRITaskSetParams", 11, kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
-		k.FuncHandle = uintptr(garbage)
-	}))
-	prove("aclmdlRITaskSetParams", 12, kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
-		k.ArgsSize = 0
-	}))
-	prove("aclmdlRITaskSetParams", 13, func(e *env) *core.Error {
+	prove("aclmdlRITaskSetParams", "kernel-group",
+		kernelSpoils(func(p *abi.MdlRITaskParams, _ *abi.MdlRIKernelTaskParams) {
+			p.TaskGrp = 1
+		}))
+	prove("aclmdlRITaskSetParams", "kernel-function-not-live",
+		kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
+			k.FuncHandle = uintptr(garbage)
+		}))
+	prove("aclmdlRITaskSetParams", "kernel-arguments",
+		kernelSpoils(func(_ *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams) {
+			k.ArgsSize = 0
+		}))
+	prove("aclmdlRITaskSetParams", "value-task-default", func(e *env) *core.Error {
 		_, task := e.copyTask()
 		return model.MdlRITaskSetParams(e.th, task, write(e, e.device(64)))
 	})
-	prove("aclmdlRITaskSetParams", 14, spoiled(func(e *env, task core.Handle) *core.Error {
+	prove("aclmdlRITaskSetParams", "value-group", spoiled(func(e *env, task core.Handle) *core.Error {
 		p := write(e, e.device(64))
 		p.OpInfoSize = 1
 		return model.MdlRITaskSetParams(e.th, task, p)
 	}))
-	prove("aclmdlRITaskSetParams", 15, spoiled(func(e *env, task core.Handle) *core.Error {
+	prove("aclmdlRITaskSetParams", "build-fails", spoiled(func(e *env, task core.Handle) *core.Error {
 		p := &abi.MdlRITaskParams{Type: abi.ModelRiTaskValueWait}
 		p.Union.ValueWaitTaskParams().Flag = 99
 		return model.MdlRITaskSetParams(e.th, task, p)
@@ -285,19 +288,21 @@ func changeProofs() {
 		e.ok(transfer.Memcpy(e.th, back, 8, p, 8, abi.MemcpyDeviceToHost))
 		is(e, "value", bytes(back, 8)[0], byte(9))
 	})
-	prove("aclmdlRITaskDisable", 3, func(e *env) *core.Error { return model.MdlRITaskDisable(e.th, garbage) })
-	prove("aclmdlRITaskDisable", 6, func(e *env) *core.Error {
+	prove("aclmdlRITaskDisable", "task-of-no-model", func(e *env) *core.Error {
+		return model.MdlRITaskDisable(e.th, garbage)
+	})
+	prove("aclmdlRITaskDisable", "not-changeable", func(e *env) *core.Error {
 		m, release := e.queued()
 		err := model.MdlRITaskDisable(e.th, e.tasksOf(m)[0])
 		release()
 		return err
 	})
-	prove("aclmdlRITaskDisable", 7, func(e *env) *core.Error {
+	prove("aclmdlRITaskDisable", "task-default", func(e *env) *core.Error {
 		_, task := e.copyTask()
 		return model.MdlRITaskDisable(e.th, task)
 	})
-	prove("aclmdlRIUpdate", 6, func(e *env) *core.Error { return model.MdlRIUpdate(e.th, e.model()) })
-	prove("aclmdlRIUpdate", 7, func(e *env) *core.Error {
+	prove("aclmdlRIUpdate", "nothing-changed", func(e *env) *core.Error { return model.MdlRIUpdate(e.th, e.model()) })
+	prove("aclmdlRIUpdate", "not-updatable", func(e *env) *core.Error {
 		m, task := e.valueTask()
 		e.want(model.MdlRITaskSetParams(e.th, task, &abi.MdlRITaskParams{}), abi.ErrRTParamInvalid)
 		return model.MdlRIUpdate(e.th, m)

@@ -179,6 +179,23 @@ func refusedBy(name string) func(e *env) *core.Error {
 	}
 }
 
+// onlyCaptured proves that a stream which is captured refuses to copy 64 bytes of pageable memory, while one that is
+// bound to a model copies them at once, and the model does not.
+func onlyCaptured(upload func(e *env, dst, src core.Addr, s core.Handle) *core.Error) func(e *env) *core.Error {
+	return func(e *env) *core.Error {
+		dst, src, m := e.device(64), e.pageable(64), e.manual()
+		e.write(src, noise(64, 1))
+		s := e.onto(m, 0)
+		e.ok(upload(e, dst, src, s))
+		e.holds(dst, noise(64, 1))
+		e.ends(m, s)
+		e.write(src, noise(64, 2))
+		e.ok(model.MdlRIExecute(e.th, m, -1))
+		e.holds(dst, noise(64, 1))
+		return upload(e, e.device(64), src, e.begin(relaxed))
+	}
+}
+
 // outside is a call of another thread in another context.
 func outside(call func(th *core.Thread, m core.Handle) *core.Error) func(e *env) *core.Error {
 	return func(e *env) *core.Error {
@@ -190,15 +207,15 @@ func outside(call func(th *core.Thread, m core.Handle) *core.Error) func(e *env)
 }
 
 func init() {
-	prove("aclrtMemcpy", 10, refusedBy("aclrtMemcpy"))
-	prove("aclrtMemcpy2d", 12, refusedBy("aclrtMemcpy2d"))
-	prove("aclrtMemset", 5, refusedBy("aclrtMemset"))
-	prove("aclrtCmoSetDesc", 7, refusedBy("aclrtCmoSetDesc"))
-	prove("aclrtMemcpyAsync", 17, func(e *env) *core.Error {
-		s := e.begin(relaxed)
-		return transfer.MemcpyAsync(e.th, e.device(64), 64, e.pageable(64), 64, h2d, s)
-	})
-	prove("aclrtMemcpyAsync", 20, func(e *env) *core.Error {
+	prove("aclrtMemcpy", "capture-forbids", refusedBy("aclrtMemcpy"))
+	prove("aclrtMemcpy2d", "capture-forbids", refusedBy("aclrtMemcpy2d"))
+	prove("aclrtMemset", "capture-forbids", refusedBy("aclrtMemset"))
+	prove("aclrtCmoSetDesc", "capture-forbids", refusedBy("aclrtCmoSetDesc"))
+	prove("aclrtMemcpyAsync", "pageable-captured",
+		onlyCaptured(func(e *env, dst, src core.Addr, s core.Handle) *core.Error {
+			return transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)
+		}))
+	prove("aclrtMemcpyAsync", "pageable-capture-forbids", func(e *env) *core.Error {
 		e.begin(global)
 		dst, src := e.device(64), e.pageable(64)
 		e.ok(
@@ -206,37 +223,40 @@ func init() {
 		) // pinned memory is nobody's business
 		return transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, e.stream())
 	})
-	prove("aclrtMemcpy2dAsync", 15, func(e *env) *core.Error {
-		s := e.begin(relaxed)
-		return transfer.Memcpy2dAsync(e.th, e.device(64), 8, e.pageable(64), 8, 8, 8, h2d, s)
-	})
-	prove("aclrtMemcpy2dAsync", 17, func(e *env) *core.Error {
+	prove("aclrtMemcpy2dAsync", "pageable-captured",
+		onlyCaptured(func(e *env, dst, src core.Addr, s core.Handle) *core.Error {
+			return transfer.Memcpy2dAsync(e.th, dst, 8, src, 8, 8, 8, h2d, s)
+		}))
+	prove("aclrtMemcpy2dAsync", "pageable-capture-forbids", func(e *env) *core.Error {
 		e.begin(global)
 		return transfer.Memcpy2dAsync(e.th, e.device(64), 8, e.pageable(64), 8, 8, 8, h2d, e.stream())
 	})
-	prove("aclrtMemcpyBatchAsync", 31, func(e *env) *core.Error {
+	prove("aclrtMemcpyBatchAsync", "pageable-capture-forbids", func(e *env) *core.Error {
 		a := newBatch(e, unreg, dev, 64)
 		a.stream = e.begin(global)
 		return batchAsync(e, a)
 	})
-	prove("aclrtSynchronizeDevice", 2, func(e *env) *core.Error { e.begin(relaxed); return e.th.SynchronizeDevice() })
+	prove("aclrtSynchronizeDevice", "stream-captured", func(e *env) *core.Error {
+		e.begin(relaxed)
+		return e.th.SynchronizeDevice()
+	})
 	prove(
 		"aclrtSynchronizeDeviceWithTimeout",
-		4,
+		"stream-captured",
 		func(e *env) *core.Error { e.begin(relaxed); return e.th.SynchronizeDeviceWithTimeout(10) },
 	)
 
-	prove("aclrtStreamWaitEvent", 11, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "flags-forbid-capture", func(e *env) *core.Error {
 		ev := e.exWith(abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
 		return e.th.StreamWaitEvent(e.withFlags(abi.StreamCpuSchedule), ev)
 	})
-	prove("aclrtStreamWaitEvent", 12, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "pulls-default-stream", func(e *env) *core.Error {
 		ev := e.exWith(abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
 		return e.th.StreamWaitEvent(0, ev)
 	})
-	prove("aclrtStreamWaitEvent", 13, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "pulls-other-capture", func(e *env) *core.Error {
 		one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, one))
 		err := e.th.StreamWaitEvent(other, ev)
@@ -245,12 +265,12 @@ func init() {
 		e.want(model.MdlRICaptureEnd(e.th, other, &m), abi.ErrRTStreamCaptureInvalidated)
 		return err
 	})
-	prove("aclrtStreamWaitEvent", 14, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "pulls-into-invalidated", func(e *env) *core.Error {
 		one, ev := e.broken(), e.exWith(abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, one))
 		return e.th.StreamWaitEvent(e.stream(), ev)
 	})
-	prove("aclrtStreamWaitEvent", 15, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "pulls-stream", func(e *env) *core.Error {
 		first, second, ev := e.joined()
 		var status abi.MdlRICaptureStatus
 		var one, other core.Handle
@@ -261,10 +281,10 @@ func init() {
 		e.ok(e.th.RecordEvent(ev, second))
 		return e.th.StreamWaitEvent(first, ev)
 	})
-	prove("aclrtStreamWaitEvent", 16, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "event-not-ex", func(e *env) *core.Error {
 		return e.th.StreamWaitEvent(e.begin(relaxed), e.stateEvent(evSync))
 	})
-	prove("aclrtStreamWaitEvent", 17, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "recorded-outside", func(e *env) *core.Error {
 		s, ev := e.begin(relaxed), e.exWith(abi.EventSync)
 		e.ok(e.th.StreamWaitEvent(s, ev)) // never recorded: nothing is captured
 		out := e.stream()
@@ -281,13 +301,13 @@ func init() {
 }
 
 func captureProofs() {
-	prove("aclmdlRICaptureBegin", 5, func(e *env) *core.Error {
+	prove("aclmdlRICaptureBegin", "flags-forbid-capture", func(e *env) *core.Error {
 		e.ok(model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamPersistent), relaxed))
 		o := e.on(machine{product: "950"})
 		o.want(model.MdlRICaptureBegin(o.th, o.withFlags(abi.StreamPersistent), relaxed), abi.ErrRTInternalError)
 		return model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamCpuSchedule), relaxed)
 	})
-	prove("aclmdlRICaptureBegin", 11, func(e *env) *core.Error {
+	prove("aclmdlRICaptureBegin", "no-stream-left", func(e *env) *core.Error {
 		e = e.on(machine{product: "310P"})
 		s := e.stream()
 		capture := func() (m core.Handle) {
@@ -310,7 +330,7 @@ func captureProofs() {
 	})
 	prove(
 		"aclmdlRICaptureBegin",
-		9,
+		"default-stream",
 		func(e *env) *core.Error { return model.MdlRICaptureBegin(e.th, e.defaultStream(), relaxed) },
 	)
 	behaves("aclmdlRICaptureBegin", func(e *env) {
@@ -329,21 +349,21 @@ func captureProofs() {
 			is(e, "after it was executed", bytes(back, 64)[0], i)
 		}
 	})
-	prove("aclmdlRICaptureEnd", 4, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "flags-forbid-capture", func(e *env) *core.Error {
 		var m core.Handle
 		return model.MdlRICaptureEnd(e.th, e.withFlags(abi.StreamCpuSchedule), &m)
 	})
-	prove("aclmdlRICaptureEnd", 5, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "modelRI-null", func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		err := model.MdlRICaptureEnd(e.th, s, nil)
 		e.endsIn(s) // it went on
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 9, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "default-stream", func(e *env) *core.Error {
 		var m core.Handle
 		return model.MdlRICaptureEnd(e.th, e.defaultStream(), &m)
 	})
-	prove("aclmdlRICaptureEnd", 11, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "not-the-origin", func(e *env) *core.Error {
 		first, second, ev := e.joined()
 		m := garbage
 		err := model.MdlRICaptureEnd(e.th, second, &m)
@@ -353,7 +373,7 @@ func captureProofs() {
 		e.endsIn(first)
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 12, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "other-thread", func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		var m core.Handle
 		e.ok(model.MdlRICaptureEnd(e.sibling(), s, &m)) // a relaxed one may be
@@ -367,7 +387,7 @@ func captureProofs() {
 		e.ok(e.copies(e.th)["aclrtMemcpy"]())
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 13, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "invalidated", func(e *env) *core.Error {
 		s := e.broken()
 		var status abi.MdlRICaptureStatus
 		e.ok(model.MdlRICaptureGetInfo(e.th, s, &status, nil))
@@ -380,7 +400,7 @@ func captureProofs() {
 		e.ok(e.th.DestroyStream(s))
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 16, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "group-open", func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		var m core.Handle
@@ -390,7 +410,7 @@ func captureProofs() {
 		e.endsIn(s)
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 17, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "last-not-record", func(e *env) *core.Error {
 		first, second, ev := e.joined()
 		e.ok(e.th.RecordEvent(ev, second))
 		e.ok(e.th.StreamWaitEvent(first, ev))
@@ -401,7 +421,7 @@ func captureProofs() {
 		e.want(model.MdlRICaptureEnd(e.th, only, &m), abi.ErrRTStreamUnjoined)
 		return err
 	})
-	prove("aclmdlRICaptureEnd", 18, func(e *env) *core.Error {
+	prove("aclmdlRICaptureEnd", "last-not-awaited", func(e *env) *core.Error {
 		first, second, ev := e.joined()
 		e.ok(e.th.RecordEvent(ev, second))
 		var m core.Handle
@@ -417,12 +437,12 @@ func captureProofs() {
 }
 
 func groupProofs() {
-	prove("aclmdlRICaptureTaskGrpBegin", 7, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpBegin", "group-open", func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		return model.MdlRICaptureTaskGrpBegin(e.th, s)
 	})
-	prove("aclmdlRICaptureTaskGrpBegin", 8, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpBegin", "group-open-elsewhere", func(e *env) *core.Error {
 		first, second, _ := e.joined()
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
 		err := model.MdlRICaptureTaskGrpBegin(e.th, second)
@@ -430,25 +450,25 @@ func groupProofs() {
 		e.want(model.MdlRICaptureEnd(e.th, first, &m), abi.ErrRTStreamCaptureInvalidated)
 		return err
 	})
-	prove("aclmdlRICaptureTaskGrpEnd", 8, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpEnd", "no-group", func(e *env) *core.Error {
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, e.begin(relaxed), &g)
 	})
-	prove("aclmdlRICaptureTaskGrpEnd", 10, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpEnd", "task-not-offered", func(e *env) *core.Error {
 		s := e.begin(relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, s), abi.ErrRTTaskTypeNotSupport)
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, s, &g)
 	})
-	prove("aclmdlRICaptureTaskGrpEnd", 11, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpEnd", "group-broken", func(e *env) *core.Error {
 		first, second, _ := e.joined()
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
 		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, second), abi.ErrStreamTaskGroupIntr)
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, first, &g)
 	})
-	prove("aclmdlRICaptureTaskGrpEnd", 12, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskGrpEnd", "invalidated", func(e *env) *core.Error {
 		s := e.broken()
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		var g core.Handle
@@ -461,17 +481,17 @@ func groupProofs() {
 		})
 		return g
 	}
-	prove("aclmdlRICaptureTaskUpdateBegin", 9, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskUpdateBegin", "updating", func(e *env) *core.Error {
 		g, s := group(e), e.stream()
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
 		return model.MdlRICaptureTaskUpdateBegin(e.th, s, group(e))
 	})
-	prove("aclmdlRICaptureTaskUpdateBegin", 10, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskUpdateBegin", "updated-elsewhere", func(e *env) *core.Error {
 		g := group(e)
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, e.stream(), g))
 		return model.MdlRICaptureTaskUpdateBegin(e.th, e.stream(), g)
 	})
-	prove("aclmdlRICaptureTaskUpdateEnd", 8, func(e *env) *core.Error {
+	prove("aclmdlRICaptureTaskUpdateEnd", "not-updating", func(e *env) *core.Error {
 		g, s := group(e), e.stream()
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
 		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))

@@ -29,13 +29,13 @@ func init() {
 
 func proveExport() {
 	var k key
-	prove("aclrtNotifyGetExportKey", 7, func(e *env) *core.Error {
+	prove("aclrtNotifyGetExportKey", "exported-already", func(e *env) *core.Error {
 		n := e.notify()
 		imported := e.imports(e.export(n, openToAll))
 		e.want(signal.NotifyGetExportKey(e.th, imported, &k[0], 65, openToAll), abi.ErrRTInternalError)
 		return signal.NotifyGetExportKey(e.th, n, &k[0], 1, openToAll)
 	})
-	prove("aclrtNotifyGetExportKey", 8, func(e *env) (err *core.Error) {
+	prove("aclrtNotifyGetExportKey", "driver-refuses", func(e *env) (err *core.Error) {
 		n := e.notify()
 		for _, length := range []uint64{1, 16, 64, 1<<32 + 64} {
 			err = signal.NotifyGetExportKey(e.th, n, &k[0], length, 0)
@@ -60,7 +60,7 @@ func proveExport() {
 
 func proveWhiteList() {
 	pid := func() *int32 { p := self; return &p }
-	prove("aclrtNotifySetImportPid", 7, func(e *env) *core.Error {
+	prove("aclrtNotifySetImportPid", "not-exported", func(e *env) *core.Error {
 		n := e.notify()
 		e.want(e.blames("notify", signal.NotifySetImportPid(e.th, n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
 		imported := e.imports(e.export(n, openToAll))
@@ -84,7 +84,7 @@ func proveWhiteList() {
 
 func proveImport() {
 	text := func(s string) *byte { return &append([]byte(s), 0)[0] }
-	prove("aclrtNotifyImportByKey", 7, func(e *env) *core.Error {
+	prove("aclrtNotifyImportByKey", "key-unknown", func(e *env) *core.Error {
 		n := e.notify()
 		k := e.export(n, openToAll)
 		h := garbage
@@ -159,7 +159,7 @@ func proveServers() {
 	call := func(o *env, n core.Handle, list *abi.ServerPid, num uint64) *core.Error {
 		return signal.NotifySetImportPidInterServer(o.stranger(), n, list, num)
 	}
-	prove("aclrtNotifySetImportPidInterServer", 5, func(e *env) *core.Error {
+	prove("aclrtNotifySetImportPidInterServer", "entry-pid-null", func(e *env) *core.Error {
 		list := []abi.ServerPid{*one(), {Num: 2}, {}}
 		err := call(e, e.notify(), &list[0], 3)
 		if err.Index != 1 {
@@ -167,12 +167,12 @@ func proveServers() {
 		}
 		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), &list[1], 1) })
 	})
-	prove("aclrtNotifySetImportPidInterServer", 6, func(e *env) *core.Error {
+	prove("aclrtNotifySetImportPidInterServer", "entry-count", func(e *env) *core.Error {
 		bad := one()
 		bad.Num = 2
 		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), bad, 1) })
 	})
-	prove("aclrtNotifySetImportPidInterServer", 8, func(e *env) *core.Error {
+	prove("aclrtNotifySetImportPidInterServer", "entry-not-offered", func(e *env) *core.Error {
 		o := e.on(machine{product: "A3"})
 		n := o.notify()
 		o.export(n, 0)

@@ -69,7 +69,7 @@ func init() {
 }
 
 func proveNotifyLife() {
-	prove("aclrtCreateNotify", 5, func(e *env) *core.Error {
+	prove("aclrtCreateNotify", "none-left", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		var last core.Handle
 		for range o.rt.Product.Notifies {
@@ -156,7 +156,7 @@ func proveNotifySignals() {
 		e.passes(b)
 	})
 
-	prove("aclrtWaitAndResetNotify", 6, func(e *env) *core.Error {
+	prove("aclrtWaitAndResetNotify", "shared-elsewhere", func(e *env) *core.Error {
 		n := e.notify()
 		th, s := e.onDevice(1)
 		e.ok(signal.WaitAndResetNotify(th, n, s, 0)) // not looked at as long as it is not shared
@@ -222,7 +222,7 @@ func proveNotifyReset() {
 	reset := func(th *core.Thread, list ...core.Handle) *core.Error {
 		return signal.NotifyBatchReset(th, &list[0], uint64(len(list)))
 	}
-	prove("aclrtNotifyBatchReset", 4, func(e *env) *core.Error {
+	prove("aclrtNotifyBatchReset", "entry-not-live", func(e *env) *core.Error {
 		n := e.notify()
 		e.set(n, 0)
 		e.ok(e.th.SynchronizeStream(0))
@@ -235,11 +235,11 @@ func proveNotifyReset() {
 		}
 		return e.noNotify(func(h core.Handle) *core.Error { return reset(e.stranger(), h, 0) })
 	})
-	prove("aclrtNotifyBatchReset", 5, func(e *env) *core.Error {
+	prove("aclrtNotifyBatchReset", "entry-null", func(e *env) *core.Error {
 		e.want(reset(e.th, e.notify(), 0, garbage), abi.ErrRTParamInvalid)
 		return reset(e.stranger(), 0, garbage)
 	})
-	prove("aclrtNotifyBatchReset", 8, func(e *env) *core.Error {
+	prove("aclrtNotifyBatchReset", "entry-shared", func(e *env) *core.Error {
 		n := e.notify() // other products do it
 		e.export(n, abi.NotifyExportFlagDisablePidValidation)
 		e.ok(reset(e.th, n))

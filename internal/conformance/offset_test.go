@@ -52,27 +52,16 @@ func (a *offsetArgs) arrived(e *env) {
 }
 
 var offsetBreakers = breakers[offsetArgs]{
-	1:  func(e *env, a *offsetArgs) { a.count = 0 },
-	2:  func(e *env, a *offsetArgs) { a.kind = d2d },
-	3:  func(e *env, a *offsetArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
-	4:  func(e *env, a *offsetArgs) { a.stream = garbage },
-	5:  func(e *env, a *offsetArgs) { a.dst = 0 },
-	6:  func(e *env, a *offsetArgs) { a.src = 0 },
-	7:  func(e *env, a *offsetArgs) { a.destMax = a.count - 1 },
-	8:  func(e *env, a *offsetArgs) { a.count, a.destMax = 4<<30+1, 1<<62 },
-	9:  func(e *env, a *offsetArgs) { a.srcOff = 1 << 48 },
-	10: func(e *env, a *offsetArgs) { a.dstOff, a.destMax = 1<<48, 1<<62 },
-	11: func(e *env, a *offsetArgs) { a.dstOff = a.destMax },
-	12: func(e *env, a *offsetArgs) { a.dstOff = a.destMax - a.count + 1 },
-	13: func(e *env, a *offsetArgs) { a.th = e.stranger() },
-	14: func(e *env, a *offsetArgs) { a.src = e.freed(dev, 64) },
-	15: func(e *env, a *offsetArgs) { a.stream = e.foreign() },
+	{"count-over-rest", func(e *env, a *offsetArgs) { a.dstOff = a.destMax - a.count + 1 }},
+	{"no-context", func(e *env, a *offsetArgs) { a.th = e.stranger() }},
+	{"unclassified", func(e *env, a *offsetArgs) { a.src = e.freed(dev, 64) }},
+	{"stream-of-other-context", func(e *env, a *offsetArgs) { a.stream = e.foreign() }},
 }
 
 func init() {
 	b := offsetBreakers
 	// rule is a proof that also sees what the message blames: nearly all the codes are the same.
-	rule := func(k int, arg string) proof {
+	rule := func(k string, arg string) proof {
 		return func(e *env) *core.Error {
 			a := behind(e)
 			b.spoil(e, a, k)
@@ -85,41 +74,17 @@ func init() {
 			return err
 		}
 	}
-	proveMore("aclrtMemcpyAsyncWithOffset", 1, rule(1, ""))
-	proveMore("aclrtMemcpyAsyncWithOffset", 2, func(e *env) *core.Error {
-		for _, kind := range []abi.MemcpyKind{-1, h2h, h2d, d2h, dflt, buf, abi.MemcpyInterDeviceToDevice, 8} {
-			a := behind(e)
-			a.kind = kind
-			e.want(withOffset(e, a), abi.ErrRTParamInvalid)
-		}
-		return rule(2, "kind")(e)
-	})
-	proveMore("aclrtMemcpyAsyncWithOffset", 3, func(e *env) *core.Error {
-		for _, name := range []string{"310B", "310P", "310"} {
-			o := e.on(machine{product: name})
-			o.want(withOffset(o, behind(o)), abi.ErrRTFeatureNotSupport)
-		}
-		return rule(3, "")(e)
-	})
-	proveMore("aclrtMemcpyAsyncWithOffset", 4, rule(4, "stream"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 5, rule(5, "dst"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 6, rule(6, "src"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 7, rule(7, "count"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 8, rule(8, "count"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 9, rule(9, "srcDataOffset"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 10, rule(10, "dstDataOffset"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 11, rule(11, "dstDataOffset"))
-	prove("aclrtMemcpyAsyncWithOffset", 12, rule(12, "count"))
-	proveMore("aclrtMemcpyAsyncWithOffset", 13, rule(13, ""))
-	prove("aclrtMemcpyAsyncWithOffset", 14, func(e *env) *core.Error {
+	prove("aclrtMemcpyAsyncWithOffset", "count-over-rest", rule("count-over-rest", "count"))
+	proveMore("aclrtMemcpyAsyncWithOffset", "no-context", rule("no-context", ""))
+	prove("aclrtMemcpyAsyncWithOffset", "unclassified", func(e *env) *core.Error {
 		a := behind(e)
 		a.dst = e.freed(dev, 64)
 		e.want(withOffset(e, a), abi.ErrRTParamInvalid)
-		err := rule(14, "src")(e)
+		err := rule("unclassified", "src")(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
-	proveMore("aclrtMemcpyAsyncWithOffset", 15, rule(15, "stream"))
+	proveMore("aclrtMemcpyAsyncWithOffset", "stream-of-other-context", rule("stream-of-other-context", "stream"))
 	behaves("aclrtMemcpyAsyncWithOffset", func(e *env) {
 		for _, name := range []string{"A2", "A3", "950", "910"} {
 			o := e.on(machine{product: name})

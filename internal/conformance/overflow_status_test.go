@@ -85,7 +85,7 @@ func overflowClear(e *env, clear func(*core.Thread, core.Handle) *core.Error) {
 }
 
 func init() {
-	prove("aclrtSynchronizeStream", 7, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStream", "overflow", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(e.th.SetStreamOverflowSwitch(s, 1))
 		e.overflows(s)

@@ -39,12 +39,12 @@ func init() {
 		}
 	})
 
-	prove("aclrtDeviceSetLimit", 5, func(e *env) *core.Error {
+	prove("aclrtDeviceSetLimit", "no-visible-device", func(e *env) *core.Error {
 		m := hidden()
 		m.product = "950"
-		return process.DeviceSetLimit(e.on(m).th, abi.DevLimitSimtPrintfFifoSize, 0) // which is rule 7
+		return process.DeviceSetLimit(e.on(m).th, abi.DevLimitSimtPrintfFifoSize, 0) // which simt-printf-range refuses
 	})
-	prove("aclrtDeviceSetLimit", 7, func(e *env) *core.Error {
+	prove("aclrtDeviceSetLimit", "simt-printf-range", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		for _, v := range []uint64{0, 1<<20 - 1} {
 			e.want(process.DeviceSetLimit(o.th, abi.DevLimitSimtPrintfFifoSize, v), abi.ErrRTParamInvalid)
@@ -53,7 +53,7 @@ func init() {
 		is(e, "limit afterwards", o.limitOf(abi.DevLimitSimtPrintfFifoSize), 2<<20)
 		return err
 	})
-	prove("aclrtDeviceSetLimit", 8, func(e *env) *core.Error {
+	prove("aclrtDeviceSetLimit", "simt-stack-0", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		o.ok(process.DeviceSetLimit(o.th, abi.DevLimitSimtStackSize, 0))
 		err := process.DeviceSetLimit(o.th, abi.DevLimitSimtDvgWarpStackSize, 0)
@@ -91,5 +91,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtDeviceL2CacheFlush", 3, func(e *env) *core.Error { return process.DeviceL2CacheFlush(e.th, 0) })
+	prove("aclrtDeviceL2CacheFlush", "not-offered", func(e *env) *core.Error {
+		return process.DeviceL2CacheFlush(e.th, 0)
+	})
 }

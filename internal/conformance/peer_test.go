@@ -16,16 +16,16 @@ func (e *env) peerStatus(id, peer int32) int32 {
 
 func init() {
 	noPeers := machine{product: "310B"}
-	prove("aclrtDeviceCanAccessPeer", 2, func(e *env) *core.Error {
+	prove("aclrtDeviceCanAccessPeer", "no-peers", func(e *env) *core.Error {
 		e.want(memory.DeviceCanAccessPeer(e.on(machine{product: "310"}).th, nil, 0, 4), abi.ErrRTFeatureNotSupport)
 		return memory.DeviceCanAccessPeer(e.on(noPeers).th, nil, 0, 4)
 	})
-	prove("aclrtDeviceCanAccessPeer", 4, func(e *env) *core.Error {
+	prove("aclrtDeviceCanAccessPeer", "device-hidden", func(e *env) *core.Error {
 		o := e.on(visible("0,1"))
 		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2},
 			func(id int32) *core.Error { return memory.DeviceCanAccessPeer(o.th, nil, id, 0) })
 	})
-	prove("aclrtDeviceCanAccessPeer", 8, func(e *env) *core.Error {
+	prove("aclrtDeviceCanAccessPeer", "in-RC", func(e *env) *core.Error {
 		var can int32
 		return memory.DeviceCanAccessPeer(e.on(machine{product: "310P", form: "RC"}).th, &can, 4, 0)
 	})
@@ -42,11 +42,11 @@ func init() {
 		})
 	})
 
-	prove("aclrtDeviceEnablePeerAccess", 3, func(e *env) *core.Error {
+	prove("aclrtDeviceEnablePeerAccess", "peer-is-self", func(e *env) *core.Error {
 		e.want(memory.DeviceEnablePeerAccess(e.on(noPeers).th, 0, 0), abi.ErrInvalidParam)
 		return memory.DeviceEnablePeerAccess(e.th, 0, 0)
 	})
-	prove("aclrtDeviceEnablePeerAccess", 4, func(e *env) *core.Error {
+	prove("aclrtDeviceEnablePeerAccess", "no-peers", func(e *env) *core.Error {
 		return memory.DeviceEnablePeerAccess(e.on(noPeers).th, 4, 0)
 	})
 	behaves("aclrtDeviceEnablePeerAccess", func(e *env) {
@@ -67,11 +67,11 @@ func init() {
 			abi.ErrRTFeatureNotSupport)
 	})
 
-	prove("aclrtDeviceDisablePeerAccess", 2, func(e *env) *core.Error {
+	prove("aclrtDeviceDisablePeerAccess", "peer-is-self", func(e *env) *core.Error {
 		e.want(memory.DeviceDisablePeerAccess(e.on(noPeers).th, 0), abi.ErrInvalidParam)
 		return memory.DeviceDisablePeerAccess(e.th, 0)
 	})
-	prove("aclrtDeviceDisablePeerAccess", 3, func(e *env) *core.Error {
+	prove("aclrtDeviceDisablePeerAccess", "no-peers", func(e *env) *core.Error {
 		return memory.DeviceDisablePeerAccess(e.on(noPeers).th, 4)
 	})
 	behaves("aclrtDeviceDisablePeerAccess", func(e *env) {
@@ -83,13 +83,13 @@ func init() {
 		is(e, "the other", e.peerStatus(0, 2), 1)
 	})
 
-	prove("aclrtDevicePeerAccessStatus", 2, func(e *env) *core.Error {
+	prove("aclrtDevicePeerAccessStatus", "device-hidden", func(e *env) *core.Error {
 		var s int32
 		o := e.on(visible("0,1"))
 		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2},
 			func(id int32) *core.Error { return memory.DevicePeerAccessStatus(o.th, id, 99, &s) })
 	})
-	prove("aclrtDevicePeerAccessStatus", 5, func(e *env) *core.Error {
+	prove("aclrtDevicePeerAccessStatus", "no-such-device", func(e *env) *core.Error {
 		is(e, "no such device", e.peerStatus(63, 0), 0)
 		is(e, "no such peer", e.peerStatus(0, 63), 0)
 		return nil
@@ -107,7 +107,7 @@ func init() {
 		})
 	})
 
-	proveMore("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
+	proveMore("aclrtGetDevicesTopo", "deviceId-unusable", func(e *env) *core.Error {
 		var v uint64
 		for _, o := range []*env{e, e.on(visible("0,1,2,3")), e.on(machine{product: "310P", form: "RC"})} {
 			err := memory.GetDevicesTopo(o.th, 4, 1<<31, &v)
@@ -116,7 +116,7 @@ func init() {
 		}
 		return memory.GetDevicesTopo(e.th, 4, 0, &v)
 	})
-	prove("aclrtGetDevicesTopo", 4, func(e *env) *core.Error {
+	prove("aclrtGetDevicesTopo", "no-topology", func(e *env) *core.Error {
 		v := uint64(7)
 		err := memory.GetDevicesTopo(e.on(machine{product: "310P", form: "RC"}).th, 0, 1, &v)
 		is(e, "untouched output", v, 7)
@@ -136,9 +136,7 @@ func init() {
 		}
 	})
 
-	var caps [2]uint32
-	unknown := abi.AtomicOperation(13)
-	prove("aclrtDeviceGetHostAtomicCapabilities", 5, func(e *env) *core.Error {
+	prove("aclrtDeviceGetHostAtomicCapabilities", "operation-unknown", func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetHostAtomicCapabilities(e.th, caps, ops, n, 0)
 		})
@@ -149,13 +147,7 @@ func init() {
 		})
 	})
 
-	proveMore("aclrtDeviceGetP2PAtomicCapabilities", 4, func(e *env) *core.Error { // before rule 7
-		return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 9, 9)
-	})
-	proveMore("aclrtDeviceGetP2PAtomicCapabilities", 6, func(e *env) *core.Error { // before rule 7
-		return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 0, 9)
-	})
-	prove("aclrtDeviceGetP2PAtomicCapabilities", 7, func(e *env) *core.Error {
+	prove("aclrtDeviceGetP2PAtomicCapabilities", "operation-unknown", func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetP2PAtomicCapabilities(e.th, caps, ops, n, 0, 1)
 		})

@@ -28,14 +28,14 @@ func map64(e *env) *mapArgs {
 
 func init() {
 	b := breakers[mapArgs]{
-		1: func(e *env, a *mapArgs) { a.p = 0 },
-		2: func(e *env, a *mapArgs) { a.size = 0 },
-		3: func(e *env, a *mapArgs) { a.flags = 1 << 32 },
-		4: func(e *env, a *mapArgs) { a.dst = 4 },
-		5: func(e *env, a *mapArgs) { a.th = e.stranger() },
-		6: func(e *env, a *mapArgs) { a.p = e.freed(dev, 64) },
+		{"devPtr-null", func(e *env, a *mapArgs) { a.p = 0 }},
+		{"size-0", func(e *env, a *mapArgs) { a.size = 0 }},
+		{"flags-not-0", func(e *env, a *mapArgs) { a.flags = 1 << 32 }},
+		{"dstDevId-unusable", func(e *env, a *mapArgs) { a.dst = 4 }},
+		{"no-context", func(e *env, a *mapArgs) { a.th = e.stranger() }},
+		{"driver-refuses-range", func(e *env, a *mapArgs) { a.p = e.freed(dev, 64) }},
 	}
-	prove("aclrtMemP2PMap", 6, func(e *env) *core.Error {
+	prove("aclrtMemP2PMap", "driver-refuses-range", func(e *env) *core.Error {
 		for what, spoil := range map[string]func(a *mapArgs){
 			"pinned memory":      func(a *mapArgs) { a.p = e.pinned(64) },
 			"pageable memory":    func(a *mapArgs) { a.p = e.pageable(64) },
@@ -53,7 +53,7 @@ func init() {
 			o := e.on(m)
 			o.want(memory.MemP2PMap(o.th, o.device(64), 64, 1, 0), abi.ErrRTFeatureNotSupport)
 		}
-		return b.from(6, map64, peerMap)(e)
+		return b.from("driver-refuses-range", map64, peerMap)(e)
 	})
 	behaves("aclrtMemP2PMap", func(e *env) {
 		a := map64(e)

@@ -43,7 +43,7 @@ var platformValues = map[string]string{
 }
 
 func init() {
-	prove("aclplatformGetDeviceInfo", 4, func(e *env) *core.Error {
+	prove("aclplatformGetDeviceInfo", "no-device-opened", func(e *env) *core.Error {
 		b, o := make([]byte, 32), e.on(machine{bare: true})
 		err := process.PlatformGetDeviceInfo(o.th, 0, &b[0], 32)
 		o.ok(o.th.SetDevice(1)) // any device will do, and a call before does no harm
@@ -51,7 +51,7 @@ func init() {
 		o.ok(process.PlatformGetDeviceInfo(o.th, 0, &b[0], 32))
 		return err
 	})
-	prove("aclplatformGetDeviceInfo", 5, func(e *env) *core.Error {
+	prove("aclplatformGetDeviceInfo", "no-such-value", func(e *env) *core.Error {
 		for name, values := range platformValues {
 			o := e.on(machine{product: name})
 			for i, want := range strings.Fields(values) {
@@ -64,7 +64,7 @@ func init() {
 		b := make([]byte, 32)
 		return process.PlatformGetDeviceInfo(e.th, abi.PlatformDevInfo(7), &b[0], 32)
 	})
-	prove("aclplatformGetDeviceInfo", 6, func(e *env) *core.Error {
+	prove("aclplatformGetDeviceInfo", "maxLen-too-small", func(e *env) *core.Error {
 		b := []byte("xxxxxxxxxxxxxxxx")
 		const name = abi.PlatformDevInfoSocVersion
 		e.ok(process.PlatformGetDeviceInfo(e.th, name, &b[0], 12))
@@ -87,17 +87,17 @@ func init() {
 		err := process.PlatformGetInstructionInfo(e.th, typ, &n[0], &b[0], max)
 		return written(b), err
 	}
-	prove("aclplatformGetInstructionInfo", 5, func(e *env) *core.Error {
+	prove("aclplatformGetInstructionInfo", "no-device-opened", func(e *env) *core.Error {
 		_, err := instruction(e.on(machine{bare: true}), 0, "Intrinsic_vadd", 64)
 		return err
 	})
-	prove("aclplatformGetInstructionInfo", 6, func(e *env) *core.Error {
+	prove("aclplatformGetInstructionInfo", "no-such-instruction", func(e *env) *core.Error {
 		_, err := instruction(e.on(machine{product: "310P"}), 0, "Intrinsic_vadd", 64)
 		e.want(err, abi.ErrInvalidParam)
 		_, err = instruction(e, 0, "vadd", 64)
 		return err
 	})
-	prove("aclplatformGetInstructionInfo", 7, func(e *env) *core.Error {
+	prove("aclplatformGetInstructionInfo", "maxLen-too-small", func(e *env) *core.Error {
 		_, err := instruction(e, 0, "Intrinsic_vrec", 15)
 		return err
 	})

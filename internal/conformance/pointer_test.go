@@ -33,7 +33,7 @@ func (s strange) Describe(addr uintptr) driver.Allocation {
 }
 
 func init() {
-	prove("aclrtPointerGetAttributes", 4, func(e *env) *core.Error {
+	prove("aclrtPointerGetAttributes", "memory-unknown", func(e *env) *core.Error {
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
 		if err != nil {
 			e.Fatal(err)

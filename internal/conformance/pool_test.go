@@ -74,11 +74,11 @@ var withoutPools = []machine{{product: "A3"}, {product: "950"}, {product: "310B"
 func init() {
 	type props = abi.MemPoolProps
 	elsewhere := abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}
-	prove("aclrtMemPoolCreate", 3, func(e *env) *core.Error {
+	prove("aclrtMemPoolCreate", "allocType-not-pinned", func(e *env) *core.Error {
 		return memory.MemPoolCreate(e.th, new(core.Handle), &props{AllocType: 1,
 			Location: abi.MemLocation{Type: abi.MemLocationTypeHost, ID: 9}})
 	})
-	prove("aclrtMemPoolCreate", 4, func(e *env) (err *core.Error) {
+	prove("aclrtMemPoolCreate", "location-not-device", func(e *env) (err *core.Error) {
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeHost, abi.MemLocationTypeUnregistered,
 			abi.MemLocationTypeManaged, abi.MemLocationTypeHostNuma, 7} {
 			err = memory.MemPoolCreate(e.th, new(core.Handle),
@@ -87,7 +87,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemPoolCreate", 5, func(e *env) (err *core.Error) {
+	prove("aclrtMemPoolCreate", "reserved-not-0", func(e *env) (err *core.Error) {
 		for i := range 32 {
 			p := &props{Location: elsewhere}
 			p.Reserved[i] = 1
@@ -96,11 +96,11 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemPoolCreate", 6, func(e *env) *core.Error {
+	prove("aclrtMemPoolCreate", "device-unusable", func(e *env) *core.Error {
 		return memory.MemPoolCreate(e.on(machine{product: "A3"}).th, new(core.Handle),
 			&props{Location: elsewhere, MaxSize: tooBig})
 	})
-	prove("aclrtMemPoolCreate", 8, func(e *env) *core.Error {
+	prove("aclrtMemPoolCreate", "maxSize-over-device", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		_, total := o.memInfo(abi.MemAttrHBMMem)
 		for _, n := range []uint64{total + 1, math.MaxUint64} {
@@ -108,7 +108,7 @@ func init() {
 		}
 		return memory.MemPoolCreate(o.th, new(core.Handle), poolProps(total+2*mib))
 	})
-	prove("aclrtMemPoolCreate", 9, func(e *env) (err *core.Error) {
+	prove("aclrtMemPoolCreate", "no-pools", func(e *env) (err *core.Error) {
 		for _, m := range withoutPools {
 			o, h := e.on(m), core.Handle(7)
 			err = memory.MemPoolCreate(o.th, &h, poolProps(2*mib))
@@ -119,7 +119,7 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemPoolCreate", 10, func(e *env) *core.Error {
+	prove("aclrtMemPoolCreate", "driver-refuses", func(e *env) *core.Error {
 		o := e.bare()
 		err := memory.MemPoolCreate(o.th, new(core.Handle), poolProps(0))
 		o.want(err, abi.ErrRTDevSetupError)
@@ -162,7 +162,7 @@ func init() {
 		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), 1, p, s), abi.ErrRTInternalError)
 	})
 
-	prove("aclrtMemPoolDestroy", 2, func(e *env) *core.Error {
+	prove("aclrtMemPoolDestroy", "pool-unknown", func(e *env) *core.Error {
 		o := e.on(machine{product: "A3"})
 		for _, h := range []core.Handle{garbage, o.stream()} {
 			o.want(memory.MemPoolDestroy(o.th, h), abi.ErrRTInternalError)
@@ -195,16 +195,16 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemPoolSetAttr", 3, blames("memPool", func(e *env) *core.Error {
+	prove("aclrtMemPoolSetAttr", "pool-unknown", blames("memPool", func(e *env) *core.Error {
 		e.want(memory.MemPoolSetAttr(e.th, e.gonePool(), 5, number(1)), abi.ErrRTParamInvalid)
 		return memory.MemPoolSetAttr(e.th, garbage, 5, number(1))
 	}))
-	prove("aclrtMemPoolSetAttr", 4, blames("attr", func(e *env) *core.Error {
+	prove("aclrtMemPoolSetAttr", "attr-read-only", blames("attr", func(e *env) *core.Error {
 		e.want(memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrReservedMemCurrent, number(0)),
 			abi.ErrRTParamInvalid)
 		return memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrUsedMemCurrent, number(0))
 	}))
-	prove("aclrtMemPoolSetAttr", 5, func(e *env) (err *core.Error) {
+	prove("aclrtMemPoolSetAttr", "attr-1-to-3", func(e *env) (err *core.Error) {
 		p := e.pool(0)
 		for attr := abi.MemPoolReuseFollowEventDependencies; attr <= abi.MemPoolReuseAllowInternalDependencies; attr++ {
 			for _, v := range []uint32{1, 0, math.MaxUint32, 0x100} {
@@ -219,17 +219,17 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemPoolSetAttr", 6, blames("attr", func(e *env) *core.Error {
+	prove("aclrtMemPoolSetAttr", "attr-unknown", blames("attr", func(e *env) *core.Error {
 		for _, a := range []abi.MemPoolAttr{-1, 0, math.MaxInt32} {
 			e.want(memory.MemPoolSetAttr(e.th, e.pool(0), a, number(1)), abi.ErrRTParamInvalid)
 		}
 		return memory.MemPoolSetAttr(e.th, e.pool(0), 9, number(1))
 	}))
-	prove("aclrtMemPoolSetAttr", 7, blames("value", func(e *env) *core.Error {
+	prove("aclrtMemPoolSetAttr", "high-water-not-0", blames("value", func(e *env) *core.Error {
 		e.want(memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrReservedMemHigh, number(1)), abi.ErrRTParamInvalid)
 		return memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrUsedMemHigh, number(1<<63))
 	}))
-	prove("aclrtMemPoolSetAttr", 8, blames("value", func(e *env) *core.Error {
+	prove("aclrtMemPoolSetAttr", "threshold-over-pool", blames("value", func(e *env) *core.Error {
 		p := e.pool(4 * mib)
 		e.ok(memory.MemPoolSetAttr(e.th, p, abi.MemPoolAttrReleaseThreshold, number(4*mib)))
 		return memory.MemPoolSetAttr(e.th, p, abi.MemPoolAttrReleaseThreshold, number(4*mib+1))
@@ -260,11 +260,11 @@ func init() {
 		e.poolHas(pool, 0, 0)
 	})
 
-	prove("aclrtMemPoolGetAttr", 3, blames("memPool", func(e *env) *core.Error {
+	prove("aclrtMemPoolGetAttr", "pool-unknown", blames("memPool", func(e *env) *core.Error {
 		e.want(memory.MemPoolGetAttr(e.th, e.gonePool(), 9, number(0)), abi.ErrRTParamInvalid)
 		return memory.MemPoolGetAttr(e.th, garbage, 9, number(0))
 	}))
-	prove("aclrtMemPoolGetAttr", 4, blames("attr", func(e *env) *core.Error {
+	prove("aclrtMemPoolGetAttr", "attr-outside-1-to-8", blames("attr", func(e *env) *core.Error {
 		for _, a := range []abi.MemPoolAttr{-1, 0, 9} {
 			v := [2]uint64{7, 7}
 			e.want(memory.MemPoolGetAttr(e.th, e.pool(0), a, core.Addr(unsafe.Pointer(&v))), abi.ErrRTParamInvalid)

@@ -13,20 +13,20 @@ import (
 )
 
 func init() {
-	prove("aclrtMemPoolMallocAsync", 6, func(e *env) *core.Error {
+	prove("aclrtMemPoolMallocAsync", "stream-of-other-context", func(e *env) *core.Error {
 		e.want(memory.MemPoolMallocAsync(e.stranger(), new(core.Addr), math.MaxUint64, garbage, e.stream()),
 			abi.ErrRTStreamContext)
 		return memory.MemPoolMallocAsync(e.th, new(core.Addr), math.MaxUint64, garbage, e.foreign())
 	})
-	prove("aclrtMemPoolMallocAsync", 7, func(e *env) *core.Error {
+	prove("aclrtMemPoolMallocAsync", "size-overflows", func(e *env) *core.Error {
 		return memory.MemPoolMallocAsync(e.th, new(core.Addr), math.MaxUint64-2*mib+2, garbage, e.stream())
 	})
-	prove("aclrtMemPoolMallocAsync", 8, func(e *env) *core.Error {
+	prove("aclrtMemPoolMallocAsync", "pool-unknown", func(e *env) *core.Error {
 		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, e.gonePool(), e.stream()),
 			abi.ErrRTInternalError)
 		return memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, garbage, e.stream())
 	})
-	prove("aclrtMemPoolMallocAsync", 9, func(e *env) *core.Error {
+	prove("aclrtMemPoolMallocAsync", "pool-exhausted", func(e *env) *core.Error {
 		pool, s := e.pool(8*mib), e.stream()
 		p := e.pooled(pool, s, 4*mib)
 		e.pooled(pool, s, 4*mib)
@@ -38,12 +38,12 @@ func init() {
 		if got != 7 {
 			e.Error("the pointer was written")
 		}
-		if !strings.Contains(err.Text, "8388608 bytes") {
+		if !strings.Contains(err.Text, "pool's 8 MiB") {
 			e.Errorf("%q does not say how much the pool may have", err.Text)
 		}
 		return err
 	})
-	prove("aclrtMemPoolMallocAsync", 11, func(e *env) *core.Error {
+	prove("aclrtMemPoolMallocAsync", "task-not-queued", func(e *env) *core.Error {
 		pool, s := e.pool(8*mib), e.stream()
 		err := e.whileAborting(func() *core.Error {
 			var p core.Addr
@@ -58,12 +58,12 @@ func init() {
 	})
 	behaves("aclrtMemPoolMallocAsync", (*env).poolMalloc)
 
-	prove("aclrtMemPoolFreeAsync", 4, func(e *env) *core.Error {
+	prove("aclrtMemPoolFreeAsync", "stream-of-other-context", func(e *env) *core.Error {
 		p := e.pooled(e.pool(0), e.stream(), 1)
 		e.want(memory.MemPoolFreeAsync(e.stranger(), p+1, e.stream()), abi.ErrRTStreamContext)
 		return memory.MemPoolFreeAsync(e.th, p+1, e.foreign())
 	})
-	prove("aclrtMemPoolFreeAsync", 5, blames("ptr", func(e *env) *core.Error {
+	prove("aclrtMemPoolFreeAsync", "not-allocated", blames("ptr", func(e *env) *core.Error {
 		pool, s := e.pool(0), e.stream()
 		p := e.pooled(pool, s, 4*mib)
 		err := memory.MemPoolFreeAsync(e.th, p+mib, s)
@@ -118,16 +118,16 @@ func init() {
 		e.want(memory.Free(e.th, q), abi.ErrRTParamInvalid)
 	})
 
-	prove("aclrtMemPoolTrimTo", 2, func(e *env) *core.Error {
+	prove("aclrtMemPoolTrimTo", "pool-unknown", func(e *env) *core.Error {
 		e.want(memory.MemPoolTrimTo(e.th, e.gonePool(), 0), abi.ErrRTInternalError)
 		return memory.MemPoolTrimTo(e.th, garbage, math.MaxUint64)
 	})
-	prove("aclrtMemPoolTrimTo", 5, blames("minBytesToKeep", func(e *env) *core.Error {
+	prove("aclrtMemPoolTrimTo", "keep-over-pool", blames("minBytesToKeep", func(e *env) *core.Error {
 		p := e.pool(4 * mib)
 		e.ok(memory.MemPoolTrimTo(e.th, p, 4*mib))
 		return memory.MemPoolTrimTo(e.th, p, 4*mib+1)
 	}))
-	prove("aclrtMemPoolTrimTo", 6, func(e *env) *core.Error {
+	prove("aclrtMemPoolTrimTo", "nothing-to-trim", func(e *env) *core.Error {
 		pool, s := e.pool(16*mib), e.stream()
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
@@ -135,7 +135,7 @@ func init() {
 		e.poolHas(pool, 6*mib, 2*mib)
 		return err
 	})
-	prove("aclrtMemPoolTrimTo", 7, func(e *env) *core.Error {
+	prove("aclrtMemPoolTrimTo", "keep-below-use", func(e *env) *core.Error {
 		pool, s := e.pool(16*mib), e.stream()
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
@@ -219,7 +219,7 @@ func (e *env) poolMalloc() {
 	e.ok(e.th.SynchronizeStream(s))
 
 	// A device without memory is seen when the stream gets there.
-	if _, ok := driver.As[driver.Mapper](e.faults); !ok {
+	if e.faults.Caps().Map == nil {
 		return
 	}
 	e.faults.FailAll(faulty.Alloc, driver.ErrNoMemory)

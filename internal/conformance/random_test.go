@@ -67,18 +67,18 @@ func uniform10(e *env) *randomArgs {
 }
 
 var randomBreakers = breakers[randomArgs]{
-	1: func(e *env, a *randomArgs) { a.info = nil },
-	2: func(e *env, a *randomArgs) { a.info.DataType = abi.DataTypeInt8 },
-	4: func(e *env, a *randomArgs) { a.stream = garbage },
-	5: func(e *env, a *randomArgs) { a.reserve = 1 },
-	6: func(e *env, a *randomArgs) { a.th = e.stranger() },
-	7: func(e *env, a *randomArgs) { a.stream = e.foreign() },
-	8: func(e *env, a *randomArgs) { a.info.RandomCounterAddr = 0 },
+	{"taskInfo-null", func(e *env, a *randomArgs) { a.info = nil }},
+	{"dataType-unknown", func(e *env, a *randomArgs) { a.info.DataType = abi.DataTypeInt8 }},
+	{"stream-not-live", func(e *env, a *randomArgs) { a.stream = garbage }},
+	{"reserve-not-null", func(e *env, a *randomArgs) { a.reserve = 1 }},
+	{"no-context", func(e *env, a *randomArgs) { a.th = e.stranger() }},
+	{"stream-of-other-context", func(e *env, a *randomArgs) { a.stream = e.foreign() }},
+	{"parameters", func(e *env, a *randomArgs) { a.info.RandomCounterAddr = 0 }},
 }
 
 func init() {
 	b := randomBreakers
-	prove("aclrtRandomNumAsync", 2, func(e *env) *core.Error {
+	prove("aclrtRandomNumAsync", "dataType-unknown", func(e *env) *core.Error {
 		for _, typ := range []abi.DataType{abi.DataTypeInt16, abi.DataTypeUint8, abi.DataTypeDouble,
 			abi.DataTypeUndefined} {
 			a := uniform10(e)
@@ -91,14 +91,14 @@ func init() {
 		if *a.info != before {
 			e.Error("the structure was changed")
 		}
-		return b.from(2, uniform10, randomNumAsync)(e)
+		return b.from("dataType-unknown", uniform10, randomNumAsync)(e)
 	})
-	prove("aclrtRandomNumAsync", 8, func(e *env) *core.Error {
+	prove("aclrtRandomNumAsync", "parameters", func(e *env) *core.Error {
 		e.randomRefused()
 		e.randomLate()
 		e.dropout()
 		e.ranges()
-		return b.from(8, uniform10, randomNumAsync)(e)
+		return b.from("parameters", uniform10, randomNumAsync)(e)
 	})
 	behaves("aclrtRandomNumAsync", func(e *env) {
 		for _, m := range []machine{{}, {product: "A3"}} {

@@ -63,35 +63,29 @@ func (e *env) deviceOf(device int32, n uint64) (p core.Addr) {
 }
 
 var reduceBreakers = breakers[reduceArgs]{
-	1:  func(e *env, a *reduceArgs) { a.dst = 0 },
-	2:  func(e *env, a *reduceArgs) { a.src = 0 },
-	3:  func(e *env, a *reduceArgs) { a.reserve = 1 },
-	4:  func(e *env, a *reduceArgs) { a.typ = abi.DataTypeDouble },
-	5:  func(e *env, a *reduceArgs) { a.stream = garbage },
-	6:  func(e *env, a *reduceArgs) { a.count = 0 },
-	7:  func(e *env, a *reduceArgs) { a.kind = 14 },
-	8:  func(e *env, a *reduceArgs) { a.count = 4<<30 + 1 },
-	9:  func(e *env, a *reduceArgs) { a.th = e.stranger() },
-	10: func(e *env, a *reduceArgs) { a.stream = e.foreign() },
-	11: func(e *env, a *reduceArgs) { a.typ = abi.DataTypeUint8 },
-	12: func(e *env, a *reduceArgs) { a.src++ },
+	{"type-unknown", func(e *env, a *reduceArgs) { a.typ = abi.DataTypeDouble }},
+	{"stream-not-live", func(e *env, a *reduceArgs) { a.stream = garbage }},
+	{"count-0", func(e *env, a *reduceArgs) { a.count = 0 }},
+	{"kind-unknown", func(e *env, a *reduceArgs) { a.kind = 14 }},
+	{"sum-over-4g", func(e *env, a *reduceArgs) { a.count = 4<<30 + 1 }},
+	{"no-context", func(e *env, a *reduceArgs) { a.th = e.stranger() }},
+	{"stream-of-other-context", func(e *env, a *reduceArgs) { a.stream = e.foreign() }},
+	{"not-offered", func(e *env, a *reduceArgs) { a.typ = abi.DataTypeUint8 }},
+	{"unaligned", func(e *env, a *reduceArgs) { a.src++ }},
 }
 
 func init() {
 	b := reduceBreakers
-	proveMore("aclrtReduceAsync", 1, b.from(1, sum64, reduceAsync))
-	proveMore("aclrtReduceAsync", 2, b.from(2, sum64, reduceAsync))
-	proveMore("aclrtReduceAsync", 3, b.from(3, sum64, reduceAsync))
-	prove("aclrtReduceAsync", 4, func(e *env) *core.Error {
+	prove("aclrtReduceAsync", "type-unknown", func(e *env) *core.Error {
 		for _, typ := range []abi.DataType{abi.DataTypeUndefined, abi.DataTypeInt64, abi.DataTypeUint64,
 			abi.DataTypeBool, abi.DataTypeComplex64, 999} {
 			a := sum64(e)
 			a.typ = typ
 			e.want(reduceAsync(e, a), abi.ErrInvalidParam)
 		}
-		return b.from(4, sum64, reduceAsync)(e)
+		return b.from("type-unknown", sum64, reduceAsync)(e)
 	})
-	prove("aclrtReduceAsync", 5, func(e *env) *core.Error {
+	prove("aclrtReduceAsync", "stream-not-live", func(e *env) *core.Error {
 		for _, m := range []machine{{product: "310P"}, {product: "910"}} { // they look at the context first
 			o := e.on(m)
 			a := sum64(o)
@@ -100,10 +94,10 @@ func init() {
 			a.th = o.th
 			o.want(reduceAsync(o, a), abi.ErrRTInvalidHandle)
 		}
-		return b.from(5, sum64, reduceAsync)(e)
+		return b.from("stream-not-live", sum64, reduceAsync)(e)
 	})
-	prove("aclrtReduceAsync", 6, b.from(6, sum64, reduceAsync))
-	prove("aclrtReduceAsync", 7, func(e *env) *core.Error {
+	prove("aclrtReduceAsync", "count-0", b.from("count-0", sum64, reduceAsync))
+	prove("aclrtReduceAsync", "kind-unknown", func(e *env) *core.Error {
 		for _, kind := range []abi.ReduceKind{0, 9, 14, -1} {
 			a := sum64(e)
 			a.kind = kind
@@ -115,17 +109,17 @@ func init() {
 			a.kind = abi.MemcpySdmaAutomaticMax
 			o.want(reduceAsync(o, a), abi.ErrRTParamInvalid)
 		}
-		return b.from(7, sum64, reduceAsync)(e)
+		return b.from("kind-unknown", sum64, reduceAsync)(e)
 	})
-	prove("aclrtReduceAsync", 8, b.from(8, sum64, reduceAsync))
-	prove("aclrtReduceAsync", 9, b.from(9, sum64, reduceAsync))
-	prove("aclrtReduceAsync", 10, b.from(10, sum64, reduceAsync))
-	prove("aclrtReduceAsync", 11, func(e *env) *core.Error {
+	prove("aclrtReduceAsync", "sum-over-4g", b.from("sum-over-4g", sum64, reduceAsync))
+	prove("aclrtReduceAsync", "no-context", b.from("no-context", sum64, reduceAsync))
+	prove("aclrtReduceAsync", "stream-of-other-context", b.from("stream-of-other-context", sum64, reduceAsync))
+	prove("aclrtReduceAsync", "not-offered", func(e *env) *core.Error {
 		e.reduceTypes()
 		e.reduceNumbers()
-		return b.from(11, sum64, reduceAsync)(e)
+		return b.from("not-offered", sum64, reduceAsync)(e)
 	})
-	prove("aclrtReduceAsync", 12, func(e *env) *core.Error {
+	prove("aclrtReduceAsync", "unaligned", func(e *env) *core.Error {
 		for what, make := range doubtful {
 			for _, src := range []bool{false, true} {
 				a := sum64(e)

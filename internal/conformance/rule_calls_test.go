@@ -129,6 +129,9 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtHostGetDevicePointer": func(t *core.Thread, a []uint64) *core.Error {
 		return memory.HostGetDevicePointer(t, core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))
 	},
+	"aclrtHostGetDevicePointerAddrRange": func(t *core.Thread, a []uint64) *core.Error {
+		return memory.HostGetDevicePointerAddrRange(t, pointer[abi.AddrRange](a[0]), pointer[uint32](a[1]))
+	},
 	"aclrtHostUnregister": func(t *core.Thread, a []uint64) *core.Error { return memory.HostUnregister(t, core.Addr(a[0])) },
 	"aclrtHostMemMapCapabilities": func(t *core.Thread, a []uint64) *core.Error {
 		return memory.HostMemMapCapabilities(t, uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))
@@ -473,15 +476,6 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtRegStreamStateCallback": func(t *core.Thread, a []uint64) *core.Error {
 		return t.RegStreamStateCallback(pointer[byte](a[0]), streamStateFunc(a[1]), core.Addr(a[2]))
 	},
-	"aclrtDestroyStreamConfigHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return process.DestroyStreamConfigHandle(t, pointer[abi.StreamConfigHandle](a[0]))
-	},
-	"aclrtSetStreamConfigOpt": func(t *core.Thread, a []uint64) *core.Error {
-		return process.SetStreamConfigOpt(t, pointer[abi.StreamConfigHandle](a[0]), abi.StreamConfigAttr(a[1]), core.Addr(a[2]), a[3])
-	},
-	"aclrtCreateStreamV2": func(t *core.Thread, a []uint64) *core.Error {
-		return process.CreateStreamV2(t, pointer[core.Handle](a[0]), pointer[abi.StreamConfigHandle](a[1]))
-	},
 	"aclrtCreateEvent": func(t *core.Thread, a []uint64) *core.Error { return t.CreateEvent(pointer[core.Handle](a[0])) },
 	"aclrtCreateEventWithFlag": func(t *core.Thread, a []uint64) *core.Error {
 		return t.CreateEventWithFlag(pointer[core.Handle](a[0]), uint32(a[1]))
@@ -590,9 +584,6 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtLaunchHostFunc": func(t *core.Thread, a []uint64) *core.Error {
 		return t.LaunchHostFunc(core.Handle(a[0]), hostFunc(a[1]), core.Addr(a[2]))
 	},
-	"aclrtSubscribeHostFunc":   func(t *core.Thread, a []uint64) *core.Error { return t.SubscribeHostFunc(a[0], core.Handle(a[1])) },
-	"aclrtProcessHostFunc":     func(t *core.Thread, a []uint64) *core.Error { return t.ProcessHostFunc(int32(a[0])) },
-	"aclrtUnSubscribeHostFunc": func(t *core.Thread, a []uint64) *core.Error { return t.UnSubscribeHostFunc(a[0], core.Handle(a[1])) },
 	"aclrtGetThreadLastTaskId": func(t *core.Thread, a []uint64) *core.Error { return t.GetThreadLastTaskId(pointer[uint32](a[0])) },
 	"aclrtSetOpExecuteTimeOutV2": func(t *core.Thread, a []uint64) *core.Error {
 		return process.SetOpExecuteTimeOutV2(t, a[0], pointer[uint64](a[1]))
@@ -800,6 +791,12 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtBinaryGetFunctionByEntry": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.BinaryGetFunctionByEntry(t, core.Handle(a[0]), a[1], pointer[core.Handle](a[2]))
+	},
+	"aclrtBinaryGetFunctionCount": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryGetFunctionCount(t, core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtBinaryEnumerateFunctions": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.BinaryEnumerateFunctions(t, core.Handle(a[0]), pointer[core.Handle](a[1]), uint32(a[2]))
 	},
 	"aclrtBinaryGetDevAddress": func(t *core.Thread, a []uint64) *core.Error {
 		return launch.BinaryGetDevAddress(t, core.Handle(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))

@@ -22,32 +22,32 @@ func init() {
 }
 
 func proveFailureMode() {
-	prove("aclrtSetStreamFailureMode", 2, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "not-offered", func(e *env) *core.Error {
 		return e.on(machine{product: "310"}).stranger().SetStreamFailureMode(0, stop)
 	})
-	prove("aclrtSetStreamFailureMode", 3, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "no-default-stream", func(e *env) *core.Error {
 		for _, p := range []string{"310B", "310P", "910"} {
 			e.want(e.on(machine{product: p}).th.SetStreamFailureMode(0, goOn), abi.ErrRTParamInvalid)
 		}
 		return e.stranger().SetStreamFailureMode(0, goOn)
 	})
-	prove("aclrtSetStreamFailureMode", 4, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "stream-device-only", func(e *env) *core.Error {
 		return e.stranger().SetStreamFailureMode(e.flagged(abi.StreamDeviceUseOnly), goOn)
 	})
-	prove("aclrtSetStreamFailureMode", 8, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "unchanged", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, stop))
 		e.ok(e.elsewhere().SetStreamFailureMode(s, stop))
 		return e.th.SetStreamFailureMode(e.foreign(), 2) // only bit 0 counts
 	})
-	prove("aclrtSetStreamFailureMode", 9, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "stops-already", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, stop))
 		e.failsOn(s, fault)
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		return e.elsewhere().SetStreamFailureMode(s, goOn)
 	})
-	prove("aclrtSetStreamFailureMode", 10, func(e *env) *core.Error {
+	prove("aclrtSetStreamFailureMode", "stream-failed", func(e *env) *core.Error {
 		s, other := e.stream(), e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, stop))
 		e.failsOn(s, fault)
@@ -124,7 +124,7 @@ func (e *env) overflow(s core.Handle) uint32 {
 
 func proveAbort() {
 	small := machine{product: "310P"}
-	prove("aclrtStreamAbort", 6, func(e *env) *core.Error {
+	prove("aclrtStreamAbort", "not-offered", func(e *env) *core.Error {
 		for _, p := range []string{"310B", "910"} {
 			e := e.on(machine{product: p})
 			e.want(e.th.StreamAbort(e.stream()), abi.ErrRTFeatureNotSupport)
@@ -132,13 +132,13 @@ func proveAbort() {
 		e = e.on(small)
 		return e.th.StreamAbort(e.stream())
 	})
-	prove("aclrtStreamAbort", 7, func(e *env) *core.Error {
+	prove("aclrtStreamAbort", "aborting", func(e *env) *core.Error {
 		e.rt.SetAbortPatience(time.Millisecond)
 		var err *core.Error
 		e.abortingDevice0(func(busy core.Handle) { err = e.th.StreamAbort(busy) }) // 107019 if it did look
 		return err
 	})
-	prove("aclrtStreamAbort", 9, func(e *env) *core.Error {
+	prove("aclrtStreamAbort", "time-up", func(e *env) *core.Error {
 		e.rt.SetAbortPatience(5 * time.Millisecond)
 		s, _ := e.busy()
 		return e.th.StreamAbort(s)
@@ -193,7 +193,7 @@ func proveAbort() {
 			func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 	})
 
-	prove("aclrtPersistentTaskClean", 4, func(e *env) *core.Error {
+	prove("aclrtPersistentTaskClean", "not-persistent", func(e *env) *core.Error {
 		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule),
 			e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
 			e.want(e.th.PersistentTaskClean(s), abi.ErrRTInternalError)
@@ -206,7 +206,7 @@ func proveAttributes() {
 	small := machine{product: "310P"}
 	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo,
 		abi.StreamAttrPriority
-	prove("aclrtSetStreamAttribute", 6, func(e *env) *core.Error {
+	prove("aclrtSetStreamAttribute", "as-single-call", func(e *env) *core.Error {
 		var v abi.StreamAttrValue
 		// Failure mode, in the order of aclrtSetStreamFailureMode.
 		const mode, overflow = abi.StreamAttrFailureMode, abi.StreamAttrFloatOverflowCheck
@@ -295,7 +295,7 @@ func proveStateCallbacks() {
 	})
 
 	state := func(int32, abi.DeviceState, core.Addr) {}
-	prove("aclrtRegDeviceStateCallback", 2, func(e *env) *core.Error {
+	prove("aclrtRegDeviceStateCallback", "registered", func(e *env) *core.Error {
 		e.ok(e.th.RegDeviceStateCallback(cstr("a"), state, 0))
 		return e.stranger().RegDeviceStateCallback(cstr("a"), state, 0)
 	})

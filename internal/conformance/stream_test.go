@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -14,7 +13,7 @@ import (
 )
 
 func init() {
-	prove("aclrtCreateStream", 3, func(e *env) *core.Error {
+	prove("aclrtCreateStream", "no-stream-id", func(e *env) *core.Error {
 		e = e.on(machine{product: "310B"})
 		var s core.Handle
 		for range 512 {
@@ -41,16 +40,16 @@ func init() {
 		}
 	})
 
-	prove("aclrtCreateStreamWithConfig", 2, func(e *env) *core.Error {
+	prove("aclrtCreateStreamWithConfig", "huge-not-offered", func(e *env) *core.Error {
 		var s core.Handle
 		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(&s, 0,
 			abi.StreamHuge|abi.StreamDeviceUseOnly)
 	})
-	prove("aclrtCreateStreamWithConfig", 3, func(e *env) *core.Error {
+	prove("aclrtCreateStreamWithConfig", "device-only-with-others", func(e *env) *core.Error {
 		var s core.Handle
 		return e.stranger().CreateStreamWithConfig(&s, 0, abi.StreamFastLaunch|abi.StreamDeviceUseOnly)
 	})
-	prove("aclrtCreateStreamWithConfig", 5, func(e *env) *core.Error {
+	prove("aclrtCreateStreamWithConfig", "no-stream-id", func(e *env) *core.Error {
 		e = e.on(machine{product: "310B"})
 		var s core.Handle
 		for range 512 {
@@ -75,7 +74,7 @@ func init() {
 		e.ok(transfer.MemcpyAsync(e.th, p, 4, d, 4, abi.MemcpyDeviceToHost, s))
 		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a persistent stream ran") }, 0))
 		e.ok(e.th.SynchronizeStream(s))
-		time.Sleep(5 * time.Millisecond)
+		e.passes(e.stream()) // the device goes on
 		if b := bytes(p, 4); slices.Equal(b, []byte{1, 2, 3, 4}) {
 			e.Error("a persistent stream copied")
 		}
@@ -143,7 +142,7 @@ func proveDestroy() {
 }
 
 func proveSynchronize() {
-	prove("aclrtSynchronizeStream", 5, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStream", "task-failed", func(e *env) *core.Error {
 		countsOnHaste(e)
 		s := e.stream()
 		e.failsOn(s, fault)
@@ -155,12 +154,12 @@ func proveSynchronize() {
 		e.ok(e.th.SynchronizeStream(0))
 		return err
 	})
-	prove("aclrtSynchronizeStream", 6, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStream", "stream-aborted", func(e *env) *core.Error {
 		s := e.stuck()
 		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
 			func() *core.Error { return e.th.SynchronizeStream(s) })
 	})
-	proveMore("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
+	proveMore("aclrtSynchronizeStream", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.failsOn(s, fault)
@@ -193,24 +192,25 @@ func proveSynchronize() {
 		// Cancelling is a timeout.
 		s = e.stuck()
 		cancel := make(chan struct{})
-		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeStreamCancel(s, cancel) }),
-			abi.ErrRTStreamSyncTimeout)
+		e.want(e.waits(func() { close(cancel) }, func() *core.Error {
+			return e.th.SynchronizeStreamWithin(s, core.WaitLimit{Cancel: cancel})
+		}), abi.ErrRTStreamSyncTimeout)
 	})
 
-	prove("aclrtSynchronizeStreamWithTimeout", 7, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStreamWithTimeout", "time-up", func(e *env) *core.Error {
 		s := e.stream()
 		e.failsOn(s, fault)
 		e.stick(s)
 		return e.th.SynchronizeStreamWithTimeout(s, 5)
 	})
-	prove("aclrtSynchronizeStreamWithTimeout", 8, func(e *env) *core.Error {
+	prove("aclrtSynchronizeStreamWithTimeout", "task-failed", func(e *env) *core.Error {
 		s := e.stream()
 		e.failsOn(s, fault)
 		err := e.th.SynchronizeStreamWithTimeout(s, -1)
 		e.want(err, faultCode)
 		return err
 	})
-	proveMore("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
+	proveMore("aclrtSynchronizeStreamWithTimeout", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.failsOn(s, fault)
@@ -229,7 +229,7 @@ func proveSynchronize() {
 }
 
 func proveQueries() {
-	proveMore("aclrtStreamQuery", 4, func(e *env) *core.Error {
+	proveMore("aclrtStreamQuery", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
 			e.stick(s)

@@ -32,27 +32,20 @@ func onlyStrict(call func(e *env) *core.Error, machines ...machine) proof {
 
 // onEveryProduct are all products in EP form.
 var onEveryProduct = []machine{{product: "A2"}, {product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"},
-	{product: "910"}, {product: "310"}, {product: "IPV350"}}
+	{product: "910"}, {product: "310"}}
 
 func init() {
 	oldest := machine{product: "310"}
-	prove("aclrtMemcpyAsync", 25, onlyStrict(func(e *env) *core.Error {
-		a := uploadPageable(e)
-		return memcpyAsync(e,
-			a)
-	}, oldest))
-	prove("aclrtMemcpy2dAsync", 20,
-		onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpy2dAsync(e, a) }, oldest))
-	prove("aclrtMemcpy2dAsync", 21, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtMemcpy2dAsync", "d2d-not-offered", onlyStrict(func(e *env) *core.Error {
 		a := upload(e)
 		a.src, a.kind = e.device(64), d2d
 		return memcpy2dAsync(e, a)
 	}, machine{product: "310B"}, machine{product: "310P"}, machine{product: "910"}, oldest))
-	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtMemset", "pageable", onlyStrict(func(e *env) *core.Error {
 		return transfer.Memset(e.th, e.pageable(64), 64, 7,
 			64)
 	}, onEveryProduct...))
-	prove("aclrtMemsetAsync", 8, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtMemsetAsync", "pageable", onlyStrict(func(e *env) *core.Error {
 		return transfer.MemsetAsync(e.th, e.pageable(64), 64, 7, 64, e.stream())
 	}, onEveryProduct...))
 
@@ -63,14 +56,15 @@ func init() {
 	}
 	registerV2 := func(e *env, p core.Addr) *core.Error { return memory.HostRegisterV2(e.th, p, 64, abi.HostRegPinned) }
 	page := func(e *env) core.Addr { return (e.pageable(8192) + 4095) &^ 4095 }
-	prove("aclrtHostRegister", 7, onlyStrict(func(e *env) *core.Error { return register(e, page(e)) }, old))
-	prove("aclrtHostRegister", 8, onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) },
+	prove("aclrtHostRegister", "on-910", onlyStrict(func(e *env) *core.Error { return register(e, page(e)) }, old))
+	prove("aclrtHostRegister", "ptr-unaligned", onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) },
 		registering...))
-	prove("aclrtHostRegisterV2", 7, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)) }, old))
-	prove("aclrtHostRegisterV2", 8, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)+64) },
-		registering...))
+	prove("aclrtHostRegisterV2", "on-910", onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)) }, old))
+	prove("aclrtHostRegisterV2", "ptr-unaligned",
+		onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)+64) },
+			registering...))
 
-	prove("aclrtMemManagedAdvise", 8, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtMemManagedAdvise", "size-unaligned", onlyStrict(func(e *env) *core.Error {
 		p := e.managed(4 << 20)
 		host := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
 		e.ok(memory.MemManagedAdvise(e.th, p, 2<<20, abi.MemAdviseSetReadMostly, host))
@@ -78,21 +72,21 @@ func init() {
 	}, machine{}))
 
 	values := []machine{{}, {product: "A3"}, {product: "950"}}
-	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtValueWrite", "unaligned", onlyStrict(func(e *env) *core.Error {
 		return signal.ValueWrite(e.th, e.device(64)+4, 1,
 			0, e.stream())
 	}, values...))
-	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtValueWait", "unaligned", onlyStrict(func(e *env) *core.Error {
 		return signal.ValueWait(e.th, e.device(64)+4, 0, 0,
 			e.stream())
 	}, values...))
 
-	prove("aclrtRecordEvent", 13, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtRecordEvent", "other-device", onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle
 		e.ok(e.th.CreateEvent(&event))
 		return e.next(&s).RecordEvent(event, s)
 	}, onEveryProduct...))
-	prove("aclrtStreamWaitEvent", 19, onlyStrict(func(e *env) *core.Error {
+	prove("aclrtStreamWaitEvent", "other-device", onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle
 		e.ok(e.th.CreateEvent(&event))
 		e.ok(e.th.RecordEvent(event, e.stream()))

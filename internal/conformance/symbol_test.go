@@ -84,16 +84,16 @@ func loadFails(good func(e *env) *symbolArgs, call symbolCall) proof {
 func init() {
 	good := symbol40(dflt)
 	b := breakers[symbolArgs]{
-		1: func(e *env, a *symbolArgs) { a.symbol = 0 },
-		2: func(e *env, a *symbolArgs) { a.devPtr, a.size = nil, nil },
-		3: func(e *env, a *symbolArgs) { a.th = e.stranger() },
-		4: func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) },
+		{"symbol-null", func(e *env, a *symbolArgs) { a.symbol = 0 }},
+		{"devPtr-null", func(e *env, a *symbolArgs) { a.devPtr, a.size = nil, nil }},
+		{"no-context", func(e *env, a *symbolArgs) { a.th = e.stranger() }},
+		{"symbol-unknown", func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) }},
 	}
-	prove("aclrtGetSymbolAddress", 4, func(e *env) *core.Error {
+	prove("aclrtGetSymbolAddress", "symbol-unknown", func(e *env) *core.Error {
 		e.registration()
-		return b.from(4, good, symbolAddress)(e)
+		return b.from("symbol-unknown", good, symbolAddress)(e)
 	})
-	prove("aclrtGetSymbolAddress", 5, loadFails(good, symbolAddress))
+	prove("aclrtGetSymbolAddress", "not-loadable", loadFails(good, symbolAddress))
 	behaves("aclrtGetSymbolAddress", func(e *env) {
 		symbol := e.variable()
 		var first, again, second core.Addr
@@ -111,8 +111,8 @@ func init() {
 		e.write(first, noise(100, 8))
 		e.holds(second, noise(100, 7))
 	})
-	prove("aclrtGetSymbolSize", 4, b.from(4, good, symbolSize))
-	prove("aclrtGetSymbolSize", 5, loadFails(good, symbolSize))
+	prove("aclrtGetSymbolSize", "symbol-unknown", b.from("symbol-unknown", good, symbolSize))
+	prove("aclrtGetSymbolSize", "not-loadable", loadFails(good, symbolSize))
 	behaves("aclrtGetSymbolSize", func(e *env) {
 		var size uint64
 		e.ok(transfer.GetSymbolSize(e.th, e.variable(), &size))
@@ -151,43 +151,15 @@ func (e *env) registration() {
 	e.holds(at, make([]byte, 64))
 }
 
-var fromBreakers = breakers[symbolArgs]{
-	1:  func(e *env, a *symbolArgs) { a.count = 0 },
-	2:  func(e *env, a *symbolArgs) { a.symbol = 0 },
-	3:  func(e *env, a *symbolArgs) { a.other = 0 },
-	4:  func(e *env, a *symbolArgs) { a.most = a.count - 1 },
-	5:  func(e *env, a *symbolArgs) { a.kind = h2d },
-	6:  func(e *env, a *symbolArgs) { a.th = e.stranger() },
-	7:  func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) },
-	9:  func(e *env, a *symbolArgs) { a.offset = math.MaxUint64 - a.count + 1 },
-	10: func(e *env, a *symbolArgs) { a.offset = 61 },
-}
-
-var toBreakers = breakers[symbolArgs]{
-	1: fromBreakers[1], 2: fromBreakers[2], 3: fromBreakers[3], 5: fromBreakers[6], 6: fromBreakers[7],
-	8: fromBreakers[9], 9: fromBreakers[10],
-	4: func(e *env, a *symbolArgs) { a.kind = d2h },
-}
-
-// symbolKinds is the proof of the rule about kind: one direction and the default are all.
-func symbolKinds(rule int, b breakers[symbolArgs], good abi.MemcpyKind, call symbolCall) proof {
-	return func(e *env) *core.Error {
-		for _, kind := range []abi.MemcpyKind{h2h, h2d, d2h, d2d, buf, inner, 7, 8, -1} {
-			if kind != good {
-				a := symbol40(kind)(e)
-				e.want(call(e, a), abi.ErrInvalidParam)
-			}
-		}
-		a := symbol40(good)(e)
-		e.ok(call(e, a))
-		e.ok(e.th.SynchronizeStream(a.stream))
-		return b.from(rule, symbol40(dflt), call)(e)
-	}
+var variableBreakers = breakers[symbolArgs]{
+	{"symbol-unknown", func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) }},
+	{"end-overflows", func(e *env, a *symbolArgs) { a.offset = math.MaxUint64 - a.count + 1 }},
+	{"end-over-variable", func(e *env, a *symbolArgs) { a.offset = 61 }},
 }
 
 // pastVariable is the proof of the rule about the end of the variable: the last byte can be copied, the one behind it
 // not.
-func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
+func pastVariable(call symbolCall) proof {
 	return func(e *env) *core.Error {
 		a := symbol40(dflt)(e)
 		a.offset = 60
@@ -195,25 +167,37 @@ func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
 		a.count, a.offset = 1, 100
 		e.want(call(e, a), abi.ErrInvalidParam)
 		e.ok(e.th.SynchronizeStream(a.stream))
-		return b.from(rule, symbol40(dflt), call)(e)
+		return variableBreakers.from("end-over-variable", symbol40(dflt), call)(e)
 	}
 }
 
 func init() {
-	good, b := symbol40(dflt), fromBreakers
-	proveMore("aclrtMemcpyFromSymbol", 4, b.from(4, good, fromSymbol))
-	proveMore("aclrtMemcpyFromSymbol", 5, symbolKinds(5, b, d2h, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 7, b.from(7, good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 8, loadFails(good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 9, b.from(9, good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 10, pastVariable(10, b, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 11, func(e *env) *core.Error {
-		a := good(e)
-		a.other = e.freed(host, 40)
-		e.want(fromSymbol(e, a), abi.ErrRTParamInvalid)
-		a = good(e)
-		return e.whileAborting(func() *core.Error { return fromSymbol(e, a) })
-	})
+	good, b := symbol40(dflt), variableBreakers
+	for function, call := range map[string]symbolCall{
+		"aclrtMemcpyFromSymbol": fromSymbol, "aclrtMemcpyFromSymbolAsync": fromSymbolAsync,
+		"aclrtMemcpyToSymbol": toSymbol, "aclrtMemcpyToSymbolAsync": toSymbolAsync,
+	} {
+		prove(function, "symbol-unknown", b.from("symbol-unknown", good, call))
+		prove(function, "not-loadable", loadFails(good, call))
+		prove(function, "end-overflows", b.from("end-overflows", good, call))
+		prove(function, "end-over-variable", pastVariable(call))
+	}
+	for function, call := range map[string]symbolCall{
+		"aclrtMemcpyFromSymbol": fromSymbol, "aclrtMemcpyToSymbol": toSymbol,
+	} {
+		prove(function, "as-aclrtMemcpy", func(e *env) *core.Error {
+			a := good(e)
+			a.other = e.freed(host, 40)
+			e.want(call(e, a), abi.ErrRTParamInvalid)
+			a = good(e)
+			return e.whileAborting(func() *core.Error { return call(e, a) })
+		})
+	}
+	for function, call := range map[string]symbolCall{
+		"aclrtMemcpyFromSymbolAsync": fromSymbolAsync, "aclrtMemcpyToSymbolAsync": toSymbolAsync,
+	} {
+		prove(function, "as-aclrtMemcpyAsync", func(e *env) *core.Error { return e.asyncSymbol(call) })
+	}
 	behaves("aclrtMemcpyFromSymbol", func(e *env) {
 		for _, w := range []where{host, unreg} {
 			a := good(e)
@@ -226,13 +210,6 @@ func init() {
 		}
 	})
 
-	proveMore("aclrtMemcpyFromSymbolAsync", 4, b.from(4, good, fromSymbolAsync))
-	proveMore("aclrtMemcpyFromSymbolAsync", 5, symbolKinds(5, b, d2h, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 7, b.from(7, good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 8, loadFails(good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 9, b.from(9, good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 10, pastVariable(10, b, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 11, func(e *env) *core.Error { return e.asyncSymbol(fromSymbolAsync) })
 	behaves("aclrtMemcpyFromSymbolAsync", func(e *env) {
 		for _, w := range []where{host, unreg} {
 			a := good(e)
@@ -243,19 +220,6 @@ func init() {
 		}
 	})
 
-	b = toBreakers
-	proveMore("aclrtMemcpyToSymbol", 4, symbolKinds(4, b, h2d, toSymbol))
-	prove("aclrtMemcpyToSymbol", 6, b.from(6, good, toSymbol))
-	prove("aclrtMemcpyToSymbol", 7, loadFails(good, toSymbol))
-	prove("aclrtMemcpyToSymbol", 8, b.from(8, good, toSymbol))
-	prove("aclrtMemcpyToSymbol", 9, pastVariable(9, b, toSymbol))
-	prove("aclrtMemcpyToSymbol", 10, func(e *env) *core.Error {
-		a := good(e)
-		a.other = e.freed(host, 40)
-		e.want(toSymbol(e, a), abi.ErrRTParamInvalid)
-		a = good(e)
-		return e.whileAborting(func() *core.Error { return toSymbol(e, a) })
-	})
 	behaves("aclrtMemcpyToSymbol", func(e *env) {
 		for _, w := range []where{host, unreg} {
 			a := good(e)
@@ -266,12 +230,6 @@ func init() {
 		}
 	})
 
-	proveMore("aclrtMemcpyToSymbolAsync", 4, symbolKinds(4, b, h2d, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 6, b.from(6, good, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 7, loadFails(good, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 8, b.from(8, good, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 9, pastVariable(9, b, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 10, func(e *env) *core.Error { return e.asyncSymbol(toSymbolAsync) })
 	behaves("aclrtMemcpyToSymbolAsync", func(e *env) {
 		for _, w := range []where{host, unreg} {
 			a := good(e)
@@ -318,15 +276,13 @@ func (e *env) asyncSymbol(call symbolCall) *core.Error {
 	a.stream = garbage
 	e.want(call(e, a), abi.ErrRTInvalidHandle)
 	a = good(e)
-	a.stream = e.foreign()
-	e.want(call(e, a), abi.ErrRTStreamContext)
-	a = good(e)
 	a.other = e.freed(host, 40)
 	e.want(call(e, a), abi.ErrRTParamInvalid)
 	a = good(e)
 	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
 	e.ok(call(e, a))
-	err := e.th.SynchronizeStream(a.stream)
-	e.want(err, abi.ErrRTSysDma)
-	return err
+	e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
+	a = good(e)
+	a.stream = e.foreign()
+	return call(e, a)
 }

@@ -77,9 +77,9 @@ func init() {
 			return model.TaskUpdateAsync(e.th, a.stream, task, u, 0)
 		}
 	}
-	prove("aclrtTaskUpdateAsync", 7, random(func(a *abi.RandomTaskUpdateAttr) { a.SrcAddr = 0 }))
-	prove("aclrtTaskUpdateAsync", 8, random(func(a *abi.RandomTaskUpdateAttr) { a.Size = 96 }))
-	prove("aclrtTaskUpdateAsync", 9, func(e *env) *core.Error {
+	prove("aclrtTaskUpdateAsync", "random-srcAddr-null", random(func(a *abi.RandomTaskUpdateAttr) { a.SrcAddr = 0 }))
+	prove("aclrtTaskUpdateAsync", "random-size", random(func(a *abi.RandomTaskUpdateAttr) { a.Size = 96 }))
+	prove("aclrtTaskUpdateAsync", "kernel-entry-null", func(e *env) *core.Error {
 		s := e.onto(e.manual(), 0)
 		good := abi.AicAivTaskUpdateAttr{BinHandle: 1, FuncEntryAddr: 1, BlockDimAddr: 1}
 		try := func(task, exec core.Handle, spoil func(a *abi.AicAivTaskUpdateAttr)) *core.Error {
@@ -95,18 +95,18 @@ func init() {
 		e.want(try(s, s, func(a *abi.AicAivTaskUpdateAttr) { a.BlockDimAddr = 0 }), abi.ErrRTParamInvalid)
 		return try(s, s, func(a *abi.AicAivTaskUpdateAttr) { a.BinHandle = 0 })
 	})
-	prove("aclrtTaskUpdateAsync", 15, func(e *env) *core.Error {
+	prove("aclrtTaskUpdateAsync", "random-stream-of-other-context", func(e *env) *core.Error {
 		_, a, task := e.drawn()
 		return model.TaskUpdateAsync(e.th, a.stream, task, e.redraws(a.info), e.foreign())
 	})
-	prove("aclrtTaskUpdateAsync", 16, func(e *env) *core.Error {
+	prove("aclrtTaskUpdateAsync", "random-task-unknown", func(e *env) *core.Error {
 		_, a, task := e.drawn()
 		u := e.redraws(a.info)
 		e.want(model.TaskUpdateAsync(e.th, e.stream(), task, u, 0), abi.ErrRTParamInvalid)
 		e.want(model.TaskUpdateAsync(e.th, a.stream, task+1, u, 0), abi.ErrRTParamInvalid) // the end
 		return model.TaskUpdateAsync(e.th, a.stream, task+100, u, 0)
 	})
-	prove("aclrtTaskUpdateAsync", 17, func(e *env) *core.Error {
+	prove("aclrtTaskUpdateAsync", "kernel-binary-not-live", func(e *env) *core.Error {
 		s := e.onto(e.manual(), 0)
 		return model.TaskUpdateAsync(e.th, s, 1, e.relaunches(e.stream(), 1, 1), s)
 	})

@@ -28,7 +28,7 @@ func TestUnbuilt(t *testing.T) {
 			if err.API != c.function || err.Text == "" || c.at != "" && err.Arg != c.at {
 				t.Errorf("%+v", err)
 			}
-			if says := strings.Contains(err.Text, "not built in ropeway yet"); says != (c.rule == 0) {
+			if says := strings.Contains(err.Text, "not built in ropeway yet"); says != (c.rule == "") {
 				t.Error(err)
 			}
 		})

@@ -77,8 +77,8 @@ func init() {
 	write := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return signal.ValueWrite(th, p, 1, flag, s)
 	})
-	prove("aclrtValueWrite", 5, write.lost)
-	prove("aclrtValueWrite", 6, write.notDevice)
+	prove("aclrtValueWrite", "lookup-fails", write.lost)
+	prove("aclrtValueWrite", "not-device", write.notDevice)
 	behaves("aclrtValueWrite", func(e *env) {
 		p := e.device(24)
 		for i := range core.Addr(3) {
@@ -109,8 +109,8 @@ func init() {
 	wait := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return signal.ValueWait(th, p, math.MaxUint64, flag, s)
 	})
-	prove("aclrtValueWait", 5, wait.lost)
-	prove("aclrtValueWait", 6, wait.notDevice)
+	prove("aclrtValueWait", "lookup-fails", wait.lost)
+	prove("aclrtValueWait", "not-device", wait.notDevice)
 	behaves("aclrtValueWait", valueWaits)
 }
 

@@ -23,7 +23,7 @@ func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want ab
 }
 
 func init() {
-	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error {
+	prove("aclrtMemSetAccess", "not-offered", func(e *env) *core.Error {
 		return memory.MemSetAccess(e.on(rcForm).th, 7, 0,
 			&abi.MemAccessDesc{}, 0)
 	})
@@ -35,12 +35,12 @@ func init() {
 	with := func(flags abi.MemAccessFlags, typ abi.MemLocationType, id uint32) abi.MemAccessDesc {
 		return abi.MemAccessDesc{Flags: flags, Location: abi.MemLocation{Type: typ, ID: id}}
 	}
-	prove("aclrtMemSetAccess", 5, virtual(func(e *env) *core.Error {
+	prove("aclrtMemSetAccess", "flags-none-or-read", virtual(func(e *env) *core.Error {
 		e.want(sets(e, with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
 		e.want(sets(e, *readWrite(onDevice, 0), with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
 		return sets(e, with(abi.MemAccessFlagsNone, 9, 99))
 	}))
-	prove("aclrtMemSetAccess", 6, virtual(func(e *env) (err *core.Error) {
+	prove("aclrtMemSetAccess", "entry-invalid", virtual(func(e *env) (err *core.Error) {
 		wrong := []abi.MemAccessDesc{with(2, onDevice, 0), with(4, onDevice, 0), *readWrite(abi.MemLocationTypeHost, 1),
 			*readWrite(onDevice, 64), *readWrite(onDevice, 1<<31)}
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered,
@@ -53,7 +53,7 @@ func init() {
 		}
 		return err
 	}))
-	prove("aclrtMemSetAccess", 7, virtual(func(e *env) *core.Error {
+	prove("aclrtMemSetAccess", "not-mapped", virtual(func(e *env) *core.Error {
 		p, good := e.reserved(16*mib), readWrite(onDevice, 0)
 		e.mapped(p, 4*mib, memProp())
 		refuse := func(at core.Addr, size uint64, list ...abi.MemAccessDesc) {
@@ -71,7 +71,7 @@ func init() {
 		e.hasAccess(p+8*mib, onDevice, 0, abi.MemAccessFlagsNone)
 		return memory.MemSetAccess(e.th, 7, 4*mib, good, 1)
 	}))
-	prove("aclrtMemSetAccess", 8, virtual(func(e *env) *core.Error {
+	prove("aclrtMemSetAccess", "access-beyond-memory", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "310B"}) // without peers
 		q := o.reserved(2 * mib)
 		o.mapped(q, 2*mib, memProp())
@@ -108,11 +108,11 @@ func init() {
 	})
 
 	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
-	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error {
+	prove("aclrtMemGetAccess", "not-offered", func(e *env) *core.Error {
 		return memory.MemGetAccess(e.on(rcForm).th, 7, here,
 			new(uint64))
 	})
-	prove("aclrtMemGetAccess", 5, virtual(func(e *env) *core.Error {
+	prove("aclrtMemGetAccess", "not-mapped", virtual(func(e *env) *core.Error {
 		p, flag := e.reserved(4*mib), uint64(7)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64)} {
@@ -138,15 +138,15 @@ func init() {
 		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 	})
 
-	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error {
+	prove("aclrtMemGetAddressRange", "nothing-asked", func(e *env) *core.Error {
 		return memory.MemGetAddressRange(e.on(rcForm).th, 7,
 			nil, nil)
 	})
-	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error {
+	prove("aclrtMemGetAddressRange", "not-offered", func(e *env) *core.Error {
 		return memory.MemGetAddressRange(e.on(rcForm).th, 7,
 			new(core.Addr), nil)
 	})
-	prove("aclrtMemGetAddressRange", 4, virtual(func(e *env) *core.Error {
+	prove("aclrtMemGetAddressRange", "pointer-unknown", virtual(func(e *env) *core.Error {
 		base, size := core.Addr(7), uint64(7)
 		p := e.reserved(4 * mib)
 		e.mapped(p, 2*mib, memProp())
@@ -192,14 +192,14 @@ func init() {
 	})
 
 	a3 := machine{product: "A3"}
-	prove("aclrtMemMapSelectedLink", 5, func(e *env) (err *core.Error) {
+	prove("aclrtMemMapSelectedLink", "no-queries", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "910"}, rcForm} {
 			err = memory.MemMapSelectedLink(e.on(m).th, 7, 1, 7, 1)
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
-	prove("aclrtMemMapSelectedLink", 6, virtual(func(e *env) *core.Error {
+	prove("aclrtMemMapSelectedLink", "source-unknown", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "A3", devices: 1})
 		p := o.reserved(16 * mib)
 		o.mapped(p, 4*mib, memProp())
@@ -212,7 +212,7 @@ func init() {
 		o.ok(memory.UnmapMem(o.th, p+8*mib))
 		return err
 	}))
-	prove("aclrtMemMapSelectedLink", 7, virtual(func(e *env) *core.Error {
+	prove("aclrtMemMapSelectedLink", "link-unavailable", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "A3", devices: 1}) // a die without a brother
 		p := o.reserved(16 * mib)
 		o.mapped(p, 2*mib, hostProp(abi.MemAttrMemHuge))
@@ -220,7 +220,7 @@ func init() {
 		o.mapped(p+2*mib, 2*mib, memProp())
 		return memory.MemMapSelectedLink(o.th, 7, 2*mib, p+2*mib, 0)
 	}))
-	prove("aclrtMemMapSelectedLink", 8, virtual(func(e *env) *core.Error {
+	prove("aclrtMemMapSelectedLink", "target-not-free", virtual(func(e *env) *core.Error {
 		o := e.on(a3)
 		p := o.reserved(8 * mib)
 		o.mapped(p, 2*mib, memProp())
@@ -241,25 +241,25 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemMapSetLink", 2, func(e *env) *core.Error {
+	prove("aclrtMemMapSetLink", "adviceLink-outside-0-to-3", func(e *env) *core.Error {
 		e.want(memory.MemMapSetLink(e.th, garbage, -1), abi.ErrRTParamInvalid)
 		return memory.MemMapSetLink(e.th, garbage, 4)
 	})
-	prove("aclrtMemMapSetLink", 3, func(e *env) (err *core.Error) {
+	prove("aclrtMemMapSetLink", "not-offered", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "310P"}, {product: "910"}, rcForm} {
 			err = memory.MemMapSetLink(e.on(m).th, garbage, 0)
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
-	prove("aclrtMemMapSetLink", 4, virtual(func(e *env) *core.Error {
+	prove("aclrtMemMapSetLink", "link-unavailable", virtual(func(e *env) *core.Error {
 		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbOnePortPath), abi.ErrRTLinkTypeNotSupported)
 		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbMultiPortPath), abi.ErrRTLinkTypeNotSupported)
 		e.want(memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkSio),
 			abi.ErrRTLinkTypeNotSupported)
 		return memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkHccs)
 	}))
-	prove("aclrtMemMapSetLink", 5, virtual(func(e *env) *core.Error {
+	prove("aclrtMemMapSetLink", "driver-refuses", virtual(func(e *env) *core.Error {
 		o := e.on(a3)
 		o.want(memory.MemMapSetLink(o.th, o.freedPhysical(), 0), abi.ErrRTParamInvalid)
 		return memory.MemMapSetLink(o.th, garbage, 0)

@@ -6,7 +6,6 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
-	"ropeway/internal/driver"
 )
 
 // isProp checks what properties a handle has.
@@ -25,11 +24,11 @@ func init() {
 		change(p)
 		return p
 	}
-	proveMore("aclrtMallocPhysical", 6, func(e *env) *core.Error {
+	proveMore("aclrtMallocPhysical", "prop.allocationType-not-0", func(e *env) *core.Error {
 		return memory.MallocPhysical(e.th, new(core.Handle), 1,
 			bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
 	})
-	prove("aclrtMallocPhysical", 7, func(e *env) (err *core.Error) {
+	prove("aclrtMallocPhysical", "location-type", func(e *env) (err *core.Error) {
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeUnregistered, abi.MemLocationTypeManaged} {
 			err = memory.MallocPhysical(e.th, new(core.Handle), 1,
 				bad(func(p *abi.PhysicalMemProp) { p.Location.Type = typ }), 0)
@@ -37,14 +36,14 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMallocPhysical", 8, func(e *env) (err *core.Error) {
+	prove("aclrtMallocPhysical", "ddr-on-device", func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{2, 3, 6, 7} {
 			err = memory.MallocPhysical(e.th, new(core.Handle), 1, deviceProp(9, a), 0)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
-	prove("aclrtMallocPhysical", 9, func(e *env) (err *core.Error) {
+	prove("aclrtMallocPhysical", "memAttr-unknown", func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{-1, 0, 1, 8, 9, 11, 18} {
 			e.want(memory.MallocPhysical(e.th, new(core.Handle), 1, hostProp(a), 0), abi.ErrInvalidParam)
 			err = memory.MallocPhysical(e.th, new(core.Handle), 1, deviceProp(9, a), 0)
@@ -52,15 +51,15 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMallocPhysical", 10, func(e *env) *core.Error {
+	prove("aclrtMallocPhysical", "device-unusable", func(e *env) *core.Error {
 		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), 1, deviceProp(9, abi.MemAttrHBMMemHuge1G), 0)
 	})
 	numa := &abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge1G,
 		Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}
-	prove("aclrtMallocPhysical", 11, func(e *env) *core.Error {
+	prove("aclrtMallocPhysical", "numa-without-context", func(e *env) *core.Error {
 		return memory.MallocPhysical(e.on(rcForm).stranger(), new(core.Handle), 1, numa, 0)
 	})
-	prove("aclrtMallocPhysical", 13, func(e *env) (err *core.Error) {
+	prove("aclrtMallocPhysical", "no-1g-pages", func(e *env) (err *core.Error) {
 		for _, m := range without1G {
 			o := e.on(m)
 			for _, a := range []abi.MemAttr{abi.MemAttrHBMMemHuge1G, abi.MemAttrMemHuge1G, abi.MemAttrMemP2PHuge1G} {
@@ -70,14 +69,14 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMallocPhysical", 14, func(e *env) *core.Error {
-		if _, ok := driver.As[driver.Mapper](e.faults); ok { // what is decided: memory is that of a device which is set
+	prove("aclrtMallocPhysical", "not-offered", func(e *env) *core.Error {
+		if e.faults.Caps().Map != nil { // what is decided: memory is that of a device which is set
 			o := e.bare()
 			o.want(memory.MallocPhysical(o.th, new(core.Handle), tooBig, memProp(), 0), abi.ErrRTDevSetupError)
 		}
 		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), tooBig, deviceProp(0, abi.MemAttrMemHuge), 0)
 	})
-	prove("aclrtMallocPhysical", 15, virtual(func(e *env) *core.Error {
+	prove("aclrtMallocPhysical", "out-of-memory", virtual(func(e *env) *core.Error {
 		h := core.Handle(7)
 		e.want(memory.MallocPhysical(e.th, &h, math.MaxUint64, memProp(), 0), abi.ErrRTMemoryAllocation)
 		e.want(memory.MallocPhysical(e.th, &h, 1<<60, hostProp(abi.MemAttrMemHuge), 0), abi.ErrRTMemoryAllocation)
@@ -150,8 +149,10 @@ func init() {
 		e.poolHas(pool, 0, 0)
 	})
 
-	prove("aclrtFreePhysical", 2, func(e *env) *core.Error { return memory.FreePhysical(e.on(rcForm).th, garbage) })
-	prove("aclrtFreePhysical", 3, virtual(func(e *env) *core.Error {
+	prove("aclrtFreePhysical", "not-offered", func(e *env) *core.Error {
+		return memory.FreePhysical(e.on(rcForm).th, garbage)
+	})
+	prove("aclrtFreePhysical", "handle-unknown", virtual(func(e *env) *core.Error {
 		e.want(memory.FreePhysical(e.th, garbage), abi.ErrRTParamInvalid)
 		e.want(memory.FreePhysical(e.th, e.stream()), abi.ErrRTParamInvalid)
 		return memory.FreePhysical(e.th, e.freedPhysical())
@@ -176,27 +177,27 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemGetAllocationGranularity", 3, func(e *env) (err *core.Error) {
+	prove("aclrtMemGetAllocationGranularity", "ddr-on-device", func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{2, 3, 6, 7} {
 			err = memory.MemGetAllocationGranularity(e.th, deviceProp(9, a), 9, new(uint64))
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
-	prove("aclrtMemGetAllocationGranularity", 4, func(e *env) (err *core.Error) {
+	prove("aclrtMemGetAllocationGranularity", "memAttr-unknown", func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{-1, 0, 1, 8, 9, 11, 18} {
 			err = memory.MemGetAllocationGranularity(e.th, deviceProp(9, a), 9, new(uint64))
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
-	prove("aclrtMemGetAllocationGranularity", 5, func(e *env) *core.Error {
+	prove("aclrtMemGetAllocationGranularity", "device-unusable", func(e *env) *core.Error {
 		return memory.MemGetAllocationGranularity(e.on(rcForm).th, deviceProp(9, 4), 9, new(uint64))
 	})
-	prove("aclrtMemGetAllocationGranularity", 6, func(e *env) *core.Error {
+	prove("aclrtMemGetAllocationGranularity", "not-offered", func(e *env) *core.Error {
 		return memory.MemGetAllocationGranularity(e.on(rcForm).th, deviceProp(0, 4), 9, new(uint64))
 	})
-	prove("aclrtMemGetAllocationGranularity", 7, virtual(func(e *env) *core.Error {
+	prove("aclrtMemGetAllocationGranularity", "driver-refuses", virtual(func(e *env) *core.Error {
 		e.want(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{MemAttr: 4,
 			Location: abi.MemLocation{Type: abi.MemLocationTypeManaged}}, 0, new(uint64)), abi.ErrRTParamInvalid)
 		for _, m := range without1G[:3] {
@@ -234,10 +235,10 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemRetainAllocationHandle", 3, func(e *env) *core.Error {
+	prove("aclrtMemRetainAllocationHandle", "not-offered", func(e *env) *core.Error {
 		return memory.MemRetainAllocationHandle(e.on(rcForm).th, 7, new(core.Handle))
 	})
-	prove("aclrtMemRetainAllocationHandle", 4, virtual(func(e *env) *core.Error {
+	prove("aclrtMemRetainAllocationHandle", "not-mapped", virtual(func(e *env) *core.Error {
 		p, h := e.reserved(4*mib), core.Handle(7)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64), e.pinned(64)} {
@@ -273,15 +274,15 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemGetAllocationPropertiesFromHandle", 3, func(e *env) *core.Error {
+	prove("aclrtMemGetAllocationPropertiesFromHandle", "not-offered", func(e *env) *core.Error {
 		return memory.MemGetAllocationPropertiesFromHandle(e.on(rcForm).th, garbage, new(abi.PhysicalMemProp))
 	})
-	prove("aclrtMemGetAllocationPropertiesFromHandle", 4, virtual(func(e *env) *core.Error {
+	prove("aclrtMemGetAllocationPropertiesFromHandle", "driver-refuses", virtual(func(e *env) *core.Error {
 		e.want(memory.MemGetAllocationPropertiesFromHandle(e.th, garbage, new(abi.PhysicalMemProp)),
 			abi.ErrRTParamInvalid)
 		return memory.MemGetAllocationPropertiesFromHandle(e.th, e.freedPhysical(), new(abi.PhysicalMemProp))
 	}))
-	prove("aclrtMemGetAllocationPropertiesFromHandle", 5, virtual(func(e *env) (err *core.Error) {
+	prove("aclrtMemGetAllocationPropertiesFromHandle", "no-memAttr", virtual(func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{abi.MemAttrHBMMemHuge, abi.MemAttrHBMMemNormal} { // the host has no such memory
 			p := abi.PhysicalMemProp{MemAttr: 99, Location: abi.MemLocation{Type: 9, ID: 9}}
 			err = memory.MemGetAllocationPropertiesFromHandle(e.th, e.physical(2*mib, hostProp(a)), &p)

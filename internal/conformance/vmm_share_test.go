@@ -10,7 +10,6 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
 )
 
 // shares skips the proof on a driver that cannot share memory.
@@ -21,7 +20,7 @@ func shares(p proof) proof {
 func (e *env) needsSharer() {
 	e.Helper()
 	e.needsMapper()
-	if _, ok := driver.As[driver.Sharer](e.faults); !ok {
+	if e.faults.Caps().Share == nil {
 		e.Skip("the driver cannot share memory")
 	}
 }
@@ -63,10 +62,10 @@ func init() {
 	const plain, fabric = abi.MemShareHandleTypeDefault, abi.MemShareHandleTypeFabric
 	a3 := machine{product: "A3"}
 
-	prove("aclrtMemExportToShareableHandle", 5, func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandle", "not-offered", func(e *env) *core.Error {
 		return memory.MemExportToShareableHandle(e.on(rcForm).th, garbage, 0, 1, new(uint64))
 	})
-	prove("aclrtMemExportToShareableHandle", 6, shares(func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandle", "exported-already", shares(func(e *env) *core.Error {
 		e.want(memory.MemExportToShareableHandle(e.th, e.freedPhysical(), 0, 0, new(uint64)), abi.ErrRTParamInvalid)
 		h, n := e.shareable(memProp(), 0)
 		again := uint64(7)
@@ -119,24 +118,24 @@ func init() {
 		o.want(memory.MapMem(o.th, o.reserved(4*mib), 2*mib, 0, in, 0), abi.ErrRTParamInvalid)
 	})
 
-	prove("aclrtMemExportToShareableHandleV2", 3, func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandleV2", "shareType-unknown", func(e *env) *core.Error {
 		e.want(memory.MemExportToShareableHandleV2(e.th, garbage, 2, 0, at(new(uint64))), abi.ErrRTParamInvalid)
 		return memory.MemExportToShareableHandleV2(e.th, garbage, 2, 3, at(new(uint64)))
 	})
-	prove("aclrtMemExportToShareableHandleV2", 5, func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandleV2", "fabric-without-context", func(e *env) *core.Error {
 		return memory.MemExportToShareableHandleV2(e.stranger(), garbage, 1, fabric, at(new(abi.MemFabricHandle)))
 	})
-	prove("aclrtMemExportToShareableHandleV2", 6, func(e *env) (err *core.Error) {
+	prove("aclrtMemExportToShareableHandleV2", "no-fabric", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, {product: "910"}, rcForm} {
 			err = memory.MemExportToShareableHandleV2(e.on(m).th, garbage, 1, fabric, at(new(abi.MemFabricHandle)))
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
-	prove("aclrtMemExportToShareableHandleV2", 7, func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandleV2", "not-offered", func(e *env) *core.Error {
 		return memory.MemExportToShareableHandleV2(e.on(rcForm).th, garbage, 1, plain, at(new(uint64)))
 	})
-	prove("aclrtMemExportToShareableHandleV2", 8, shares(func(e *env) *core.Error {
+	prove("aclrtMemExportToShareableHandleV2", "exported-already", shares(func(e *env) *core.Error {
 		o := e.on(a3)
 		h := o.physical(2*mib, memProp())
 		o.ok(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))))
@@ -166,13 +165,13 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemSetPidToShareableHandle", 3,
+	prove("aclrtMemSetPidToShareableHandle", "not-offered",
 		func(e *env) *core.Error { return memory.MemSetPidToShareableHandle(e.on(rcForm).th, 7, thisPid(), 1) })
 	many := make([]int32, 65536)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
-	prove("aclrtMemSetPidToShareableHandle", 5, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandle", "no-exporter", shares(func(e *env) *core.Error {
 		h := e.physical(2*mib, memProp())
 		var n uint64
 		e.ok(memory.MemExportToShareableHandle(e.th, h, 0, 0, &n))
@@ -181,17 +180,17 @@ func init() {
 		e.ok(memory.FreePhysical(e.th, h))
 		return memory.MemSetPidToShareableHandle(e.th, n, new(int32), 1) // it has gone
 	}))
-	prove("aclrtMemSetPidToShareableHandle", 6, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandle", "other-exporter", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		e.want(memory.MemSetPidToShareableHandle(e.neighbour(machine{}).th, n, thisPid(), 1), abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
 		return memory.MemSetPidToShareableHandle(e.neighbour(machine{}).th, n, thisPid(), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandle", 7, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandle", "exported-for-all", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		return memory.MemSetPidToShareableHandle(e.th, n, new(int32), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandle", 8, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandle", "pids", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
 		e.ok(memory.MemSetPidToShareableHandle(e.th, n, &many[0], 65535))
 		e.ok(memory.MemSetPidToShareableHandle(e.th, n, &many[0], 65535)) // the same once more
@@ -213,28 +212,28 @@ func init() {
 		o.opens(in)
 	})
 
-	prove("aclrtMemSetPidToShareableHandleV2", 4, blames("shareType", func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "shareType-unknown", blames("shareType", func(e *env) *core.Error {
 		return memory.MemSetPidToShareableHandleV2(e.on(rcForm).th, at(new(uint64)), 9, thisPid(), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandleV2", 5, func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "not-offered", func(e *env) *core.Error {
 		return memory.MemSetPidToShareableHandleV2(e.on(rcForm).th, at(new(uint64)), plain, thisPid(), 1)
 	})
-	prove("aclrtMemSetPidToShareableHandleV2", 7, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "not-a-fabric-handle", shares(func(e *env) *core.Error {
 		return e.blames("shareableHandle", memory.MemSetPidToShareableHandleV2(e.th, at(new(abi.MemFabricHandle)),
 			fabric, new(int32), 1))
 	}))
-	prove("aclrtMemSetPidToShareableHandleV2", 8, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "no-exporter", shares(func(e *env) *core.Error {
 		return memory.MemSetPidToShareableHandleV2(e.th, at(new(uint64)), plain, new(int32), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandleV2", 9, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "other-exporter", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
 		return memory.MemSetPidToShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, new(int32), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandleV2", 10, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "exported-for-all", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		return memory.MemSetPidToShareableHandleV2(e.th, at(&n), plain, new(int32), 1)
 	}))
-	prove("aclrtMemSetPidToShareableHandleV2", 11, shares(func(e *env) *core.Error {
+	prove("aclrtMemSetPidToShareableHandleV2", "pids", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
 		return memory.MemSetPidToShareableHandleV2(e.th, at(&n), plain, new(int32), 1)
 	}))
@@ -253,17 +252,17 @@ func init() {
 		n.opens(in)
 	})
 
-	prove("aclrtMemImportFromShareableHandle", 3, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "no-exporter", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
 		e.want(memory.MemImportFromShareableHandle(e.stranger(), 0, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 		return memory.MemImportFromShareableHandle(o.stranger(), n^1, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandle", 4, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "no-context", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0) // the white list comes last
 		return memory.MemImportFromShareableHandle(e.neighbour(rcForm).stranger(), n, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandle", 5, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "peer-access", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		err := memory.MemImportFromShareableHandle(e.neighbour(rcForm).th, n, 1, new(core.Handle))
 		e.want(err, abi.ErrRTFeatureNotSupport)
@@ -272,11 +271,11 @@ func init() {
 		}
 		return err
 	}))
-	prove("aclrtMemImportFromShareableHandle", 6, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "not-offered", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
 		return memory.MemImportFromShareableHandle(e.neighbour(rcForm).th, n, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandle", 7, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "not-for-this-process", shares(func(e *env) *core.Error {
 		h := core.Handle(7)
 		_, n := e.shareable(memProp(), 1)
 		e.want(memory.MemImportFromShareableHandle(e.th, n, 0, &h), abi.ErrRTDrvInternalError) // it is ours
@@ -289,7 +288,7 @@ func init() {
 		}
 		return err
 	}))
-	prove("aclrtMemImportFromShareableHandle", 8, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandle", "host-normal-pages", shares(func(e *env) *core.Error {
 		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
 		return memory.MemImportFromShareableHandle(e.neighbour(machine{}).th, n, 0, new(core.Handle))
 	}))
@@ -327,13 +326,13 @@ func init() {
 		o.want(memory.FreePhysical(o.th, in), abi.ErrRTParamInvalid)
 	})
 
-	prove("aclrtMemImportFromShareableHandleV2", 4, func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "no-device", func(e *env) *core.Error {
 		return memory.MemImportFromShareableHandleV2(e.stranger(), at(new(uint64)), 9, 0, new(core.Handle))
 	})
-	prove("aclrtMemImportFromShareableHandleV2", 5, func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "shareType-unknown", func(e *env) *core.Error {
 		return memory.MemImportFromShareableHandleV2(e.th, at(new(uint64)), 9, 0, new(core.Handle))
 	})
-	prove("aclrtMemImportFromShareableHandleV2", 6, func(e *env) (err *core.Error) {
+	prove("aclrtMemImportFromShareableHandleV2", "no-fabric", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, rcForm} {
 			err = memory.MemImportFromShareableHandleV2(e.on(m).th, at(new(abi.MemFabricHandle)), fabric, 0,
 				new(core.Handle))
@@ -341,14 +340,14 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtMemImportFromShareableHandleV2", 8, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "not-a-fabric-handle", shares(func(e *env) *core.Error {
 		o := e.on(a3)
 		return memory.MemImportFromShareableHandleV2(o.th, at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 9, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "no-exporter", shares(func(e *env) *core.Error {
 		return memory.MemImportFromShareableHandleV2(e.on(rcForm).th, at(new(uint64)), plain, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 10, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "peer-access", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
 		o.ok(o.th.SetDevice(1))
@@ -356,18 +355,18 @@ func init() {
 		e.want(err, abi.ErrRTFeatureNotSupport)
 		return err
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 11, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "not-offered", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
 		return memory.MemImportFromShareableHandleV2(e.neighbour(rcForm).th, at(&n), plain, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 12, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "not-for-this-process", shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		e.want(memory.MemImportFromShareableHandleV2(e.th, at(&n), plain, 0, new(core.Handle)),
 			abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
 		return memory.MemImportFromShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 13, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", "host-normal-pages", shares(func(e *env) *core.Error {
 		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
 		return memory.MemImportFromShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, 0, new(core.Handle))
 	}))

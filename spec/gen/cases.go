@@ -15,10 +15,9 @@ import "ropeway/internal/abi"
 // Case is one rule of a core function.
 type Case struct {
 	Func     string
-	Rule     int // from 1, in checking order
+	Rule     string
 	If       string
-	Code     abi.Code // valid when HasCode; 0 is an early success
-	HasCode  bool     // false when an error is passed on from elsewhere
+	Code     abi.Code // one of them where errors are passed on; 0 is an early success, or the function returns none
 	Quiet    bool     // not recorded as last error
 	Products []string // that have the rule; nil is all, or none if it is Strict
 	Strict   bool     // every product has it with ROPEWAY_STRICT=1
@@ -53,8 +52,8 @@ func writeCases(t *table.Table, _ string) ([]byte, error) {
 		if f.Status != table.Core {
 			continue
 		}
-		for i, r := range f.Rules {
-			writeCase(&b, n, f, i, r)
+		for i := range f.Rules {
+			writeCase(&b, n, f, &f.Rules[i])
 		}
 	}
 	b.WriteString("}\n")
@@ -69,10 +68,13 @@ func (n *names) code(r *table.Rule) string {
 	return fmt.Sprintf("abi.Code(%d)", *r.Code)
 }
 
-func writeCase(b *bytes.Buffer, n *names, f *table.Function, i int, r table.Rule) {
-	fmt.Fprintf(b, "\t{Func: %q, Rule: %d, If: %q", f.Name, i+1, r.If)
-	if r.Code != nil {
-		fmt.Fprintf(b, ", Code: %s, HasCode: true", n.code(&r))
+func writeCase(b *bytes.Buffer, n *names, f *table.Function, r *table.Rule) {
+	fmt.Fprintf(b, "\t{Func: %q, Rule: %q, If: %q", f.Name, r.Name, r.If)
+	switch {
+	case r.Code != nil:
+		fmt.Fprintf(b, ", Code: %s", n.code(r))
+	case r.SuchAs != nil:
+		fmt.Fprintf(b, ", Code: %d", *r.SuchAs)
 	}
 	if r.Quiet {
 		b.WriteString(", Quiet: true")

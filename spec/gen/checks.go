@@ -77,16 +77,17 @@ type check struct {
 }
 
 // ruled are the leading rules that are checked here.
-func ruled(f *table.Function) []int {
-	var list []int
-	for i, r := range f.Rules {
-		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" {
+func ruled(f *table.Function) []*table.Rule {
+	var list []*table.Rule
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		if !r.Applies() {
 			continue
 		}
 		if r.Call == nil && (r.Expr == nil || r.Code == nil) || r.By == table.ByWork {
 			break
 		}
-		list = append(list, i+1)
+		list = append(list, r)
 	}
 	return list
 }
@@ -101,13 +102,13 @@ func (c *check) write(b *bytes.Buffer) error {
 		return fmt.Errorf("%s.%s calls its check, and its first rule is neither an expression nor a function", c.m.pkg,
 			c.m.name)
 	}
-	c.early = slices.ContainsFunc(rules, func(n int) bool {
-		return c.f.Rules[n-1].Code != nil &&
-			*c.f.Rules[n-1].Code == 0
-	})
-	for _, number := range rules {
-		if err := c.rule(number); err != nil {
-			return fmt.Errorf("rule %d: %w", number, err)
+	c.early = slices.ContainsFunc(rules, func(r *table.Rule) bool { return r.Code != nil && *r.Code == 0 })
+	for i, r := range rules {
+		if i > 0 && r.Call != nil && rules[i-1].By == r.By {
+			continue // the function checks both
+		}
+		if err := c.rule(r); err != nil {
+			return fmt.Errorf("rule %s: %w", r.Name, err)
 		}
 	}
 	var params []string
@@ -163,16 +164,12 @@ var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&"
 	" ", `"`, `"" `)
 
 // rule writes the check of one rule.
-func (c *check) rule(number int) error {
-	r := &c.f.Rules[number-1]
+func (c *check) rule(r *table.Rule) error {
 	if r.Call != nil {
-		if number > 1 && c.f.Rules[number-2].By == r.By {
-			return nil // the function checks both
-		}
-		return c.byHand(number, r)
+		return c.byHand(r)
 	}
 	guard := c.guard(r)
-	if done, err := c.lookUp(number, r, guard); done || err != nil {
+	if done, err := c.lookUp(r, guard); done || err != nil {
 		return err
 	}
 	expr, err := c.expr(r.Expr)
@@ -189,7 +186,7 @@ func (c *check) rule(number int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&c.body, "if %s { // %d\n%s\n}\n", expr, number, c.returns(text))
+	fmt.Fprintf(&c.body, "if %s { // %s\n%s\n}\n", expr, r.Name, c.returns(text))
 	return nil
 }
 
@@ -226,8 +223,7 @@ func (c *check) returns(err string) string {
 
 // results reports whether anything is looked up; only then results have names.
 func (c *check) results() bool {
-	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool {
-		r := &c.f.Rules[n-1]
+	return c.early || slices.ContainsFunc(ruled(c.f), func(r *table.Rule) bool {
 		if r.Call != nil {
 			return c.m.finders[r.Call.Op] != ""
 		}
@@ -286,14 +282,14 @@ func (c *check) bind(what, goType string) string {
 }
 
 // lookUp writes the check of a rule that finds something; false if it is not of that kind.
-func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
+func (c *check) lookUp(r *table.Rule, guard string) (bool, error) {
 	quiet := ""
 	if r.Quiet {
 		quiet = ".NotRecorded()"
 	}
 	if param := c.orDefault(r); guard == "" && c.bound[param] != "" {
-		fmt.Fprintf(&c.body, "if %[1]s, err = t.StreamOrDefault(api, %[1]s); err != nil { // %[2]d\n%[3]s\n}\n",
-			c.bound[param], number, c.returns("err"+quiet))
+		fmt.Fprintf(&c.body, "if %[1]s, err = t.StreamOrDefault(api, %[1]s); err != nil { // %[2]s\n%[3]s\n}\n",
+			c.bound[param], r.Name, c.returns("err"+quiet))
 		return true, nil
 	}
 	w := c.looksUp(r.Expr)
@@ -308,8 +304,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
 		}
-		fmt.Fprintf(&c.body, "if %s = t.Current(); %s == nil { // %d\n%s\n}\n",
-			c.bind("context", c.typed("*Context")), c.bound["context"], number,
+		fmt.Fprintf(&c.body, "if %s = t.Current(); %s == nil { // %s\n%s\n}\n",
+			c.bind("context", c.typed("*Context")), c.bound["context"], r.Name,
 			c.returns(c.of("NoCurrentContext")+"(api)"+quiet))
 		return true, nil
 	}
@@ -351,7 +347,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, c.returns("err"+quiet))
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %s\n%s\n}\n", name, find, r.Name, c.returns("err"+quiet))
 	if optional && o.symbol != "stream" {
 		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
 	}
@@ -378,7 +374,7 @@ func (c *check) mustBe(r *table.Rule, code int32) error {
 
 // byHand writes the call of a function of the package, or else of a method of core.Thread. One that returns something
 // beside the error has found what its first argument names.
-func (c *check) byHand(number int, r *table.Rule) error {
+func (c *check) byHand(r *table.Rule) error {
 	args := []string{"api"}
 	for _, a := range r.Call.Args {
 		text := c.bound[a.Name]
@@ -418,7 +414,7 @@ func (c *check) byHand(number int, r *table.Rule) error {
 	if r.Quiet {
 		quiet = ".NotRecorded()"
 	}
-	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %d\n%s\n}\n", target, call, strings.Join(args, ", "), number,
+	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %s\n%s\n}\n", target, call, strings.Join(args, ", "), r.Name,
 		c.returns("err"+quiet))
 	return nil
 }

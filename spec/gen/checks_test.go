@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ func written(t *testing.T, rules ...table.Rule) (string, error) {
 	f := *tab.Function("aclrtRecordEventWithFlag") // event, stream, flag
 	f.Rules = rules
 	for i := range f.Rules {
+		f.Rules[i].Name = fmt.Sprintf("rule-%d", i+1)
 		if r := &f.Rules[i]; r.When != "" {
 			if r.Expr, err = table.ParseWhen(r.When); err != nil {
 				t.Fatal(err)
@@ -105,8 +107,8 @@ func TestChecksFind(t *testing.T) {
 	}
 	for _, want := range []string{
 		"(theStream *Stream, theFlag *thing, err *Error)",
-		"theStream, err = t.StreamOrDefault(api, theStream); err != nil { // 4",
-		"theFlag, err = t.finds(api, bits); err != nil { // 5",
+		"theStream, err = t.StreamOrDefault(api, theStream); err != nil { // rule-4",
+		"theFlag, err = t.finds(api, bits); err != nil { // rule-5",
 		"err = Captured(api, theStream)",
 		`err = t.NoDevice(api, "flag", int64(bits))`,
 	} {
@@ -156,12 +158,14 @@ func TestRuleCases(t *testing.T) {
 	orders, more, good := 0, 0, 0
 	for _, c := range cases {
 		for _, r := range breakable(c.f) {
-			holds := r.holds(c.scene)
-			if r.number == c.rule && !holds || (c.rule == 0 || r.number < c.rule) && holds {
-				t.Errorf("%s rule %d: rule %d, arguments %v", c.f.Name, c.rule, r.number, c.arguments())
+			if r.holds(c.scene) != (r.Rule == c.rule) {
+				t.Errorf("%s: rule %s: rule %s, arguments %v", c.f.Name, c.name(), r.Name, c.arguments())
+			}
+			if r.Rule == c.rule {
+				break
 			}
 		}
-		orders, more, good = orders+bit(c.order), more+bit(c.more), good+bit(c.rule == 0)
+		orders, more, good = orders+bit(c.order), more+bit(c.more), good+bit(c.rule == nil)
 	}
 	if orders < 600 || more < 400 || good < 250 {
 		t.Errorf("%d cases about the order, %d others, %d good ones", orders, more, good)

@@ -133,7 +133,7 @@ func writePublicCodes(t *table.Table, _ string) ([]byte, error) {
 	returned := map[int32]bool{}
 	for _, f := range t.Functions {
 		for _, r := range f.Rules {
-			if f.Status == table.Core && r.Code != nil && r.Mark.Kind() != "needs" && r.Mark.Kind() != "shadowed" {
+			if f.Status == table.Core && r.Code != nil && r.Applies() {
 				returned[*r.Code] = true
 			}
 		}

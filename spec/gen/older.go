@@ -19,9 +19,21 @@ func writeShimOlder(t *table.Table, _ string) ([]byte, error) {
 		fmt.Fprintf(&b, "\tif (module == %d && info == %d)\n\t\treturn %s;\n", v.Module, v.Info, v.Attr)
 	}
 	b.WriteString("\treturn (aclrtDevAttr)0;\n}\n")
+	b.WriteString("\n/* The value of a pair that is the same for every device; else the value of its attribute. */\n")
+	b.WriteString("static int64_t constant(int32_t module, int32_t info, int64_t value)\n{\n")
+	for _, v := range t.Older.DeviceInfo {
+		if v.Value != nil {
+			fmt.Fprintf(&b, "\tif (module == %d && info == %d)\n\t\treturn %d;\n", v.Module, v.Info, *v.Value)
+		}
+	}
+	b.WriteString("\treturn value;\n}\n")
 	for _, o := range t.Older.Functions {
 		proto := strings.TrimSuffix(o.Proto, ";")
 		fmt.Fprintf(&b, "\nEXPORT %s;\n%s\n{\n", proto, proto)
+		if o.Then != "" {
+			fmt.Fprintf(&b, "\tint32_t code = %s;\n\tif (!code)\n\t\t%s;\n\treturn code;\n}\n", o.Calls, o.Then)
+			continue
+		}
 		if o.Calls != "" {
 			fmt.Fprintf(&b, "\treturn %s;\n}\n", o.Calls)
 			continue

@@ -34,7 +34,7 @@ var pyWaits = map[string]string{
 	"aclrtSynchronizeStream": "stream", "aclrtSynchronizeStreamWithTimeout": "stream",
 	"aclrtSynchronizeEvent": "event", "aclrtSynchronizeEventWithTimeout": "event",
 	"aclrtSynchronizeDevice": "device", "aclrtSynchronizeDeviceWithTimeout": "device",
-	"aclrtProcessReport": "report", "aclrtProcessHostFunc": "host_func",
+	"aclrtProcessReport": "report",
 }
 
 // pyScalars are the types of what plain functions take and give, by the C types they stand for. All that is an address

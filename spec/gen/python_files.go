@@ -244,7 +244,8 @@ func pyStub(module string) func(*table.Table, string) ([]byte, error) {
 		}
 		head += strings.Join(names, ", ") + "\n\n"
 		if module == "acl" {
-			head += "from . import prof as prof, rt as rt, util as util\nfrom ._constants import *\n\n"
+			head += "from . import prof as prof, rt as rt, util as util\nfrom ._constants import *\n" +
+				"from ._version import __version__ as __version__\n\n"
 		}
 		return append([]byte(head), b.Bytes()...), nil
 	}

@@ -9,29 +9,25 @@ import (
 	"ropeway/spec/table"
 )
 
-// ruleToBreak is a rule that has an expression, with its number.
-type ruleToBreak struct {
-	number int
-	rule   *table.Rule
-	expr   *table.When
-}
+// ruleToBreak is a rule that has an expression.
+type ruleToBreak struct{ *table.Rule }
 
 // holds reports whether the rule applies: on this product, or in strict mode, and by its expression.
 func (r ruleToBreak) holds(s *scene) bool {
-	only := r.rule.Products != nil || r.rule.Strict
-	if only && !(r.rule.Strict && s.strict) && !slices.Contains(r.rule.Products, s.product) {
+	only := r.Products != nil || r.Strict
+	if only && !(r.Strict && s.strict) && !slices.Contains(r.Products, s.product) {
 		return false
 	}
-	return r.expr.Holds(s)
+	return r.Expr.Holds(s)
 }
 
 // ruleCase is a call for which a rule decides.
 type ruleCase struct {
 	f     *table.Function
-	rule  int  // 0: none applies
-	built bool // the function is
-	order bool // later rules apply too
-	more  bool // another value for what other cases prove; for the core only
+	rule  *table.Rule // nil: none applies
+	built bool        // the function is
+	order bool        // later rules apply too
+	more  bool        // another value for what other cases prove; for the core only
 	scene *scene
 }
 
@@ -42,13 +38,13 @@ func breakable(f *table.Function) []ruleToBreak {
 	checks := f.Checks()
 	for i := range f.Rules {
 		r := &f.Rules[i]
-		if f.Status == table.Later && checks[i+1] == nil || r.Expr == nil || r.Code == nil {
+		if f.Status == table.Later && !slices.Contains(checks, r) || r.Expr == nil || r.Code == nil {
 			continue
 		}
-		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" || f.C.Return.Base != "aclError" {
+		if !r.Applies() || f.C.Return.Base != "aclError" {
 			continue
 		}
-		list = append(list, ruleToBreak{i + 1, r, r.Expr})
+		list = append(list, ruleToBreak{r})
 	}
 	return list
 }
@@ -72,7 +68,7 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 		switch right := good.arrange(rules, nil); {
 		case !right:
 			good = start
-		case good.ends == 0 || good.ends > 0 && f.Rules[good.ends-1].Code != nil:
+		case !good.unknown && (good.ends == nil || good.ends.Code != nil):
 			cases = append(cases, ruleCase{f: f, built: built, scene: good})
 		}
 		for i, r := range rules {
@@ -82,20 +78,20 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 				s = good.clone()
 			}
 			if !alone && !s.arrange(rules[:i], rules[i:i+1]) {
-				if !built && slices.ContainsFunc(rules[:i], func(w ruleToBreak) bool { return refusesAll(f, w.expr) }) {
+				if !built && slices.ContainsFunc(rules[:i], func(w ruleToBreak) bool { return refusesAll(f, w.Expr) }) {
 					continue // a handle of what cannot be made is always refused
 				}
-				failed = append(failed, fmt.Errorf("%s rule %d: no arguments found for which it decides; mark it "+
-					"shadowed", f.Name, r.number))
+				failed = append(failed, fmt.Errorf("%s: rule %s: no arguments found for which it decides; mark it "+
+					"shadowed", f.Name, r.Name))
 				continue
 			}
-			cases = append(cases, ruleCase{f: f, rule: r.number, built: built, scene: s})
+			cases = append(cases, ruleCase{f: f, rule: r.Rule, built: built, scene: s})
 			if worst := s.worst(rules[:i], r, rules[i+1:]); worst != nil {
-				cases = append(cases, ruleCase{f: f, rule: r.number, built: built, order: true, scene: worst})
+				cases = append(cases, ruleCase{f: f, rule: r.Rule, built: built, order: true, scene: worst})
 			}
 			if built {
 				for _, o := range s.others(rules[:i], r) {
-					cases = append(cases, ruleCase{f: f, rule: r.number, built: built, more: true, scene: o})
+					cases = append(cases, ruleCase{f: f, rule: r.Rule, built: built, more: true, scene: o})
 				}
 			}
 		}
@@ -129,7 +125,7 @@ func (s *scene) others(before []ruleToBreak, r ruleToBreak) []*scene {
 			list = append(list, o)
 		}
 	}
-	for _, operand := range r.expr.Operands() {
+	for _, operand := range r.Expr.Operands() {
 		for _, v := range s.choices[operand] {
 			o := s.clone()
 			o.args[operand] = v
@@ -152,7 +148,7 @@ func (r ruleToBreak) aboutProducts() bool {
 	about = func(w *table.When) bool {
 		return w.Op == "product" || w.Op == "listed" || slices.ContainsFunc(w.Args, about)
 	}
-	return r.rule.Products != nil || about(r.expr)
+	return r.Products != nil || about(r.Expr)
 }
 
 // refusesAll reports whether an expression asks for a handle of something that cannot be made yet.
@@ -167,10 +163,10 @@ func refusesAll(f *table.Function, w *table.When) bool {
 // decides is the rule of the case; that no rule applies is success, or that the function is not built.
 func (c *ruleCase) decides() *table.Rule {
 	switch {
-	case c.rule > 0:
-		return &c.f.Rules[c.rule-1]
-	case c.scene.ends > 0:
-		return &c.f.Rules[c.scene.ends-1]
+	case c.rule != nil:
+		return c.rule
+	case c.scene.ends != nil:
+		return c.scene.ends
 	case c.built:
 		return &table.Rule{Ret: "ACL_SUCCESS", Code: new(int32)}
 	}
@@ -178,9 +174,17 @@ func (c *ruleCase) decides() *table.Rule {
 	return &table.Rule{Ret: "ACL_ERROR_RT_FEATURE_NOT_SUPPORT", Code: &code}
 }
 
+// name is the name of its rule, "" if none applies.
+func (c *ruleCase) name() string {
+	if c.rule == nil {
+		return ""
+	}
+	return c.rule.Name
+}
+
 // at is the parameter that the rule is about, "" if there is none or several.
 func (c *ruleCase) at() string {
-	if c.rule == 0 || *c.decides().Code == noContextCode {
+	if c.rule == nil || *c.decides().Code == noContextCode {
 		return ""
 	}
 	if params := c.decides().Expr.Params(); len(params) == 1 {

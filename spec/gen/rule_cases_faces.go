@@ -12,7 +12,7 @@ import (
 // outside reports whether a case is for programs: a call that is refused, in the simplest way and with later rules
 // broken too. Calls with binaries and kernels are made by functions_kernel.c: they need a shared object.
 func (c *ruleCase) outside() bool {
-	return !c.more && (c.rule > 0 || !c.built) && !(c.built && c.f.Group == "kernel")
+	return !c.more && (c.rule != nil || !c.built) && !(c.built && c.f.Group == "kernel")
 }
 
 // fromC reports whether a program can make the call through a pointer to a function whose parameters are all slots.
@@ -32,9 +32,9 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 	for _, h := range functionHeaders(t) {
 		fmt.Fprintf(&b, "#include <acl/%s>\n", h)
 	}
-	b.WriteString("\n/* Calls that a rule refuses, or that say what is not built (rule 0). The arguments are " +
-		"explained in cases.c. */\n")
-	b.WriteString("static const struct call {\n\tvoid (*function)(void);\n\tconst char *name;\n\tint rule, code, " +
+	b.WriteString("\n/* Calls that a rule refuses, or that say what is not built (without a rule). The arguments " +
+		"are explained in cases.c. */\n")
+	b.WriteString("static const struct call {\n\tvoid (*function)(void);\n\tconst char *name, *rule;\n\tint code, " +
 		"quiet;\n")
 	b.WriteString("\tconst char *product, *form;\n\tint strict, context, count;\n\tconst char *arguments[16];\n} " +
 		"calls[] = {\n")
@@ -43,8 +43,8 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 			continue
 		}
 		r, s := c.decides(), c.scene
-		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {",
-			c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context),
+		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %q, %d, %d, %q, %q, %d, %d, %d, {",
+			c.f.Name, c.f.Name, c.name(), *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context),
 			len(c.f.C.Params))
 		for i, a := range c.arguments() {
 			if i > 0 {
@@ -83,7 +83,7 @@ func writePyCases(t *table.Table, _ string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString(
-		`"""Calls that a rule refuses, or that say what is not built (rule 0); test_cases.py explains the arguments.
+		`"""Calls that a rule refuses, or that say what is not built (without a rule); test_cases.py explains the arguments.
 
 Each is (function of Python, function of C, rule, code, quiet, product, form, strict, context, arguments).
 """
@@ -100,8 +100,8 @@ CALLS = (
 			continue
 		}
 		r, s := c.decides(), c.scene
-		fmt.Fprintf(&b, "    (%q, %q, %d, %d, %s, %q, %q, %s, %s, (",
-			f.path(), c.f.Name, c.rule, *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict),
+		fmt.Fprintf(&b, "    (%q, %q, %q, %d, %s, %q, %q, %s, %s, (",
+			f.path(), c.f.Name, c.name(), *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict),
 			pyBool(s.context))
 		for _, a := range args {
 			fmt.Fprintf(&b, "%q, ", a)

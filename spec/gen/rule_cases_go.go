@@ -14,7 +14,7 @@ import "ropeway/internal/abi"
 // ruleCase is a call, and the rule that decides it.
 type ruleCase struct {
 	function string
-	rule     int // 0: none applies; the call succeeds, or the function says that it is not built
+	rule     string // "": none applies; the call succeeds, or the function says that it is not built
 	code     abi.Code
 	at       string // the parameter that the rule is about, "" if there is none or several
 	product  string
@@ -40,8 +40,8 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(ruleCasesHead)
 	for _, c := range cases {
-		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{",
-			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form,
+		fmt.Fprintf(&b, "{%q, %q, %s, %q, %q, %q, %t, %t, []string{",
+			c.f.Name, c.name(), n.code(c.decides()), c.at(), c.scene.product, c.scene.form,
 			c.scene.context, c.scene.strict)
 		for _, a := range c.arguments() {
 			fmt.Fprintf(&b, "%q, ", a)

@@ -20,7 +20,8 @@ type scene struct {
 	product, form string
 	context       bool
 	strict        bool
-	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: unknown
+	ends          *table.Rule // that a call ends with to which no expression applies; nil: it succeeds
+	unknown       bool        // how such a call ends
 }
 
 // newScene starts with a call that looks right.
@@ -34,7 +35,7 @@ func newScene(t *table.Table, f *table.Function, rules []ruleToBreak) (*scene, e
 		s.offer(p.Name, s.valuesOf(p, rules))
 	}
 	for _, r := range rules {
-		for _, name := range r.expr.Operands() {
+		for _, name := range r.Expr.Operands() {
 			if strings.Contains(name, ".") && s.choices[name] == nil {
 				s.offer(name, numbersFor(name, "int64", rules))
 			}
@@ -44,15 +45,13 @@ func newScene(t *table.Table, f *table.Function, rules []ruleToBreak) (*scene, e
 		name, value, ok := strings.Cut(text, " ")
 		switch {
 		case text == "none":
-			s.ends = -1
+			s.unknown = true
 		case ok && name == "product":
 			s.product = value
 		case ok && name == "rule":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > len(f.Rules) || f.Rules[n-1].Expr != nil {
+			if s.ends = f.Rule(value); s.ends == nil || s.ends.Expr != nil {
 				return nil, fmt.Errorf("%s: good %q is no rule without an expression", f.Name, text)
 			}
-			s.ends = n
 		case ok && s.choices[name] != nil:
 			s.choices[name], s.args[name] = append([]string{value}, s.choices[name]...), value
 		default:
@@ -133,13 +132,13 @@ func numbersFor(name, typ string, rules []ruleToBreak) []string {
 		}
 	}
 	for _, r := range rules {
-		look(r.expr)
+		look(r.Expr)
 	}
 	return list
 }
 
 // allProducts are those that tests run on.
-var allProducts = []string{"A2", "A3", "950", "310P", "310B", "910", "310", "IPV350"}
+var allProducts = []string{"A2", "A3", "950", "310P", "310B", "910", "310"}
 
 // usableDevices is how many devices tests run with. Device 0 is set.
 const usableDevices = 4

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,13 +28,11 @@ func writeUnbuilt(t *table.Table, _ string) ([]byte, error) {
 		"functions that are not built, in checking order.\nvar unbuiltRules = map[string][]unbuiltRule{\n")
 	for _, f := range unbuilt(t) {
 		fmt.Fprintf(&b, "%q: {\n", f.Name)
-		checks := f.Checks()
-		for _, number := range slices.Sorted(maps.Keys(checks)) {
-			r := &f.Rules[number-1]
+		for _, r := range f.Checks() {
 			g := whenGo{t, f, unbuiltCall{t, f}}
-			expr, err := g.expr(checks[number])
+			expr, err := g.expr(r.Expr)
 			if err != nil {
-				return nil, fmt.Errorf("%s rule %d: when %q: %w", f.Name, number, r.When, err)
+				return nil, fmt.Errorf("%s: rule %s: when %q: %w", f.Name, r.Name, r.When, err)
 			}
 			fmt.Fprintf(&b, "{code: %s, %s%sapplies: func(%s *unbuiltCall) bool { return %s }},\n",
 				n.code(r), quiet(r), unbuiltMessage(g, r), receiver(expr), expr)

@@ -33,7 +33,7 @@ var scalars = map[string]int64{
 }
 
 // Products are the product names the table may use.
-var Products = []string{"950", "A3", "A2", "310B", "310P", "910", "IPV350"}
+var Products = []string{"950", "A3", "A2", "310B", "310P", "910"}
 
 // RuleProducts are those that a rule may be limited to: also the 310, which the lists of functions do not have.
 var RuleProducts = append(slices.Clone(Products), "310")
@@ -295,6 +295,7 @@ func (c *checker) checkFunctions() {
 		}
 		c.checkProto(f.Name, f.C)
 		c.checkPython(f, python)
+		c.nameRules(f)
 		for i := range f.Rules {
 			c.checkRule(f, i)
 		}
@@ -327,13 +328,14 @@ var (
 	codeName  = regexp.MustCompile(`^ACL_[A-Z0-9_]+$`)
 	quietRE   = regexp.MustCompile(`\bnot recorded as last error\b`)
 	releaseRE = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
-	shadowRE  = regexp.MustCompile(`^(\d+): \S`)
+	shadowRE  = regexp.MustCompile(`^([-.\w]+): \S`)
 )
 
 func (c *checker) checkRule(f *Function, i int) {
 	r := &f.Rules[i]
-	where := fmt.Sprintf("%s rule %d", f.Name, i+1)
+	where := fmt.Sprintf("%s: rule %s", f.Name, r.Name)
 	c.checkRet(where, r)
+	c.checkSuchAs(f, where, r)
 	c.checkWhen(f, where, r)
 	c.checkBy(f, where, r)
 	switch {
@@ -369,9 +371,9 @@ func (c *checker) checkRule(f *Function, i int) {
 	if m.Shadowed != "" {
 		by := shadowRE.FindStringSubmatch(m.Shadowed)
 		if by == nil {
-			c.errorf("%s: shadowed must read \"n: why\", not %q", where, m.Shadowed)
-		} else if k, _ := strconv.Atoi(by[1]); k < 1 || k > i {
-			c.errorf("%s: shadowed by rule %d, which does not come before it", where, k)
+			c.errorf("%s: shadowed must read \"rule: why\", not %q", where, m.Shadowed)
+		} else if !slices.ContainsFunc(f.Rules[:i], func(r Rule) bool { return r.Name == by[1] }) {
+			c.errorf("%s: shadowed by %s, which does not come before it", where, by[1])
 		}
 	}
 }
@@ -393,6 +395,24 @@ func (c *checker) checkRet(where string, r *Rule) {
 		c.errorf("%s: unknown code %q", where, r.Ret)
 	case r.Code != nil && code.Number != *r.Code:
 		c.errorf("%s: %s is %d, not %d", where, r.Ret, code.Number, *r.Code)
+	}
+}
+
+// checkSuchAs proves that a rule which passes errors on names one of them, so that there is something to prove: one of
+// the table, or one below 100000 that the program makes up.
+func (c *checker) checkSuchAs(f *Function, where string, r *Rule) {
+	switch {
+	case r.Code != nil:
+		if r.SuchAs != nil {
+			c.errorf("%s: such_as is for errors passed on, not beside a code", where)
+		}
+	case r.SuchAs == nil:
+		if f.Status == Core && f.C.Return.Base == "aclError" && r.Applies() {
+			c.errorf("%s: it passes on %s and names none of them; add such_as", where, r.Ret)
+		}
+	case *r.SuchAs >= 100000 &&
+		!slices.ContainsFunc(c.Codes(), func(code Code) bool { return code.Number == *r.SuchAs }):
+		c.errorf("%s: such_as: no code is %d", where, *r.SuchAs)
 	}
 }
 

@@ -44,38 +44,50 @@ func TestLoad(t *testing.T) {
 	if f == nil || f.C.Params[0].Type.Pointers != 2 {
 		t.Fatalf("aclrtMemcpyBatch: %+v", f)
 	}
-	if m := f.Rules[7].Mark; m.Kind() != "shadowed" || !strings.HasPrefix(m.Text(), "2: ") {
-		t.Errorf("aclrtMemcpyBatch rule 8: mark %+v", m)
+	if m := f.Rule("sizes-null-again").Mark; m.Kind() != "shadowed" || !strings.HasPrefix(m.Text(), "sizes-null: ") {
+		t.Errorf("aclrtMemcpyBatch: rule sizes-null-again: mark %+v", m)
 	}
 }
 
 // TestRefuses breaks the real table in one place and looks for the complaint.
 func TestRefuses(t *testing.T) {
 	const rule = "  - {when: dst == NULL, ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n"
+	const prose = "  - {name: x, if: x, "
 	for _, tt := range []struct {
 		name, file, old, new, want string
 	}{
-		{"unknown field", "functions.yaml", rule, "  - {if: x, ret: y, cod: 1}\n", "field cod not found"},
-		{"unknown code", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_NOPE, code: 100000}\n",
+		{"unknown field", "functions.yaml", rule, prose + "ret: y, cod: 1}\n", "field cod not found"},
+		{"unknown code", "functions.yaml", rule, prose + "ret: ACL_ERROR_NOPE, code: 100000}\n",
 			`unknown code "ACL_ERROR_NOPE"`},
-		{"wrong number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM, code: 100001}\n",
+		{"wrong number", "functions.yaml", rule, prose + "ret: ACL_ERROR_INVALID_PARAM, code: 100001}\n",
 			"ACL_ERROR_INVALID_PARAM is 100000, not 100001"},
-		{"no number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM}\n", "without its number"},
+		{"no number", "functions.yaml", rule, prose + "ret: ACL_ERROR_INVALID_PARAM}\n", "without its number"},
 		{"no condition", "functions.yaml", rule, "  - {ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n", "no condition"},
-		{"quiet without note", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, quiet: true}\n",
+		{"passes on what", "functions.yaml", rule, prose + "ret: driver code}\n", "names none of them; add such_as"},
+		{"passes on no code", "functions.yaml", rule, prose + "ret: driver code, such_as: 107999}\n",
+			"no code is 107999"},
+		{"passes on and has a code", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, such_as: 107000}\n",
+			"not beside a code"},
+		{"quiet without note", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, quiet: true}\n",
 			"quiet is true"},
 		{"note without quiet", "functions.yaml", ", quiet: true", "", "quiet is false"},
-		{"two marks", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: a, decided: b}}\n",
+		{"no name", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0}\n", `rule "x" has no name`},
+		{"name that is none", "functions.yaml", rule, "  - {name: a b, if: x, ret: ACL_SUCCESS, code: 0}\n",
+			`"a b" is no name of a rule`},
+		{"name that follows", "functions.yaml", "{when: dst == NULL", "{name: dst-null, when: dst == NULL",
+			"dst-null: its name follows from when; leave it out"},
+		{"name twice", "functions.yaml", rule, rule + rule, "two rules are called dst-null"},
+		{"two marks", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, mark: {needs: a, decided: b}}\n",
 			"exactly one"},
-		{"empty mark", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n",
+		{"empty mark", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n",
 			"exactly one"},
-		{"shadow without number", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: " +
-			"twice}}\n", "n: why"},
-		{"shadow by itself", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: '2: " +
+		{"shadow without a rule", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, mark: {shadowed: " +
+			"twice}}\n", "rule: why"},
+		{"shadow by itself", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, mark: {shadowed: 'x: " +
 			"why'}}\n", "does not come before"},
 		{"rule of an unknown product", "functions.yaml", rule,
-			"  - {if: x, ret: ACL_SUCCESS, code: 0, products: ['311']}\n", `unknown product "311"`},
-		{"rule of no product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: []}\n",
+			prose + "ret: ACL_SUCCESS, code: 0, products: ['311']}\n", `unknown product "311"`},
+		{"rule of no product", "functions.yaml", rule, prose + "ret: ACL_SUCCESS, code: 0, products: []}\n",
 			"no product has it"},
 		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n",
 			"aclrtMemcpy: function appears twice"},

@@ -119,6 +119,7 @@ type Older struct {
 type OlderName struct {
 	Proto string `yaml:"proto"`
 	Calls string `yaml:"calls"` // a call of a C function, as C
+	Then  string `yaml:"then"`  // what follows if that succeeds, as C
 	Asks  string `yaml:"asks"`  // a number of capi/shim/entry.h
 
 	C Prototype `yaml:"-"`
@@ -129,6 +130,7 @@ type OlderValue struct {
 	Module int32  `yaml:"module"`
 	Info   int32  `yaml:"info"`
 	Attr   string `yaml:"attr"`
+	Value  *int64 `yaml:"value"` // what it is instead; Attr has the same checks
 }
 
 func (c *checker) checkOlder() {
@@ -140,7 +142,7 @@ func (c *checker) checkOlder() {
 			continue
 		}
 		c.checkProto("older.yaml: "+o.C.Name, o.C)
-		if (o.Calls == "") == (o.Asks == "") {
+		if (o.Calls == "") == (o.Asks == "") || o.Then != "" && o.Calls == "" {
 			c.errorf("older.yaml: %s: either calls or asks", o.C.Name)
 		}
 		if name, _, _ := strings.Cut(o.Calls, "("); o.Calls != "" && c.Function(name) == nil {

@@ -58,12 +58,14 @@ const (
 // Rule is one check of a function. Rules are in checking order and the first
 // that applies decides.
 type Rule struct {
+	Name string `yaml:"name"` // unique in the function; never "" after loading, where it may follow from When
 	If   string `yaml:"if"`   // in words; never "" after loading
 	When string `yaml:"when"` // as an expression, "" where it has none
 	// the core's function that checks it, with arguments, where no expression does; or ByWork
 	By       string   `yaml:"by"`
-	Ret      string   `yaml:"ret"`  // name of Code, or where a passed-on error comes from
-	Code     *int32   `yaml:"code"` // nil when the error is passed on; 0 is an early success
+	Ret      string   `yaml:"ret"`     // name of Code, or where a passed-on error comes from
+	Code     *int32   `yaml:"code"`    // nil when the error is passed on; 0 is an early success
+	SuchAs   *int32   `yaml:"such_as"` // one of the errors passed on, which its proof provokes
 	Note     string   `yaml:"note"`
 	Quiet    bool     `yaml:"quiet"`    // not recorded as last error
 	Products []string `yaml:"products"` // that have the rule; nil is all of them, or none if it is Strict
@@ -71,6 +73,12 @@ type Rule struct {
 	Mark     *Mark    `yaml:"mark"`
 	Expr     *When    `yaml:"-"` // When, parsed
 	Call     *When    `yaml:"-"` // By, parsed: Op is the function's name, Args are parameters
+}
+
+// Applies reports whether the rule can apply to what is built.
+func (r *Rule) Applies() bool {
+	kind := r.Mark.Kind()
+	return kind != "needs" && kind != "shadowed"
 }
 
 // Where says on which products the rule holds, "" if on all of them.
@@ -87,7 +95,7 @@ func (r *Rule) Where() string {
 
 // Mark says why a rule has no ordinary proof. Exactly one field is set.
 type Mark struct {
-	Shadowed string `yaml:"shadowed"` // "n: why": rule n always decides first
+	Shadowed string `yaml:"shadowed"` // "rule: why": that rule always decides first
 	Needs    string `yaml:"needs"`    // the feature, not built yet, that the rule is about
 	Decided  string `yaml:"decided"`  // what we do where the sources leave it open
 }
@@ -241,6 +249,15 @@ func (t *Table) Codes() []Code {
 func (t *Table) CodeByName(name string) (Code, bool) {
 	c, ok := t.codes[name]
 	return c, ok
+}
+
+// Rule returns the rule with that name, or nil.
+func (f *Function) Rule(name string) *Rule {
+	i := slices.IndexFunc(f.Rules, func(r Rule) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Rules[i]
 }
 
 // Function returns the function with that name, or nil.

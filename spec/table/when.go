@@ -38,7 +38,7 @@ import (
 type When struct {
 	Op   string // "&&", "||", "!", a comparison, the name of a predicate, or a kind of operand
 	Args []*When
-	Name string   // of the parameter, with the field if there is one, where Op is WhenParam
+	Name string   // of the parameter, with the field if there is one, where Op is WhenParam; of a number "" or "NULL"
 	N    int64    // where Op is WhenNumber; NULL is 0. The mask where Op is WhenMask
 	List []string // of product and form
 }
@@ -237,7 +237,7 @@ func (p *whenParser) operand() (*When, error) {
 	}
 	t := p.next()
 	if t == "NULL" {
-		return &When{Op: WhenNumber}, nil
+		return &When{Op: WhenNumber, Name: "NULL"}, nil
 	}
 	if n, err := strconv.ParseInt(t, 0, 64); err == nil {
 		return &When{Op: WhenNumber, N: n}, nil
@@ -334,21 +334,22 @@ func (w *When) value(s State) int64 {
 	return w.N
 }
 
-// Checks returns the rules that a function which is not built can check, with their numbers: those with an expression,
-// up to the first that has none and may apply. One that needs what is not built cannot.
-func (f *Function) Checks() map[int]*When {
-	checks := map[int]*When{}
+// Checks returns the rules that a function which is not built can check: those with an expression, up to the first that
+// has none and may apply. One that needs what is not built cannot.
+func (f *Function) Checks() []*Rule {
 	if f.C.Return.Base != "aclError" || f.C.Return.Pointers > 0 {
-		return checks
+		return nil
 	}
-	for i, r := range f.Rules {
-		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" {
+	var checks []*Rule
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		if !r.Applies() {
 			continue
 		}
 		if r.Expr == nil || r.Code == nil {
 			break
 		}
-		checks[i+1] = r.Expr
+		checks = append(checks, r)
 	}
 	return checks
 }
