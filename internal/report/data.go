@@ -150,6 +150,7 @@ type cores struct {
 	Core   []int    `json:"core"`
 	First  []uint32 `json:"first"`
 	Blocks []uint32 `json:"blocks"`
+	Kernel []string `json:"kernel"` // name
 	Start  []int64  `json:"start"`
 	End    []int64  `json:"end"`
 }
@@ -329,6 +330,7 @@ func (c *cutter) coreColumns(all []timeline.CoreWork) cores {
 		Core:   convert(from, func(w timeline.CoreWork) int { return w.Core }),
 		First:  convert(from, func(w timeline.CoreWork) uint32 { return w.First }),
 		Blocks: convert(from, func(w timeline.CoreWork) uint32 { return w.Blocks }),
+		Kernel: convert(from, func(w timeline.CoreWork) string { return w.Kernel }),
 		Start:  convert(from, func(w timeline.CoreWork) int64 { return w.Start }),
 		End:    convert(from, func(w timeline.CoreWork) int64 { return w.End }),
 	}

@@ -173,7 +173,7 @@ func TestForm(t *testing.T) {
 		{"tasks", run["tasks"], "bytes call code device direction end failed kernel kind memory model number " +
 			"segments start stream submit thread"},
 		{"edges", run["edges"], "from to"},
-		{"cores", run["cores"], "blocks core end first start task"},
+		{"cores", run["cores"], "blocks core end first kernel start task"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},
 		{"advice", first("advice"), "calls lines numbers rule saves tasks text title"},
@@ -200,13 +200,14 @@ func TestColumnsAreTheRun(t *testing.T) {
 	run.Tasks[5].Start, run.Tasks[5].End, run.Tasks[7].Call, run.Tasks[7].Thread = timeline.None, timeline.None,
 		timeline.None, timeline.None
 	run.Calls[3].End, run.Calls[3].Code = timeline.None, 507013
-	run.Cores = []timeline.CoreWork{{Task: 3, Core: 1, First: 2, Blocks: 4, Start: 10, End: 20}, {Task: 9, Core: 0,
-		First: 0, Blocks: 1, Start: 11, End: 12}}
+	run.Cores = []timeline.CoreWork{{Task: 3, Kernel: "add", Core: 1, First: 2, Blocks: 4, Start: 10, End: 20},
+		{Task: 9, Blocks: 1, Start: 11, End: 12}}
 	d := dataOf(run)
 	for i, want := range run.Cores {
 		c := &d.Cores
-		got := timeline.CoreWork{Task: c.Task[i], Core: c.Core[i], First: c.First[i], Blocks: c.Blocks[i],
-			Start: c.Start[i], End: c.End[i]}
+		got := timeline.CoreWork{Task: c.Task[i], Kernel: c.Kernel[i], Core: c.Core[i], First: c.First[i],
+			Blocks: c.Blocks[i],
+			Start:  c.Start[i], End: c.End[i]}
 		if got != want {
 			t.Fatalf("core work %d is %+v, want %+v", i, got, want)
 		}

@@ -80,6 +80,24 @@ func (r *Run) PartsOf(task int) []Part {
 	return r.Parts[from(task):from(task+1)]
 }
 
+// Inside is the parts of a task that executes a model. Where none are known it is one part, which is all of the model
+// and has the time of the task; its End is None if the task was not over. It is nil for other tasks and ones that never
+// ran.
+func (r *Run) Inside(task int) []Part {
+	t := &r.Tasks[task]
+	if t.Model <= 0 || t.Model > len(r.Models) || t.Start == None {
+		return nil
+	}
+	if parts := r.PartsOf(task); len(parts) > 0 {
+		return parts
+	}
+	all := Part{Task: task, Model: t.Model - 1, Start: t.Start, End: t.End}
+	for _, n := range r.Models[all.Model].Nodes {
+		all.Count = max(all.Count, n.Piece+1)
+	}
+	return []Part{all}
+}
+
 // Copied is how many copies there are and how many bytes they have, those of executed models included. Of a model whose
 // tasks are not all known, the copies that are known count.
 func (r *Run) Copied() (copies int, bytes uint64) {

@@ -148,7 +148,8 @@ type Task struct {
 
 // CoreWork is what a core of a device did of a task: a number of blocks, one after the other.
 type CoreWork struct {
-	Task       int // index
+	Task       int    // index
+	Kernel     string // name of the kernel, which a task that executes a model does not say
 	Core       int
 	First      uint32 // block that it ran first
 	Blocks     uint32 // how many

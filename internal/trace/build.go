@@ -344,7 +344,10 @@ func (t *part) cores(index map[taskKey]int) {
 			continue
 		}
 		out := w.CoreWork
-		out.Task = at
+		out.Task, out.Kernel = at, k.Kernel
+		if name, ok := t.p.kernels[coreKey{w.taskKey, w.Core, w.began}]; ok {
+			out.Kernel = t.name(name)
+		}
 		out.Start = min(max(t.time(w.began), k.Start), k.End)
 		out.End = min(max(t.time(w.began+w.ticks), out.Start), k.End)
 		if w.ticks == recorder.MostTicks {

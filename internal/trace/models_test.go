@@ -3,6 +3,7 @@ package trace_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"ropeway"
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
+	"ropeway/kernel"
 )
 
 // TestModel proves that an execution of a model is one task that says which model it is and how much it moves, from the
@@ -127,6 +129,53 @@ func TestModelParts(t *testing.T) {
 				if sum := r.Models[0].Sum(in); sum != want {
 					t.Errorf("the first part is %+v", sum)
 				}
+			}
+		})
+	}
+}
+
+// TestCoresInModels proves that a recording says which cores ran a kernel of a model, by the kernel's name and while
+// its part of the execution runs, in a model of one stream and in one whose streams run side by side.
+func TestCoresInModels(t *testing.T) {
+	const blocks, runs = 6, 5
+	for name, streams := range map[string]int{"one stream": 1, "two streams": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, func(d *ropeway.Device) {
+				work := func(*kernel.Block) error { return nil }
+				m := must(kernel.LoadFuncs(d, map[string]kernel.Func{"add": work, "scale": work}))(t)
+				add, scale := must(m.Kernel("add"))(t), must(m.Kernel("scale"))(t)
+				a, b := must(d.NewStream())(t), must(d.NewStream())(t)
+				fork, join := must(d.NewEvent())(t), must(d.NewEvent())(t)
+				g := must(a.Capture(func() error {
+					if streams == 1 {
+						check(t, add.Launch(a, blocks))
+						return scale.Launch(a, 2*blocks)
+					}
+					check(t, a.Record(fork))
+					check(t, b.Wait(fork))
+					check(t, add.Launch(a, blocks))
+					check(t, scale.Launch(b, 2*blocks))
+					check(t, b.Record(join))
+					return a.Wait(join)
+				}))(t)
+				for range runs {
+					check(t, g.Run(a))
+				}
+				check(t, a.Synchronize(context.Background()))
+			})
+			pieces := r.Models[0].Pieces()
+			done := map[string]uint32{}
+			for _, w := range r.Cores {
+				done[w.Kernel] += w.Blocks
+				if !slices.ContainsFunc(r.PartsOf(w.Task), func(p timeline.Part) bool {
+					return p.Start <= w.Start && w.End <= p.End && slices.ContainsFunc(pieces.In(p.First, p.Count),
+						func(i int) bool { return r.Models[0].Nodes[i].Kernel == w.Kernel })
+				}) {
+					t.Errorf("%+v is in no part of its kernel: %+v", w, r.PartsOf(w.Task))
+				}
+			}
+			if want := map[string]uint32{"add": runs * blocks, "scale": runs * 2 * blocks}; !maps.Equal(done, want) {
+				t.Errorf("cores ran blocks %v, want %v", done, want)
 			}
 		})
 	}

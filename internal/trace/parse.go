@@ -31,7 +31,7 @@ func read(r io.Reader) (*process, error) {
 		flags: word(recorder.HeadFlags), lost: word(recorder.HeadLost),
 		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
 		more: map[taskKey]more{}, blocked: map[callKey]int64{}, awaited: map[callKey]taskKey{},
-		sites: map[uint16]site{}, ranges: map[uint32]rangeOf{},
+		sites: map[uint16]site{}, ranges: map[uint32]rangeOf{}, kernels: map[coreKey]uint16{},
 		models: map[uint32]*modelOf{},
 	}
 	var slots [recorder.Slots]uint64 // the windows that are still in slots
@@ -176,6 +176,9 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 			},
 			taskKey: taskKey{stream, low(1)}, began: int64(word(2)), ticks: int64(word(3) & recorder.MostTicks),
 		})
+	case recorder.KernelType:
+		core := int(binary.LittleEndian.Uint16(b[1:]))
+		p.kernels[coreKey{taskKey{stream, low(1)}, core, int64(word(2))}] = uint16(high(1))
 	case recorder.ClockType:
 		p.clock = append(p.clock, moment{int64(word(1)), int64(word(2))})
 	}

@@ -94,6 +94,7 @@ type process struct {
 	more    map[taskKey]more
 	rans    []ran
 	cores   []coreWork
+	kernels map[coreKey]uint16 // names, of what cores ran in models
 	calls   []call
 	waiting []call // that began to wait
 	blocked map[callKey]int64
@@ -200,6 +201,13 @@ type coreWork struct {
 	timeline.CoreWork
 	taskKey
 	began, ticks int64
+}
+
+// coreKey names what a core did of a task: it began when nothing else did there.
+type coreKey struct {
+	taskKey
+	core  int
+	began int64
 }
 
 type call struct {

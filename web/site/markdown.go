@@ -28,8 +28,12 @@ func (s *site) document(source string) {
 		s.errs = append(s.errs, err)
 		return
 	}
-	p := &page{Path: s.markdown[source], Source: source, Class: "document"}
+	p := &page{Path: s.markdown[source], Source: source, Class: "document",
+		also: strings.TrimSuffix(path.Base(source), ".md")}
 	p.Body = s.convert(p, content)
+	if source == homeSource {
+		p.Class, p.TOC = "document home", nil
+	}
 	if p.Title == "" {
 		s.errorf("%s: the page has no title", source)
 	}
@@ -145,6 +149,9 @@ func (s *site) rewrite(p *page, doc ast.Node, content []byte) {
 		switch n := n.(type) {
 		case *ast.Link:
 			n.Destination = []byte(s.target(p, string(n.Destination)))
+			if i, ok := n.FirstChild().(*ast.Image); ok {
+				i.Destination = []byte(s.target(p, string(i.Destination)))
+			}
 			return ast.WalkSkipChildren, nil
 		case *ast.Image:
 			n.Destination = []byte(s.target(p, string(n.Destination)))
@@ -197,7 +204,7 @@ func (s *site) linkWords(p *page, n *ast.Text, content []byte) {
 // mention is a link of a document to a page of the API. That page links back to documents that explain, not to records
 // and lists.
 func (s *site) mention(p *page, to string) *ast.Link {
-	explains := path.Dir(p.Source) == "docs" && !slices.Contains(inFunctions, p.Source)
+	explains := path.Dir(p.Source) == "docs" && p.Source != "docs/coverage.md"
 	if explains && !slices.Contains(s.mentions[to], p) {
 		s.mentions[to] = append(s.mentions[to], p)
 	}

@@ -55,5 +55,6 @@ func (s *site) navigation() {
 	api := navGroup{"The API", []navLink{
 		{"Functions", functionsPage}, {"Error codes", codesPage}, {"Types and macros", typesPage},
 	}}
-	s.Nav = slices.Insert(groups, max(0, len(groups)-1), api) // the last group is for those who change the project
+	// The last group is for those who change the project.
+	s.Nav = slices.Insert(groups, max(0, len(groups)-1), api, goNavigation())
 }

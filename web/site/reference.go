@@ -77,8 +77,7 @@ type functionView struct {
 	Examples  []exampleView
 	Mentions  []*page
 	Same      []*table.Function // of the same group
-	Coverage  string
-	Uses      []navLink // types
+	Uses      []navLink         // types
 }
 
 type support struct {
@@ -87,9 +86,10 @@ type support struct {
 }
 
 type ruleView struct {
-	Number   int
+	Name     string
 	If, Note template.HTML
 	Code     *int32
+	SuchAs   *int32
 	CodePage string
 	Ret      string
 	Where    string
@@ -118,7 +118,6 @@ func (s *site) functionPage(f *table.Function) {
 	v := functionView{
 		page: p, Function: f, Prototype: s.words(p, wrap(f.Proto)+";"), Built: f.Status == table.Core,
 		DoesHTML: s.words(p, f.Does), Products: supports(f),
-		Coverage: p.Rel(s.markdown["docs/coverage.md"]) + "#" + strings.ToLower(f.Name),
 	}
 	if f.Form != nil {
 		v.Form, v.Extra = f.Form.Text, f.Python == nil
@@ -128,11 +127,10 @@ func (s *site) functionPage(f *table.Function) {
 		for range f.Checks() {
 			v.Checked++
 		}
-		v.Coverage = p.Rel(s.markdown["docs/coverage.md"]) + "#" + f.Group
 	}
-	for i, r := range f.Rules {
-		rule := ruleView{Number: i + 1, If: s.words(p, r.If), Note: s.words(p, r.Note), Code: r.Code, Ret: r.Ret,
-			Where: r.Where(), Mark: r.Mark.Kind(), Why: s.words(p, r.Mark.Text()), Quiet: r.Quiet}
+	for _, r := range f.Rules {
+		rule := ruleView{Name: r.Name, If: s.words(p, r.If), Note: s.words(p, r.Note), Code: r.Code, SuchAs: r.SuchAs,
+			Ret: r.Ret, Where: r.Where(), Mark: r.Mark.Kind(), Why: s.words(p, r.Mark.Text()), Quiet: r.Quiet}
 		if r.Code != nil {
 			if to := s.named(r.Ret); to != "" {
 				rule.CodePage = p.Rel(to)

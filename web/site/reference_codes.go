@@ -71,9 +71,9 @@ func (s *site) codeView(p *page, c table.Code, layer string) codeView {
 			continue
 		}
 		by := returned{Name: f.Name, Path: p.Rel(functionPath(f.Name))}
-		for i, r := range f.Rules {
+		for _, r := range f.Rules {
 			if r.Code != nil && *r.Code == c.Number {
-				by.Rules = append(by.Rules, ruleView{Number: i + 1, If: s.words(p, r.If), Where: r.Where()})
+				by.Rules = append(by.Rules, ruleView{Name: r.Name, If: s.words(p, r.If), Where: r.Where()})
 			}
 		}
 		if by.Rules != nil {

@@ -13,9 +13,6 @@ type section struct {
 	text          string
 }
 
-// inFunctions are pages whose text the pages of functions have, too: the search finds those.
-var inFunctions = []string{"docs/reference.md", "docs/coverage.md"}
-
 // searchIndex writes what the search reads. It is a script, because pages that were opened from disk may load scripts
 // and nothing else.
 func (s *site) searchIndex() {
@@ -41,8 +38,7 @@ func (s *site) searchIndex() {
 		switch {
 		case strings.HasPrefix(name, "types/"):
 			rank = 2
-		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && path.Dir(name) == "." &&
-			name != "index.html":
+		case strings.HasPrefix(name, "docs/record/"), p.Class == "document" && path.Dir(name) == ".":
 			rank = 1
 		}
 		for i := range p.sections {
@@ -51,12 +47,6 @@ func (s *site) searchIndex() {
 				Text: strings.Join(strings.Fields(part.text), " "), Rank: rank}
 			if part.title != "" {
 				e.Path += "#" + part.anchor
-			}
-			if slices.Contains(inFunctions, p.Source) {
-				if part.title != "" {
-					continue
-				}
-				e.Text = ""
 			}
 			all = append(all, e)
 		}

@@ -76,8 +76,8 @@ type site struct {
 
 // documents are the pages of the repository, in the order in which the search prefers them.
 var documents = []string{
-	"README.md", "docs/*.md", "docs/record/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "RATIONALE.md", "SECURITY.md",
-	"SUPPORT.md", "spec/*.md", "python/README.md", "web/*/README.md",
+	homeSource, "README.md", "docs/*.md", "docs/record/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "RATIONALE.md",
+	"SECURITY.md", "SUPPORT.md", "spec/*.md", "python/README.md", "web/*/README.md",
 }
 
 // build makes all files of the site.
@@ -117,6 +117,7 @@ func build(root string, t *table.Table) (*site, error) {
 	}
 	s.navigation()
 	s.reference()
+	s.goPackagePages()
 	s.sources()
 	s.searchIndex()
 	for _, p := range s.pages {
@@ -127,9 +128,12 @@ func build(root string, t *table.Table) (*site, error) {
 	return s, errors.Join(s.errs...)
 }
 
-// htmlPath is where the page of a markdown file is. The README is the site's first page.
+// homeSource is the site's first page.
+const homeSource = "web/site/home.md"
+
+// htmlPath is where the page of a markdown file is.
 func htmlPath(source string) string {
-	if source == "README.md" {
+	if source == homeSource {
 		return "index.html"
 	}
 	return strings.TrimSuffix(source, ".md") + ".html"

@@ -49,12 +49,17 @@ test("the search finds functions, codes, pages and sections, from disk", async (
     ["107002", "codes/107002.html"],
     ["aclrtMemcpyKind", "types/aclrtMemcpyKind.html"],
     ["stream-race", "docs/check.html#stream-race"],
-    ["install", "docs/howto-install.html"],
+    ["install", "README.html#install"],
+    ["trace", "docs/trace.html"],
+    ["Stream.Copy", "go/ropeway.html#Stream.Copy"],
+    ["memcpy", "functions/aclrtMemcpy.html"],
     ["aclrtMemcpyAsnyc", "functions/aclrtMemcpyAsync.html"], // two letters are wrong
   ]) {
     await search(page, words);
     assert.equal((await results(page))[0], site + first, words);
   }
+  await search(page, "race");
+  for (const path of (await results(page)).slice(0, 3)) assert.match(path, /tutorial|race/);
   await search(page, "pageable synchronise");
   assert.ok((await results(page)).length > 1);
   assert.ok(await page.locator("#results mark").count() > 0);
@@ -145,6 +150,9 @@ test("nothing is wider than a phone, and the list of pages opens", async (t) => 
   const page = await open(t, "index.html", { viewport: { width: 360, height: 700 }, hasTouch: true });
   const all = await page.$$eval("nav.pages a", (links) => links.map((a) => a.href));
   assert.ok(all.length > 30);
+  await page.goto(site + "codes/107002.html");
+  const share = await page.evaluate(() => document.querySelector("td").getBoundingClientRect().width / innerWidth);
+  assert.ok(share < .55, "the first column takes " + share);
   all.push(site + "functions/aclrtMemcpyAsync.html", site + "codes/107002.html", site + "types/aclrtMemcpyKind.html",
     site + "src/examples/c/async_copy.c.html");
   for (const path of all) {

@@ -23,8 +23,8 @@ func (t *trace) cores() {
 				rank: len(t.run.Streams) + int(observe.Both) + 1 + w.Core}
 		}
 		name := task.Kind.String()
-		if task.Kernel != "" {
-			name = task.Kernel
+		if w.Kernel != "" {
+			name = w.Kernel
 		}
 		e := t.slice(quoted(name), `"core"`, t.place(tracks[key], w.Start, w.End)).
 			number(`,"args":{"number":`, int64(task.Number))

@@ -12,18 +12,6 @@ import (
 // bins is how many steps the counter of a bandwidth has at most.
 const bins = 2000
 
-// byStart is the order in which tasks began, without those that did not.
-func byStart(tasks []timeline.Task) []int {
-	order := make([]int, 0, len(tasks))
-	for i := range tasks {
-		if tasks[i].Start != timeline.None {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(tasks[a].Start, tasks[b].Start) })
-	return order
-}
-
 // bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy
 // are spread evenly over its time.
 func (t *trace) bandwidth() {
@@ -31,18 +19,30 @@ func (t *trace) bandwidth() {
 	step := max(1, duration/bins+1)
 	moved := map[engine][]float64{}
 	var order []engine
-	for i := range t.run.Tasks {
-		task := &t.run.Tasks[i]
-		if !task.Ran() || task.Direction == observe.NoDirection || task.Bytes == 0 {
-			continue
+	move := func(key engine, start, end int64, bytes uint64) {
+		if bytes == 0 {
+			return
 		}
-		key := engine{task.Device, task.Direction}
 		if moved[key] == nil {
 			moved[key] = make([]float64, bins+1)
 			order = append(order, key)
 		}
-		start := min(max(task.Start, 0), duration)
-		spread(moved[key], step, start, min(max(task.End, start+1), duration+1), float64(task.Bytes))
+		start = min(max(start, 0), duration)
+		spread(moved[key], step, start, min(max(end, start+1), duration+1), float64(bytes))
+	}
+	for i := range t.run.Tasks {
+		task := &t.run.Tasks[i]
+		if !task.Ran() {
+			continue
+		}
+		if task.Direction != observe.NoDirection {
+			move(engine{task.Device, task.Direction}, task.Start, task.End, task.Bytes)
+		}
+		for _, p := range t.run.Inside(i) {
+			for direction, c := range t.copiesIn(&p) {
+				move(engine{task.Device, direction}, p.Start, p.End, c.bytes)
+			}
+		}
 	}
 	for _, key := range order {
 		at := track{t.device(key.device), t.device(key.device)}

@@ -2,9 +2,11 @@ package perfetto
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -48,7 +50,7 @@ func (t *trace) inside(i int, g *group, of spot) {
 			s = t.place(beside, start, end)
 		}
 		sum := m.Sum(nodes)
-		e := t.slice(quoted(sum.Name), `"inside"`, s).number(`,"args":{"model":`, int64(m.ID))
+		e := t.slice(quoted(sum.Name), quoted("inside"+sorts(m, nodes)), s).number(`,"args":{"model":`, int64(m.ID))
 		e.number(`,"tasks":`, int64(sum.Tasks)).text(`,"bytes":`, strconv.FormatUint(sum.Bytes, 10))
 		e.text(`,"task":`, quoted(places(nodes))).text(`,"stream":`, quoted(t.streamsOf(m, nodes)))
 		if p.Count > 1 {
@@ -57,6 +59,68 @@ func (t *trace) inside(i int, g *group, of spot) {
 			e.number(`,"piece":`, int64(p.First))
 		}
 		e.write("}")
+	}
+}
+
+// sort is the category of tasks of a kind, beside the one that says where they are.
+func sort(k observe.Kind) string {
+	switch {
+	case k.Copies():
+		return ",copy"
+	case k.Records(), k.Waits():
+		return ",event"
+	}
+	return "," + k.String()
+}
+
+// sorts is the category that tasks of a model have in common, "" if they have none.
+func sorts(m *timeline.Model, nodes []int) string {
+	for _, i := range nodes {
+		if sort(m.Nodes[i].Kind) != sort(m.Nodes[nodes[0]].Kind) {
+			return ""
+		}
+	}
+	return sort(m.Nodes[nodes[0]].Kind)
+}
+
+// copied is copies of one direction.
+type copied struct {
+	tasks int
+	bytes uint64
+}
+
+// copiesIn is the copies of a part.
+func (t *trace) copiesIn(p *timeline.Part) iter.Seq2[observe.Direction, copied] {
+	var by [observe.Both + 1]copied
+	if p.Model >= 0 && p.Model < len(t.run.Models) {
+		m := &t.run.Models[p.Model]
+		for _, i := range t.piecesOf(p.Model).In(p.First, p.Count) {
+			if n := &m.Nodes[i]; n.Kind.Copies() && int(n.Direction) < len(by) {
+				by[n.Direction].tasks++
+				by[n.Direction].bytes += n.Bytes
+			}
+		}
+	}
+	return func(yield func(observe.Direction, copied) bool) {
+		for d := observe.HostToDevice; d <= observe.Both; d++ {
+			if by[d].tasks > 0 && !yield(d, by[d]) {
+				return
+			}
+		}
+	}
+}
+
+// insideEngines writes copies of a part on the tracks of their engines.
+func (t *trace) insideEngines(p *timeline.Part) {
+	task := &t.run.Tasks[p.Task]
+	for direction, c := range t.copiesIn(p) {
+		name := "copy, " + direction.String()
+		if c.tasks > 1 {
+			name = fmt.Sprintf("%d x %s", c.tasks, name)
+		}
+		s := t.place(t.engine(engine{task.Device, direction}), p.Start, t.until(p.Start, p.End))
+		e := t.slice(quoted(name), `"inside,copy"`, s).number(`,"args":{"model":`, int64(t.run.Models[p.Model].ID))
+		e.number(`,"number":`, int64(task.Number)).text(`,"bytes":`, strconv.FormatUint(c.bytes, 10)).write("}")
 	}
 }
 

@@ -2,6 +2,8 @@ package perfetto
 
 import (
 	"bufio"
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -136,16 +138,37 @@ func (t *trace) ranges() {
 	}
 }
 
-// tasks writes every task that has begun: on its stream's track, and on its engine's.
+// tasks writes every task that has begun: on its stream's track, and on its engine's. Copies in models are on those of
+// their engines.
 func (t *trace) tasks() {
-	for _, i := range byStart(t.run.Tasks) {
-		task := &t.run.Tasks[i]
+	type entry struct {
+		start int64
+		task  int
+		part  *timeline.Part // of the task; nil: the task itself
+	}
+	var order []entry
+	for i := range t.run.Tasks {
+		if start := t.run.Tasks[i].Start; start != timeline.None {
+			order = append(order, entry{start, i, nil})
+		}
+		parts := t.run.Inside(i)
+		for j := range parts {
+			order = append(order, entry{parts[j].Start, i, &parts[j]})
+		}
+	}
+	slices.SortStableFunc(order, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	for _, e := range order {
+		if e.part != nil {
+			t.insideEngines(e.part)
+			continue
+		}
+		task := &t.run.Tasks[e.task]
 		inStream := task.Stream >= 0 && task.Stream < len(t.streams)
 		if inStream {
-			t.task(i, t.streams[task.Stream], true)
+			t.task(e.task, t.streams[task.Stream], true)
 		}
-		if g := t.engine(task); g != nil {
-			t.task(i, g, !inStream)
+		if task.Direction != observe.NoDirection {
+			t.task(e.task, t.engine(engine{task.Device, task.Direction}), !inStream)
 		}
 	}
 }
@@ -161,7 +184,7 @@ func (t *trace) task(i int, g *group, main bool) {
 	if task.Direction != observe.NoDirection {
 		name += ", " + task.Direction.String()
 	}
-	e := t.slice(quoted(name), `"task"`, s).number(`,"args":{"number":`, int64(task.Number))
+	e := t.slice(quoted(name), quoted("task"+sort(task.Kind)), s).number(`,"args":{"number":`, int64(task.Number))
 	if task.Stream >= 0 && task.Stream < len(t.run.Streams) {
 		e.number(`,"stream":`, int64(t.run.Streams[task.Stream].ID))
 	}

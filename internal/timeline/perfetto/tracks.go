@@ -164,17 +164,13 @@ func at(list []int, index int) int {
 	return list[index]
 }
 
-// engine is the group of a task's copy engine, or nil if it uses none.
-func (t *trace) engine(task *timeline.Task) *group {
-	if task.Direction == observe.NoDirection {
-		return nil
+// engine is the group of a copy engine.
+func (t *trace) engine(of engine) *group {
+	if t.engines[of] == nil {
+		t.engines[of] = &group{pid: t.device(of.device), name: "engine, " + of.direction.String(),
+			rank: len(t.run.Streams) + int(of.direction)}
 	}
-	key := engine{task.Device, task.Direction}
-	if t.engines[key] == nil {
-		t.engines[key] = &group{pid: t.device(task.Device), name: "engine, " + task.Direction.String(),
-			rank: len(t.run.Streams) + int(task.Direction)}
-	}
-	return t.engines[key]
+	return t.engines[of]
 }
 
 func threadName(h timeline.Thread) string {

@@ -17,7 +17,7 @@ export function restore(state: State, hash: string): void {
   const range = pair("range");
   if (range) state.mark(range);
   const [of, index] = (words.get("sel") ?? "").split(":");
-  const counts = { task: state.model.tasks.count, call: state.model.calls.count, finding: state.model.data.findings.length, range: state.model.ranges.count };
+  const counts = { task: state.model.tasks.all, call: state.model.calls.count, finding: state.model.data.findings.length, range: state.model.ranges.count };
   const known = of === "task" || of === "call" || of === "finding" || of === "range";
   if (known && Number.isInteger(Number(index)) && Number(index) >= 0 && Number(index) < counts[of]) {
     state.select({ of, index: Number(index) } as Thing);

@@ -23,7 +23,6 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
         })),
         arrows: frame.arrows.map((a) => ({ ...a })),
         arrowsLeft: frame.arrowsLeft,
-        strips: frame.strips.map((s) => ({ ...s, category: categoryKeys[s.category] })),
         range: state.range,
         gutter: timeline.layout.gutter,
         findings: model.data.findings.filter((f) => f.time >= state.from && f.time <= state.to).length,
@@ -40,7 +39,7 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
     /** axis is the times that are written on it. */
     axis: () => timeline.axis(),
     selected: () => (state.selected ? { ...state.selected } : null),
-    matches: () => ({ tasks: state.matches.tasks, calls: state.matches.calls, all: state.matches.all }),
+    matches: () => ({ tasks: state.matches.tasks, inside: state.matches.inside, calls: state.matches.calls, all: state.matches.all }),
   };
   Object.defineProperty(window, "ropeway", { value: Object.freeze(api) });
 }

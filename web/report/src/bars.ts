@@ -3,7 +3,7 @@
 import { Direction, Kind } from "./data.ts";
 import { h } from "./dom.ts";
 import * as format from "./format.ts";
-import { lines, partsOf, type Line } from "./inside.ts";
+import { partsOf, type Line, type Part } from "./inside.ts";
 import { categoryKeys, categoryOf, shortNames, streamName, type Model } from "./model.ts";
 
 const mostBars = 300; // of a row; more are joined
@@ -16,19 +16,23 @@ export function taskWords(m: Model, of: { kernel: string; kind: number; directio
   return of.count > 1 ? `${format.count(of.count)} × ${what}` : what;
 }
 
+interface Entry extends Line {
+  part: Part;
+}
+
 /** Bar is lines of one stream that are drawn as one. */
 interface Bar {
   start: number;
   end: number;
-  lines: Line[];
+  lines: Entry[];
 }
 
 /** bars draws what went on inside a run, or is null if nothing is known. */
 export function bars(m: Model, task: number): HTMLElement | null {
   const { parts, whole } = partsOf(m, task);
   if (parts.length === 0) return null;
-  const all = parts.flatMap((p) => lines(m, p));
-  const rows = new Map<string, Line[]>();
+  const all = parts.flatMap((part): Entry[] => part.lines.map((line) => ({ ...line, part })));
+  const rows = new Map<string, Entry[]>();
   for (const l of all) {
     const key = `${l.part.model} ${l.stream}`;
     rows.set(key, [...(rows.get(key) ?? []), l]);
@@ -36,7 +40,7 @@ export function bars(m: Model, task: number): HTMLElement | null {
   const [from, to] = [m.tasks.start[task], Math.max(m.tasks.end[task], m.tasks.start[task] + 1)];
   const own = m.data.tasks.model![task];
   const body = h("tbody");
-  let shown: Line[] = all;
+  let shown = all;
   const rest = h("p", { className: "quiet" });
   const fill = () => {
     body.replaceChildren(...shown.slice(0, mostLines).map((l) => h("tr", {},
@@ -48,7 +52,7 @@ export function bars(m: Model, task: number): HTMLElement | null {
   };
   fill();
   const buttons: HTMLButtonElement[] = [];
-  const row = (list: Line[]) => h("div", { className: "lane" },
+  const row = (list: Entry[]) => h("div", { className: "lane" },
     h("span", { className: "name" }, (list[0].part.model === own ? "" : `model ${m.data.models[list[0].part.model].id}, `) + streamName(m, list[0].stream)),
     ...tracks(joined(list)).map((track) => h("div", { className: "track" }, ...track.map((b) => {
       const text = `${words(m, b)}, ${format.time(b.end - b.start)}, ${format.time(b.start - from)} after the run began`;
@@ -70,7 +74,7 @@ export function bars(m: Model, task: number): HTMLElement | null {
   const share = (t: number) => Number(((100 * (Math.min(Math.max(t, from), to) - from)) / (to - from)).toFixed(3));
   return h("figure", { className: "inside" },
     h("div", { className: "lanes", role: "group", "aria-label": "Inside the run" }, ...[...rows.values()].map(row)),
-    h("figcaption", {}, caption(parts.some((p) => p.nodes.length > 1), whole)),
+    h("figcaption", {}, caption(all.some((l) => l.count > 1) || parts.some((p) => p.lines.length > 1), whole)),
     h("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Tasks of the run" }, h("table", {},
       h("thead", {}, h("tr", {}, ...["task", "began", "took", "size", "stream", "place", "piece"].map((t) => h("th", { scope: "col" }, t)))),
       body)), rest);
@@ -92,12 +96,12 @@ function words(m: Model, b: Bar): string {
 }
 
 const places = (l: Line) => (l.count === 1 ? String(l.first) : l.last - l.first === l.count - 1 ? `${l.first} to ${l.last}` : `${l.first} … ${l.last}`);
-const piece = (l: Line) => (l.part.count === 1 ? String(l.part.first) : `${l.part.first} to ${l.part.first + l.part.count - 1}`);
+const piece = (l: Entry) => (l.part.count === 1 ? String(l.part.first) : `${l.part.first} to ${l.part.first + l.part.count - 1}`);
 
 /** joined is a bar for each part and, of rows with many, one for several that follow each other. */
-function joined(list: Line[]): Bar[] {
+function joined(list: Entry[]): Bar[] {
   const bars: Bar[] = [];
-  let last: Line | undefined;
+  let last: Entry | undefined;
   for (const l of list) {
     if (last && last.part === l.part) bars[bars.length - 1].lines.push(l);
     else bars.push({ start: l.part.start, end: l.part.end, lines: [l] });

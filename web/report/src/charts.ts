@@ -4,9 +4,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h } from "./dom.ts";
 import * as format from "./format.ts";
-import { copyCategories } from "./inside.ts";
 import { Category, categoryKeys, categoryNames, shortNames } from "./model.ts";
-import { ahead, bandwidth, groups, highest, inModels, sizes } from "./series.ts";
+import { ahead, bandwidth, groups, highest, inModels, sizes, speeds, type Steps } from "./series.ts";
 import type { State } from "./state.ts";
 import { colours } from "./theme.ts";
 import type { Layout } from "./timeline/layout.ts";
@@ -33,8 +32,8 @@ abstract class Plot {
     });
   }
 
-  protected abstract series(): { label: string; colour: string; fill: boolean }[];
-  protected abstract values(parts: number): number[][]; // times first
+  protected abstract series(): { label: string; colour: string }[];
+  protected abstract values(parts: number): number[][]; // times, the series, then the highest of each if they are means
   protected abstract write(value: number): string;
   protected increments(): number[] | undefined {
     return undefined; // of the scale; those of uPlot
@@ -49,6 +48,7 @@ abstract class Plot {
     const axis: uPlot.Axis = { stroke: c.muted, grid: { stroke: c.line, width: 1 }, ticks: { show: false }, font: "11px system-ui, 'Liberation Sans', sans-serif" };
     const narrow = this.layout.gutter === 0;
     const series = this.series();
+    const values = this.values(this.parts());
     this.plot = new uPlot({
       width, height, padding: [8, 0, 8, 0], legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
@@ -74,11 +74,15 @@ abstract class Plot {
           u.ctx.restore();
         }],
       },
-      series: [{}, ...series.map((s): uPlot.Series => ({
-        label: s.label, stroke: s.colour, width: 1.5, fill: s.fill ? s.colour + "2a" : undefined,
-        paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false },
-      }))],
-    }, this.values(this.parts()) as uPlot.AlignedData, this.box);
+      series: [{}, ...values.slice(1).map((_, k): uPlot.Series => {
+        const { label, colour } = series[k % series.length];
+        const main = k < series.length;
+        return {
+          label, stroke: colour + (main ? "" : "80"), width: main ? 1.5 : 1, fill: main ? colour + "2a" : undefined,
+          paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false },
+        };
+      })],
+    }, values as uPlot.AlignedData, this.box);
     this.read(null);
   }
 
@@ -108,29 +112,36 @@ abstract class Plot {
   private read(index: number | null): void {
     if (!this.plot) return;
     const u = this.plot;
-    this.legend.replaceChildren(...this.series().map((s, k) => {
+    const series = this.series();
+    this.legend.replaceChildren(...series.map((s, k) => {
       const list = u.data[k + 1] as number[];
-      const value = index === null ? `up to ${this.write(Math.max(0, ...list))}` : this.write(list[index] ?? 0);
+      const top = (u.data[k + 1 + series.length] ?? list) as number[];
+      const value = index === null ? `up to ${this.write(top.reduce((a, b) => Math.max(a, b), 0))}` : this.write(list[index] ?? 0);
       return h("span", { className: "item" }, h("i", { style: `background:${s.colour}` }), `${s.label} ${value}`);
     }));
   }
 }
 
 export class Bandwidth extends Plot {
+  private steps: Map<number, Steps> | null = null;
   constructor(state: State, layout: Layout) {
-    super("Bandwidth", state.model.data.checked ? "the checker slows copies down: not what the machine can do" : "", state, layout);
+    super("Bandwidth", state.model.data.checked ? "the checker slows copies down: not what the machine can do" : "mean, and the highest as a thin line", state, layout);
   }
   private list() {
     const { model, filter } = this.state;
-    return copyCategories(model).filter((c) => !filter.categories.has(c));
+    return model.categories.filter((c) => c <= Category.Both && !filter.categories.has(c));
   }
   protected series() {
     const c = colours();
-    return this.list().map((k) => ({ label: shortNames[k], colour: c.category[k], fill: true }));
+    return this.list().map((k) => ({ label: shortNames[k], colour: c.category[k] }));
   }
   protected values(parts: number) {
-    const { times, rates } = bandwidth(this.state.model, this.state.from, this.state.to, parts);
-    return [times, ...this.list().map((k) => rates.get(k)!)];
+    const { model, from, to } = this.state;
+    const { times, rates } = bandwidth(model, from, to, parts);
+    this.steps ??= speeds(model);
+    const none = { times: new Float64Array(), levels: new Float64Array() };
+    const list = this.list();
+    return [times, ...list.map((k) => rates.get(k)!), ...list.map((k) => highest(this.steps!.get(k) ?? none, from, to, parts).levels)];
   }
   protected write(v: number) {
     return v === 0 ? "0" : format.rate(v);
@@ -143,7 +154,7 @@ export class Ahead extends Plot {
     super("Queue depth", "tasks submitted, not finished", state, layout);
   }
   protected series() {
-    return [{ label: "tasks", colour: colours().category[Category.Event], fill: true }];
+    return [{ label: "tasks", colour: colours().category[Category.Event] }];
   }
   protected values(parts: number) {
     this.steps ??= ahead(this.state.model);
@@ -190,8 +201,9 @@ function byMemory(state: State): HTMLElement {
   const cells = ["Copies", "Bytes", "Speed"];
   return h("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "Copies by direction and memory" }, h("table", {},
     h("caption", { className: "unseen" }, "Copies by direction and host memory"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Direction"), h("th", { scope: "col" }, "Host memory"), ...cells.map((c) => h("th", { scope: "col" }, c)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Direction"), ...cells.map((c) => h("th", { scope: "col" }, c)))),
     h("tbody", {}, ...groups(state.model).map((g) => h("tr", {},
-      h("th", { scope: "row" }, h("span", { className: "item" }, h("i", { className: categoryKeys[g.category] }), categoryNames[g.category])),
-      ...[g.memory === inModels ? "in models" : data.strings.memories[g.memory] || "–", format.count(g.count), format.bytes(g.bytes), g.time > 0 ? format.rate(g.bytes / g.time) : "–"].map((text) => h("td", {}, text)))))));
+      h("th", { scope: "row", title: categoryNames[g.category] }, h("span", { className: "item" }, h("i", { className: categoryKeys[g.category] }), shortNames[g.category],
+        h("span", { className: "quiet" }, g.memory === inModels ? "in models" : data.strings.memories[g.memory]))),
+      ...[format.count(g.count), format.bytes(g.bytes), g.time > 0 ? format.rate(g.bytes / g.time) : "–"].map((text) => h("td", {}, text)))))));
 }

@@ -25,7 +25,7 @@ export interface Data {
   models: ({ process: number; id: number; tasks: number; kernel: string[]; piece?: number[] } & Record<"kind" | "direction" | "stream" | "segments" | "bytes" | "after", number[]>)[];
   parts?: Record<"task" | "model" | "first" | "count" | "start" | "end", number[]>; // pieces of models that ran in tasks, by task
   edges: { from: number[]; to: number[] };
-  cores?: Record<"task" | "core" | "first" | "blocks" | "start" | "end", number[]>; // what cores did of tasks
+  cores?: Record<"task" | "core" | "first" | "blocks" | "start" | "end", number[]> & { kernel: string[] }; // what cores did of tasks
   ranges: Record<"kind" | "thread" | "start" | "end" | "task", number[]> & { text: string[] };
   findings: Finding[];
   notes: string[];

@@ -1,5 +1,6 @@
 // A task, a call or a finding in words.
 
+import { taskWords } from "./bars.ts";
 import { coreFields } from "./cores.ts";
 import { Kind, NONE, RangeKind, waits } from "./data.ts";
 import * as format from "./format.ts";
@@ -28,12 +29,21 @@ export function describe(m: Model, thing: Thing): Description {
   };
 }
 
+/** runName is "model" and the number of the one that a task executes. */
+export function runName(m: Model, i: number): string {
+  const model = m.data.models[m.data.tasks.model?.[i] ?? NONE];
+  return "model" + (model ? ` ${model.id}` : "");
+}
+
 /** name says which task it is, the way the checker does. */
 export function name(m: Model, i: number): string {
   const t = m.tasks;
   const text = m.textOfTask.get(i);
-  const executed = m.data.models[m.data.tasks.model?.[i] ?? NONE];
-  const kind = (m.data.strings.kinds[t.kind[i]] ?? "task") + (executed ? ` ${executed.id}` : text === undefined ? "" : ` “${text}”`);
+  if (t.run[i] !== NONE) {
+    const what = taskWords(m, { kernel: text ?? "", kind: t.kind[i], direction: t.direction[i], count: t.times[i] });
+    return `${what} in ${name(m, t.run[i])}`;
+  }
+  const kind = t.kind[i] === Kind.Model ? runName(m, i) : (m.data.strings.kinds[t.kind[i]] ?? "task") + (text === undefined ? "" : ` “${text}”`);
   const where = t.stream[i] === NONE ? "in the call" : `#${t.number[i]} on ${streamName(m, t.stream[i])}`;
   return `${kind} ${where}`;
 }
@@ -54,30 +64,35 @@ function task(m: Model, i: number): Description {
   if (copy) fields.push(["direction", categoryNames[t.category[i]]]);
   if (copy || t.kind[i] === Kind.Fill) {
     fields.push(["size", format.bytes(t.bytes[i]) + (t.bytes[i] >= 1024 ? ` (${format.count(t.bytes[i])} B)` : "")]);
-    if (t.segments[i] > 1) {
+    if (t.times[i] > 1) fields.push(["copies", `${format.count(t.times[i])}, ${format.bytes(t.bytes[i] / t.times[i])} each on average`]);
+    else if (t.segments[i] > 1) {
       fields.push(["segments", `${format.count(t.segments[i])}, ${format.bytes(t.bytes[i] / t.segments[i])} each on average`]);
     }
   }
   if (t.kind[i] === Kind.Kernel) fields.push(["blocks", format.count(t.segments[i])]);
   if (t.kind[i] === Kind.Model) fields.push(["tasks", format.count(t.segments[i])], ["size", format.bytes(t.bytes[i])]);
-  fields.push([waits(t.kind[i]) ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
-  if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
+  const inside = t.run[i] !== NONE;
+  const shared = t.shared[i] ? ", which it shares with other tasks of the model" : "";
+  fields.push([waits(t.kind[i]) ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? shared : ", not over when the run ended")]);
+  if (over && t.bytes[i] > 0 && took > 0 && !shared) fields.push(["speed", format.rate(t.bytes[i] / took)]);
   if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);
-  if (ran) fields.push(["in the queue", format.time(Math.max(0, t.start[i] - t.submit[i]))]);
+  if (ran && !inside) fields.push(["in the queue", format.time(Math.max(0, t.start[i] - t.submit[i]))]);
   const source = siteText(m, t.call[i]);
   if (source) fields.push(["source", source]);
   const short = fields.length;
-  fields.push(["submitted", at(t.submit[i])]);
+  if (!inside) fields.push(["submitted", at(t.submit[i])]);
   if (ran) fields.push(["started", at(t.start[i])]);
   if (over) fields.push(["ended", at(t.end[i])]);
   fields.push(["stream", streamName(m, t.stream[i])]);
+  if (inside) fields.push(["captured from", streamName(m, t.home[i])]);
   const device = m.data.devices[t.device[i]];
   if (device) fields.push(["device", `${device.id} ${device.name}`.trim()]);
   if (t.thread[i] !== NONE) fields.push(["thread", threadName(m, t.thread[i])]);
 
-  fields.push(...coreFields(m.data, i));
+  fields.push(...coreFields(m, i));
 
   const links: Description["links"] = [];
+  if (inside) links.push({ label: `part of ${name(m, t.run[i])}`, thing: { of: "task", index: t.run[i] } });
   if (t.call[i] !== NONE) {
     links.push({ label: `submitted by ${m.data.functions[m.calls.function[t.call[i]]]}`, thing: { of: "call", index: t.call[i] } });
   }

@@ -27,6 +27,7 @@ export interface Matches {
   call: Uint8Array;
   range: Uint8Array;
   tasks: number; // how many match
+  inside: number; // and of those inside models
   calls: number;
 }
 
@@ -40,23 +41,25 @@ export function active(f: Filter): boolean {
 export function match(m: Model, f: Filter): Matches {
   const { tasks, calls } = m;
   const result: Matches = {
-    all: !active(f), task: new Uint8Array(tasks.count), call: new Uint8Array(calls.count), range: new Uint8Array(m.ranges.count).fill(1),
-    tasks: 0, calls: 0,
+    all: !active(f), task: new Uint8Array(tasks.all), call: new Uint8Array(calls.count), range: new Uint8Array(m.ranges.count).fill(1),
+    tasks: 0, inside: 0, calls: 0,
   };
   if (result.all) {
     result.task.fill(1);
     result.call.fill(1);
     result.tasks = tasks.count;
+    result.inside = tasks.all - tasks.count;
     result.calls = calls.count;
     return result;
   }
   const words = (f.words.toLowerCase().match(/"[^"]*"?|\S+/g) ?? []).map((w) => new Word(m, w.replaceAll('"', ""))); // "several words" are one
   for (let i = 0; i < m.ranges.count; i++) if (!words.every((w) => w.range(i))) result.range[i] = 0;
   const ofCall = new Uint8Array(calls.count); // has a task that matches
-  for (let i = 0; i < tasks.count; i++) {
+  for (let i = 0; i < tasks.all; i++) {
     if (!taskPasses(m, f, i) || !words.every((w) => w.task(i))) continue;
     result.task[i] = 1;
-    result.tasks++;
+    if (i < tasks.count) result.tasks++;
+    else result.inside++;
     if (tasks.call[i] !== NONE) ofCall[tasks.call[i]] = 1;
   }
   // Direction and size are of tasks: a call is shown for its tasks then.
@@ -73,7 +76,7 @@ export function match(m: Model, f: Filter): Matches {
 
 function taskPasses(m: Model, f: Filter, i: number): boolean {
   const t = m.tasks;
-  if (f.only !== null && !f.only.tasks.has(i)) return false;
+  if (f.only !== null && !f.only.tasks.has(i) && !f.only.tasks.has(t.run[i])) return false;
   if (f.categories.has(t.category[i])) return false;
   if (f.failed && !t.failed[i]) return false;
   if (f.function !== NONE && (t.call[i] === NONE || m.calls.function[t.call[i]] !== f.function)) return false;
@@ -88,7 +91,7 @@ function taskPasses(m: Model, f: Filter, i: number): boolean {
 function onStream(m: Model, i: number, stream: number): boolean {
   const t = m.tasks;
   if (stream === -2) return t.stream[i] === NONE;
-  return t.stream[i] === stream || (t.stream[i] === NONE && t.call[i] !== NONE && m.calls.stream[t.call[i]] === stream);
+  return t.stream[i] === stream || t.home[i] === stream || (t.stream[i] === NONE && t.call[i] !== NONE && m.calls.stream[t.call[i]] === stream);
 }
 
 function callPasses(m: Model, f: Filter, i: number): boolean {
@@ -134,7 +137,7 @@ class Word {
     return (
       this.kinds[t.kind[i]] || this.categories[t.category[i]] || this.memories[t.memory[i]] ||
       (t.call[i] !== NONE && (this.functions[this.m.calls.function[t.call[i]]] || this.sites[this.m.calls.site[t.call[i]]])) ||
-      (t.stream[i] !== NONE && this.streams[t.stream[i]]) || (t.thread[i] !== NONE && this.threads[t.thread[i]]) ||
+      (t.stream[i] !== NONE && (this.streams[t.stream[i]] || this.streams[t.home[i]])) || (t.thread[i] !== NONE && this.threads[t.thread[i]]) ||
       this.texts.has(i) || t.number[i] === this.number || (this.failed && t.failed[i] === 1)
     );
   }

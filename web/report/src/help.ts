@@ -4,7 +4,7 @@ import { h } from "./dom.ts";
 
 const keys: [string, string][] = [
   ["A D ← →", "pan; with Shift a whole screen"],
-  ["W S + −", "zoom in, zoom out"],
+  ["W S + −", "zoom in, zoom out: at the pointer, else at the selection"],
   ["0", "show the part of the run that has work"],
   ["9", "show the whole run"],
   ["Home End", "go to the start, the end"],
@@ -41,6 +41,7 @@ const legend: [string, string][] = [
   ["Grey arrow", "from the call that submitted a task to where it ran"],
   ["Blue arrow", "from the record of an event to the task that waited for it"],
   ["Amber arrow", "from a task to the call that waited for it, when either is selected"],
+  ["Bars below a model's", "what ran inside it: a line for each stream that it was captured from"],
   ["Purple bar", "a range that the program has named; a tick is a moment"],
   ["Paler column", "bars below a pixel: the fuller, the more of that time something ran"],
 ];

@@ -7,6 +7,7 @@ import { read } from "./data.ts";
 import { h, icon } from "./dom.ts";
 import { view } from "./given.ts";
 import { help } from "./help.ts";
+import { kernelTable } from "./kernels.ts";
 import { build } from "./model.ts";
 import { Panel } from "./panel.ts";
 import { State } from "./state.ts";
@@ -41,6 +42,7 @@ async function main(): Promise<void> {
   };
   theme.onChange(recolour);
   const about = notes(model);
+  const launched = kernelTable(state);
 
   const begun = new Date(data.started);
   page.replaceChildren(
@@ -50,7 +52,7 @@ async function main(): Promise<void> {
       h("div", { className: "what" }, h("h1", { title }, title),
         isNaN(begun.getTime()) ? null : h("time", { dateTime: data.started }, begun.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC"))),
       h("nav", { "aria-label": "Parts of the page" },
-        h("a", { href: "#timeline" }, "Timeline"), h("a", { href: "#sizes" }, "Sizes"), h("a", { href: "#calls" }, "Calls"),
+        h("a", { href: "#timeline" }, "Timeline"), h("a", { href: "#sizes" }, "Sizes"), launched ? h("a", { href: "#kernels" }, "Kernels") : null, h("a", { href: "#calls" }, "Calls"),
         about ? h("a", { href: "#notes" }, "Notes") : null),
       h("div", { className: "tools" },
         h("button", { type: "button", className: "square", title: "Light or dark (T)", "aria-label": "Light or dark", id: "theme", onclick: flip },
@@ -62,15 +64,15 @@ async function main(): Promise<void> {
       h("div", { className: "split" },
         h("section", { className: "card time", id: "timeline", "aria-label": "Timeline" },
           toolbar.element, overview.element, timeline.element, new Bandwidth(state, timeline.layout).element, new Ahead(state, timeline.layout).element),
-        panel.element),
-      h("div", { className: "below" }, histogram(state), callTable(state)),
+        h("div", { className: "side" }, panel.element, histogram(state), launched),
+        callTable(state)),
       about ?? ""),
     dialog);
   page.removeAttribute("aria-busy");
 
   addEventListener("keydown", (e) => {
     const at = e.target as HTMLElement;
-    if (e.ctrlKey || e.metaKey || e.altKey || dialog.open || at.matches("input:not([type=checkbox]), select, textarea")) return;
+    if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || dialog.open || at.matches("input:not([type=checkbox]), select, textarea")) return;
     const keys: Record<string, () => void> = {
       "/": () => toolbar.search.focus(),
       "?": () => dialog.showModal(),
@@ -79,7 +81,7 @@ async function main(): Promise<void> {
       p: () => state.next(-1),
     };
     const act = keys[e.key];
-    if (!act) return;
+    if (!act) return timeline.key(e, false);
     e.preventDefault();
     act();
   });

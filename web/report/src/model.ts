@@ -1,19 +1,22 @@
 // The run, laid out: typed columns, and the rows of the timeline with what is in each.
 
-import { coresOf } from "./cores.ts";
+import { coresOf, itemsOfCores } from "./cores.ts";
+import { expand } from "./inside.ts";
 import { Direction, Kind, NONE, RangeKind, records, waits, type Data } from "./data.ts";
 
 /** What a bar is about: it gives the colour, the legend and the first filter. */
-export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Kernel, Other, Call, Range }
+export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Kernel, Model, Other, Call, Range }
 export const categoryNames = [
   "host to device", "device to host", "device to device", "host to host", "to another device", "both ways",
-  "fill", "event", "function", "kernel", "other", "call", "range",
+  "fill", "event", "function", "kernel", "run of a model", "other", "call", "range",
 ];
-export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Kernel", "Other", "Call", "Range"];
-export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "kernel", "other", "call", "range"];
+export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Kernel", "Model", "Other", "Call", "Range"];
+export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "kernel", "model", "other", "call", "range"];
 
+/** Tasks are those that calls submitted or carried out, then those inside runs of models: each of these stands for tasks of a model that do the same and share a time. */
 export interface Tasks {
-  count: number;
+  count: number; // of those that calls submitted or carried out
+  all: number;
   kind: Uint8Array;
   direction: Uint8Array;
   memory: Uint8Array;
@@ -30,6 +33,11 @@ export interface Tasks {
   start: Float64Array; // NONE: it has not run
   end: Float64Array; // NONE: it was not over
   code: Int32Array;
+  run: Int32Array; // the task that executed the model; NONE: it is inside none
+  times: Float64Array; // for how many tasks of the model it stands; 1 for others
+  home: Int32Array; // the stream that it was captured from; that of the task for others
+  shared: Uint8Array; // its time is also that of other tasks of the model
+  kernels: Map<number, string>; // names
 }
 
 export interface Calls {
@@ -95,23 +103,26 @@ export interface Model {
   laneOfTask: Uint8Array; // in the row of its stream
   laneOfCall: Uint8Array;
   laneOfRange: Uint8Array;
+  itemOfCore: Int32Array; // piece of data.cores -> task
 }
 
 export function build(data: Data): Model {
-  const tasks = taskColumns(data);
+  const submitted = taskColumns(data);
   const calls = callColumns(data);
   const ranges = rangeColumns(data);
   let duration = Math.max(data.duration, 1);
-  for (let i = 0; i < tasks.count; i++) duration = Math.max(duration, tasks.end[i], tasks.submit[i]);
+  for (let i = 0; i < submitted.count; i++) duration = Math.max(duration, submitted.end[i], submitted.submit[i]);
   for (let i = 0; i < calls.count; i++) duration = Math.max(duration, calls.end[i], calls.start[i]);
   for (let i = 0; i < ranges.count; i++) duration = Math.max(duration, ranges.end[i], ranges.start[i]);
 
+  const tasks = expand(data, submitted, duration);
   const model: Model = {
     data, duration, work: workOf(tasks, calls, duration), tasks, calls, ranges, rows: [],
     categories: [...new Set(tasks.category)].sort((a, b) => a - b),
     rowOfStream: new Map(), rowOfThread: new Map(), rowOfRanges: new Map(), textOfTask: new Map(),
     before: new Map(), after: new Map(), tasksOfCall: new Map(), awaitedBy: new Map(),
-    laneOfTask: new Uint8Array(tasks.count), laneOfCall: new Uint8Array(calls.count), laneOfRange: new Uint8Array(ranges.count),
+    laneOfTask: new Uint8Array(tasks.all), laneOfCall: new Uint8Array(calls.count), laneOfRange: new Uint8Array(ranges.count),
+    itemOfCore: new Int32Array(0),
   };
   for (let i = 0; i < data.edges.from.length; i++) {
     push(model.before, data.edges.to[i], data.edges.from[i]);
@@ -120,7 +131,8 @@ export function build(data: Data): Model {
   for (let i = 0; i < tasks.count; i++) if (tasks.call[i] !== NONE) push(model.tasksOfCall, tasks.call[i], i);
   for (let i = 0; i < calls.count; i++) if (calls.awaited[i] !== NONE) push(model.awaitedBy, calls.awaited[i], i);
   for (let i = 0; i < ranges.count; i++) if (ranges.task[i] !== NONE) model.textOfTask.set(ranges.task[i], ranges.text[i]);
-  for (let i = 0; i < tasks.count; i++) if (data.tasks.kernel?.[i]) model.textOfTask.set(i, data.tasks.kernel[i]!);
+  for (const [i, kernel] of tasks.kernels) model.textOfTask.set(i, kernel);
+  model.itemOfCore = itemsOfCores(model);
   layRows(model);
   for (const row of model.rows) {
     if (row.kind !== "thread" && row.kind !== "stream" && row.kind !== "ranges") continue;
@@ -152,8 +164,11 @@ function taskColumns(data: Data): Tasks {
     thread: new Int32Array(t.thread), call: new Int32Array(t.call), segments: new Float64Array(t.segments),
     bytes: new Float64Array(t.bytes), submit: new Float64Array(t.submit), start: new Float64Array(t.start),
     end: new Float64Array(t.end), code: new Int32Array(t.code),
+    all: t.submit.length, run: new Int32Array(t.submit.length).fill(NONE), times: new Float64Array(t.submit.length).fill(1),
+    home: new Int32Array(t.stream), shared: new Uint8Array(t.submit.length), kernels: new Map(),
   };
   for (let i = 0; i < tasks.count; i++) tasks.category[i] = categoryOf(tasks.kind[i], tasks.direction[i]);
+  t.kernel?.forEach((name, i) => name && tasks.kernels.set(i, name));
   return tasks;
 }
 
@@ -181,6 +196,7 @@ export function categoryOf(kind: number, direction: number): Category {
   if (records(kind) || waits(kind)) return Category.Event;
   if (kind === Kind.Function) return Category.Function;
   if (kind === Kind.Kernel) return Category.Kernel;
+  if (kind === Kind.Model) return Category.Model;
   if (kind > Kind.Function) return Category.Other;
   return direction === Direction.None ? Category.Both : direction - 1;
 }
@@ -195,6 +211,17 @@ function push(map: Map<number, number[]>, key: number, value: number): void {
 
 export function taskStart(m: Model, i: number): number {
   return m.tasks.start[i] === NONE ? m.tasks.submit[i] : m.tasks.start[i];
+}
+
+/** failed reports whether a task has failed, or the run that it is inside. */
+export function failed(m: Model, i: number): boolean {
+  const { failed, run } = m.tasks;
+  return failed[i] === 1 || (run[i] !== NONE && failed[run[i]] === 1);
+}
+
+/** moved reports whether a task is a copy that is over and has not failed. */
+export function moved(m: Model, i: number): boolean {
+  return m.tasks.category[i] <= Category.Both && m.tasks.end[i] !== NONE && !failed(m, i);
 }
 
 /** taskEnd is where the bar ends: a task that runs when the run ends reaches to there, one that never ran is a mark. */
@@ -235,6 +262,15 @@ function lanes(items: number[], start: (i: number) => number, end: (i: number) =
   });
 }
 
+/** insideLanes are lines for what ran inside models, below the runs: for each stream that it was captured from, as long as these are few. */
+function insideLanes(m: Model, items: number[]): Lane[] {
+  const { home, start } = m.tasks;
+  const pack = (list: number[]) => lanes(list, (i) => start[i], (i) => taskEnd(m, i));
+  const streams = [...new Set(items.map((i) => home[i]))].sort((a, b) => a - b);
+  const apart = streams.flatMap((s) => pack(items.filter((i) => home[i] === s)));
+  return apart.length <= mostLanes ? apart : pack(items);
+}
+
 /** rangeLanes are free ranges, which may hold the others, then nested ones, and below them the moments. */
 function rangeLanes(m: Model, items: number[]): Lane[] {
   const [start, end] = [(i: number) => m.ranges.start[i], (i: number) => rangeEnd(m, i)];
@@ -263,9 +299,10 @@ function layRows(m: Model): void {
   const callsOf = new Map<number, number[]>();
   for (let i = 0; i < calls.count; i++) push(callsOf, calls.thread[i], i);
   const tasksOf = new Map<number, number[]>();
+  const insideOf = new Map<number, number[]>();
   const engineOf = new Map<number, number[]>(); // device * 16 + category
-  for (let i = 0; i < tasks.count; i++) {
-    push(tasksOf, queueOf(tasks, i), i);
+  for (let i = 0; i < tasks.all; i++) {
+    push(tasks.run[i] === NONE ? tasksOf : insideOf, queueOf(tasks, i), i);
     if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) {
       push(engineOf, Math.max(0, tasks.device[i]) * 16 + tasks.category[i], i);
     }
@@ -309,7 +346,7 @@ function layRows(m: Model): void {
         const s = data.streams[i];
         m.rowOfStream.set(i, add({
           key: `s${i}`, kind: "stream", name: `Stream ${s.id}`, note: s.default ? "default" : "", of: "task", index: i,
-          lanes: taskLanes(tasksOf.get(i)!),
+          lanes: [...taskLanes(tasksOf.get(i)!), ...insideLanes(m, insideOf.get(i) ?? [])],
         }));
       }
       if (tasksOf.has(-2 - d)) {
@@ -323,11 +360,11 @@ function layRows(m: Model): void {
         const c = key & 15;
         add({ key: `x${key}`, kind: "engine", name: shortNames[c], note: categoryNames[c], of: "task", index: NONE, lanes: taskLanes(engineOf.get(key)!) });
       }
-      const cores = coresOf(data, d);
+      const cores = coresOf(m, d);
       if (cores.length > 0) group(`k${d}`, `Device ${device.id}: cores`, at);
       for (const { number, pieces } of cores) {
         const list = lanes(pieces, (i) => data.cores!.start[i], (i) => data.cores!.end[i]);
-        for (const lane of list) lane.items = lane.items.map((i) => data.cores!.task[i]);
+        for (const lane of list) lane.items = lane.items.map((i) => m.itemOfCore[i]);
         add({ key: `c${d}.${number}`, kind: "core", name: `Core ${number}`, note: "", of: "task", index: NONE, lanes: list });
       }
     });

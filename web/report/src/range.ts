@@ -1,8 +1,8 @@
 // A range of time in numbers.
 
-import { eachCopy } from "./inside.ts";
 import * as format from "./format.ts";
-import { callEnd, Category, shortNames, taskEnd, taskStart, type Model } from "./model.ts";
+import { callEnd, Category, failed, shortNames, taskEnd, taskStart, type Model } from "./model.ts";
+import { NONE } from "./data.ts";
 import type { Matches } from "./filter.ts";
 
 /** measure is what happened in a range: of the tasks and calls that match, as far as they lie in it. */
@@ -12,18 +12,16 @@ export function measure(m: Model, matches: Matches, from: number, to: number): [
   const spans: [number, number][] = [];
   let inside = 0;
   let copies = 0;
-  for (let i = 0; i < tasks.count; i++) {
+  for (let i = 0; i < tasks.all; i++) {
     const [start, end] = [taskStart(m, i), taskEnd(m, i)];
     if (!matches.task[i] || end < from || start > to) continue;
-    inside++;
-  }
-  eachCopy(m, ({ task, start, end, count, moved: bytes }) => {
-    if (!matches.task[task] || end < from || start > to) return;
-    copies += count;
+    if (i < tasks.count) inside++;
+    if (tasks.category[i] > Category.Both || tasks.start[i] === NONE) continue;
+    copies += tasks.times[i];
     const [a, b] = [Math.max(start, from), Math.min(end, to)];
     spans.push([a, b]);
-    if (!tasks.failed[task]) bytes.forEach((n, k) => (moved[k] += n * (end > start ? (b - a) / (end - start) : 1)));
-  });
+    if (!failed(m, i)) moved[tasks.category[i]] += tasks.bytes[i] * (end > start ? (b - a) / (end - start) : 1);
+  }
   let waited = 0;
   let called = 0;
   for (let i = 0; i < calls.count; i++) {

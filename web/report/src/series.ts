@@ -1,70 +1,77 @@
 // The numbers behind the plots.
 
 import { Kind, NONE } from "./data.ts";
-import { copyCategories, eachInModels } from "./inside.ts";
-import { Category, categoryOf, type Model } from "./model.ts";
+import { Category, categoryOf, moved, taskEnd, type Model } from "./model.ts";
 
-/** bandwidth is how fast each direction moved bytes, in bytes a nanosecond, for equal parts of [from, to]. */
+/** bandwidth is how fast each direction moved bytes, in bytes a nanosecond, for equal parts of [from, to]: the mean of each. */
 export function bandwidth(m: Model, from: number, to: number, parts: number): { times: number[]; rates: Map<number, number[]> } {
   const { tasks } = m;
   const per = (to - from) / parts;
   const sums = new Map<number, Float64Array>();
-  for (const c of copyCategories(m)) sums.set(c, new Float64Array(parts));
-  const add = (sum: Float64Array, start: number, end: number, bytes: number) => {
+  for (const c of m.categories) if (c <= Category.Both) sums.set(c, new Float64Array(parts));
+  for (let i = 0; i < tasks.all; i++) {
+    const [start, end] = [tasks.start[i], tasks.end[i]];
+    if (!moved(m, i) || end < from || start > to) continue;
+    const sum = sums.get(tasks.category[i])!;
     const first = Math.max(0, Math.floor((start - from) / per));
     const last = Math.min(parts - 1, Math.floor((end - from) / per));
     const took = end - start;
     if (took <= 0 || first === last) {
       // All of it, or what of it is inside: spread evenly over its time.
       const inside = took <= 0 ? 1 : (Math.min(end, to) - Math.max(start, from)) / took;
-      if (first < parts) sum[first] += bytes * inside;
-      return;
+      if (first < parts) sum[first] += tasks.bytes[i] * inside;
+      continue;
     }
-    const speed = bytes / took;
+    const speed = tasks.bytes[i] / took;
     for (let k = first; k <= last; k++) {
       sum[k] += speed * (Math.min(end, from + (k + 1) * per) - Math.max(start, from + k * per));
     }
-  };
-  for (let i = 0; i < tasks.count; i++) {
-    const sum = sums.get(tasks.category[i]);
-    const [start, end] = [tasks.start[i], tasks.end[i]];
-    if (!sum || start === NONE || end === NONE || end < from || start > to || tasks.failed[i]) continue;
-    add(sum, start, end, tasks.bytes[i]);
   }
-  eachInModels(m, ({ task, start, end, moved }) => {
-    if (end < from || start > to || tasks.end[task] === NONE || tasks.failed[task]) return;
-    moved.forEach((bytes, k) => bytes > 0 && add(sums.get(k)!, start, end, bytes));
-  });
   const times = Array.from({ length: parts }, (_, k) => from + (k + 0.5) * per);
   return { times, rates: new Map([...sums].map(([c, sum]) => [c, Array.from(sum, (b) => b / per)])) };
+}
+
+/** speeds is how fast each direction moved bytes at each moment, in bytes a nanosecond: its copies together. */
+export function speeds(m: Model): Map<number, Steps> {
+  const { tasks } = m;
+  const copies = new Map<number, number[]>();
+  for (let i = 0; i < tasks.all; i++) {
+    if (!moved(m, i) || tasks.end[i] <= tasks.start[i]) continue;
+    const list = copies.get(tasks.category[i]);
+    if (list) list.push(i);
+    else copies.set(tasks.category[i], [i]);
+  }
+  return new Map([...copies].map(([c, list]): [number, Steps] => {
+    const begun = Int32Array.from(list).sort((a, b) => tasks.start[a] - tasks.start[b]);
+    const ended = Int32Array.from(list).sort((a, b) => tasks.end[a] - tasks.end[b]);
+    const speed = (i: number) => tasks.bytes[i] / (tasks.end[i] - tasks.start[i]);
+    const steps: Steps = { times: new Float64Array(2 * list.length), levels: new Float64Array(2 * list.length) };
+    for (let n = 0, b = 0, e = 0, level = 0; n < steps.times.length; n++) {
+      const ends = b >= begun.length || tasks.end[ended[e]] <= tasks.start[begun[b]]; // what ends makes room for what begins then
+      steps.times[n] = ends ? tasks.end[ended[e]] : tasks.start[begun[b]];
+      level = b === e ? 0 : level; // what rounding has left
+      steps.levels[n] = level = Math.max(0, ends ? level - speed(ended[e++]) : level + speed(begun[b++]));
+    }
+    return [c, steps];
+  }));
 }
 
 /** Steps is a number that changes at moments: after times[i] it is levels[i]. */
 export interface Steps {
   times: Float64Array;
   levels: Float64Array;
-  peak: number;
 }
 
 /** ahead is how many tasks were submitted and not over. One that never ended counts to the end. */
 export function ahead(m: Model): Steps {
-  const { tasks } = m;
-  const ended = Float64Array.from(tasks.end.filter((t) => t !== NONE)).sort();
-  const submitted = Float64Array.from(tasks.submit).sort();
-  const steps: Steps = {
-    times: new Float64Array(submitted.length + ended.length), levels: new Float64Array(submitted.length + ended.length), peak: 0,
-  };
-  let level = 0;
-  for (let s = 0, e = 0, n = 0; n < steps.times.length; n++) {
-    if (e >= ended.length || (s < submitted.length && submitted[s] <= ended[e])) {
-      steps.times[n] = submitted[s++];
-      level++;
-    } else {
-      steps.times[n] = ended[e++];
-      level--;
-    }
-    steps.levels[n] = level;
-    steps.peak = Math.max(steps.peak, level);
+  const { count, submit, end } = m.tasks;
+  const ended = end.slice(0, count).filter((t) => t !== NONE).sort();
+  const submitted = submit.slice(0, count).sort();
+  const steps: Steps = { times: new Float64Array(submitted.length + ended.length), levels: new Float64Array(submitted.length + ended.length) };
+  for (let n = 0, s = 0, e = 0; n < steps.times.length; n++) {
+    const begins = e >= ended.length || (s < submitted.length && submitted[s] <= ended[e]);
+    steps.times[n] = begins ? submitted[s++] : ended[e++];
+    steps.levels[n] = s - e;
   }
   return steps;
 }
@@ -117,7 +124,6 @@ export function sizes(m: Model): { first: number; counts: Map<number, number[]>;
   const n = last - first + 1;
   const counts = new Map<number, number[]>();
   const bytes = new Array<number>(n).fill(0);
-  for (const c of m.categories) if (c <= Category.Both) counts.set(c, new Array<number>(n).fill(0));
   each((category, size, count) => {
     if (!counts.has(category)) counts.set(category, new Array<number>(n).fill(0));
     counts.get(category)![bin(size) - first] += count;
@@ -132,26 +138,41 @@ export const inModels = 255; // in place of a kind of host memory: copies of mod
 export function groups(m: Model): { category: number; memory: number; count: number; bytes: number; time: number }[] {
   const { tasks } = m;
   const found = new Map<number, ReturnType<typeof groups>[number]>();
-  for (let i = 0; i < tasks.count; i++) {
-    if (tasks.category[i] > Category.Both || tasks.end[i] === NONE || tasks.failed[i]) continue;
-    const key = tasks.category[i] * 16 + tasks.memory[i];
-    let group = found.get(key);
-    if (!group) found.set(key, (group = { category: tasks.category[i], memory: tasks.memory[i], count: 0, bytes: 0, time: 0 }));
-    group.count++;
+  for (let i = 0; i < tasks.all; i++) {
+    if (!moved(m, i)) continue;
+    const [category, memory] = [tasks.category[i], tasks.run[i] === NONE ? tasks.memory[i] : inModels];
+    let group = found.get(category * 256 + memory);
+    if (!group) found.set(category * 256 + memory, (group = { category, memory, count: 0, bytes: 0, time: 0 }));
+    group.count += tasks.times[i];
     group.bytes += tasks.bytes[i];
     group.time += Math.max(0, tasks.end[i] - tasks.start[i]);
+    if (tasks.shared[i]) group.time = NaN; // of several, and nobody knows how much of it is theirs
   }
-  // Copies of models share their times, so there is no speed of each kind.
-  eachInModels(m, ({ task, counts, moved }) => {
-    if (tasks.end[task] === NONE || tasks.failed[task]) return;
-    counts.forEach((count, category) => {
-      if (count === 0) return;
-      const key = category * 16 - 1;
-      let group = found.get(key);
-      if (!group) found.set(key, (group = { category, memory: inModels, count: 0, bytes: 0, time: 0 }));
-      group.count += count;
-      group.bytes += moved[category];
-    });
-  });
   return [...found.values()].sort((a, b) => a.category - b.category || a.memory - b.memory);
+}
+
+/** Launched is the launches of one kernel, in models too. */
+export interface Launched {
+  name: string;
+  launches: number;
+  inModels: number; // of the launches
+  untimed: number; // launches that share their times with other tasks of a model, or have not run
+  time: number; // of those that have their own
+}
+
+/** kernels adds up launches by kernel, the one that took longest first. */
+export function kernels(m: Model): Launched[] {
+  const { tasks } = m;
+  const found = new Map<string, Launched>();
+  for (let i = 0; i < tasks.all; i++) {
+    if (tasks.kind[i] !== Kind.Kernel) continue;
+    const name = tasks.kernels.get(i) ?? "";
+    let of = found.get(name);
+    if (!of) found.set(name, (of = { name, launches: 0, inModels: 0, untimed: 0, time: 0 }));
+    of.launches += tasks.times[i];
+    if (tasks.run[i] !== NONE) of.inModels += tasks.times[i];
+    if (tasks.shared[i] || tasks.start[i] === NONE) of.untimed += tasks.times[i];
+    else of.time += taskEnd(m, i) - tasks.start[i];
+  }
+  return [...found.values()].sort((a, b) => b.time - a.time || b.launches - a.launches);
 }

@@ -71,8 +71,15 @@ export class State {
     this.notify("range");
   }
 
+  /** focus is the middle of what is marked or selected, as far as it is in sight, else of the view. */
+  private focus(): number {
+    const [a, b] = this.range ?? (this.selected ? this.span(this.selected) : [this.from, this.to]);
+    const [from, to] = [Math.max(a, this.from), Math.min(b, this.to)];
+    return from <= to ? (from + to) / 2 : (this.from + this.to) / 2;
+  }
+
   /** zoom makes the range factor times as long and keeps time at where it is on the screen. */
-  zoom(factor: number, at = (this.from + this.to) / 2): void {
+  zoom(factor: number, at = this.focus()): void {
     const span = Math.max(this.to - this.from, 20);
     const next = Math.max(span * factor, 20);
     const from = at - ((at - this.from) / span) * next;
@@ -171,10 +178,10 @@ export class State {
   /** next selects the next task that matches, or the one before; calls if no task does. */
   next(step: 1 | -1): void {
     const { matches, selected, model } = this;
-    const of = matches.tasks > 0 ? "task" : "call";
+    const of = matches.tasks + matches.inside > 0 ? "task" : "call";
     const hits = of === "task" ? matches.task : matches.call;
-    if ((of === "task" ? matches.tasks : matches.calls) === 0) return;
-    const n = of === "task" ? model.tasks.count : model.calls.count;
+    if (of === "call" && matches.calls === 0) return;
+    const n = of === "task" ? model.tasks.all : model.calls.count;
     let i = selected?.of === of ? selected.index : step > 0 ? -1 : n;
     do i = (i + step + n) % n;
     while (!hits[i]);

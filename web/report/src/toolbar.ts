@@ -15,6 +15,7 @@ export class Toolbar {
   private readonly clear: HTMLButtonElement;
   private readonly chips: HTMLButtonElement[] = [];
   private readonly more: HTMLElement;
+  private filtered = false;
   private readonly fields: (() => void)[] = []; // each puts the filter's value into its field
 
   constructor(private readonly state: State, hint: HTMLElement) {
@@ -62,16 +63,16 @@ export class Toolbar {
         step("Previous match (Shift+Enter)", "M8 4.5 3.2 9.3l1 1L8 6.5l3.8 3.8 1-1z", () => state.next(-1)),
         step("Next match (Enter)", "M8 11.5 3.2 6.7l1-1L8 9.5l3.8-3.8 1 1z", () => state.next(1)),
         toggle,
-        h("span", { className: "chips", role: "group", "aria-label": "Kinds of work" }, ...this.chips),
+        h("span", { className: "chips", role: "group", "aria-label": "Kinds of work" }, ...this.chips)),
+      this.more,
+      h("div", { className: "line found" }, this.result, this.only, this.clear,
         h("span", { className: "grow" }),
         h("span", { className: "chips" }, this.arrowToggle(), hint),
         h("span", { className: "zoom" },
           step("Zoom out (S)", "M3 7.3h10v1.4H3z", () => state.zoom(1 / 0.6)),
           step("Zoom in (W)", "M7.3 3h1.4v4.3H13v1.4H8.7V13H7.3V8.7H3V7.3h4.3z", () => state.zoom(0.6)),
           h("button", { type: "button", className: "act", title: "Show the part with work (0)", onclick: () => state.fit() }, "Fit"),
-          h("button", { type: "button", className: "act", title: "Show the whole run (9)", onclick: () => state.all() }, "All"))),
-      this.more,
-      h("div", { className: "line found" }, this.result, this.only, this.clear));
+          h("button", { type: "button", className: "act", title: "Show the whole run (9)", onclick: () => state.all() }, "All"))));
     state.listen((change) => {
       if (change === "filter") this.update();
     });
@@ -145,13 +146,15 @@ export class Toolbar {
     for (const f of this.fields) f();
     const { matches, filter, model } = state;
     const on = active(filter);
-    this.result.textContent = on
-      ? `${format.count(matches.tasks)} of ${format.plural(model.tasks.count, "task")}, ${format.count(matches.calls)} of ${format.plural(model.calls.count, "call")}`
-      : `${format.plural(model.tasks.count, "task")}, ${format.plural(model.calls.count, "call")}`;
+    const inside = model.tasks.all - model.tasks.count;
+    const part = (n: number, all: number, word: string) => (on ? `${format.count(n)} of ` : "") + format.plural(all, word);
+    this.result.textContent = part(matches.tasks, model.tasks.count, "task") + (inside > 0 ? `, ${part(matches.inside, inside, "part")} of models` : "") +
+      `, ${part(matches.calls, model.calls.count, "call")}`;
     this.only.hidden = filter.only === null;
     this.only.textContent = filter.only ? filter.only.title : "";
     this.clear.hidden = !on;
-    if (on) say(this.result.textContent);
+    if (on || this.filtered) say(this.result.textContent); // also that there is no filter now
+    this.filtered = on;
   }
 }
 

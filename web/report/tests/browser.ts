@@ -64,7 +64,6 @@ export interface Visible {
   rows: { key: string; kind: string; name: string; note: string; top: number; height: number; bars: Bar[] }[];
   arrows: { kind: string; from: number; to: number; strong: boolean }[];
   arrowsLeft: boolean;
-  strips: { category: string; track: number; x: number; width: number }[];
   findings: number;
   range: [number, number] | null;
   gutter: number;
@@ -76,7 +75,7 @@ interface Api {
   where(of: string, index: number): { x: number; y: number };
   selected(): { of: string; index: number } | null;
   axis(): { text: string; x: number; width: number }[];
-  matches(): { tasks: number; calls: number; all: boolean };
+  matches(): { tasks: number; inside: number; calls: number; all: boolean };
 }
 declare global {
   interface Window { ropeway: Api }

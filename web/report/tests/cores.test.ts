@@ -20,16 +20,15 @@ function twoCores() {
   run.data.tasks.kernel = ["add", "scale"];
   run.data.cores = {
     task: [first, first, second], core: [1, 0, 0], first: [0, 1, 0], blocks: [4, 2, 1],
-    start: [210 * us, 220 * us, 705 * us], end: [590 * us, 400 * us, 895 * us],
+    kernel: ["add", "add", "scale"], start: [210 * us, 220 * us, 705 * us], end: [590 * us, 400 * us, 895 * us],
   };
   return run.data;
 }
 
 test("each core has a row with its pieces, below the streams", () => {
-  const data = twoCores();
-  assert.deepEqual(coresOf(data, 0).map((c) => [c.number, c.pieces]), [[0, [1, 2]], [1, [0]]]);
-  assert.deepEqual(coresOf(data, 1), []);
-  const m = build(data);
+  const m = build(twoCores());
+  assert.deepEqual(coresOf(m, 0).map((c) => [c.number, c.pieces]), [[0, [1, 2]], [1, [0]]]);
+  assert.deepEqual(coresOf(m, 1), []);
   const rows = m.rows.filter((r) => r.kind === "core");
   assert.deepEqual(rows.map((r) => [r.key, r.name, r.group]), [["c0.0", "Core 0", "k0"], ["c0.1", "Core 1", "k0"]]);
   assert.deepEqual([...rows[0].lanes[0].items], [0, 1]);
@@ -38,8 +37,8 @@ test("each core has a row with its pieces, below the streams", () => {
 });
 
 test("a kernel says which core did what", () => {
-  assert.deepEqual(coreFields(twoCores(), 0), [["core 0", "2 blocks from block 1 on, 180 µs"], ["core 1", "4 blocks from block 0 on, 380 µs"]]);
-  assert.deepEqual(coreFields({ ...twoCores(), cores: undefined }, 0), []);
+  assert.deepEqual(coreFields(build(twoCores()), 0), [["core 0", "2 blocks from block 1 on, 180 µs"], ["core 1", "4 blocks from block 0 on, 380 µs"]]);
+  assert.deepEqual(coreFields(build({ ...twoCores(), cores: undefined }), 0), []);
 });
 
 let browser: Browser;

@@ -24,6 +24,7 @@ for (const [name, options] of Object.entries({
 })) {
   test(`the graph of a model, ${name}`, async () => {
     const { page, errors, requests } = await open(browser, write("captured-" + name, captured()), options);
+    await page.locator(".scroller").scrollIntoViewIfNeeded();
     const at = await where(page, "task", 0);
     await page.mouse.click(at.x, at.y);
     const panel = page.locator("#panel-details");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { launch, open, stop, where, write } from "./browser.ts";
+import { launch, matches, open, row, selected, stop, where, write } from "./browser.ts";
 import { captured, timed } from "./sample.ts";
 
 let browser: Browser;
@@ -15,6 +15,7 @@ for (const [name, options] of Object.entries({
 })) {
   test(`a run opens into its tasks, ${name}`, async () => {
     const { page, errors, requests } = await open(browser, write("timed-" + name, timed()), options);
+    await page.locator(".scroller").scrollIntoViewIfNeeded();
     const at = await where(page, "task", 0);
     await page.mouse.click(at.x, at.y);
     const inside = page.locator("#panel-details figure.inside");
@@ -38,16 +39,64 @@ for (const [name, options] of Object.entries({
     assert.match(await page.locator(".summary").innerText(), /Moved\s+2\.93 MiB\s+H2D 2\.93 MiB\s*D2H 4 KiB/);
     assert.match(await page.locator(".summary").innerText(), /Copies\s+3,001\s+3,001 in models; 1 task in 1 stream/);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is wider than the screen");
-    const strips = await page.evaluate(() => window.ropeway.visible().strips);
-    assert.deepEqual(strips.map((s) => [s.category, s.track]), [["event", 0], ["event", 1], ["kernel", 0], ["h2d", 1], ["event", 0], ["event", 1], ["d2h", 0]]);
     assert.match(await page.locator("#sizes").innerText(), /3,000/);
-    assert.match((await page.locator("#sizes tbody").innerText()).replaceAll(/\s+/g, " "), /host to device in models 3,000 2.93 MiB – device to host in models 1 4 KiB –/);
+    assert.match((await page.locator("#sizes tbody").innerText()).replaceAll(/\s+/g, " "), /H2D in models 3,000 2.93 MiB 5.51 GB\/s D2H in models 1 4 KiB 20.7 MB\/s/);
     if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/inside-${name}.png` });
     assert.deepEqual(errors, []);
     assert.deepEqual(requests, []);
     await page.context().close();
   });
 }
+
+test("what runs inside a model has bars, rows of engines and cores, buttons, and is found", async () => {
+  const data = timed();
+  data.cores = { task: [0], core: [3], first: [0], blocks: [8], kernel: ["add"], start: [50_000], end: [290_000] };
+  const { page, errors } = await open(browser, write("timed-rows", data));
+  // The task, then what shares a time, as it began: records and waits are the others.
+  const [run, kernel, copies, wait, out] = [0, 3, 4, 5, 7];
+  const stream = await row(page, "Stream 1");
+  assert.deepEqual(stream.map((b) => [b.index, b.category]), [
+    [run, "model"], [1, "event"], [kernel, "kernel"], [wait, "event"], [out, "d2h"], [2, "event"], [copies, "h2d"], [6, "event"],
+  ]);
+  assert.deepEqual((await row(page, "H2D")).map((b) => b.index), [copies]);
+  assert.deepEqual((await row(page, "D2H")).map((b) => b.index), [out]);
+  assert.deepEqual((await row(page, "Core 3")).map((b) => [b.index, b.category]), [[kernel, "kernel"]]);
+  assert.deepEqual(await page.locator(".chip[data-category]").evaluateAll((all) => all.map((e) => e.getAttribute("data-category"))), ["h2d", "d2h", "event", "kernel", "model"]);
+  assert.match(await page.innerText(".found"), /^1 task, 7 parts of models, 1 call/);
+
+  for (const [words, hits] of [["add", [kernel]], ["kernel", [kernel]], ["d2h", [out]], ['"host to device"', [copies]], ["stream2", [2, copies, 6]]] as const) {
+    await page.fill("#search", words);
+    assert.equal((await matches(page)).inside, hits.length, words);
+    assert.deepEqual((await row(page, "Stream 1")).filter((b) => b.matches).map((b) => b.index), hits, words);
+  }
+  await page.fill("#search", "add");
+  assert.match(await page.innerText(".found"), /^0 of 1 task, 1 of 7 parts of models, 1 of 1 call/);
+  await page.press("#search", "Enter");
+  assert.deepEqual(await selected(page), { of: "task", index: kernel });
+  const details = (await page.innerText("#panel-details")).replaceAll(/\s+/g, " ");
+  for (const text of ["add in model 7 #1 on stream 1", "blocks 8", "ran 259 µs", "captured from stream 1", "core 3 8 blocks from block 0 on, 240 µs"]) {
+    assert.ok(details.includes(text), `${text} is not in ${details}`);
+  }
+  await page.click("text=part of model 7 #1 on stream 1");
+  assert.deepEqual(await selected(page), { of: "task", index: run });
+  await page.fill("#search", "");
+  await page.click("[data-category=kernel]");
+  assert.deepEqual((await row(page, "Stream 1")).filter((b) => !b.matches).map((b) => b.index), [kernel]);
+  await page.click("[data-category=kernel]");
+
+  assert.match((await page.innerText(".summary")).replaceAll(/\s+/g, " "), /Kernels 1 launch 259 µs in all/);
+  assert.equal((await page.locator("#kernels tbody tr").innerText()).replaceAll(/\s+/g, " "), "add 1 259 µs 259 µs");
+  await page.click("#kernels >> text=add");
+  assert.equal((await matches(page)).inside, 1);
+  const colours = await page.evaluate(() => {
+    const c = document.querySelector<HTMLCanvasElement>(".overview canvas")!;
+    const g = c.getContext("2d")!;
+    return [[100_000, 0.3], [350_000, 0.9], [700_000, 0.9]].map(([t, y]) => [...g.getImageData((t / 1e6) * c.width, y * c.height, 1, 1).data].slice(0, 3).join());
+  });
+  assert.deepEqual(colours, ["47,143,131", "0,114,178", "217,115,13"], "a kernel above copies to the device, these alone, copies back");
+  assert.deepEqual(errors, []);
+  await page.context().close();
+});
 
 test("a run without times inside says so", async () => {
   const { page, errors } = await open(browser, write("untimed", captured()), {});
@@ -57,6 +106,9 @@ test("a run without times inside says so", async () => {
   assert.match(await inside.locator("figcaption").innerText(), /No times were taken inside this run/);
   assert.equal(await inside.locator(".lane").count(), 2);
   assert.match(await page.locator(".summary").innerText(), /Copies\s+3,001/);
+  assert.match((await page.innerText(".summary")).replaceAll(/\s+/g, " "), /Kernels 1 launch in models, without times of their own/);
+  await page.fill("#search", "add");
+  assert.equal((await matches(page)).inside, 1);
   assert.deepEqual(errors, []);
   await page.context().close();
 });

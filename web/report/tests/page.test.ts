@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { after, afterEach, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { launch, matches, open, row, selected, stop, visible, where, write, type Opened } from "./browser.ts";
-import { known } from "./sample.ts";
+import { NONE } from "../src/data.ts";
+import { known, Run } from "./sample.ts";
 
 let browser: Browser;
 let file: string;
@@ -52,12 +53,27 @@ test("arrows go from the call to the task, and from the record to the wait", asy
   const page = await show();
   const { arrows } = await visible(page);
   assert.deepEqual(arrows.filter((a) => a.kind === "event").map((a) => [a.from, a.to]), [[1, 2]]);
-  assert.deepEqual(arrows.filter((a) => a.kind === "submit").map((a) => [a.from, a.to]), [[0, 0], [1, 1], [2, 2], [3, 3], [5, 4], [6, 5], [8, 6]]);
+  assert.deepEqual(arrows.filter((a) => a.kind === "submit").map((a) => [a.from, a.to]), [[0, 0], [1, 1], [2, 2], [3, 3], [5, 4], [6, 5]]); // the last copy is carried out in its call, above it
   await page.click("text=Arrows");
   assert.equal((await visible(page)).arrows.length, 0);
   const at = await where(page, "task", 2);
   await page.mouse.click(at.x, at.y);
   assert.deepEqual((await visible(page)).arrows.map((a) => [a.kind, a.from, a.to]), [["submit", 2, 2], ["event", 1, 2]]);
+});
+
+test("a copy that its call carries out itself has an arrow only when one of them is selected", async () => {
+  const run = new Run();
+  for (let i = 0; i < 48; i++) {
+    const t = 100_000 + i * 10_000;
+    run.task({ call: run.call(4, t, t + 9000), stream: NONE, bytes: 4096, submit: t + 100, start: t + 200, end: t + 8900 });
+  }
+  const page = await show({}, write("own", run.finish()));
+  assert.deepEqual((await visible(page)).arrows, []);
+  assert.ok(!(await visible(page)).arrowsLeft);
+  const at = await where(page, "task", 20);
+  await page.mouse.click(at.x, at.y);
+  await page.mouse.move(2, 2);
+  assert.deepEqual((await visible(page)).arrows.map((a) => [a.kind, a.from, a.to]), [["submit", 20, 20]]);
 });
 
 test("zoom keeps the time under the pointer, and Fit shows everything again", async () => {
@@ -74,6 +90,32 @@ test("zoom keeps the time under the pointer, and Fit shows everything again", as
   await page.click(".zoom >> text=Fit");
   const v = await visible(page);
   assert.ok(v.from <= 0 && v.to >= v.duration);
+});
+
+test("W and S zoom without a click before: at the pointer, else at the selection, else in the middle", async () => {
+  const page = await show();
+  const middle = (v: { from: number; to: number }) => (v.from + v.to) / 2;
+  const all = await visible(page);
+  await page.keyboard.press("w");
+  const near = await visible(page);
+  assert.ok(near.to - near.from < 0.7 * (all.to - all.from), "W zooms");
+  assert.ok(Math.abs(middle(near) - middle(all)) < 1, "in the middle");
+  await page.keyboard.press("s");
+  const at = await where(page, "task", 3);
+  await page.mouse.move(at.x, at.y);
+  await page.keyboard.press("w");
+  await page.keyboard.press("w");
+  assert.ok(Math.abs((await where(page, "task", 3)).x - at.x) < 1.5, "at the pointer");
+  await page.keyboard.press("0");
+  const chosen = await where(page, "task", 5); // a bar of 10 µs at 730 µs
+  await page.mouse.click(chosen.x, chosen.y);
+  await page.mouse.move(2, 2);
+  for (let i = 0; i < 6; i++) await page.keyboard.press("w");
+  assert.ok(Math.abs((await where(page, "task", 5)).x - chosen.x) < 1.5, "at the selection");
+  await page.focus("#search");
+  const before = await visible(page);
+  await page.keyboard.press("w"); // a letter
+  assert.deepEqual([(await visible(page)).from, (await visible(page)).to], [before.from, before.to]);
 });
 
 test("a drag pans, a drag with Shift selects a range and measures it", async () => {
@@ -179,6 +221,15 @@ test("Escape in the search clears the filter with the words", async () => {
   assert.ok((await matches(page)).all);
 });
 
+test("screen readers hear how much a search finds, and that it is over", async () => {
+  const page = await show();
+  const heard = () => page.locator("[role=status]").innerText();
+  await page.fill("#search", "nothing like it");
+  assert.equal(await heard(), "0 of 7 tasks, 0 of 9 calls");
+  await page.fill("#search", "");
+  assert.equal(await heard(), "7 tasks, 9 calls");
+});
+
 test("the tip goes with what it was about", async () => {
   const page = await show();
   const at = await where(page, "task", 5); // 10 µs, at 730 µs
@@ -281,7 +332,7 @@ test("the search finds by kind, direction, memory, function, stream, thread and 
     assert.equal((await matches(page)).tasks, tasks, words);
   }
   await page.fill("#search", "synchronize");
-  assert.deepEqual(await matches(page), { tasks: 0, calls: 2, all: false });
+  assert.deepEqual(await matches(page), { tasks: 0, inside: 0, calls: 2, all: false });
   await page.fill("#search", "d2h");
   await page.press("#search", "Enter");
   assert.deepEqual(await selected(page), { of: "task", index: 3 });
@@ -390,6 +441,22 @@ test("plots say how fast each direction was and how far the host ran ahead", asy
   assert.match(speed, /H2D up to 1[34][\d.]* GB\/s/); // 4 MiB in 300 µs
   assert.match(speed, /D2H up to 10[\d.]* GB\/s/); // 1 MiB in 100 µs
   assert.match(ahead, /tasks up to 4/);
+});
+
+test("the highest bandwidth is that of the copies, however wide the page is", async () => {
+  const data = known();
+  data.duration = 50_000_000;
+  for (const width of [1440, 390]) {
+    const page = await show({ viewport: { width, height: 900 } }, write("wide", data), "#t=0,50000000"); // each copy is a pixel or less
+    assert.match((await page.locator(".chart .legend").allInnerTexts())[0].replaceAll(/\s+/g, " "), /^H2D up to 14 GB\/s D2H up to 10\.5 GB\/s$/);
+    await opened!.page.context().close();
+  }
+  opened = null;
+});
+
+test("copying is a share of the time that has tasks", async () => {
+  const page = await show({}, short()); // copies of 522 µs in 839 µs of 50 ms
+  assert.match((await page.innerText(".summary")).replaceAll(/\s+/g, " "), /Copying 7[0-9]% of the 8[0-9]{2} µs from first to last task/);
 });
 
 test("the keyboard reaches everything", async () => {

@@ -59,7 +59,7 @@ await picture(browser, "report-search", file, {}, async (page) => {
   await page.fill("#search", "d2h");
   await page.fill("[name=minBytes]", "64K");
 });
-await picture(browser, "report-calls", file, {}, async () => ".below");
+await picture(browser, "report-calls", file, {}, async () => "#calls");
 await picture(browser, "report-phone", file, { viewport: { width: 360, height: 780 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true }, async (page) => {
   await page.evaluate(() => document.querySelector(".toolbar")!.scrollIntoView());
 });

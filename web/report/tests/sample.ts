@@ -182,7 +182,7 @@ export function captured(copies = 3000): Data {
     m.bytes.push(bytes);
     m.after.push(after);
     m.kernel.push(kernel);
-    m.segments.push(0);
+    m.segments.push(kernel ? 8 : 0);
     m.tasks++;
     return m.kind.length - 1;
   };

@@ -115,11 +115,13 @@
   input.hidden = false;
   input.nextElementSibling.hidden = false;
   let index, loading;
+  /** apart is a name with spaces between its words: aclrtMemcpyAsync is "aclrt Memcpy Async". */
+  const apart = (name) => name.replace(/([a-z0-9])([A-Z])/g, "$1 $2");
   const load = () => loading ??= new Promise((done, failed) => {
     const script = h("script", { src: root + "search.js" });
     script.addEventListener("load", () => {
       index = window.ropewaySearch.map((e) => ({
-        ...e, r: e.r ?? 0, title: e.t.toLowerCase(), also: (e.a ?? "").toLowerCase(),
+        ...e, r: e.r ?? 0, names: [e.t, e.a ?? "", apart(e.t)].map((name) => name.toLowerCase()),
         section: (e.s ?? "").toLowerCase(), text: (e.x ?? "").toLowerCase(),
       }));
       done();
@@ -128,15 +130,16 @@
     document.head.append(script);
   });
 
-  /** inside is how good a match of a word in a text is: the whole, the beginning, the beginning of a word, anywhere, nowhere. */
+  /** inside is how good a match of a word in a text is: the whole, the beginning, a word, the beginning of one, anywhere, nowhere. */
   const inside = (text, word) => {
     const at = text.indexOf(word);
     if (at < 0) return 0;
     if (at === 0) return text.length === word.length ? 8 : 4;
-    return new RegExp("(?:^|[^a-z0-9])" + word.replace(/[^a-z0-9]/g, "\\$&")).test(text) ? 2 : 1;
+    const begins = "(?:^|[^a-z0-9])" + word.replace(/[^a-z0-9]/g, "\\$&");
+    return new RegExp(begins + "(?![a-z0-9])").test(text) ? 3 : new RegExp(begins).test(text) ? 2 : .2;
   };
   const score = (entry, word) => {
-    const title = Math.max(inside(entry.title, word), inside(entry.also, word));
+    const title = Math.max(...entry.names.map((name) => inside(name, word)));
     const section = inside(entry.section, word), text = inside(entry.text, word);
     return title * (entry.section ? 3 : 12) + section * 8 + text;
   };
@@ -145,7 +148,7 @@
   const near = (word) => {
     let best = "", least = word.length < 5 ? 2 : 3;
     for (const entry of index) {
-      for (const other of (entry.title + " " + entry.also + " " + entry.section).split(/[^a-z0-9_]+/)) {
+      for (const other of (entry.names.join(" ") + " " + entry.section).split(/[^a-z0-9_]+/)) {
         if (Math.abs(other.length - word.length) < least) {
           const d = distance(word, other, least);
           if (d < least) [best, least] = [other, d];
@@ -179,10 +182,10 @@
         if (!s) { sum = 0; break; }
         sum += s;
       }
-      if (sum && asked.length > 1 && (entry.title + " " + entry.section + " " + entry.text).includes(phrase)) sum *= 2;
+      if (sum && asked.length > 1 && (entry.names[0] + " " + entry.section + " " + entry.text).includes(phrase)) sum *= 2;
       if (sum) hits.push({ entry, sum: sum / (1 + entry.r * .3) });
     }
-    hits.sort((a, b) => b.sum - a.sum || a.entry.title.length - b.entry.title.length || words.compare(a.entry.p, b.entry.p));
+    hits.sort((a, b) => b.sum - a.sum || a.entry.t.length - b.entry.t.length || words.compare(a.entry.p, b.entry.p));
     return { asked, hits };
   };
 

@@ -213,7 +213,7 @@ export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; 
     list.push({ kind, from: a, to: b, strong });
   };
   const submit = (task: number, strong: boolean) => {
-    if (tasks.call[task] !== NONE) add("submit", tasks.call[task], task, strong);
+    if (task < tasks.count && tasks.call[task] !== NONE) add("submit", tasks.call[task], task, strong);
   };
   const strong = (thing: Thing | null) => {
     if (thing?.of === "call") {
@@ -243,7 +243,7 @@ export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; 
   const submits: number[] = [];
   for (let i = 0; i < tasks.count && tasks.submit[i] <= to && submits.length <= most; i++) {
     const start = taskStart(model, i);
-    if (start >= from && hit[i] && tasks.call[i] !== NONE && (tasks.submit[i] >= from || start <= to)) submits.push(i);
+    if (start >= from && hit[i] && tasks.call[i] !== NONE && tasks.stream[i] !== NONE && (tasks.submit[i] >= from || start <= to)) submits.push(i);
   }
   if (submits.length <= most) for (const i of submits) submit(i, false);
   return { list, left: Math.max(events.length, submits.length) > most };

@@ -1,4 +1,4 @@
-// The whole run in a strip: how busy the copy engines were, and which part of it the timeline shows. Drag to look elsewhere.
+// The whole run in a strip: how busy copies and kernels kept the devices, and which part of it the timeline shows. Drag to look elsewhere.
 
 import { h } from "../dom.ts";
 import { NONE } from "../data.ts";
@@ -52,7 +52,7 @@ export class Overview {
     this.frame.style.width = Math.max(0, b - a) * 100 + "%";
   }
 
-  /** paint adds up, for each pixel column, how long copies of each direction ran in it. */
+  /** paint adds up, for each pixel column, how long copies of each direction and kernels ran in it. */
   private paint(): void {
     const width = this.element.clientWidth;
     if (width === 0) return;
@@ -64,12 +64,12 @@ export class Overview {
     const { model } = this.state;
     const { tasks, duration } = model;
     const columns = Math.ceil(width / 2);
-    const kinds = Category.Both + 1;
+    const kinds = Category.Kernel + 1;
     const busy = Array.from({ length: kinds }, () => new Float64Array(columns));
     const per = duration / columns;
-    for (let i = 0; i < tasks.count; i++) {
+    for (let i = 0; i < tasks.all; i++) {
       const c = tasks.category[i];
-      if (c >= kinds || tasks.start[i] === NONE) continue;
+      if ((c > Category.Both && c !== Category.Kernel) || tasks.start[i] === NONE) continue;
       const end = tasks.end[i] === NONE ? duration : tasks.end[i];
       const last = Math.min(columns - 1, Math.floor(end / per));
       for (let k = Math.max(0, Math.floor(tasks.start[i] / per)); k <= last; k++) {

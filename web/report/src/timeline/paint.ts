@@ -1,13 +1,13 @@
 // Draws the timeline. All bars of one colour are drawn together.
 
 import { Kind, NONE, waits } from "../data.ts";
+import { runName } from "../describe.ts";
 import * as format from "../format.ts";
 import { Category, shortNames, type Lane, type Row } from "../model.ts";
 import type { Thing } from "../state.ts";
 import { colours, type Colours } from "../theme.ts";
 import { axis, barFont, cut, grid, names, zone } from "./around.ts";
 import { arrows, axisHeight, ends, foldedBar, type Arrow, type Layout } from "./layout.ts";
-import { narrowest, paintStrips, type Drawn } from "./strips.ts";
 import { blocked, firstAt, levels, Merger, styles } from "./merge.ts";
 
 const alphas = [0.45, 0.65, 0.85, 1];
@@ -26,15 +26,12 @@ export interface Frame {
   rows: { row: Row; bars: Seen[]; top: number; height: number }[]; // height 0: its group is collapsed
   arrows: Arrow[];
   arrowsLeft: boolean; // there are more, too many to distinguish
-  strips: Drawn[]; // inside runs of models
 }
 
 export class Painter {
   private readonly rects: number[][] = Array.from({ length: styles * levels * 2 }, () => []);
   private readonly outlines: { x: number; y: number; w: number; failed: boolean; dim: boolean }[] = [];
   private readonly labels: { x: number; y: number; w: number; text: string; category: number }[] = [];
-  private strips: Drawn[] = [];
-  private readonly runs: { task: number; y: number }[] = []; // of models, with room for what is inside
   private readonly waits: number[][] = [[], []];
   private readonly held: number[][] = [[], []];
   private hatch: CanvasPattern | null = null;
@@ -56,7 +53,7 @@ export class Painter {
     const { layout } = this;
     const { state } = layout;
     this.colours = colours();
-    const frame: Frame = { rows: [], arrows: [], arrowsLeft: false, strips: (this.strips = []) };
+    const frame: Frame = { rows: [], arrows: [], arrowsLeft: false };
     ctx.clearRect(0, 0, layout.width, layout.height);
     for (const pinned of [false, true]) this.zone(ctx, pinned, record ? frame : null);
     ctx.save();
@@ -102,7 +99,7 @@ export class Painter {
     for (const folded of [false, true]) {
       for (const list of this.rects) list.length = 0;
       for (const list of [...this.waits, ...this.held]) list.length = 0;
-      this.outlines.length = this.labels.length = this.runs.length = 0;
+      this.outlines.length = this.labels.length = 0;
       for (let r = 0; r < rows.length; r++) {
         if (layout.pinned(r) !== pinned || layout.folded(r) !== folded || (!frame && !layout.seen(r))) continue;
         const bars: Seen[] | null = frame ? [] : null;
@@ -152,7 +149,6 @@ export class Painter {
       const wait = ofTask && waits(tasks.kind[i]);
       if (wait) this.waits[dim ? 1 : 0].push(left, y, width);
       else this.rect(style, 3, dim, left, y, width > 3 ? width - 0.75 : width); // a hair between neighbours, as long as there is room
-      if (ofTask && tasks.kind[i] === Kind.Model && w >= narrowest && !dim) this.runs.push({ task: i, y });
       if (ofCall && calls.blocked[i] > 0) {
         const since = Math.max(left, x + w - calls.blocked[i] * scale);
         if (left + width > since) this.held[dim ? 1 : 0].push(since, y, left + width - since);
@@ -172,8 +168,10 @@ export class Painter {
     if (row.of !== "task") return (model.data.functions[model.calls.function[i]] ?? "").replace(/^acl(rt)?/, "");
     const { tasks, data } = { tasks: model.tasks, data: model.data };
     const kind = data.strings.kinds[tasks.kind[i]] ?? "";
+    if (tasks.category[i] === Category.Model) return runName(model, i);
     if (tasks.category[i] > Category.Both) return tasks.kind[i] === Kind.Fill ? `${kind} ${format.bytes(tasks.bytes[i])}` : kind;
-    const batch = tasks.segments[i] > 1 ? ` × ${format.count(tasks.segments[i])}` : "";
+    const parts = Math.max(tasks.segments[i], tasks.times[i]);
+    const batch = parts > 1 ? ` × ${format.count(parts)}` : "";
     return `${shortNames[tasks.category[i]]} ${format.bytes(tasks.bytes[i])}${batch}`;
   }
 
@@ -208,7 +206,6 @@ export class Painter {
       this.fill(ctx, this.held[dim], h - 4, 4);
     }
     ctx.globalAlpha = 1;
-    for (const run of this.runs) this.strips.push(...paintStrips(ctx, this.layout, c, run.task, run.y, h));
     ctx.lineWidth = 1.5;
     ctx.strokeStyle = c.bad;
     for (const o of this.outlines) {

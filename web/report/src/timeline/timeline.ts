@@ -158,7 +158,7 @@ export class Timeline {
     });
     this.scroller.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     this.scroller.addEventListener("scroll", () => this.draw());
-    this.scroller.addEventListener("keydown", (e) => this.key(e));
+    this.scroller.addEventListener("keydown", (e) => this.key(e, true));
     addEventListener("resize", () => this.resize());
     addEventListener("beforeprint", () => this.resize());
     addEventListener("afterprint", () => this.resize());
@@ -314,38 +314,47 @@ export class Timeline {
 
   // Keyboard
 
-  private key(e: KeyboardEvent): void {
+  /** zoom does so at the pointer, if it is over the bars. */
+  private zoom(factor: number): void {
+    const { pointer, layout } = this;
+    this.state.zoom(factor, pointer && pointer.x >= layout.gutter ? layout.time(pointer.x) : undefined);
+  }
+
+  /** key does what a key is for. Those that move a page, or press what has the focus, are the timeline's only where it has it. */
+  key(e: KeyboardEvent, focused: boolean): void {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     const { state } = this;
     const far = e.shiftKey ? 0.9 : 0.2;
-    const keys: Record<string, () => void> = {
-      ArrowLeft: () => state.pan(-far),
-      ArrowRight: () => state.pan(far),
-      "+": () => state.zoom(0.6),
-      "=": () => state.zoom(0.6),
-      "-": () => state.zoom(1 / 0.6),
+    const anywhere: Record<string, () => void> = {
+      "+": () => this.zoom(0.6),
+      "=": () => this.zoom(0.6),
+      "-": () => this.zoom(1 / 0.6),
       a: () => state.pan(-far),
       d: () => state.pan(far),
-      w: () => state.zoom(0.6),
-      s: () => state.zoom(1 / 0.6),
+      w: () => this.zoom(0.6),
+      s: () => this.zoom(1 / 0.6),
       "0": () => state.fit(),
       "9": () => state.all(),
-      Home: () => state.look(0, state.to - state.from),
-      End: () => state.look(state.model.duration - (state.to - state.from), state.model.duration),
       ".": () => this.step(1),
       ",": () => this.step(-1),
-      ArrowDown: () => this.climb(1),
-      ArrowUp: () => this.climb(-1),
       f: () => (state.range ? state.look(...state.range) : state.selected && state.frame(...state.span(state.selected))),
       c: () => this.flipCurrent("folded", e.shiftKey),
       k: () => this.flipCurrent("pinned"),
-      Enter: () => state.selected && document.getElementById("tab-details")?.click(),
       Escape: () => {
         state.mark(null);
         state.select(null);
       },
     };
-    const act = keys[e.key] ?? keys[e.key.toLowerCase()];
+    const here: Record<string, () => void> = {
+      ArrowLeft: () => state.pan(-far),
+      ArrowRight: () => state.pan(far),
+      ArrowDown: () => this.climb(1),
+      ArrowUp: () => this.climb(-1),
+      Home: () => state.look(0, state.to - state.from),
+      End: () => state.look(state.model.duration - (state.to - state.from), state.model.duration),
+      Enter: () => state.selected && document.getElementById("tab-details")?.click(),
+    };
+    const act = (focused ? here[e.key] : undefined) ?? anywhere[e.key] ?? anywhere[e.key.toLowerCase()];
     if (!act) return;
     e.preventDefault();
     act();
