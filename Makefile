@@ -19,7 +19,6 @@ SOAK      ?= 10m
 ROUNDS    ?= 15
 BENCH     ?= .
 BENCHTIME ?= 1s
-BASE      ?= HEAD~1
 COUNT     ?= 1
 
 # need TOOL, what to install, Debian package: stops with one line if the tool is missing.
@@ -31,7 +30,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-pod bench-python bench-trace microbench explore fuzz module-path page pictures ptx record release simulate-pod site soak soak-ipc storm vulnerabilities clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python test-release check bench explore fuzz page pictures ptx record release site soak soak-ipc storm vulnerabilities clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -44,62 +43,13 @@ demo: ## build bin/ropeway and run its demo
 # The toolkit, in the vendor's layout. DIST says where.
 DIST     ?= dist
 CFLAGS   ?= -O2
-SHIM     := $(wildcard capi/shim/*.c)
-SHIMCC   := -std=gnu11 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-deprecated-declarations -Icapi/include
-# nodelete: dlclose must not lose the fork handler. defs and now: a missing symbol shows when it is linked or loaded.
-# pthread and dl are part of libc from glibc 2.34 on, and libraries of their own before.
-SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
-
-# Names under which builds link parts of the runtime: all are the one library.
-ALSO     := acl_rt acl_rt_impl runtime acl_tdt_channel acl_tdt_queue msprofiler profapi acl_prof ascend_dump platform
-
-# The program that runs kernels in processes of their own. Kernels find the functions of ropeway/kernel.h in it.
-KERNELS  := $(wildcard capi/kernelhost/*.c) capi/shim/kernel.c capi/shim/order.c capi/shim/watch.c
-KERNELLD := -pie -rdynamic -Wl,-z,now,-z,relro -lpthread -ldl
-
-CHECK    := $(wildcard capi/check/*.c)
-# Frame pointers: where there is no unwinder, stacks are followed by them, through our own functions first.
-CHECKLD  := -shared -Wl,-soname,libropeway_check.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
-
 # What the Go linker is told besides: make release leaves out what differs from machine to machine.
 GOLINK   ?=
 
-# Everything is built to one side, then put in place file by file, so that the toolkit can be in use meanwhile.
-NEW = $(DIST)/.new
-
-dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
+dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory); nothing if nothing has changed
 	$(needgo)
 	$(needgcc)
-	@rm -rf "$(NEW)"
-	@mkdir -p "$(NEW)/lib64/pkgconfig" "$(NEW)/lib64/cmake/AscendCL" "$(NEW)/lib64/stub" "$(NEW)/bin" \
-		"$(NEW)/share/cmake" "$(NEW)/share/info/runtime" "$(NEW)/devlib/linux"
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w $(GOLINK)' -o "$(NEW)/lib64/libropeway_core.so" ./capi
-	@rm -f "$(NEW)/lib64/libropeway_core.h"
-	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
-	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -fno-omit-frame-pointer -o "$(NEW)/lib64/libropeway_check.so" $(CHECK) $(CHECKLD)
-	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/bin/ropeway-kernels" $(KERNELS) $(KERNELLD)
-	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(GOLINK)' -o "$(NEW)/bin/ropeway" ./cmd/ropeway
-	@cp -R capi/include "$(NEW)/include"
-	@cp packaging/ascendcl.pc packaging/ropeway.pc "$(NEW)/lib64/pkgconfig"
-	@cp packaging/AscendCL*.cmake "$(NEW)/lib64/cmake/AscendCL"
-	@ln -s ../../lib64/cmake/AscendCL "$(NEW)/share/cmake/AscendCL"
-	@cp packaging/set_env.sh "$(NEW)"
-	@ln -s ../set_env.sh "$(NEW)/bin/setenv.bash"
-	@cp packaging/version.info "$(NEW)/share/info/runtime"
-	@cp -R packaging/man "$(NEW)/share/man"
-	@for name in $(ALSO); do ln -s libascendcl.so "$(NEW)/lib64/lib$$name.so"; done
-	@for name in ascendcl $(ALSO); do ln -s ../libascendcl.so "$(NEW)/lib64/stub/lib$$name.so"; \
-	ln -s ../lib64/libascendcl.so "$(NEW)/devlib/lib$$name.so"; done
-	@case $$($(GO) env GOARCH) in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; *) exit ;; esac; \
-	for dir in $$cpu-linux acllib runtime toolkit; do mkdir "$(NEW)/$$dir"; ln -s ../include ../lib64 "$(NEW)/$$dir"; done; \
-	ln -s ../bin ../devlib "$(NEW)/$$cpu-linux"; ln -s ../../lib64 "$(NEW)/devlib/linux/$$cpu"; \
-	ln -s ../share/info/runtime/version.info "$(NEW)/runtime"; \
-	printf 'os=linux\nos_version=\narch=%s\n' "$$cpu" >"$(NEW)/share/info/runtime/scene.info"; \
-	{ sed -n 's/^Version=/version=/p' packaging/version.info; printf 'arch=%s\nos=linux\n' "$$cpu"; } \
-		>"$(NEW)/$$cpu-linux/ascend_toolkit_install.info"
-	packaging/copy.sh "$(NEW)" "$(DIST)"
-	@rm -rf "$(NEW)"
+	@GO="$(GO)" CFLAGS="$(CFLAGS)" GOLINK="$(GOLINK)" tools/packaging/dist.sh "$(DIST)"
 
 dist-arm64: DIST = dist-arm64
 dist-arm64: ## the same for arm64, by a cross compiler, to dist-arm64/
@@ -109,7 +59,7 @@ dist-arm64: ## the same for arm64, by a cross compiler, to dist-arm64/
 install: ## put the toolkit elsewhere; it may be moved later (PREFIX=directory)
 	@test -n "$(PREFIX)" || { echo "make install: say where to, like PREFIX=/opt/ropeway" >&2; exit 1; }
 	@$(MAKE) --no-print-directory dist
-	packaging/copy.sh "$(DIST)" "$(DESTDIR)$(PREFIX)"
+	tools/packaging/copy.sh "$(DIST)" "$(DESTDIR)$(PREFIX)"
 
 man: ## write the manual pages and docs/cli.md anew, from what the commands say of themselves
 	$(needgo)
@@ -120,21 +70,22 @@ wheel: dist ## write a Python wheel, with the libraries inside, to dist/
 	@rm -f "$(DIST)"/ropeway-*.whl
 	$(PYTHON) python/backend.py wheel --toolkit "$(DIST)" --out "$(DIST)"
 
-release: ## write everything that is released to release/, for amd64 and arm64: the same bytes from the same commit, wherever it is built
+release: ## write everything that is released to release/, from the commit, for amd64 and arm64 (ARCH=): the same bytes wherever it is built
 	$(needgo)
 	$(call need,aarch64-linux-gnu-gcc,a cross compiler,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	$(call need,x86_64-linux-gnu-gcc,gcc for x86-64,gcc-x86-64-linux-gnu)
 	$(call need,dpkg-deb,dpkg: it unpacks the libraries of Debian 11 that releases are linked with,dpkg)
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
-	GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/release -out release
+	cd tools/packaging/release && GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath . $(addprefix -arch ,$(ARCH))
 
 test-release: ## install what is in release/ in clean systems without Go, by tarball, packages and wheel; 10 minutes (needs mmdebstrap, lintian and root)
 	$(call need,mmdebstrap,mmdebstrap,mmdebstrap)
 	$(call need,lintian,lintian,lintian)
-	packaging/test-release.sh
+	$(call need,rpm,rpm,rpm)
+	tools/packaging/test-release.sh
 
 # The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
-RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/runtests -toolkit "$(TESTKIT)"
+RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./tools/packaging/runtests -toolkit "$(TESTKIT)"
 
 test: ## run the tests: 5 minutes on 2 cores, the same every time
 	$(needgo)
@@ -150,11 +101,11 @@ BUSY ?= 0
 test-clean: ## run make demo and make test in a bare Debian 12 with Go, gcc and make, in RUNS=20 fresh clones (needs mmdebstrap and root; BUSY=1)
 	$(needgo)
 	$(call need,mmdebstrap,mmdebstrap,mmdebstrap)
-	GO="$(GO)" packaging/repeat.sh clean $(RUNS) $(BUSY)
+	GO="$(GO)" tools/packaging/repeat.sh clean $(RUNS) $(BUSY)
 
 test-repeat: ## run make demo and make test in RUNS=20 fresh clones (BUSY=1: on a busy machine)
 	$(needgo)
-	GO="$(GO)" packaging/repeat.sh here $(RUNS) $(BUSY)
+	GO="$(GO)" tools/packaging/repeat.sh here $(RUNS) $(BUSY)
 
 REPEAT ?= 100
 RANDOM ?= 10000
@@ -170,9 +121,9 @@ ARM64 := memcopy arena core driver/soft conformance modeltest
 test-arm64: ## run the tests of the core and the software device for arm64, in qemu
 	$(needgo)
 	$(call need,qemu-aarch64,qemu,qemu-user)
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/tools/packaging/qemu.sh $(ARM64:%=./internal/%)
 
-GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda gpu:internal/driver/cuda/gpu memory:internal/driver/cuda/memory libcuda:internal/driver/cuda/libcuda kernels:internal/driver/cuda/kernels conformance:internal/conformance models:internal/core/model programs:internal/modeltest capi:capi/test
+GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda gpu:internal/driver/cuda/gpu memory:internal/driver/cuda/memory libcuda:internal/driver/cuda/libcuda kernels:internal/driver/cuda/kernels conformance:internal/conformance models:internal/core/model capi:capi/test
 
 test-python: dist ## run the tests of the Python module, with all Pythons that there are
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
@@ -185,8 +136,7 @@ test-gpu: ## build into bin/gpu all that bin/gpu/run.sh runs on a machine with a
 	set -e; for test in $(GPUTESTS); do \
 	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags '-s -w' -o bin/gpu/$${test%:*}.test ./$${test#*:}; done
 	@$(MAKE) --no-print-directory dist DIST=bin/gpu/dist
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/gpu/dist/bin/ropeway ./cmd/ropeway
-	cp packaging/test-gpu.sh bin/gpu/run.sh
+	cp tools/packaging/test-gpu.sh bin/gpu/run.sh
 	@echo "$$(git rev-parse --short HEAD)$$(git diff --quiet HEAD || echo ' with changes')" >bin/gpu/commit
 	@du -sh bin/gpu; echo "there: bin/gpu/run.sh; bin/gpu/cuda.test -test.run XXX -test.bench . measures"
 
@@ -194,68 +144,13 @@ ptx: ## make the GPU kernels' PTX again, where nvcc is
 	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
 	internal/driver/cuda/kernels/ptx.sh
 
-bench-cuda: ## verify and measure the GPU kernels against CUDA itself (needs nvcc and a GPU)
-	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
-	bench/cuda/run.sh
-
-bench-gpu: dist ## build into bin/gpu/bench what bench/cuda/gpu.sh measures against CUDA where a GPU and nvcc are (OLD=COMMIT: against that, too)
-	@mkdir -p bin/gpu/bench/lib64
-	@rm -f bin/gpu/bench/old
-ifdef OLD
-	@rm -rf bin/gpu/before && mkdir bin/gpu/before && git archive $(OLD) | tar -x -C bin/gpu/before
-	cd bin/gpu/before && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../bench/old ./bench/cuda/driver
-	@rm -rf bin/gpu/before
-endif
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/gpu/bench/driver ./bench/cuda/driver
-	cp "$(DIST)/lib64/libascendcl.so" "$(DIST)/lib64/libropeway_core.so" bin/gpu/bench/lib64
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/gpu/bench/acl bench/cuda/acl/bench.c \
-		-Lbin/gpu/bench/lib64 -lascendcl -Wl,-rpath,'$$ORIGIN/lib64'
-	@echo "$$(git rev-parse --short HEAD)$$(git diff --quiet HEAD || echo ' with changes')" >bin/gpu/bench/commit
-	@du -sh bin/gpu/bench; echo "there: bench/cuda/gpu.sh [--short]"
-
 check: check-fmt check-vet check-build check-arch check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 
-bench: ## compare the software device with glibc's memcpy, as ratios in one run (ROUNDS=15)
-	$(needgo)
-	$(needgcc)
-	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+ROWS ?= c
 
-bench-pod: ## compare copies between two servers with ucx_perftest, as ratios in one run (POD_ROUNDS=3; root: also between namespaces)
-	$(GO) test -run '^$$' -bench '^Benchmark(AgainstUCX|Imports)$$' -benchtime 1x -v ./internal/pod
-
-simulate-pod: ## simulate imports and failures of 1,000 and of 100,000 servers (a minute)
-	$(GO) run ./internal/pod/simulate
-
-bench-cores: ## compare batches on 1 to 16 cores with those of another commit, as ratios in one run (BASE=commit)
-	$(needgo)
-	$(needgcc)
-	@mkdir -p bin/cores && rm -rf bin/cores/base && mkdir bin/cores/base
-	$$($(GO) env CC) -O2 -shared -fPIC -pthread -o bin/cores/libbaseline.so bench/baseline/baseline.c
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/cores/bench ./bench
-	git archive $(BASE) | tar -x -C bin/cores/base && cp bench/*.go bin/cores/base/bench
-	cd bin/cores/base && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../bench-base ./bench
-	@rm -rf bin/cores/base
-	bin/cores/bench -only cores -against bin/cores/bench-base -baseline bin/cores/libbaseline.so
-
-bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
-	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)
-
-bench-check: ## measure what the checker costs, as ratios in one run
-bench-trace: ## measure what recording costs, as ratios in one run
-bench-check bench-trace: bench-%: dist
-	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-overhead bench/overhead/bench.c -L"$(DIST)/lib64" -lascendcl
-	$(PYTHON) bench/overhead/ratio.py $* "$(abspath $(DIST))" bin/bench-overhead
-
-bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
-	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-c bench/capi/bench.c bench/baseline/baseline.c \
-		-L"$(DIST)/lib64" -lascendcl -lpthread -Wl,-rpath,"$(abspath $(DIST))/lib64"
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-launch bench/capi/launch.c \
-		-L"$(DIST)/lib64" -lascendcl -Wl,-rpath,"$(abspath $(DIST))/lib64"
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -shared -fPIC -o bin/bench-kernels.so bench/capi/kernels.c
-	bin/bench-c $(ROUNDS)
-	bin/bench-launch bin/bench-kernels.so $(ROUNDS)
+bench: ## measure, as ratios in one run: ROWS=c,python,check,trace,pod,gpu,cuda,packages (docs/benchmarks.md)
+	@GO="$(GO)" PYTHON="$(PYTHON)" MAKE="$(MAKE)" DIST="$(abspath $(DIST))" ROUNDS="$(ROUNDS)" OLD="$(OLD)" \
+		BENCH='$(BENCH)' BENCHTIME="$(BENCHTIME)" COUNT="$(COUNT)" tools/bench/run.sh $(ROWS)
 
 page: ## build the report page anew, from web/report
 	$(call need,npm,Node.js 20,npm)
@@ -270,10 +165,6 @@ SITE ?= site
 site: ## write the documentation as a site that opens from disk, with a page for each function, to site/ (SITE=directory)
 	$(needgo)
 	cd web/site && CGO_ENABLED=0 $(GO) run -trimpath . -root ../.. -out "$(abspath $(SITE))"
-
-microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
-	$(needgo)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -p 1 ./...
 
 fuzz: ## run the packages with random tests CAMPAIGN=5 times, each with other seeds, and every fuzz target for FUZZTIME=60s
 	$(needgo)
@@ -306,21 +197,16 @@ storm: ## kill and stop servers of a pod and cut the links between them, in 1,00
 
 vulnerabilities: ## ask the databases of Go and npm about everything that is linked, bundled or used to build
 	$(needgo)
-	GO="$(GO)" packaging/vulnerabilities.sh
+	GO="$(GO)" tools/packaging/vulnerabilities.sh
 
 FORCE ?= 0
 
-record: ## write down anew what the release offers, before it is made (compat/); FORCE=1 also where the version does not allow what is lost
+record: ## write down anew what the release offers, before it is made (tools/compat/); FORCE=1 also where the version does not allow what is lost
 	$(needgo)
 	$(needgcc)
 	@$(MAKE) --no-print-directory dist DIST="$(TESTKIT)"
 	ROPEWAY_UPDATE=$(if $(filter 1,$(FORCE)),force,1) ROPEWAY_TEST_TOOLKIT="$(TESTKIT)" $(GO) test -trimpath -count 1 \
 		-run '^TestRecord(Go|Commands|ABI|Python)$$' ./internal/compat ./cmd/ropeway ./capi/test
-
-module-path: ## change the path of the Go module everywhere (TO=example.com/ropeway)
-	$(needgo)
-	@test -n "$(TO)" || { echo "make $@: TO is missing, such as TO=example.com/ropeway" >&2; exit 1; }
-	$(GO) run ./packaging/modulepath $(TO)
 
 clean: ## delete what was built
 	rm -rf bin dist dist-arm64 release site
@@ -340,6 +226,7 @@ check-vet:
 	$(needgcc)
 	CGO_ENABLED=1 $(GO) vet -trimpath ./...
 	cd web/site && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	cd tools/packaging/release && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 
 check-build:
 	$(needgo)
@@ -376,6 +263,7 @@ check-tidy:
 	$(needgo)
 	$(GO) mod tidy -diff
 	cd web/site && $(GO) mod tidy -diff
+	cd tools/packaging/release && $(GO) mod tidy -diff
 	@if [ -d internal/memcopy/gen ]; then cd internal/memcopy/gen && $(GO) mod tidy -diff; fi
 
 endif

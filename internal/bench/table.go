@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
+	"ropeway/internal/readfile"
 	"ropeway/internal/ui"
 )
 
@@ -135,7 +135,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 
 // Read reads a result that [Result.WriteJSON] wrote.
 func Read(file string) (*Result, error) {
-	text, err := os.ReadFile(file)
+	text, err := readfile.Bounded(file, readfile.Text)
 	if err != nil {
 		return nil, &ui.Advice{Err: err, Next: "measure one: ropeway bench --json=" + file}
 	}

@@ -24,7 +24,7 @@ const header = "# What release %s offers; internal/compat compares. " +
 // record anew instead, if the version allows what it loses; ROPEWAY_UPDATE=force writes it in any case.
 func Check(t testing.TB, root, name string, lines []string) {
 	t.Helper()
-	file := filepath.Join(root, "compat", name+".txt")
+	file := filepath.Join(root, "tools/compat", name+".txt")
 	update := os.Getenv("ROPEWAY_UPDATE")
 	text, err := os.ReadFile(file)
 	if err != nil && (update == "" || !os.IsNotExist(err)) {

@@ -29,7 +29,7 @@ make() {
 	case " $* " in
 	*" dist "*) ;;
 	*" wheel "*) python3 "$CLONE/python/backend.py" wheel --toolkit "$CLONE/dist" --out "$CLONE/dist" ;;
-	" install PREFIX="*) "$CLONE/packaging/copy.sh" "$CLONE/dist/" "${2#PREFIX=}" ;;
+	" install PREFIX="*) "$CLONE/tools/packaging/copy.sh" "$CLONE/dist/" "${2#PREFIX=}" ;;
 	*) command make "$@" ;;
 	esac
 }
@@ -89,7 +89,7 @@ func clone(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"Makefile", "LICENSE", "packaging", "python", "capi"} {
+	for _, name := range []string{"Makefile", "LICENSE", "tools", "python", "capi"} {
 		if err := os.Symlink(filepath.Join(above, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ var otherTools = regexp.MustCompile(`(?m)(?:^|[;&|(!])[ \t]*(cmake|ctest|g\+\+|g
 
 // toolkitVariable matches what set_env.sh sets, and what chooses the machine. A reader's shell has none of them.
 var toolkitVariable = regexp.MustCompile(
-	`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
+	`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH|PKG_CONFIG_PATH)$`)
 
 // runPage follows a page, in a clone, with a home directory.
 func runPage(t *testing.T, dir, home string, steps []step, environment ...string) {
@@ -221,8 +221,8 @@ func runPage(t *testing.T, dir, home string, steps []step, environment ...string
 	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
 		testenv.Need(t, m[1])
 	}
-	if strings.Contains(script, "--pod") {
-		testenv.Need(t, "ucx_info") // servers talk by UCX
+	if strings.Contains(script, "<gtest/gtest.h>") {
+		testenv.NeedGoogleTest(t)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()

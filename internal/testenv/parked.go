@@ -2,14 +2,15 @@ package testenv
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// Parked is how many goroutines sleep, in Go or in the kernel, in a function whose name has the text in it, as
+// Parked is how many goroutines sleep, in Go or in the kernel, in functions whose names have all the texts in them, as
 // stacks show it: "core.(*Thread).Synchronize".
-func Parked(function string) (n int) {
+func Parked(functions ...string) (n int) {
 	buf := make([]byte, 64<<10)
 	for {
 		size := runtime.Stack(buf, true)
@@ -26,7 +27,7 @@ func Parked(function string) (n int) {
 			continue
 		}
 		frames, _, _ = strings.Cut(frames, "\ncreated by ")
-		if strings.Contains(frames, function) {
+		if !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(frames, f) }) {
 			n++
 		}
 	}

@@ -25,6 +25,20 @@ func Need(t testing.TB, name string) {
 	Missing(t, tool.Missing(name))
 }
 
+// NeedFile is Need for a file, of a package of Debian.
+func NeedFile(t testing.TB, name, debian string) {
+	t.Helper()
+	if _, err := os.Stat(name); err != nil {
+		Missing(t, name+" is missing: apt-get install "+debian)
+	}
+}
+
+// NeedGoogleTest is Need for GoogleTest.
+func NeedGoogleTest(t testing.TB) {
+	t.Helper()
+	NeedFile(t, "/usr/include/gtest/gtest.h", "libgtest-dev")
+}
+
 // Missing is Need for what is no program: why says "... is missing" and how to get it.
 func Missing(t testing.TB, why string) {
 	t.Helper()

@@ -23,7 +23,6 @@ var packages = map[string]string{
 	"setarch":               "util-linux",
 	"sh":                    "dash",
 	"ucx_info":              "ucx-utils libucx0 libucx-dev",
-	"ucx_perftest":          "ucx-utils",
 }
 
 // Missing says that a tool is missing and what to install.

@@ -1,0 +1,2 @@
+// Package apitest tests package ropeway as a program uses it.
+package apitest
