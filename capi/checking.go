@@ -53,6 +53,9 @@ type checker interface {
 	// Findings is how many there are so far; Report is all of them as a JSON array.
 	Findings() int
 	Report() []byte
+	// Tell begins or ends a time in which the program prints findings; News is the text of those since the last call.
+	Tell(change int)
+	News() string
 }
 
 // Touch is what to do about an access: see ropeway_touch in shim/entry.h.
@@ -66,11 +69,10 @@ type Touch = struct {
 
 // waitedFor is, by what is waited for, the function that waits for it.
 var waitedFor = [...]uint32{
-	C.ROPEWAY_WAIT_STREAM:    C.ROPEWAY_aclrtSynchronizeStream,
-	C.ROPEWAY_WAIT_EVENT:     C.ROPEWAY_aclrtSynchronizeEvent,
-	C.ROPEWAY_WAIT_DEVICE:    C.ROPEWAY_aclrtSynchronizeDevice,
-	C.ROPEWAY_WAIT_REPORT:    C.ROPEWAY_aclrtProcessReport,
-	C.ROPEWAY_WAIT_HOST_FUNC: C.ROPEWAY_aclrtProcessHostFunc,
+	C.ROPEWAY_WAIT_STREAM: C.ROPEWAY_aclrtSynchronizeStream,
+	C.ROPEWAY_WAIT_EVENT:  C.ROPEWAY_aclrtSynchronizeEvent,
+	C.ROPEWAY_WAIT_DEVICE: C.ROPEWAY_aclrtSynchronizeDevice,
+	C.ROPEWAY_WAIT_REPORT: C.ROPEWAY_aclrtProcessReport,
 }
 
 // caller reports to the checker what a thread is doing: core.Caller over the record that the C side keeps.
@@ -128,7 +130,7 @@ func (c *caller) ID() uint32 { return uint32(c.thread) }
 // checkerC is what may be called of the C side; nil with checking off.
 var checkerC atomic.Pointer[C.ropeway_checker]
 
-// frontEnd is what the checker knows about the C library: check.Face.
+// frontEnd is what the checker knows about the C library: check.FrontEnd.
 type frontEnd struct{}
 
 // Describe writes a call for people: its name, and its arguments with theirs.
@@ -262,7 +264,7 @@ func (p *process) startChecking() {
 	}
 	if p.check, _ = p.rt.Checker().(*check.Checker); p.check != nil {
 		ballast = make([]byte, ballastSize)
-		p.check.SetFace(frontEnd{})
+		p.check.SetFrontEnd(frontEnd{})
 		if checkerC.Load() != nil {
 			p.check.CloseMemory()
 		}
@@ -334,6 +336,12 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 		c.Complete(uintptr(a[0]), a[1])
 	case C.ROPEWAY_FINDINGS:
 		return uint64(c.Findings())
+	case C.ROPEWAY_TELL:
+		c.Tell(int(int64(a[0])))
+	case C.ROPEWAY_NEWS:
+		if text := c.News(); text != "" {
+			return uint64(uintptr(unsafe.Pointer(C.CString(text))))
+		}
 	case C.ROPEWAY_REPORT:
 		return uint64(uintptr(unsafe.Pointer(C.CString(string(c.Report())))))
 	}

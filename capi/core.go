@@ -193,7 +193,11 @@ var said [len(functionNames)]atomic.Bool
 // notBuilt is a function that does not exist yet: its arguments are checked, and then it says so.
 func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	api := functionNames[function]
-	err := t.NotBuilt(api, a[:len(parameters[function])])
+	var args []uint64
+	if n := len(parameters[function]); n > 0 { // else a is nil
+		args = a[:n]
+	}
+	err := t.NotBuilt(api, args)
 	if err != nil && err.Unbuilt && said[function].CompareAndSwap(false, true) {
 		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; "+
 			"it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)

@@ -37,9 +37,9 @@ import (
 	"ropeway/internal/kernel/native"
 )
 
-// useKernels takes the functions of the shim that run kernels: (run, stop, prepare, call, spawn, watch).
+// useKernels takes the functions of the shim that run kernels: (run, stop, prepare, call, watch).
 func useKernels(a *slots) {
-	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]), uintptr(a[4]), uintptr(a[5]))
+	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]), uintptr(a[4]))
 	callKernel = C.uintptr_t(a[3])
 }
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"math"
-	"unsafe"
 
 	"ropeway/internal/core"
 )
@@ -18,13 +17,5 @@ func (a *slots) float(i int) float32 { return math.Float32frombits(uint32(a[i]))
 // floatSlot is a slot with a float in it.
 func floatSlot(f float32) uint64 { return uint64(math.Float32bits(f)) }
 
-// lowest is the first address that can be memory. The Go runtime takes a fault below it for a nil pointer of its own.
-const lowest = 4096
-
-// pointer is a pointer of the program. What it points to is C memory; going through &slot says so to vet.
-func pointer[T any](slot uint64) *T {
-	if slot != 0 && slot < lowest {
-		panic(core.Wild(slot))
-	}
-	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&slot)))
-}
+// pointer is a pointer of the program.
+func pointer[T any](slot uint64) *T { return core.Pointer[T](core.Addr(slot)) }

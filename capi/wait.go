@@ -16,21 +16,18 @@ import (
 // handle, for how many milliseconds, where to say that it is not over. Time that ran out is no error: it is not
 // recorded.
 func wait(t *thread, a *slots) uint64 {
-	up := make(chan struct{})
-	timer := time.AfterFunc(time.Duration(int32(a[2]))*time.Millisecond, func() { close(up) })
-	defer timer.Stop()
+	ms := int32(a[2])
+	limit := core.WaitLimit{Timeout: time.Duration(ms) * time.Millisecond}
 	var err *core.Error
 	switch a[0] {
 	case C.ROPEWAY_WAIT_STREAM:
-		err = t.SynchronizeStreamCancel(core.Handle(a[1]), up)
+		err = t.SynchronizeStreamWithin(core.Handle(a[1]), limit)
 	case C.ROPEWAY_WAIT_EVENT:
-		err = t.SynchronizeEventCancel(core.Handle(a[1]), up)
+		err = t.SynchronizeEventWithin(core.Handle(a[1]), limit)
 	case C.ROPEWAY_WAIT_DEVICE:
-		err = t.SynchronizeDeviceCancel(up)
+		err = t.SynchronizeDeviceWithin(limit)
 	case C.ROPEWAY_WAIT_REPORT:
-		err = t.ProcessReportCancel(-1, up)
-	case C.ROPEWAY_WAIT_HOST_FUNC:
-		err = t.ProcessHostFuncCancel(-1, up)
+		err = t.ProcessReport(ms)
 	}
 	if err != nil && timedOut(err.Code) {
 		*pointer[int32](a[3]) = 0

@@ -24,7 +24,6 @@ PLUGIN = "ropeway_pytest"
 JUPYTER = "ropeway_jupyter"
 EXTENSION = "_fast.abi3.so"
 COMMAND = "bin/ropeway"  # acl has bin and lib64, as a toolkit has, so the command finds the libraries
-KERNELS = "bin/ropeway-kernels"  # and they find the program that runs kernels
 # What installers put into the environment's bin: it finds the package without importing it, and becomes the command.
 SCRIPT = f"""#!python
 import importlib.util
@@ -77,7 +76,7 @@ def write_wheel(toolkit, directory):
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as wheel:
             for path, content in files.items():
                 entry = zipfile.ZipInfo(path)  # dated 1980, so that no clock gets into the file
-                entry.external_attr = (0o100755 if path.endswith((".so", "/ropeway", "/ropeway-kernels")) else 0o100644) << 16
+                entry.external_attr = (0o100755 if path.endswith((".so", "/ropeway")) else 0o100644) << 16
                 wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
         os.replace(unfinished, os.path.join(directory, name))
     finally:
@@ -91,7 +90,8 @@ def package(toolkit):
     packages = os.path.join(toolkit, "python", "site-packages")
     acl = os.path.join(packages, "acl")
     needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES]
-    needed += [os.path.join(toolkit, COMMAND), os.path.join(toolkit, KERNELS), os.path.join(acl, "__init__.py")]
+    needed.append(os.path.join(toolkit, COMMAND))
+    needed += [os.path.join(acl, name) for name in ("__init__.py", EXTENSION)]
     for path in needed:
         if not os.path.isfile(path):
             path = os.path.normpath(path)
@@ -102,14 +102,12 @@ def package(toolkit):
             files[f"acl/{name}"] = read(acl, name)
     for name in LIBRARIES:
         files[f"acl/lib64/{name}"] = read(toolkit, "lib64", name)
-    for name in (COMMAND, KERNELS):
-        files[f"acl/{name}"] = read(toolkit, name)
+    files[f"acl/{COMMAND}"] = read(toolkit, COMMAND)
     return files
 
 
 def tag_of(files):
-    """Python, ABI and platform. Without the extension, any Python 3 will do: acl then works over ctypes."""
-    python = "cp39-abi3" if f"acl/{EXTENSION}" in files else "py3-none"
+    """Python, ABI and platform."""
     binaries = [content for path, content in files.items() if path.endswith(".so")]
     numbers = {struct.unpack_from("<H", content, 18)[0] for content in binaries if content[:4] == b"\x7fELF"}
     if len(numbers) != 1 or not numbers <= set(PROCESSORS):
@@ -117,7 +115,7 @@ def tag_of(files):
     processor = PROCESSORS[numbers.pop()]
     # The versions of glibc's symbols that a library uses stand in its string table.
     versions = [int(version) for content in binaries for version in re.findall(rb"GLIBC_2\.(\d+)", content)]
-    return f"{python}-{f'manylinux_2_{max(versions)}' if versions else 'linux'}_{processor}"
+    return f"cp39-abi3-{f'manylinux_2_{max(versions)}' if versions else 'linux'}_{processor}"
 
 
 def project():
@@ -128,12 +126,28 @@ def project():
     return {**about, "version": read(HERE, "..", "VERSION").decode().strip()}
 
 
+def owner(citation):
+    """The fields that CITATION.cff has of the owner. What is not filled in is left out."""
+    fields = []
+    for name, form, value in (
+        ("Author", r"^  - name: (.*)$", r"\1"),
+        ("Maintainer-email", r"^contact: \[{name: (.*), email: (.*)}\]$", r"\1 <\2>"),
+        ("Project-URL", r"^url: (.*)$", r"Homepage, \1"),
+        ("Project-URL", r"^repository-code: (.*)$", r"Repository, \1"),
+    ):
+        match = re.search(form, citation, re.MULTILINE)
+        if match:
+            fields.append((name, match.expand(value)))
+    return fields
+
+
 def metadata(about):
     fields = [
         ("Metadata-Version", "2.1"),
         ("Name", about["name"]),
         ("Version", about["version"]),
         ("Summary", about["description"]),
+        *owner(read(HERE, "..", "CITATION.cff").decode()),
         ("License", about["license"]),
         ("Keywords", ",".join(about["keywords"])),
         *[("Classifier", classifier) for classifier in about["classifiers"]],

@@ -1,4 +1,4 @@
-"""A pytest plugin: the fixture acl_check fails a test in which the checker of ropeway found something.
+"""A pytest plugin: the fixture acl_check fails a test in which the checker of ropeway found something, and prints it there.
 
     def test_load(acl_check):
         ...
@@ -66,11 +66,13 @@ def acl_check(request):
     for mark in request.node.iter_markers("acl_ignore"):
         ignored.extend(mark.args)
     check = Check(checking.findings, ignored)
-    yield check
+    with checking.told():
+        yield check
     found = check.findings()
     if found:
         count = "1 finding" if len(found) == 1 else f"{len(found)} findings"
-        pytest.fail(f"{count} of the checker during the test\n\n" + "\n".join(map(text, found)), pytrace=False)
+        texts = "\n".join(finding["text"] for finding in found)
+        pytest.fail(f"{count} of the checker during the test\n\n{texts}", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
@@ -86,45 +88,3 @@ def _checking():
     from acl import _checking
 
     return _checking if _checking.on() else None
-
-
-def text(finding):
-    """A finding for people, as 'ropeway check' writes it."""
-    lines = [f"{finding['severity']}: {finding['rule']}: {finding['summary']}"]
-    for site in [finding["offence"], *finding.get("others", [])]:
-        lines.extend(_site(site))
-    if finding.get("bytes"):
-        lines.append(f"  bytes: {_bytes(finding['bytes'])}")
-    if finding.get("advice"):
-        lines.append(f"  what to do: {finding['advice']}")
-    if finding["count"] > 1:
-        lines.append(f"  {finding['count']} times")
-    return "\n".join(lines) + "\n"
-
-
-def _site(site):
-    role = site["role"]
-    if "count" in site:
-        role += f" {site['count']} times"
-    if "stream" in site:
-        role += f" on stream {site['stream']}"
-    if "task" in site:
-        role += f", task {site['task']}"
-    yield f"  {role}"
-    if "call" in site:
-        yield f"    {site['call']}"
-    for i, frame in enumerate(site.get("stack", [])):
-        words = [f"    #{i}", frame.get("function") or f"{frame.get('address', 0):#x}"]
-        if "file" in frame:
-            words.append(f"{frame['file']}:{frame.get('line', 0)}")
-        if "module" in frame:
-            words.append(f"({frame['module']})")
-        yield " ".join(words)
-
-
-def _bytes(part):
-    words = f"{part['length']} byte{'' if part['length'] == 1 else 's'} at {part['address']:#x}"
-    allocation = part.get("allocation")
-    if allocation:
-        words += f", offset {part['offset']} in {allocation['size']} bytes of {allocation['kind']} memory"
-    return words

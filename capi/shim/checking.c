@@ -33,3 +33,15 @@ EXPORT uint64_t ropeway_checking_findings(void)
 {
 	return ropeway_checking_enabled() ? call(ROPEWAY_FINDINGS, NULL) : 0;
 }
+
+EXPORT void ropeway_checking_tell(int change)
+{
+	uint64_t a[] = {(uint64_t)(int64_t)change};
+	if (ropeway_checking_enabled())
+		call(ROPEWAY_TELL, a);
+}
+
+EXPORT char *ropeway_checking_news(void)
+{
+	return ropeway_checking_enabled() ? (char *)(uintptr_t)call(ROPEWAY_NEWS, NULL) : NULL;
+}

@@ -52,7 +52,7 @@ enum {
 	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
 	ROPEWAY_NAME_FRAME,
 
-	/* (run, stop, prepare, call, spawn, watch) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
+	/* (run, stop, prepare, call, watch) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
 	ROPEWAY_KERNELS,
 
 	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */
@@ -100,6 +100,10 @@ enum {
 	ROPEWAY_FINDINGS,
 	/* () -> the findings so far as a JSON array, for free(). */
 	ROPEWAY_REPORT,
+	/* (1 or -1) -> 0. The program prints findings itself from now on, or no longer. */
+	ROPEWAY_TELL,
+	/* () -> the text of what was found since the last call, for free(); 0 if nothing was. */
+	ROPEWAY_NEWS,
 	/*
 	 * (address, length, ROPEWAY_FREED or another, argument, const ropeway_call *) -> 0. The program is about to take memory away
 	 * from itself, some of which is registered. argument: the size that realloc and mremap are to make of it. When it returns, none
@@ -114,7 +118,7 @@ enum {
 };
 
 /* What ROPEWAY_WAIT waits for: what the function without a timeout would. */
-enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT, ROPEWAY_WAIT_HOST_FUNC };
+enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT };
 
 /*
  * Checking. When ROPEWAY_CHECK is set (not to "" or "0"), libropeway_check.so stands before the core's entry point. It is preloaded

@@ -264,6 +264,12 @@ EXPORT aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t 
 	return (aclError)call(ROPEWAY_aclrtHostGetDevicePointer, a);
 }
 
+EXPORT aclError aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count)
+{
+	uint64_t a[] = {(uintptr_t)addrRange, (uintptr_t)count};
+	return (aclError)call(ROPEWAY_aclrtHostGetDevicePointerAddrRange, a);
+}
+
 EXPORT aclError aclrtHostUnregister(void* ptr)
 {
 	uint64_t a[] = {(uintptr_t)ptr};
@@ -2038,6 +2044,18 @@ EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uint64_t)funcEntry, (uintptr_t)funcHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionByEntry, a);
+}
+
+EXPORT aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)count};
+	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionCount, a);
+}
+
+EXPORT aclError aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)funcHandles, (uint64_t)numFunctions};
+	return (aclError)call(ROPEWAY_aclrtBinaryEnumerateFunctions, a);
 }
 
 EXPORT aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)

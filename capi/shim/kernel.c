@@ -355,12 +355,6 @@ EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *b
 	return result;
 }
 
-void ropeway_kernel_exits(void)
-{
-	if (self && self->inside)
-		fail(self, ROPEWAY_ENDED, 0, 0);
-}
-
 /*
  * What kernels call.
  */

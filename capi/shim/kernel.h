@@ -62,9 +62,6 @@ int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *block, r
 /* Ends a run early: threads that are in its functions leave them. */
 int ropeway_kernel_stop(ropeway_run *run);
 
-/* Says, when the process ends by exit, that the kernel did it which the thread is in. */
-void ropeway_kernel_exits(void);
-
 /* Memory that kernels may touch: whole pages. first is how many pages the ranges before it have. */
 typedef struct ropeway_range {
 	uint64_t low, high, first;

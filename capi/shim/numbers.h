@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Distinguishes tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x6b0184c3u
+#define ROPEWAY_TABLE 0x2e701e6fu
 
 /* One number for each function of the API. */
 enum {
@@ -50,6 +50,7 @@ enum {
 	ROPEWAY_aclrtHostRegister,
 	ROPEWAY_aclrtHostRegisterV2,
 	ROPEWAY_aclrtHostGetDevicePointer,
+	ROPEWAY_aclrtHostGetDevicePointerAddrRange,
 	ROPEWAY_aclrtHostUnregister,
 	ROPEWAY_aclrtHostMemMapCapabilities,
 	ROPEWAY_aclrtPointerGetAttributes,
@@ -348,6 +349,8 @@ enum {
 	ROPEWAY_aclrtBinaryUnLoad,
 	ROPEWAY_aclrtBinaryGetFunction,
 	ROPEWAY_aclrtBinaryGetFunctionByEntry,
+	ROPEWAY_aclrtBinaryGetFunctionCount,
+	ROPEWAY_aclrtBinaryEnumerateFunctions,
 	ROPEWAY_aclrtBinaryGetDevAddress,
 	ROPEWAY_aclrtBinaryGetGlobal,
 	ROPEWAY_aclrtGetFuncBySymbol,

@@ -7,9 +7,29 @@
 /* The attribute that an older pair of numbers stands for; 0, which is none, if it stands for none. */
 static aclrtDevAttr attribute(int32_t module, int32_t info)
 {
+	if (module == 0 && info == 18)
+		return ACL_DEV_ATTR_PHY_CHIP_ID;
+	if (module == 0 && info == 19)
+		return ACL_DEV_ATTR_PHY_CHIP_ID;
 	if (module == 0 && info == 26)
 		return ACL_DEV_ATTR_SUPER_POD_DEVICE_ID;
+	if (module == 0 && info == 27)
+		return ACL_DEV_ATTR_SUPER_POD_SERVER_ID;
+	if (module == 0 && info == 29)
+		return ACL_DEV_ATTR_SUPER_POD_ID;
+	if (module == 0 && info == 30)
+		return ACL_DEV_ATTR_PHY_CHIP_ID;
 	return (aclrtDevAttr)0;
+}
+
+/* The value of a pair that is the same for every device; else the value of its attribute. */
+static int64_t constant(int32_t module, int32_t info, int64_t value)
+{
+	if (module == 0 && info == 19)
+		return 0;
+	if (module == 0 && info == 30)
+		return 0;
+	return value;
 }
 
 EXPORT int32_t rtDeviceGetBareTgid(uint32_t* pid);
@@ -21,7 +41,10 @@ int32_t rtDeviceGetBareTgid(uint32_t* pid)
 EXPORT int32_t rtGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t* value);
 int32_t rtGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t* value)
 {
-	return aclrtGetDeviceInfo(device, attribute(module, info), value);
+	int32_t code = aclrtGetDeviceInfo(device, attribute(module, info), value);
+	if (!code)
+		*value = constant(module, info, *value);
+	return code;
 }
 
 EXPORT int32_t rtIpcSetMemoryName(const void* ptr, uint64_t bytes, char* name, uint32_t length);

@@ -26,7 +26,6 @@ static int takes_over(uint32_t function)
 	case ROPEWAY_aclrtQueryEvent:
 	case ROPEWAY_aclrtQueryEventStatus:
 	case ROPEWAY_aclrtProcessReport:
-	case ROPEWAY_aclrtProcessHostFunc:
 	case ROPEWAY_aclrtDestroyStream:
 	case ROPEWAY_aclrtDestroyStreamForce:
 	case ROPEWAY_aclrtStreamAbort:

@@ -26,7 +26,6 @@
 
 #include "acl/acl.h"
 #include "kernel.h"
-#include "process.h"
 
 _Atomic(ropeway_entry) ropeway_core_entry;
 _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
@@ -56,8 +55,7 @@ static int refused_fork; /* the reason is a fork */
 static uint32_t named(uint32_t function, const uint64_t *slots)
 {
 	static const uint32_t waits[] = {ROPEWAY_aclrtSynchronizeStream, ROPEWAY_aclrtSynchronizeEvent,
-					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport,
-					 ROPEWAY_aclrtProcessHostFunc};
+					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport};
 	if (function == ROPEWAY_WAIT && slots[0] < sizeof waits / sizeof *waits)
 		return waits[slots[0]];
 	return function;
@@ -229,7 +227,7 @@ static ropeway_entry take_core(const struct found *f)
 	ropeway_after_load();
 	ropeway_prepare_end(f->entry);
 	uint64_t kernels[] = {(uintptr_t)ropeway_kernel_run, (uintptr_t)ropeway_kernel_stop, (uintptr_t)ropeway_kernel_prepare,
-			      (uintptr_t)ropeway_kernel_call, (uintptr_t)ropeway_kernel_spawn, (uintptr_t)ropeway_kernel_watch};
+			      (uintptr_t)ropeway_kernel_call, (uintptr_t)ropeway_kernel_watch};
 	f->entry(ROPEWAY_KERNELS, NULL, kernels);
 	atexit(quiet);
 	at_quick_exit(quiet);
@@ -382,7 +380,7 @@ void ropeway_empty_call(void)
 }
 
 /*
- * aclrtSynchronizeStream, Event, Device, aclrtProcessReport or HostFunc (what is ROPEWAY_WAIT_…), for at most so many
+ * aclrtSynchronizeStream, Event, Device, aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
  * milliseconds: *over reports whether the wait is over, and then the result is that of the function. For callers that must
  * look up in between; time that ran out is no error and leaves no trace.
  */

@@ -38,7 +38,7 @@ func TestCheckAPIErrors(t *testing.T) {
 		{mode: "as_much_as_there_is"},
 		{mode: "probe"},
 		{mode: "then_null", code: 86, times: 1, names: "failed aclrtMalloc", want: []string{
-			`^warning: api-error: aclrtMalloc returned 207001 .* does not look at the code: size: 1125899906842624 bytes .* wanted`,
+			`^warning: api-error: aclrtMalloc returned 207001 .* does not look at the code: size: 1 PiB wanted`,
 			`^warning: api-error: aclrtMemcpy returned 100000 .*: dst: is NULL; aclrtMalloc had failed before with 207001$`}},
 		{mode: "then_unwritten", code: 86, times: 1, names: "failed aclrtMemcpy", want: []string{
 			`^warning: api-error: aclrtMemcpy returned 100000 `,

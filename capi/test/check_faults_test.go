@@ -166,7 +166,9 @@ int main(void)
 	ropeway_check_ignore_begin();
 	ropeway_check_complete("text", 1);
 	ropeway_check_ignore_end();
-	return ropeway_check_enabled() + ropeway_check_in_flight("text", 1) + (int)ropeway_check_findings();
+	ropeway_check_tell_begin();
+	ropeway_check_tell_end();
+	return !!ropeway_check_news() + ropeway_check_enabled() + ropeway_check_in_flight("text", 1) + (int)ropeway_check_findings();
 }
 `
 	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {

@@ -111,7 +111,8 @@ func (w *wanted) reportText(t *testing.T) string {
 	for i := range f.Others {
 		tidy(&f.Others[i])
 	}
-	text := number.ReplaceAllString(finding.Layout{Width: 110}.Text(&f), "0x…")
+	l := finding.Layout{Width: 110, Dir: checkDir, Sources: &finding.Sources{}}
+	text := number.ReplaceAllString(l.Text(&f), "0x…")
 	if w.bytes != nil && w.bytes.length == 0 {
 		text = strings.ReplaceAll(text, fmt.Sprintf(" %d bytes", f.Bytes.Length), " … bytes")
 	}

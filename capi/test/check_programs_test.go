@@ -54,7 +54,7 @@ func TestCheckPrograms(t *testing.T) {
 			w.need(t)
 			wrong, fixed := w.build(t, false), w.build(t, true)
 			for i := range times {
-				for _, env := range w.environments(t) {
+				for _, env := range w.environments() {
 					options := append([]string{"--seed", strconv.Itoa(i + 1)}, w.options...)
 					r, report := check(t, options, append(env, wrong...)...)
 					err := w.compare(report)
@@ -80,18 +80,10 @@ func TestCheckPrograms(t *testing.T) {
 var otherProcessors = []string{"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM",
 	"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM,-AVX2,-AVX512F"}
 
-// environments are what to put in front of a program: Python is checked over ctypes and, if the toolkit has it, with
-// the extension; what leaves the access to the C library, as on other processors too.
-func (w *wanted) environments(t *testing.T) [][]string {
-	t.Helper()
+// environments are what to put in front of a program: what leaves the access to the C library is checked as on other
+// processors, too.
+func (w *wanted) environments() [][]string {
 	list := [][]string{nil}
-	if filepath.Ext(w.name) == ".py" {
-		list = [][]string{{"env", "ROPEWAY_PYTHON=ctypes"}}
-		_, err := os.Stat(filepath.Join(toolkit(t), "python/site-packages/acl/_fast.abi3.so"))
-		if err == nil || testenv.CI() {
-			list = append(list, []string{"env", "ROPEWAY_PYTHON=extension"})
-		}
-	}
 	if w.bytes != nil && w.bytes.anywhere {
 		for _, p := range otherProcessors {
 			list = append(list, []string{"env", p})

@@ -50,7 +50,7 @@ func TestCheckVanishWrong(t *testing.T) {
 	for build, program := range vanishBuilds(t) {
 		for _, m := range modes {
 			for how, why := range map[string]string{
-				"flight": " that aclrtMemcpyAsync (task 1 of stream 1) reads, which is not known to be complete",
+				"flight": " that a pending aclrtMemcpyAsync (task 1 of stream 1) may still read",
 				"known":  " before it was unregistered: devices may still use it",
 			} {
 				t.Run(build+"/"+m.name+"/"+how, func(t *testing.T) {

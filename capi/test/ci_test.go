@@ -29,9 +29,9 @@ func releaseOf(t *testing.T, kit string) string {
 	name := "ropeway-" + version.Ropeway + "-linux-" + runtime.GOARCH
 	command(t, dir, nil, "sh", "-euc", `mkdir "$1" && cp -R "$2" "$1/toolkit" && cp "$3/install.sh" "$3/copy.sh" "$1"
 		mkdir -p "$1/toolkit/share/ropeway" && cp "$3/uninstall.sh" "$1/toolkit"
-		cp "$3/../VERSION" "$1/toolkit/share/ropeway"
+		cp "$3/../../VERSION" "$1/toolkit/share/ropeway"
 		tar -c "$1" | gzip -1 >"$1.tar.gz" && rm -r "$1" && sha256sum "$1.tar.gz" >SHA256SUMS`,
-		"sh", name, kit, absolute(t, root+"/packaging"))
+		"sh", name, kit, absolute(t, root+"/tools/packaging"))
 	return dir
 }
 
@@ -263,7 +263,7 @@ func TestGitLab(t *testing.T) {
 			Reports struct{ JUnit string }
 		}
 	}
-	readYAML(t, "packaging/ci/gitlab.yml", &template)
+	readYAML(t, "tools/packaging/ci/gitlab.yml", &template)
 	job := template[".ropeway"]
 	release, dir := releaseOf(t, kit), wrongAndRight(t, kit)
 	for program, want := range map[string]int{"wrong": 86, "right": 0} {
@@ -308,7 +308,7 @@ func TestProblemMatcher(t *testing.T) {
 			} `json:"problemMatcher"`
 		}
 	}
-	text := contents(root + "/packaging/ci/tasks.json")
+	text := contents(root + "/tools/packaging/ci/tasks.json")
 	if err := json.Unmarshal([]byte(text), &tasks); err != nil || len(tasks.Tasks) != 1 {
 		t.Fatal(err, text)
 	}

@@ -9,14 +9,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver/cuda/imitation"
-	"ropeway/internal/testenv"
 )
-
-// needUCX skips a test where there is no UCX; in CI there is one.
-func needUCX(t *testing.T) {
-	t.Helper()
-	testenv.Need(t, "ucx_info")
-}
 
 // servers runs a scene of fabric.c on two servers, in networks of their own or in one.
 func servers(t *testing.T, apart bool, program, scene string) result {
@@ -30,7 +23,6 @@ func servers(t *testing.T, apart bool, program, scene string) result {
 // owner that is killed end with a code while other streams go on.
 func TestFabric(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"fabric.c"})
 	for _, apart := range []bool{false, true} { // only root gets namespaces; others run in one network twice
 		for _, scene := range []string{"forms", "names", "orders", "model", "asked"} {
@@ -48,7 +40,6 @@ func TestFabric(t *testing.T) {
 // sockets: copies with its memory fail, and the memory that it had imported is freed by the owner.
 func TestFabricForked(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"forkedservers.c"})
 	for scene, want := range map[string]int{"owner": 137, "importer": 0} {
 		for _, apart := range []bool{false, true} {
@@ -62,7 +53,6 @@ func TestFabricForked(t *testing.T) {
 // TestFabricOnImitation proves the same of servers whose devices are GPUs, on a libcuda that is made up.
 func TestFabricOnImitation(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program, library := compile(t, []string{"fabric.c"}), imitation.Build(t)
 	for _, scene := range []string{"forms", "names", "orders", "model"} {
 		r := run(t, []string{"LD_PRELOAD=" + library, "ROPEWAY_DRIVER=cuda", "ROPEWAY_DEVICES=2"},
@@ -78,7 +68,6 @@ func TestFabricOnImitation(t *testing.T) {
 // waited for across servers; and that events stay on their server.
 func TestFarKeys(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"farkeys.c"})
 	for _, apart := range []bool{false, true} {
 		if r := servers(t, apart, program, "keys"); r.code != 0 {
@@ -91,7 +80,6 @@ func TestFarKeys(t *testing.T) {
 // server.
 func TestPodHint(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"podhint.c"})
 	for scene, want := range map[string]string{
 		"none": "if it is of another server, ROPEWAY_POD has to be set here",
@@ -130,7 +118,6 @@ ropeway run --pod 2 bin/twoservers bin/block
 // twoServers runs an example as two servers; first is what server 0 prints.
 func twoServers(t *testing.T, example, first string) {
 	t.Helper()
-	needUCX(t)
 	kit, dir := toolkit(t), t.TempDir()
 	ropeway := filepath.Join(kit, "bin", "ropeway")
 	want := []string{first, "[1] Server 1 read the 4194304 bytes of server 0."}
@@ -164,22 +151,14 @@ func twoServers(t *testing.T, example, first string) {
 	}
 }
 
-// sanitizedServers runs a program that was built with a sanitizer as two servers. Their bytes go over UCX if apart,
-// else memory is mapped. The options of ThreadSanitizer are those of docs/pod.md; it reports everything: a server that
-// ended at the first report would leave the other one waiting.
+// sanitizedServers runs a program that was built with a sanitizer as two servers. Their bytes go over TCP if apart,
+// else memory is mapped. ThreadSanitizer reports everything: a server that ended at the first report would leave the
+// other one waiting.
 func sanitizedServers(t *testing.T, apart bool, program, scene string) result {
 	t.Helper()
-	supp, err := filepath.Abs(filepath.Join(root, "examples/c/tsan.supp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"UCX_MEM_MMAP_HOOK_MODE=none",
-		"TSAN_OPTIONS=atexit_sleep_ms=0:report_thread_leaks=0:suppressions=" + supp}
-	if apart {
-		env = append(env, "UCX_TLS=tcp")
-	}
-	return sanitizedRun(t, env, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2", program, scene,
-		t.TempDir())
+	env := []string{"TSAN_OPTIONS=atexit_sleep_ms=0:report_thread_leaks=0"}
+	return sanitizedRun(t, env, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2",
+		fmt.Sprintf("--namespaces=%v", apart), program, scene, t.TempDir())
 }
 
 // onServers makes compile build a program with the sanitizer for sanitizedServers: its libraries go before those of
@@ -192,13 +171,12 @@ func (s *sanitizer) onServers(t *testing.T) []string {
 // TestFabricSanitized proves that programs on two servers are clean under ASan, with its leak check, and under TSan.
 func TestFabricSanitized(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	for _, s := range []*sanitizer{addresses, races} {
 		for source, scenes := range map[string][]string{"fabric.c": {"forms", "names", "orders", "model"},
 			"farkeys.c": {"keys"}, "fabric_race.c": {"locked"}} {
 			program := compile(t, []string{source}, s.onServers(t)...)
 			for _, scene := range scenes {
-				// ASan sees mapped memory, and TSan must bear UCX.
+				// ASan sees mapped memory, TSan what comes over TCP.
 				r := sanitizedServers(t, s == races, program, scene)
 				if r.code != 0 || strings.Contains(r.stderr, "Sanitizer") {
 					t.Errorf("%s: %s %s: exit code %d\n%s%s", s.name, source, scene, r.code, r.stdout, r.stderr)
@@ -208,12 +186,11 @@ func TestFabricSanitized(t *testing.T) {
 	}
 }
 
-// TestFabricRace proves that TSan, with the options that keep UCX out of its reports, still finds a race of a program
-// over memory of another server: in its own code, and in functions of C that it calls. With a lock the same program is
+// TestFabricRace proves that TSan finds a race of a program over memory of another server: in its own code, and in
+// functions of C that it calls. With a lock the same program is
 // clean: TestFabricSanitized.
 func TestFabricRace(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"fabric_race.c"}, races.onServers(t)...)
 	for _, scene := range []string{"raced", "moved"} {
 		for _, apart := range []bool{false, true} {

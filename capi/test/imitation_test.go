@@ -14,10 +14,6 @@ func TestOnImitation(t *testing.T) {
 	t.Parallel()
 	env := []string{"LD_PRELOAD=" + imitation.Build(t), "ROPEWAY_DRIVER=cuda", "ROPEWAY_DEVICES=8"}
 	passes(t, env, compile(t, []string{"smoke.c"}))
-	rules := rulesProgram(t)
-	for _, m := range machines {
-		passes(t, slices.Concat(env, m.env), rules, m.name)
-	}
 	functions := functionsProgram(t)
 	for _, p := range parts {
 		passes(t, slices.Concat(env, functionsEnv(t), p.env), functions, p.name)

@@ -15,7 +15,6 @@ import (
 // waited for by the other, so no wait ends before its write has begun, in either direction.
 func TestPodTrace(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	dir, program := filepath.Join(t.TempDir(), "made"), compile(t, []string{"farkeys.c"})
 	r := run(t, []string{"ROPEWAY_TRACE=" + dir}, filepath.Join(toolkit(t), "bin", "ropeway"), "run", "--pod", "2",
 		program, "keys", t.TempDir())
@@ -54,7 +53,6 @@ func TestPodTrace(t *testing.T) {
 // that by closing pages, with a pod, too.
 func TestPodCheck(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"podwrong.c"})
 	ropeway := filepath.Join(toolkit(t), "bin", "ropeway")
 	r := run(t, nil, ropeway, "check", ropeway, "run", "--pod", "2", program)
@@ -75,7 +73,6 @@ func TestPodCheck(t *testing.T) {
 // code; and that the messages say what to do about a server, not about the program.
 func TestPodLost(t *testing.T) {
 	t.Parallel()
-	needUCX(t)
 	program := compile(t, []string{"podlost.c"})
 	ropeway := filepath.Join(toolkit(t), "bin", "ropeway")
 	r := run(t, nil, ropeway, "check", ropeway, "run", "--pod", "2", program, t.TempDir())

@@ -94,7 +94,7 @@ var sanitizedModes = map[string][]string{
 }
 
 // TestSanitized proves that programs which use the real core are clean under ASan, with its leak check, and under TSan:
-// those that try threads, callbacks and exits, and all that prove rules and functions.
+// those that try threads, callbacks and exits, and all that prove functions.
 func TestSanitized(t *testing.T) {
 	testenv.Long(t, "it builds and runs everything with two sanitizers")
 	for _, s := range []*sanitizer{addresses, races} {
@@ -109,10 +109,6 @@ func TestSanitized(t *testing.T) {
 							strings.Fields(mode)...)
 					})
 				}
-			}
-			rules := rulesProgram(t, flags...)
-			for _, m := range machines {
-				t.Run("rules "+m.name, func(t *testing.T) { sanitizedPasses(t, m.env, rules, m.name) })
 			}
 			functions := functionsProgram(t, flags...)
 			for _, p := range slices.Concat(parts, more) {

@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +42,7 @@ func moved(t *testing.T, name string) string {
 	if err := os.Symlink("../set_env.sh", dir+"/bin/setenv.bash"); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(root + "/packaging/set_env.sh")
+	text, err := os.ReadFile(root + "/tools/packaging/set_env.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +85,7 @@ func shellRun(t *testing.T, shell []string, dir, script string, env []string, ar
 // lists are the variables that hold several paths, and the toolkit's folder that each has in front.
 var lists = map[string]string{
 	"PATH": "/bin", "LD_LIBRARY_PATH": "/lib64", "PYTHONPATH": "/python/site-packages", "CMAKE_PREFIX_PATH": "",
+	"PKG_CONFIG_PATH": "/lib64/pkgconfig",
 }
 
 // wantToolkit fails the test if an environment does not have toolkit dir in front, each folder once, no empty part.
@@ -133,7 +135,7 @@ func TestSetEnvFindsItself(t *testing.T) {
 		{"twice", "/..", `. "$1/set_env.sh"; . "$1/set_env.sh"`},
 		{"twice, by two names", "/..", `ln -sfn "$1" latest; . "$1/set_env.sh"; . ./latest/set_env.sh`},
 		{"after another toolkit", "/..",
-			`. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH CMAKE_PREFIX_PATH; do
+			`. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH CMAKE_PREFIX_PATH PKG_CONFIG_PATH; do
 			eval "export $v=\"/other:\$$v\""; done; . "$1/set_env.sh"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,6 +156,8 @@ func TestSetEnvFindsItself(t *testing.T) {
 func TestSetEnvKeepsTheRest(t *testing.T) {
 	dir := moved(t, "kit")
 	own := func(folder string) string { return dir + folder }
+	added := maps.Clone(lists)
+	delete(added, "PATH") // it is needed to run anything, and has its own end here
 	for _, tt := range []struct {
 		name   string
 		before []string // parts of each list; nil: the variable is not set
@@ -171,9 +175,8 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			eachShell(t, func(t *testing.T, shell []string) {
-				// PATH is needed to run anything, so it has its own end here, and is left out.
 				var env []string
-				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"} {
+				for name := range added {
 					if tt.before == nil {
 						env = append(env, name)
 						continue
@@ -185,7 +188,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"} {
+				for name := range added {
 					want := strings.ReplaceAll(strings.Join(append([]string{"OURS"}, tt.after...), ":"), "OURS",
 						own(lists[name]))
 					if vars[name] != want {

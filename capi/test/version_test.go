@@ -48,6 +48,8 @@ func TestVersions(t *testing.T) {
 	testenv.Need(t, "python3")
 	out := t.TempDir()
 	wheel := passes(t, nil, "python3", root+"/python/backend.py", "wheel", "--toolkit", kit, "--out", out)
+	env = []string{"PYTHONPATH=" + kit + "/python/site-packages", "PYTHONDONTWRITEBYTECODE=1"}
+	want("acl.__version__", passes(t, env, "python3", "-c", "import acl; print(acl.__version__)"))
 	want("the wheel", strings.Split(filepath.Base(wheel), "-")[1])
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -150,6 +151,14 @@ public:
     void record(const Event& event) { ACL(aclrtRecordEvent(event.get(), owned_)); }
     void wait(const Event& event) { ACL(aclrtStreamWaitEvent(owned_, event.get())); }
 
+    // Queues a kernel. Its arguments, each of 8 bytes, are copied by the call.
+    template <typename... Args>
+    void launch(aclrtFuncHandle kernel, std::uint32_t blocks, Args... args)
+    {
+        std::uint64_t words[] = {(std::uint64_t)args...};
+        ACL(aclrtLaunchKernelWithHostArgs(kernel, blocks, owned_, nullptr, words, sizeof words, nullptr, 0));
+    }
+
     // Returns when all is done, or throws what failed since the last time.
     void synchronize() { ACL(aclrtSynchronizeStream(owned_)); }
 
@@ -189,6 +198,33 @@ private:
         return model;
     }
 };
+
+// Binary is a loaded file of kernels.
+class Binary : Owner<aclrtBinHandle, aclrtBinaryUnLoad> {
+public:
+    explicit Binary(const std::string& path) : Owner(load(path)) {}
+
+    aclrtFuncHandle function(const char* name) const
+    {
+        aclrtFuncHandle found = nullptr;
+        ACL(aclrtBinaryGetFunction(owned_, name, &found));
+        return found;
+    }
+
+private:
+    static aclrtBinHandle load(const std::string& path)
+    {
+        aclrtBinHandle binary = nullptr;
+        ACL(aclrtBinaryLoadFromFile(path.c_str(), nullptr, &binary));
+        return binary;
+    }
+};
+
+// beside is the path of a file in the folder of a program.
+inline std::string beside(const std::string& program, const char* file)
+{
+    return program.substr(0, program.rfind('/') + 1) + file;
+}
 
 // run is main: it turns an exception into a clear line and an exit code.
 template <typename Program>

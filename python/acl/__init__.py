@@ -8,6 +8,7 @@ import sys as _sys
 
 from . import _library, _outside
 from ._constants import *  # noqa: F403
+from ._version import __version__  # noqa: F401
 
 globals().update(_library.functions("acl"))
 

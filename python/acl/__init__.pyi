@@ -3,6 +3,7 @@ from typing import Any, Optional, SupportsIndex
 
 from . import prof as prof, rt as rt, util as util
 from ._constants import *
+from ._version import __version__ as __version__
 
 def init(config_path: str = ..., /) -> int: ...
 def finalize() -> int: ...

@@ -235,9 +235,8 @@ def _run_number(number):
         launches.end()
 
 
-# What C is given. The extension looks at signals before it calls; over ctypes a signal that comes at that moment takes the
-# place of the function.
-_run = _DATA_FUNCTION(set_runner(_run_number) if set_runner else _run_number)
+# What C is given: the extension, which looks at signals before it calls.
+_run = _DATA_FUNCTION(set_runner(_run_number))
 
 
 @_DATA_FUNCTION

@@ -2482,12 +2482,6 @@ static PyObject *rt_subscribe_host_func(PyObject *self, PyObject *args)
 }
 
 /* acl.rt.process_host_func(timeout) -> ret */
-static aclError rt_process_host_func_for(const uint64_t *a, int32_t timeout)
-{
-	(void)a;
-	return aclrtProcessHostFunc(timeout);
-}
-
 static PyObject *rt_process_host_func(PyObject *self, PyObject *args)
 {
 	static const param params[] = {{"timeout", INT32}};
@@ -2495,7 +2489,11 @@ static PyObject *rt_process_host_func(PyObject *self, PyObject *args)
 	(void)self;
 	if (!take("acl.rt.process_host_func", params, 1, args, a))
 		return NULL;
-	return wait_until(ROPEWAY_WAIT_HOST_FUNC, NULL, (int32_t)a[0], rt_process_host_func_for, a);
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtProcessHostFunc((int32_t)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
 }
 
 /* acl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret */
@@ -4095,7 +4093,7 @@ static PyMethodDef functions_of_acl[] = {
 	{"float_to_float16", acl_float_to_float16, METH_VARARGS,
 	 "float_to_float16($module, value, /)\n--\n\nacl.float_to_float16(value) -> int\n\nConverts with round to nearest even; too large, infinite and NaN inputs saturate to 0x7BFF or 0xFBFF\n(65504).\n\nIn C: aclFloatToFloat16."},
 	{"data_type_size", acl_data_type_size, METH_VARARGS,
-	 "data_type_size($module, type, /)\n--\n\nacl.data_type_size(type) -> int\n\nBytes per element - STRING and UNDEFINED 0; UINT1, INT4, 8-bit types and BOOL 1; 16-bit types 2;\nFLOAT, INT32, UINT32, COMPLEX32 4; COMPLEX128 16; everything else, also the FLOAT6 and FLOAT4 kinds,\n8.\n\nIn C: aclDataTypeSize."},
+	 "data_type_size($module, type, /)\n--\n\nacl.data_type_size(type) -> int\n\nBytes per element - STRING and UNDEFINED 0; UINT1, INT4, 8-bit types and BOOL 1; 16-bit types 2;\nFLOAT, INT32, UINT32, COMPLEX32 4; COMPLEX128 16; everything else, also the FLOAT6 and FLOAT4 kinds\nand HIFLOAT4, 8 (HIFLOAT4 and its scale, 1, are decided by us).\n\nIn C: aclDataTypeSize."},
 	{"create_data_buffer", acl_create_data_buffer, METH_VARARGS,
 	 "create_data_buffer($module, data, size, /)\n--\n\nacl.create_data_buffer(data, size) -> buffer\n\nMakes a small object that remembers an address and a size; it does not own the memory. NULL data and\nsize 0 are allowed. NULL when out of memory.\n\nIn C: aclCreateDataBuffer."},
 	{"destroy_data_buffer", acl_destroy_data_buffer, METH_VARARGS,
@@ -4433,11 +4431,11 @@ static PyMethodDef functions_of_acl_rt[] = {
 	{"unsubscribe_report", rt_unsubscribe_report, METH_VARARGS,
 	 "unsubscribe_report($module, thread_id, stream, /)\n--\n\nacl.rt.unsubscribe_report(thread_id, stream) -> ret\n\nEnds a subscription.\n\nIn C: aclrtUnSubscribeReport."},
 	{"subscribe_host_func", rt_subscribe_host_func, METH_VARARGS,
-	 "subscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.subscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nMakes a thread (pthread id) the one that runs the host functions launched on a stream from now on,\ninside aclrtProcessHostFunc.\n\nIn C: aclrtSubscribeHostFunc. pyACL has no such function."},
+	 "subscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.subscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nMakes a thread (pthread id) the one that runs the host functions launched on a stream from now on,\ninside aclrtProcessHostFunc.\n\nIn C: aclrtSubscribeHostFunc. pyACL has no such function. Not built yet: returns 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
 	{"process_host_func", rt_process_host_func, METH_VARARGS,
-	 "process_host_func($module, timeout, /)\n--\n\nacl.rt.process_host_func(timeout) -> ret\n\nRuns pending host functions of all streams the calling thread subscribed with\naclrtSubscribeHostFunc, waiting up to timeout milliseconds (-1 for ever) for one.\n\nIn C: aclrtProcessHostFunc. pyACL has no such function."},
+	 "process_host_func($module, timeout, /)\n--\n\nacl.rt.process_host_func(timeout) -> ret\n\nRuns pending host functions of all streams the calling thread subscribed with\naclrtSubscribeHostFunc, waiting up to timeout milliseconds (-1 for ever) for one.\n\nIn C: aclrtProcessHostFunc. pyACL has no such function. Not built yet: returns 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
 	{"unsubscribe_host_func", rt_unsubscribe_host_func, METH_VARARGS,
-	 "unsubscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nEnds a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.\n\nIn C: aclrtUnSubscribeHostFunc. pyACL has no such function."},
+	 "unsubscribe_host_func($module, host_func_thread_id, exe_stream, /)\n--\n\nacl.rt.unsubscribe_host_func(host_func_thread_id, exe_stream) -> ret\n\nEnds a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.\n\nIn C: aclrtUnSubscribeHostFunc. pyACL has no such function. Not built yet: returns 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
 	{"get_thread_last_task_id", rt_get_thread_last_task_id, METH_VARARGS,
 	 "get_thread_last_task_id($module, /)\n--\n\nacl.rt.get_thread_last_task_id() -> (task_id, ret)\n\nId of the task the calling thread submitted last.\n\nIn C: aclrtGetThreadLastTaskId."},
 	{"set_op_execute_time_out", rt_set_op_execute_time_out, METH_VARARGS,

@@ -5,11 +5,9 @@
  * released around every call: a callback in a stream needs it, so a thread that waited for the stream with the lock held would
  * wait for ever, and any call may have to wait.
  */
-#define PY_SSIZE_T_CLEAN
-#ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x03090000
-#endif
-#include <Python.h>
+#define _GNU_SOURCE /* RTLD_DEFAULT, in headers of glibc before 2.35 */
+
+#include "_python.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -227,7 +225,7 @@ static PyObject *set_runner(PyObject *self, PyObject *function)
 /* Whether functions of the program run in the thread that waits. */
 static int runs_functions(int32_t what)
 {
-	return what == ROPEWAY_WAIT_REPORT || what == ROPEWAY_WAIT_HOST_FUNC;
+	return what == ROPEWAY_WAIT_REPORT;
 }
 
 /* Waits one slice. Returns 1 when the wait is over, 0 when it is not, -1 when a signal handler raised. */

@@ -7,10 +7,12 @@ it by its name, so there is one library in the process whatever LD_LIBRARY_PATH 
 import ctypes
 import importlib
 import os
+import sys
 
 from . import _checking, _forms
 
 NAME = "libascendcl.so"
+_EXTENSION = "_fast.abi3.so"
 
 _here = os.path.dirname(os.path.abspath(__file__))
 
@@ -52,30 +54,27 @@ def _open(path, where):
         ) from None
 
 
-def _choose():
-    """Which implementation it is, its plain functions by module, and how to set what runs functions of the program."""
-    wish = os.environ.get("ROPEWAY_PYTHON", "")
-    if wish not in ("", "extension", "ctypes"):
-        raise ImportError(f"ROPEWAY_PYTHON is {wish!r}; it may be 'extension', 'ctypes' or empty", name="acl")
-    if wish != "ctypes":
-        try:
-            _fast = importlib.import_module("._fast", __package__)
-        except ModuleNotFoundError as error:
-            if wish:
-                raise ImportError(f"ROPEWAY_PYTHON is 'extension', but there is none: {error}", name="acl") from None
-        else:
-            if _fast.TABLE != _forms.TABLE:
-                raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
-            _checking.start(library, PLACES, _fast)
-            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt), "acl.prof": vars(_fast.prof)}, _fast.set_runner
-    from . import _ctypes
-
-    _checking.start(library, PLACES, None)
-    return "ctypes", _ctypes.functions(library), None
+def _load():
+    """The extension: the functions that C makes of the table."""
+    try:
+        extension = importlib.import_module("._fast", __package__)
+    except ImportError as error:
+        raise ImportError(
+            f"acl cannot load its extension, {_EXTENSION} ({error}). It needs CPython 3.9 or later on the processor that it was built "
+            "for; this is {0.name} {1[0]}.{1[1]}. Install the wheel, or build the toolkit anew with 'make dist', which needs gcc and "
+            "nothing of Python".format(sys.implementation, sys.version_info),
+            name="acl",
+        ) from None
+    if extension.TABLE != _forms.TABLE:
+        raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
+    return extension
 
 
 library = _find()  # for ctypes; the interpreter lock is released during every call
-implementation, _plain, set_runner = _choose()
+_fast = _load()
+_checking.start(library, PLACES, _fast)
+set_runner = _fast.set_runner
+_plain = {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt), "acl.prof": vars(_fast.prof)}
 
 
 def functions(module):

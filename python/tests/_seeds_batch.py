@@ -3,10 +3,10 @@
 import threading
 
 from _seeds_shared import (
-    INVALID_HANDLE, INVALID_PARAM, NOBODY, PARAM_INVALID, UNSUPPORTED, Sentences, expect, same,
+    GARBAGE, INVALID_HANDLE, INVALID_PARAM, NEW, NOBODY, OLD, PARAM_INVALID, ROOM, UNSUPPORTED, Sentences, expect,
+    fill, holds, ok, same,
 )  # fmt: skip
 from acl import rt
-from test_rules import GARBAGE, NEW, OLD, ROOM, fill, holds, ok
 
 
 class Batch(Sentences):

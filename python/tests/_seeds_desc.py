@@ -1,9 +1,10 @@
 """Sentences about memcpy_async_with_desc."""
 
 import acl
-from _seeds_shared import INNER, INVALID_HANDLE, PARAM_INVALID, UNSUPPORTED, Sentences, expect, same
+from _seeds_shared import (
+    INNER, INVALID_HANDLE, NEW, OLD, PARAM_INVALID, ROOM, UNSUPPORTED, Sentences, expect, fill, holds, ok, same,
+)  # fmt: skip
 from acl import rt
-from test_rules import NEW, OLD, ROOM, fill, holds, ok
 
 
 class Desc(Sentences):

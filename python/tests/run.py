@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--one | --quick | --rest].
 
-They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with the extension and
-over ctypes, with NumPy, where it has it, and without. --quick: the newest with both, the others with the extension only, and
-the tests of SLOW in one run only. --one: one run, the one that has most, without the tests of SLOW. --rest: --quick without
-what --one does. --driver: on another driver than the software device, without the tests of ONLY_SOFT.
+They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with NumPy, where it has
+it, and without. --quick: each once, and the tests of SLOW in one run only. --one: one run, the one that has most, without the
+tests of SLOW. --rest: --quick without what --one does. --driver: on another driver than the software device, without the tests of
+ONLY_SOFT.
 
 One line for each run, and all the output of those that fail; then what was skipped because something is missing. In CI, where
-CI is set, one run must have had the extension and NumPy; that run also fails if it misses a tool.
+CI is set, one run must have had NumPy; that run also fails if it misses a tool.
 """
 
 import argparse
@@ -51,12 +51,11 @@ class Python(NamedTuple):
 
 class Run(NamedTuple):
     python: Python
-    implementation: str
     numpy: bool
 
     def __str__(self):
         version = ".".join(map(str, self.python.version))
-        return f"Python {version:7} {self.implementation:9} {'NumPy' if self.numpy else 'no NumPy'}"
+        return f"Python {version:7} {'NumPy' if self.numpy else 'no NumPy'}"
 
 
 def candidates():
@@ -97,15 +96,12 @@ def plan(pythons, quick):
     chosen = dict.fromkeys([pythons[-1], pythons[0], *with_numpy[-1:]])
     runs = []
     for python in chosen:
-        for implementation in ("extension", "ctypes"):
-            if quick and implementation == "ctypes" and python is not pythons[-1]:
-                continue
-            runs.append(Run(python, implementation, python.numpy))
-            if python.numpy and not quick:
-                runs.append(Run(python, implementation, False))
+        runs.append(Run(python, python.numpy))
+        if python.numpy and not quick:
+            runs.append(Run(python, False))
     if all(run.numpy for run in runs):
-        runs.append(Run(pythons[-1], "extension", False))
-    return sorted(runs, key=lambda run: run.numpy and run.implementation == "extension", reverse=True)
+        runs.append(Run(pythons[-1], False))
+    return sorted(runs, key=lambda run: run.numpy, reverse=True)
 
 
 def count_missing(output, counts):
@@ -117,7 +113,7 @@ def count_missing(output, counts):
 def perform(run, modules, toolkit, hidden):
     """Runs the tests of modules; returns whether they passed, what to say of it, and the output."""
     path = [os.path.join(toolkit, "python", "site-packages")]
-    environment = {**os.environ, "ROPEWAY_PYTHON": run.implementation, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if not run.numpy:
         path.insert(0, hidden)
         environment.pop("CI", None)  # tests may miss NumPy here
@@ -165,10 +161,6 @@ def main():
         sys.exit("run.py: there is no Python of version %d.%d or later" % OLDEST)
     given.quick = given.quick or given.rest or given.one
     runs = plan(pythons, given.quick)
-    if not os.path.exists(os.path.join(toolkit, "python", "site-packages", "acl", "_fast.abi3.so")):
-        print("the toolkit has no extension: ctypes only", flush=True)
-        runs = [run._replace(implementation="ctypes") for run in runs if run.implementation == "ctypes" or given.quick]
-        runs = list(dict.fromkeys(runs))
     if given.one:
         runs = runs[:1]
     complete = failed = False
@@ -193,11 +185,11 @@ def main():
             if not passed:
                 print(output, flush=True)
             failed = failed or not passed
-            complete = complete or (passed and run.numpy and run.implementation == "extension")
+            complete = complete or (passed and run.numpy)
     for reason, count in skipped.items():
         print(f"skipped: {count} Python tests ({reason})", flush=True)
     if os.environ.get("CI") and not complete:
-        print("FAIL no run had the extension and NumPy (Debian: apt-get install python3-dev python3-numpy)", flush=True)
+        print("FAIL no run had NumPy (Debian: apt-get install python3-numpy)", flush=True)
         failed = True
     sys.exit(failed)
 

@@ -240,7 +240,7 @@ def problem_of(call, arguments):
     last, message = rt.peek_at_last_error(0), acl.get_recent_err_msg() or ""
     left = code if code // 1000 in (107, 207, 507) and not quiet else 0
     if (got, last) != (code, left) or code and function not in message:
-        return f"{path} rule {rule} {call[9]}: {got}, last error {last}; want {code} and {left}; {message}"
+        return f"{path} {rule} {call[9]}: {got}, last error {last}; want {code} and {left}; {message}"
     return None
 
 

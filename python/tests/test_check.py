@@ -112,7 +112,7 @@ class TestMemoryGoes(CheckedCase):
     def assert_goes(self, body, word, call):
         end = "ok(rt.synchronize_stream(stream))\nok(rt.host_unregister(page))\n"
         finding = self.assert_found(Program(self.directory, UPLOAD + body + end), "free-in-flight")
-        self.assertTrue(finding["summary"].startswith(f"registered memory is {word} that acl.rt.memcpy_async"), finding)
+        self.assertTrue(finding["summary"].startswith(f"registered memory is {word} that a pending acl.rt.memcpy_async"), finding)
         self.assertTrue(finding["offence"]["call"].startswith(call + "("), finding)
         self.assertEqual((0, 4096), (finding["bytes"].get("offset", 0), finding["bytes"]["length"]))
 

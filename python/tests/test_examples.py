@@ -1,6 +1,5 @@
 """The programs of examples/python: what they print, and that they notice when bytes do not arrive."""
 
-import ctypes.util
 import os
 import re
 import subprocess
@@ -79,9 +78,9 @@ def example(name):
 
 class TestExamples(unittest.TestCase):
     def test_what_they_print(self):
-        """With and without the extension, and with launch blocking, which must change nothing that a program can see."""
+        """With launch blocking, too, which must change nothing that a program can see."""
         for name, lines in PRINTED.items():
-            for environment in ({}, {"ROPEWAY_PYTHON": "ctypes"}, {"ASCEND_LAUNCH_BLOCKING": "1"}):
+            for environment in ({}, {"ASCEND_LAUNCH_BLOCKING": "1"}):
                 with self.subTest(name, **environment):
                     done = run(example(name), **environment)
                     self.assertEqual((0, "", lines), (done.returncode, done.stderr, done.stdout.splitlines()))
@@ -91,30 +90,27 @@ class TestExamples(unittest.TestCase):
         self.assertEqual(programs, {*PRINTED, "check", "two_servers"})
 
     def test_two_servers(self):
-        """Two servers of a pod, with and without the extension."""
-        if ctypes.util.find_library("ucp") is None:
-            raise unittest.SkipTest("there is no UCX: apt-get install libucx0")
-        for environment in ({}, {"ROPEWAY_PYTHON": "ctypes"}):
-            with self.subTest(**environment), tempfile.TemporaryDirectory() as folder:
-                key, pod = os.path.join(folder, "key"), os.path.join(folder, "pod.yaml")
-                with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
-                    f.write("k" * 32)
-                with open(pod, "w") as f:
-                    f.write("key: key\nservers:\n- {id: 0, address: 127.0.0.1}\n- {id: 1, address: 127.0.0.1}\n")
-                common = {"ROPEWAY_POD": pod, "ROPEWAY_PRODUCT": "A3", "ROPEWAY_DRIVER": "soft", **environment}
-                done = [None, None]
+        """Two servers of a pod."""
+        with tempfile.TemporaryDirectory() as folder:
+            key, pod = os.path.join(folder, "key"), os.path.join(folder, "pod.yaml")
+            with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                f.write("k" * 32)
+            with open(pod, "w") as f:
+                f.write("key: key\nservers:\n- {id: 0, address: 127.0.0.1}\n- {id: 1, address: 127.0.0.1}\n")
+            common = {"ROPEWAY_POD": pod, "ROPEWAY_PRODUCT": "A3", "ROPEWAY_DRIVER": "soft"}
+            done = [None, None]
 
-                def server(i):
-                    done[i] = run(example("two_servers"), os.path.join(folder, "handle"), ROPEWAY_POD_SERVER=str(i), **common)
+            def server(i):
+                done[i] = run(example("two_servers"), os.path.join(folder, "handle"), ROPEWAY_POD_SERVER=str(i), **common)
 
-                threads = [threading.Thread(target=server, args=(i,)) for i in range(2)]
-                for t in threads:
-                    t.start()
-                for t in threads:
-                    t.join()
-                lines = ["It changed every byte, and server 0 sees the change.", "Server 1 read the 4194304 bytes of server 0."]
-                for d, line in zip(done, lines):
-                    self.assertEqual((0, "", [line]), (d.returncode, d.stderr, d.stdout.splitlines()))
+            threads = [threading.Thread(target=server, args=(i,)) for i in range(2)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            lines = ["It changed every byte, and server 0 sees the change.", "Server 1 read the 4194304 bytes of server 0."]
+            for d, line in zip(done, lines):
+                self.assertEqual((0, "", [line]), (d.returncode, d.stderr, d.stdout.splitlines()))
 
     def test_the_document_on_every_product(self):
         for product in ("A2", "A3", "950", "310B", "310P", "310", "910"):

@@ -22,7 +22,7 @@ from support import HANG, DeviceCase, run_program
 MINE = re.compile(
     "aclrt(Mem(Pool|Managed|AllocManaged|P2P|Map|Export|SetPid|Import|GetAllocation|SetAccess|GetAccess|Retain|GetAddress)"
     "|ReserveMem|ReleaseMem|MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Value|Reduce|Random|Allocator"
-    "|.*Group(Count|Info)?$|GetAllGroupInfo|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol|(Subscribe|Process|UnSubscribe)HostFunc)"
+    "|.*Group(Count|Info)?$|GetAllGroupInfo|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
 )
 FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - test_kernels.FORMS
 
@@ -138,23 +138,6 @@ def counting(call, s, other):
     call("acl.rt.cnt_notify_reset", notify, s)
     same(rt.synchronize_stream(s), 0)
     call("acl.rt.cnt_notify_destroy", notify)
-
-
-def served(call, s):
-    """Host functions run in the thread that has subscribed to them, and nowhere else."""
-    me, ran = threading.get_ident(), []
-    call("acl.rt.subscribe_host_func", me, s)
-    for number in range(3):
-        call("acl.rt.launch_host_func", s, lambda data: ran.append((data, threading.get_ident())), number)
-    same(rt.synchronize_stream_with_timeout(s, 5), acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
-    same(ran, [])
-    while len(ran) < 3:
-        call("acl.rt.process_host_func", -1)
-    same(ran, [(number, me) for number in range(3)])
-    same(rt.synchronize_stream(s), 0)
-    same(rt.process_host_func(5), acl.ACL_ERROR_RT_REPORT_TIMEOUT)
-    call("acl.rt.unsubscribe_host_func", me, s)
-    same(rt.process_host_func(-1), acl.ACL_ERROR_RT_THREAD_SUBSCRIBE)
 
 
 def groups(call):
@@ -352,8 +335,6 @@ def program(product):
         links(call)
     elif product == "310P":
         groups(call)
-    elif product == "IPV350":
-        served(call, s)
     else:
         counting(call, s, other)
     same((rt.destroy_stream(s), rt.destroy_stream(other), rt.reset_device(0), acl.finalize()), (0, 0, 0, 0))
@@ -364,7 +345,7 @@ def program(product):
 class TestSuccess(unittest.TestCase):
     def test_every_form_succeeds(self):
         succeeded = set()
-        for product, form in (("A2", "EP"), ("A3", "EP"), ("950", "EP"), ("310P", "RC"), ("IPV350", "EP")):
+        for product, form in (("A2", "EP"), ("A3", "EP"), ("950", "EP"), ("310P", "RC")):
             done = run_program(os.path.abspath(__file__), "program", product, ROPEWAY_PRODUCT=product, ROPEWAY_FORM=form)
             self.assertEqual((0, ""), (done.returncode, done.stderr), done.stdout)
             succeeded.update(done.stdout.split())

@@ -14,10 +14,9 @@ from _seeds import SENTENCES
 from _seeds_async import Async
 from _seeds_batch import Batch
 from _seeds_desc import Desc
-from _seeds_shared import PRODUCTS
+from _seeds_shared import PRODUCTS, Scene, ok
 from acl import rt
 from support import HANG
-from test_rules import Scene, ok
 
 FAMILIES = (Async, Batch, Desc)
 COMMON = {"ROPEWAY_DEVICES": "2", "ROPEWAY_DEVICE_MEMORY": "64M"}

@@ -331,7 +331,9 @@ class TestBatch(DeviceCase):
         ):
             with self.subTest(other):
                 self.assertEqual((SIZE_MAX, code), rt.memcpy_batch(*self.arguments(**other)))
+                self.assertTrue(code == 0 or "aclrtMemcpyBatch:" in acl.get_recent_err_msg())
         self.assertEqual((SIZE_MAX, 107017), rt.memcpy_batch_async(*self.arguments(), 12345))
+        self.assertEqual(107017, rt.get_last_error(0))
 
     def test_negative_numbers_are_what_c_makes_of_them(self):
         self.assertEqual((SIZE_MAX, 100000), rt.memcpy_batch(*self.arguments(sizes=[-1] * 4)))

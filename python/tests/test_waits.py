@@ -1,16 +1,13 @@
 """Waits: in slices that leave no trace, so that signals are handled, with the interpreter lock released."""
 
 import ctypes
-import os
-import re
 import signal
 import threading
 import time
 import unittest
 
 import acl
-from acl import _ctypes, _library
-from implementations import implementations
+from acl import _library
 
 STREAM_TIMEOUT, EVENT_TIMEOUT, REPORT_TIMEOUT = 507046, 507047, 507012
 THREAD_LEVEL = acl.ACL_RT_THREAD_LEVEL
@@ -52,73 +49,66 @@ class Held(unittest.TestCase):
         acl.rt.destroy_event(self.event)
         acl.rt.destroy_stream(self.stream)
 
-    def waits(self, functions):
+    def waits(self):
         """Every wait with what it waits for, with and without a timeout."""
-        rt = functions["acl.rt"]
+        rt = acl.rt
         return [
-            (rt["synchronize_stream"], rt["synchronize_stream_with_timeout"], (self.stream,), STREAM_TIMEOUT),
-            (rt["synchronize_event"], rt["synchronize_event_with_timeout"], (self.event,), EVENT_TIMEOUT),
-            (rt["synchronize_device"], rt["synchronize_device_with_timeout"], (), STREAM_TIMEOUT),
+            (rt.synchronize_stream, rt.synchronize_stream_with_timeout, (self.stream,), STREAM_TIMEOUT),
+            (rt.synchronize_event, rt.synchronize_event_with_timeout, (self.event,), EVENT_TIMEOUT),
+            (rt.synchronize_device, rt.synchronize_device_with_timeout, (), STREAM_TIMEOUT),
         ]
 
 
 class TestWaits(Held):
     def test_time_that_runs_out(self):
         """The code is that of the C call, and the last error, however many slices there were."""
-        for name, functions in implementations():
-            for _, timed, what, code in self.waits(functions):
-                for timeout in (1, 49, 50, 51, 120):
-                    with self.subTest(timed.__name__, implementation=name, timeout=timeout):
-                        start = time.monotonic()
-                        self.assertEqual(code, timed(*what, timeout))
-                        self.assertGreaterEqual(time.monotonic() - start, timeout / 1000)
-                        self.assertEqual(code, acl.rt.get_last_error(THREAD_LEVEL))
+        for _, timed, what, code in self.waits():
+            for timeout in (1, 49, 50, 51, 120):
+                with self.subTest(timed.__name__, timeout=timeout):
+                    start = time.monotonic()
+                    self.assertEqual(code, timed(*what, timeout))
+                    self.assertGreaterEqual(time.monotonic() - start, timeout / 1000)
+                    self.assertEqual(code, acl.rt.get_last_error(THREAD_LEVEL))
 
     def test_illegal_timeouts(self):
         """Those of the real call: 0 and less than -1."""
-        for name, functions in implementations():
-            for _, timed, what, _ in self.waits(functions):
-                with self.subTest(timed.__name__, implementation=name):
-                    self.assertEqual([107000, 107000], [timed(*what, 0), timed(*what, -2)])
-            self.assertEqual([100000, 100000], [functions["acl.rt"]["process_report"](timeout) for timeout in (0, -2)])
+        for _, timed, what, _ in self.waits():
+            with self.subTest(timed.__name__):
+                self.assertEqual([107000, 107000], [timed(*what, 0), timed(*what, -2)])
+        self.assertEqual([100000, 100000], [acl.rt.process_report(timeout) for timeout in (0, -2)])
 
     def test_interrupted(self):
         """A signal handler runs within the wait, its exception ends it, and no slice left a last error."""
-        for name, functions in implementations():
-            for forever, timed, what, _ in self.waits(functions):
-                for wait in (lambda: forever(*what), lambda: timed(*what, -1), lambda: timed(*what, 60000)):
-                    with self.subTest(forever.__name__, implementation=name):
-                        with self.assertRaises(KeyboardInterrupt):
-                            with interrupt_after(0.12):
-                                wait()
-                        self.assertEqual(0, acl.rt.peek_at_last_error(THREAD_LEVEL))
+        for forever, timed, what, _ in self.waits():
+            for wait in (lambda: forever(*what), lambda: timed(*what, -1), lambda: timed(*what, 60000)):
+                with self.subTest(forever.__name__):
+                    with self.assertRaises(KeyboardInterrupt):
+                        with interrupt_after(0.12):
+                            wait()
+                    self.assertEqual(0, acl.rt.peek_at_last_error(THREAD_LEVEL))
 
     def test_a_signal_that_raises_nothing(self):
-        for name, functions in implementations():
-            with self.subTest(name):
-                ran = []
-                with handler(signal.SIGALRM, lambda *_: ran.append(1) or self.let_go.set()):
-                    signal.setitimer(signal.ITIMER_REAL, 0.12)
-                    self.assertEqual(0, functions["acl.rt"]["synchronize_stream"](self.stream))
-                self.assertEqual([1], ran)
-            self.hold()
+        ran = []
+        with handler(signal.SIGALRM, lambda *_: ran.append(1) or self.let_go.set()):
+            signal.setitimer(signal.ITIMER_REAL, 0.12)
+            self.assertEqual(0, acl.rt.synchronize_stream(self.stream))
+        self.assertEqual([1], ran)
+        self.hold()
 
     def test_others_run_meanwhile(self):
         """The function that lets the stream go is Python, in another thread: it needs the interpreter lock."""
-        for name, functions in implementations():
-            for forever, timed, what, _ in self.waits(functions):
-                for wait in (lambda: forever(*what), lambda: timed(*what, -1), lambda: timed(*what, 60000)):
-                    with self.subTest(forever.__name__, implementation=name):
-                        threading.Timer(0.1, self.let_go.set).start()
-                        self.assertEqual(0, wait())
-                        self.hold()
+        for forever, timed, what, _ in self.waits():
+            for wait in (lambda: forever(*what), lambda: timed(*what, -1), lambda: timed(*what, 60000)):
+                with self.subTest(forever.__name__):
+                    threading.Timer(0.1, self.let_go.set).start()
+                    self.assertEqual(0, wait())
+                    self.hold()
 
     def test_wrong_handles(self):
-        for name, functions in implementations():
-            for forever, timed, what, _ in self.waits(functions):
-                if what:
-                    with self.subTest(forever.__name__, implementation=name):
-                        self.assertEqual([107017] * 3, [forever(8), timed(8, -1), timed(8, 1000)])
+        for forever, timed, what, _ in self.waits():
+            if what:
+                with self.subTest(forever.__name__):
+                    self.assertEqual([107017] * 3, [forever(8), timed(8, -1), timed(8, 1000)])
 
 
 class TestReports(unittest.TestCase):
@@ -129,26 +119,15 @@ class TestReports(unittest.TestCase):
         stream, _ = acl.rt.create_stream()
         me = threading.get_ident()
         self.assertEqual(0, acl.rt.subscribe_report(me, stream))
-        for name, functions in implementations():
-            for timeout in (1, 50, 51, 120):
-                with self.subTest(name, timeout=timeout):
-                    self.assertEqual(REPORT_TIMEOUT, functions["acl.rt"]["process_report"](timeout))
-            with self.assertRaises(KeyboardInterrupt), interrupt_after(0.12):
-                functions["acl.rt"]["process_report"](-1)
+        for timeout in (1, 50, 51, 120):
+            with self.subTest(timeout=timeout):
+                self.assertEqual(REPORT_TIMEOUT, acl.rt.process_report(timeout))
+        with self.assertRaises(KeyboardInterrupt), interrupt_after(0.12):
+            acl.rt.process_report(-1)
         self.assertEqual(0, acl.rt.unsubscribe_report(me, stream))
         self.assertEqual(107012, acl.rt.process_report(10))
         self.assertEqual(107012, acl.rt.process_report(1000))
         acl.rt.destroy_stream(stream)
-
-
-class TestNumbers(unittest.TestCase):
-    def test_waits_are_numbered_as_in_c(self):
-        header = os.path.join(os.path.dirname(__file__), "..", "..", "capi", "shim", "entry.h")
-        if not os.path.exists(header):
-            self.skipTest("not in the repository")
-        with open(header, encoding="utf-8") as f:
-            numbers = re.search(r"enum \{ (ROPEWAY_WAIT_[^}]*) \}", f.read()).group(1)
-        self.assertEqual([f"ROPEWAY_WAIT_{name.upper()}" for name in _ctypes.WAITS], numbers.split(", "))
 
 
 class handler:

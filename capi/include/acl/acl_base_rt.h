@@ -291,6 +291,8 @@ typedef enum {
     ACL_FLOAT6_E2M3 = 39,
     ACL_FLOAT4_E2M1 = 40,
     ACL_FLOAT4_E1M2 = 41,
+    ACL_HIFLOAT4 = 42,
+    ACL_HIFLOAT4_SCALE = 43,
 } aclDataType;
 
 typedef enum {
@@ -364,19 +366,19 @@ ACL_FUNC_VISIBILITY const char* aclrtGetSocName(void);
 
 /*
  * Feature attributes this installation supports; the array belongs to the library.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 500000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 500000.
  */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num);
 
 /*
  * 1 when a feature attribute is supported, else 0.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 500000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 500000.
  */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value);
 
 /*
  * Core counts or L2 size of a device.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 500000, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 500000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
     int64_t* value);
@@ -406,7 +408,8 @@ ACL_FUNC_VISIBILITY aclFloat16 aclFloatToFloat16(float value);
 
 /*
  * Bytes per element - STRING and UNDEFINED 0; UINT1, INT4, 8-bit types and BOOL 1; 16-bit types 2; FLOAT,
- * INT32, UINT32, COMPLEX32 4; COMPLEX128 16; everything else, also the FLOAT6 and FLOAT4 kinds, 8.
+ * INT32, UINT32, COMPLEX32 4; COMPLEX128 16; everything else, also the FLOAT6 and FLOAT4 kinds and HIFLOAT4,
+ * 8 (HIFLOAT4 and its scale, 1, are decided by us).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
@@ -414,13 +417,13 @@ ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 /*
  * Makes a small object that remembers an address and a size; it does not own the memory. NULL data and size 0
  * are allowed. NULL when out of memory.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclDataBuffer* aclCreateDataBuffer(void* data, size_t size);
 
 /*
  * Destroys the object, not the memory.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer);
 
@@ -432,13 +435,13 @@ ACL_FUNC_VISIBILITY aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void
 
 /*
  * The address; NULL for a NULL buffer.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer);
 
 /*
  * The size cut to 32 bits; 0 for a NULL buffer.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * Products: 950, A3, A2, 310B, 310P, 910.
  * Deprecated: use aclGetDataBufferSizeV2.
  */
 ROPEWAY_DEPRECATED("use aclGetDataBufferSizeV2")
@@ -446,7 +449,7 @@ ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffe
 
 /*
  * The size; 0 for a NULL buffer.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer);
 

@@ -480,6 +480,7 @@ typedef enum {
     ACL_DEV_ATTR_MAINBOARD_ID = 407,
     ACL_DEV_ATTR_HD_CONNECT_TYPE = 408,
     ACL_DEV_ATTR_DEVICE_FORM_FACTOR = 409,
+    ACL_DEV_ATTR_SUPER_POD_CHASSIS_ID = 410,
     ACL_DEV_ATTR_IS_VIRTUAL = 501,
     ACL_DEV_ATTR_NPU_ARCH = 601,
 } aclrtDevAttr;
@@ -988,6 +989,12 @@ typedef struct {
     aclrtBarrierCmoInfo cmoInfo[ACL_RT_CMO_MAX_BARRIER_NUM];
 } aclrtBarrierTaskInfo;
 
+/* 16 bytes. See aclrtHostGetDevicePointerAddrRange. */
+typedef struct {
+    void* startAddr;
+    void* endAddr;
+} aclrtAddrRange;
+
 /* 32 bytes. See aclrtMemcpyBatch, aclrtMemcpyBatchV2, aclrtMemcpyBatchAsync, aclrtMemcpyBatchAsyncV2. */
 typedef struct {
     aclrtMemLocation dstLoc;
@@ -1185,7 +1192,7 @@ typedef aclError (*aclFinalizeCallbackFunc)(void* userData);
  * Copies count bytes from src to dst and returns when the bytes have arrived. Direction is found from the
  * addresses; kind only has to be a legal value. It does not order itself against any stream and does not use
  * the default stream.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107000, 107002, 107022, 107030, 507899.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 107022, 107030, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
     aclrtMemcpyKind kind);
@@ -1203,8 +1210,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void* dst, size_t destMax, const v
 /*
  * Older form of aclrtMemcpyAsync that asks the driver whether the host address is pinned and falls back to a
  * synchronous copy when it is not. Same checks and codes as aclrtMemcpyAsync.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107000, 107002, 207000, and others
- * passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 207000, and others passed
+ * on.
  * Deprecated: use aclrtMemcpyAsync.
  */
 ROPEWAY_DEPRECATED("use aclrtMemcpyAsync")
@@ -1297,7 +1304,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithOffset(void** dst, size_t destM
 
 /*
  * Fills count bytes with the low 8 bits of value and waits. Works on device and host memory.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002, 107022, 107030, 107000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 107022, 107030, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
 
@@ -1369,13 +1376,13 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyToSymbolAsync(const void* symbol, const 
 /*
  * Allocates device memory on the current device. The real size is size rounded up to a multiple of 32 after
  * adding 32 (950 adds nothing), the address is at least 64-byte aligned.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002, 207000, 207001.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 207000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 
 /*
  * Like aclrtMalloc, but only rounds size up to a multiple of 32 without the extra 32 bytes.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002, 207000, 207001.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 207000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 
@@ -1420,7 +1427,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void* devPtr, size_t size);
 /*
  * Frees device or managed memory from the aclrtMalloc family, aclrtMemAllocManaged or a memory pool. Does not
  * wait for running tasks.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFree(void* devPtr);
 
@@ -1432,7 +1439,7 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeWithDevSync(void* devPtr);
 
 /*
  * Free and total bytes of one memory kind on the current device.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107016, 107002, 207000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107016, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total);
 
@@ -1498,6 +1505,13 @@ ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint3
  * Products: 950, A3, A2. Errors: 100000, 107002, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag);
+
+/*
+ * Returns the ranges of device addresses behind which host memory lies that the device reaches through PCIe,
+ * first how many (addrRange NULL), then the ranges.
+ * Products: the documents do not say. Errors: 100000, 107002, 207000.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count);
 
 /*
  * Undoes aclrtHostRegister / aclrtHostRegisterV2.
@@ -1593,7 +1607,7 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void** devPtr, const char* k
 
 /*
  * Importer - unmaps the memory. Exporter - destroys the key. Importers must close before the exporter does.
- * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107002, 107000, and others passed on.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107002, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char* key);
 
@@ -1784,15 +1798,15 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtM
 /*
  * Initialises the library for the process, optionally from a JSON file. Call once before everything else;
  * each further call raises the reference count.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100002, 100003, 100000, 100006, 100009, 500001,
- * 107001, 107000, 207000, 500000, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100002, 100003, 100000, 100006, 100009, 500001, 107001,
+ * 107000, 207000, 500000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
 /*
  * Tears the library down and sets the reference count to 0 whatever it was. Not to be called from a
  * destructor or atexit.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100037, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100037, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
@@ -1908,33 +1922,33 @@ ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType typ
 /*
  * Selects a device for the calling thread - creates or retains the device's primary context, makes it current
  * for this thread and drops an explicitly set context.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107001, 507033.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107001, 507033.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
 
 /*
  * Lowers the reference count of the device's primary context; at 0 its streams, events and memory are
  * released.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107001, 507007.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107001, 507007.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
 
 /*
  * Releases the device's resources at once whatever the reference count.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107001, 507007.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107001, 507007.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetDeviceForce(int32_t deviceId);
 
 /*
  * Device of the current context.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetDevice(int32_t* deviceId);
 
 /*
  * ACL_HOST (1) when the program runs on a host with a card (EP), ACL_DEVICE (0) when it runs on the device
  * itself (RC).
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode* runMode);
 
@@ -1966,7 +1980,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId,
 
 /*
  * Number of devices the process may use (after ASCEND_RT_VISIBLE_DEVICES).
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 207004, 507899.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207004, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 
@@ -1991,7 +2005,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 
 /*
  * 1 when peer access from deviceId to peerDeviceId is enabled, else 0.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107000, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
     int32_t* status);
@@ -2159,25 +2173,25 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceL2CacheFlush(void* rsv);
 /*
  * Creates an explicit context with its own default stream on a device and makes it current for the calling
  * thread.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107001, 507033.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 507033.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId);
 
 /*
  * Destroys an explicit context and everything that belongs to it.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002, 507007.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 507007.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyContext(aclrtContext context);
 
 /*
  * Makes a context current for the calling thread.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetCurrentContext(aclrtContext context);
 
 /*
  * Current context of the calling thread.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107002.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext* context);
 
@@ -2228,7 +2242,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream* stream, ui
 
 /*
  * Waits for the stream's tasks and destroys it.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107027, 107002, 107003, 107005.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107027, 107002, 107003, 107005.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
@@ -2240,8 +2254,8 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*
  * Waits until all tasks queued on the stream so far are done and returns the first task error.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107027, 107002, 107023, 207017, 507023, and
- * others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107027, 107002, 107023, 207017, 507023, and others
+ * passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
@@ -2344,28 +2358,30 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char* regName,
     aclrtStreamStateCallback callback, void* args);
 
 /*
- * Makes a stream configuration whose fields are all 0, for aclrtCreateStreamV2. NULL on any other product.
- * Products: IPV350.
+ * Makes a stream configuration whose fields are all 0, for aclrtCreateStreamV2. Not yet built, returns NULL.
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void);
 
 /*
- * Frees a configuration of aclrtCreateStreamConfigHandle. Streams made with it stay.
- * Products: IPV350. Errors: 207000, 100000, 107017.
+ * Frees a configuration of aclrtCreateStreamConfigHandle. Streams made with it stay. Not yet built, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle);
 
 /*
  * Sets one field of a stream configuration: 0 work address, 1 work size, 2 flag (8 bytes each), 3 priority (4
- * bytes, 0..7).
- * Products: IPV350. Errors: 207000, 100000.
+ * bytes, 0..7). Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle,
     aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize);
 
 /*
- * Creates a stream from a configuration; NULL is one of zeros.
- * Products: IPV350. Errors: 207000, 100000, 107000, 107002, 207008.
+ * Creates a stream from a configuration; NULL is one of zeros. Not yet built, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
 
@@ -2641,15 +2657,14 @@ ACL_FUNC_VISIBILITY aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint3
 
 /*
  * Makes a thread (pthread id) the one that runs the callbacks launched on a stream.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107011, 107002, 107012, 507000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107011, 107002, 107012, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /*
  * Queues fn(userData) on a stream, run by the subscribed thread inside aclrtProcessReport. BLOCK (1) holds
  * the stream until fn returns, NO_BLOCK (0) does not.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107000, 107011, 107002, 107003,
- * 107015.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107011, 107002, 107003, 107015.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userData,
     aclrtCallbackBlockType blockType, aclrtStream stream);
@@ -2657,40 +2672,42 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userDat
 /*
  * Runs pending callbacks of all streams the calling thread subscribed, waiting up to timeout milliseconds (-1
  * for ever) for one.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107012, 107002, 507012.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107012, 107002, 507012.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /*
  * Ends a subscription.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 107017, 107011, 107002, 107012.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107011, 107002, 107012.
  */
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /*
- * Queues fn(args) on a stream, run by an internal thread of the context, or on IPV350 by the thread that
- * aclrtSubscribeHostFunc has named; the stream waits until it returns. No subscription needed.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 107011, 107002, 107003, 107015.
+ * Queues fn(args) on a stream, run by an internal thread of the context; the stream waits until it returns.
+ * No subscription needed.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107017, 107000, 107011, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
 
 /*
  * Makes a thread (pthread id) the one that runs the host functions launched on a stream from now on, inside
- * aclrtProcessHostFunc.
- * Products: IPV350. Errors: 207000, 107017, 107002, 107011, 107012, 507000.
+ * aclrtProcessHostFunc. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
 /*
  * Runs pending host functions of all streams the calling thread subscribed with aclrtSubscribeHostFunc,
- * waiting up to timeout milliseconds (-1 for ever) for one.
- * Products: IPV350. Errors: 207000, 100000, 107012, 107002, 507012.
+ * waiting up to timeout milliseconds (-1 for ever) for one. Not yet built, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProcessHostFunc(int32_t timeout);
 
 /*
- * Ends a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped.
- * Products: IPV350. Errors: 207000, 107017, 107002, 107011, 107012.
+ * Ends a subscription of aclrtSubscribeHostFunc; host functions that have not run are dropped. Not yet built,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
@@ -2703,7 +2720,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetThreadLastTaskId(uint32_t* taskId);
 /*
  * Time limit of operators in seconds for the process; rounded up to the hardware step. 0 means the longest
  * (950, A3, A2 - never).
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 
@@ -2767,13 +2784,13 @@ ACL_FUNC_VISIBILITY const char* aclGetRecentErrMsg(void);
 
 /*
  * Last runtime error of the thread; does not clear it. 0 when none.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 
 /*
  * Last runtime error of the thread, and sets it back to 0.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetLastError(aclrtLastErrLevel level);
 
@@ -2885,7 +2902,7 @@ ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtError
 
 /*
  * API version, 1.17.0 for these headers.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  * Deprecated: use aclSysGetVersion.
  */
 ROPEWAY_DEPRECATED("use aclSysGetVersion")
@@ -2894,7 +2911,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetVersion(int32_t* majorVersion, int32_t* min
 
 /*
  * Version texts of an installed package.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 100003.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 100003.
  * Deprecated: use aclsysGetVersionStr and aclsysGetVersionNum.
  */
 ROPEWAY_DEPRECATED("use aclsysGetVersionStr and aclsysGetVersionNum")
@@ -3314,6 +3331,20 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHan
     aclrtFuncHandle* funcHandle);
 
 /*
+ * Returns the number of kernels of a loaded binary.
+ * Products: 950, A3, A2. Errors: 100000, 107017, 207000.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count);
+
+/*
+ * Writes the function handles of a loaded binary to an array, as many as fit. Puts the code of the binary on
+ * the current device if it is not there yet.
+ * Products: 950, A3, A2. Errors: 100000, 107017, 207000, 107002, and others passed on.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle,
+    aclrtFuncHandle* funcHandles, uint32_t numFunctions);
+
+/*
  * Returns where the code of the binary is on the current device, and how long it is.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, and others passed on.
  */
@@ -3485,8 +3516,8 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 /*
  * Queues a kernel with numBlocks blocks. argsData is DEVICE memory that holds the arguments; it is used where
  * it is.
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350. Errors: 100000, 107017, 107000, 107002, 107003, 107022,
- * 107023, 207001, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 107022, 107023,
+ * 207001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     const void* argsData, size_t argsSize, aclrtStream stream);

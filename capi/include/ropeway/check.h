@@ -20,6 +20,8 @@ extern int ropeway_checking_in_flight(const void *address, size_t size) __attrib
 extern void ropeway_checking_complete(const void *address, size_t size) __attribute__((weak));
 extern void ropeway_checking_ignore(int change) __attribute__((weak));
 extern uint64_t ropeway_checking_findings(void) __attribute__((weak));
+extern void ropeway_checking_tell(int change) __attribute__((weak));
+extern char *ropeway_checking_news(void) __attribute__((weak));
 
 /* Whether the program is being checked. */
 static inline int ropeway_check_enabled(void)
@@ -60,6 +62,25 @@ static inline void ropeway_check_ignore_end(void)
 static inline uint64_t ropeway_check_findings(void)
 {
 	return ropeway_checking_findings ? ropeway_checking_findings() : 0;
+}
+
+/* Between these two the program prints findings itself, as ropeway/gtest.h does: `ropeway check` counts them and does not print them. */
+static inline void ropeway_check_tell_begin(void)
+{
+	if (ropeway_checking_tell)
+		ropeway_checking_tell(1);
+}
+
+static inline void ropeway_check_tell_end(void)
+{
+	if (ropeway_checking_tell)
+		ropeway_checking_tell(-1);
+}
+
+/* The text of what was found since the last call, again or for the first time, for free(); NULL if nothing was. Notes do not count. */
+static inline char *ropeway_check_news(void)
+{
+	return ropeway_checking_news ? ropeway_checking_news() : NULL;
 }
 
 #ifdef __cplusplus

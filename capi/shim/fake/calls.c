@@ -310,31 +310,38 @@ static void send_aclrtHostGetDevicePointer(void)
 	fake_arrived(ROPEWAY_aclrtHostGetDevicePointer, want, 3, &got, sizeof got);
 }
 
+static void send_aclrtHostGetDevicePointerAddrRange(void)
+{
+	static const uint64_t want[] = {0xfedc000000002a10, 0xfedc000000002a20};
+	aclError got = aclrtHostGetDevicePointerAddrRange((aclrtAddrRange*)(uintptr_t)0xfedc000000002a10, (uint32_t*)(uintptr_t)0xfedc000000002a20);
+	fake_arrived(ROPEWAY_aclrtHostGetDevicePointerAddrRange, want, 2, &got, sizeof got);
+}
+
 static void send_aclrtHostUnregister(void)
 {
-	static const uint64_t want[] = {0xfedc000000002a10};
-	aclError got = aclrtHostUnregister((void*)(uintptr_t)0xfedc000000002a10);
+	static const uint64_t want[] = {0xfedc000000002b10};
+	aclError got = aclrtHostUnregister((void*)(uintptr_t)0xfedc000000002b10);
 	fake_arrived(ROPEWAY_aclrtHostUnregister, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtHostMemMapCapabilities(void)
 {
-	static const uint64_t want[] = {0x800002b1, 0x400002b2, 0xfedc000000002b30};
-	aclError got = aclrtHostMemMapCapabilities((uint32_t)0x800002b1, (aclrtHacType)0x400002b2, (aclrtHostMemMapCapability*)(uintptr_t)0xfedc000000002b30);
+	static const uint64_t want[] = {0x800002c1, 0x400002c2, 0xfedc000000002c30};
+	aclError got = aclrtHostMemMapCapabilities((uint32_t)0x800002c1, (aclrtHacType)0x400002c2, (aclrtHostMemMapCapability*)(uintptr_t)0xfedc000000002c30);
 	fake_arrived(ROPEWAY_aclrtHostMemMapCapabilities, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtPointerGetAttributes(void)
 {
-	static const uint64_t want[] = {0xfedc000000002c10, 0xfedc000000002c20};
-	aclError got = aclrtPointerGetAttributes((const void*)(uintptr_t)0xfedc000000002c10, (aclrtPtrAttributes*)(uintptr_t)0xfedc000000002c20);
+	static const uint64_t want[] = {0xfedc000000002d10, 0xfedc000000002d20};
+	aclError got = aclrtPointerGetAttributes((const void*)(uintptr_t)0xfedc000000002d10, (aclrtPtrAttributes*)(uintptr_t)0xfedc000000002d20);
 	fake_arrived(ROPEWAY_aclrtPointerGetAttributes, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtMemAllocManaged(void)
 {
-	static const uint64_t want[] = {0xfedc000000002d10, 0x80000000000002d2, 0x800002d3};
-	aclError got = aclrtMemAllocManaged((void**)(uintptr_t)0xfedc000000002d10, (uint64_t)0x80000000000002d2, (uint32_t)0x800002d3);
+	static const uint64_t want[] = {0xfedc000000002e10, 0x80000000000002e2, 0x800002e3};
+	aclError got = aclrtMemAllocManaged((void**)(uintptr_t)0xfedc000000002e10, (uint64_t)0x80000000000002e2, (uint32_t)0x800002e3);
 	fake_arrived(ROPEWAY_aclrtMemAllocManaged, want, 3, &got, sizeof got);
 }
 
@@ -342,22 +349,22 @@ static void send_aclrtMemManagedAdvise(void)
 {
 	aclrtMemManagedLocation s3;
 	fake_fill(&s3, sizeof s3, 3);
-	static const uint64_t want[] = {0xfedc000000002e10, 0x80000000000002e2, 0x400002e3, FAKE_STRUCT};
-	aclError got = aclrtMemManagedAdvise((const void* const)(uintptr_t)0xfedc000000002e10, (uint64_t)0x80000000000002e2, (aclrtMemManagedAdviseType)0x400002e3, s3);
+	static const uint64_t want[] = {0xfedc000000002f10, 0x80000000000002f2, 0x400002f3, FAKE_STRUCT};
+	aclError got = aclrtMemManagedAdvise((const void* const)(uintptr_t)0xfedc000000002f10, (uint64_t)0x80000000000002f2, (aclrtMemManagedAdviseType)0x400002f3, s3);
 	fake_arrived(ROPEWAY_aclrtMemManagedAdvise, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemManagedGetAttr(void)
 {
-	static const uint64_t want[] = {0x400002f1, 0xfedc000000002f20, 0x80000000000002f3, 0xfedc000000002f40, 0x80000000000002f5};
-	aclError got = aclrtMemManagedGetAttr((aclrtMemManagedRangeAttribute)0x400002f1, (const void*)(uintptr_t)0xfedc000000002f20, (size_t)0x80000000000002f3, (void*)(uintptr_t)0xfedc000000002f40, (size_t)0x80000000000002f5);
+	static const uint64_t want[] = {0x40000301, 0xfedc000000003020, 0x8000000000000303, 0xfedc000000003040, 0x8000000000000305};
+	aclError got = aclrtMemManagedGetAttr((aclrtMemManagedRangeAttribute)0x40000301, (const void*)(uintptr_t)0xfedc000000003020, (size_t)0x8000000000000303, (void*)(uintptr_t)0xfedc000000003040, (size_t)0x8000000000000305);
 	fake_arrived(ROPEWAY_aclrtMemManagedGetAttr, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtMemManagedGetAttrs(void)
 {
-	static const uint64_t want[] = {0xfedc000000003010, 0x8000000000000302, 0xfedc000000003030, 0x8000000000000304, 0xfedc000000003050, 0xfedc000000003060};
-	aclError got = aclrtMemManagedGetAttrs((aclrtMemManagedRangeAttribute*)(uintptr_t)0xfedc000000003010, (size_t)0x8000000000000302, (const void*)(uintptr_t)0xfedc000000003030, (size_t)0x8000000000000304, (void**)(uintptr_t)0xfedc000000003050, (size_t*)(uintptr_t)0xfedc000000003060);
+	static const uint64_t want[] = {0xfedc000000003110, 0x8000000000000312, 0xfedc000000003130, 0x8000000000000314, 0xfedc000000003150, 0xfedc000000003160};
+	aclError got = aclrtMemManagedGetAttrs((aclrtMemManagedRangeAttribute*)(uintptr_t)0xfedc000000003110, (size_t)0x8000000000000312, (const void*)(uintptr_t)0xfedc000000003130, (size_t)0x8000000000000314, (void**)(uintptr_t)0xfedc000000003150, (size_t*)(uintptr_t)0xfedc000000003160);
 	fake_arrived(ROPEWAY_aclrtMemManagedGetAttrs, want, 6, &got, sizeof got);
 }
 
@@ -365,281 +372,281 @@ static void send_aclrtMemManagedPrefetchAsync(void)
 {
 	aclrtMemManagedLocation s2;
 	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc000000003110, 0x8000000000000312, FAKE_STRUCT, 0x80000314, 0xfedc000000003150};
-	aclError got = aclrtMemManagedPrefetchAsync((const void*)(uintptr_t)0xfedc000000003110, (size_t)0x8000000000000312, s2, (uint32_t)0x80000314, (aclrtStream)(uintptr_t)0xfedc000000003150);
+	static const uint64_t want[] = {0xfedc000000003210, 0x8000000000000322, FAKE_STRUCT, 0x80000324, 0xfedc000000003250};
+	aclError got = aclrtMemManagedPrefetchAsync((const void*)(uintptr_t)0xfedc000000003210, (size_t)0x8000000000000322, s2, (uint32_t)0x80000324, (aclrtStream)(uintptr_t)0xfedc000000003250);
 	fake_arrived(ROPEWAY_aclrtMemManagedPrefetchAsync, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtMemManagedPrefetchBatchAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000003210, 0xfedc000000003220, 0x8000000000000323, 0xfedc000000003240, 0xfedc000000003250, 0x8000000000000326, 0x8000000000000327, 0xfedc000000003280};
-	aclError got = aclrtMemManagedPrefetchBatchAsync((const void**)(uintptr_t)0xfedc000000003210, (size_t*)(uintptr_t)0xfedc000000003220, (size_t)0x8000000000000323, (aclrtMemManagedLocation*)(uintptr_t)0xfedc000000003240, (size_t*)(uintptr_t)0xfedc000000003250, (size_t)0x8000000000000326, (uint64_t)0x8000000000000327, (aclrtStream)(uintptr_t)0xfedc000000003280);
+	static const uint64_t want[] = {0xfedc000000003310, 0xfedc000000003320, 0x8000000000000333, 0xfedc000000003340, 0xfedc000000003350, 0x8000000000000336, 0x8000000000000337, 0xfedc000000003380};
+	aclError got = aclrtMemManagedPrefetchBatchAsync((const void**)(uintptr_t)0xfedc000000003310, (size_t*)(uintptr_t)0xfedc000000003320, (size_t)0x8000000000000333, (aclrtMemManagedLocation*)(uintptr_t)0xfedc000000003340, (size_t*)(uintptr_t)0xfedc000000003350, (size_t)0x8000000000000336, (uint64_t)0x8000000000000337, (aclrtStream)(uintptr_t)0xfedc000000003380);
 	fake_arrived(ROPEWAY_aclrtMemManagedPrefetchBatchAsync, want, 8, &got, sizeof got);
 }
 
 static void send_aclrtMemP2PMap(void)
 {
-	static const uint64_t want[] = {0xfedc000000003310, 0x8000000000000332, 0xffffffff80000333, 0x8000000000000334};
-	aclError got = aclrtMemP2PMap((void*)(uintptr_t)0xfedc000000003310, (size_t)0x8000000000000332, (int32_t)0xffffffff80000333, (uint64_t)0x8000000000000334);
+	static const uint64_t want[] = {0xfedc000000003410, 0x8000000000000342, 0xffffffff80000343, 0x8000000000000344};
+	aclError got = aclrtMemP2PMap((void*)(uintptr_t)0xfedc000000003410, (size_t)0x8000000000000342, (int32_t)0xffffffff80000343, (uint64_t)0x8000000000000344);
 	fake_arrived(ROPEWAY_aclrtMemP2PMap, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemGetExportKey(void)
 {
-	static const uint64_t want[] = {0xfedc000000003410, 0x8000000000000342, 0xfedc000000003430, 0x8000000000000344, 0x8000000000000345};
-	aclError got = aclrtIpcMemGetExportKey((void*)(uintptr_t)0xfedc000000003410, (size_t)0x8000000000000342, (char*)(uintptr_t)0xfedc000000003430, (size_t)0x8000000000000344, (uint64_t)0x8000000000000345);
+	static const uint64_t want[] = {0xfedc000000003510, 0x8000000000000352, 0xfedc000000003530, 0x8000000000000354, 0x8000000000000355};
+	aclError got = aclrtIpcMemGetExportKey((void*)(uintptr_t)0xfedc000000003510, (size_t)0x8000000000000352, (char*)(uintptr_t)0xfedc000000003530, (size_t)0x8000000000000354, (uint64_t)0x8000000000000355);
 	fake_arrived(ROPEWAY_aclrtIpcMemGetExportKey, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemSetImportPid(void)
 {
-	static const uint64_t want[] = {0xfedc000000003510, 0xfedc000000003520, 0x8000000000000353};
-	aclError got = aclrtIpcMemSetImportPid((const char*)(uintptr_t)0xfedc000000003510, (int32_t*)(uintptr_t)0xfedc000000003520, (size_t)0x8000000000000353);
+	static const uint64_t want[] = {0xfedc000000003610, 0xfedc000000003620, 0x8000000000000363};
+	aclError got = aclrtIpcMemSetImportPid((const char*)(uintptr_t)0xfedc000000003610, (int32_t*)(uintptr_t)0xfedc000000003620, (size_t)0x8000000000000363);
 	fake_arrived(ROPEWAY_aclrtIpcMemSetImportPid, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemImportByKey(void)
 {
-	static const uint64_t want[] = {0xfedc000000003610, 0xfedc000000003620, 0x8000000000000363};
-	aclError got = aclrtIpcMemImportByKey((void**)(uintptr_t)0xfedc000000003610, (const char*)(uintptr_t)0xfedc000000003620, (uint64_t)0x8000000000000363);
+	static const uint64_t want[] = {0xfedc000000003710, 0xfedc000000003720, 0x8000000000000373};
+	aclError got = aclrtIpcMemImportByKey((void**)(uintptr_t)0xfedc000000003710, (const char*)(uintptr_t)0xfedc000000003720, (uint64_t)0x8000000000000373);
 	fake_arrived(ROPEWAY_aclrtIpcMemImportByKey, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemClose(void)
 {
-	static const uint64_t want[] = {0xfedc000000003710};
-	aclError got = aclrtIpcMemClose((const char*)(uintptr_t)0xfedc000000003710);
+	static const uint64_t want[] = {0xfedc000000003810};
+	aclError got = aclrtIpcMemClose((const char*)(uintptr_t)0xfedc000000003810);
 	fake_arrived(ROPEWAY_aclrtIpcMemClose, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemSetAttr(void)
 {
-	static const uint64_t want[] = {0xfedc000000003810, 0x40000382, 0x8000000000000383};
-	aclError got = aclrtIpcMemSetAttr((const char*)(uintptr_t)0xfedc000000003810, (aclrtIpcMemAttrType)0x40000382, (uint64_t)0x8000000000000383);
+	static const uint64_t want[] = {0xfedc000000003910, 0x40000392, 0x8000000000000393};
+	aclError got = aclrtIpcMemSetAttr((const char*)(uintptr_t)0xfedc000000003910, (aclrtIpcMemAttrType)0x40000392, (uint64_t)0x8000000000000393);
 	fake_arrived(ROPEWAY_aclrtIpcMemSetAttr, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtIpcMemImportPidInterServer(void)
 {
-	static const uint64_t want[] = {0xfedc000000003910, 0xfedc000000003920, 0x8000000000000393};
-	aclError got = aclrtIpcMemImportPidInterServer((const char*)(uintptr_t)0xfedc000000003910, (aclrtServerPid*)(uintptr_t)0xfedc000000003920, (size_t)0x8000000000000393);
+	static const uint64_t want[] = {0xfedc000000003a10, 0xfedc000000003a20, 0x80000000000003a3};
+	aclError got = aclrtIpcMemImportPidInterServer((const char*)(uintptr_t)0xfedc000000003a10, (aclrtServerPid*)(uintptr_t)0xfedc000000003a20, (size_t)0x80000000000003a3);
 	fake_arrived(ROPEWAY_aclrtIpcMemImportPidInterServer, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtValueWrite(void)
 {
-	static const uint64_t want[] = {0xfedc000000003a10, 0x80000000000003a2, 0x800003a3, 0xfedc000000003a40};
-	aclError got = aclrtValueWrite((void*)(uintptr_t)0xfedc000000003a10, (uint64_t)0x80000000000003a2, (uint32_t)0x800003a3, (aclrtStream)(uintptr_t)0xfedc000000003a40);
+	static const uint64_t want[] = {0xfedc000000003b10, 0x80000000000003b2, 0x800003b3, 0xfedc000000003b40};
+	aclError got = aclrtValueWrite((void*)(uintptr_t)0xfedc000000003b10, (uint64_t)0x80000000000003b2, (uint32_t)0x800003b3, (aclrtStream)(uintptr_t)0xfedc000000003b40);
 	fake_arrived(ROPEWAY_aclrtValueWrite, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtValueWait(void)
 {
-	static const uint64_t want[] = {0xfedc000000003b10, 0x80000000000003b2, 0x800003b3, 0xfedc000000003b40};
-	aclError got = aclrtValueWait((void*)(uintptr_t)0xfedc000000003b10, (uint64_t)0x80000000000003b2, (uint32_t)0x800003b3, (aclrtStream)(uintptr_t)0xfedc000000003b40);
+	static const uint64_t want[] = {0xfedc000000003c10, 0x80000000000003c2, 0x800003c3, 0xfedc000000003c40};
+	aclError got = aclrtValueWait((void*)(uintptr_t)0xfedc000000003c10, (uint64_t)0x80000000000003c2, (uint32_t)0x800003c3, (aclrtStream)(uintptr_t)0xfedc000000003c40);
 	fake_arrived(ROPEWAY_aclrtValueWait, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolCreate(void)
 {
-	static const uint64_t want[] = {0xfedc000000003c10, 0xfedc000000003c20};
-	aclError got = aclrtMemPoolCreate((aclrtMemPool*)(uintptr_t)0xfedc000000003c10, (const aclrtMemPoolProps*)(uintptr_t)0xfedc000000003c20);
+	static const uint64_t want[] = {0xfedc000000003d10, 0xfedc000000003d20};
+	aclError got = aclrtMemPoolCreate((aclrtMemPool*)(uintptr_t)0xfedc000000003d10, (const aclrtMemPoolProps*)(uintptr_t)0xfedc000000003d20);
 	fake_arrived(ROPEWAY_aclrtMemPoolCreate, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolDestroy(void)
 {
-	static const uint64_t want[] = {0xfedc000000003d10};
-	aclError got = aclrtMemPoolDestroy((const aclrtMemPool)(uintptr_t)0xfedc000000003d10);
+	static const uint64_t want[] = {0xfedc000000003e10};
+	aclError got = aclrtMemPoolDestroy((const aclrtMemPool)(uintptr_t)0xfedc000000003e10);
 	fake_arrived(ROPEWAY_aclrtMemPoolDestroy, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolSetAttr(void)
 {
-	static const uint64_t want[] = {0xfedc000000003e10, 0x400003e2, 0xfedc000000003e30};
-	aclError got = aclrtMemPoolSetAttr((aclrtMemPool)(uintptr_t)0xfedc000000003e10, (aclrtMemPoolAttr)0x400003e2, (void*)(uintptr_t)0xfedc000000003e30);
+	static const uint64_t want[] = {0xfedc000000003f10, 0x400003f2, 0xfedc000000003f30};
+	aclError got = aclrtMemPoolSetAttr((aclrtMemPool)(uintptr_t)0xfedc000000003f10, (aclrtMemPoolAttr)0x400003f2, (void*)(uintptr_t)0xfedc000000003f30);
 	fake_arrived(ROPEWAY_aclrtMemPoolSetAttr, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolGetAttr(void)
 {
-	static const uint64_t want[] = {0xfedc000000003f10, 0x400003f2, 0xfedc000000003f30};
-	aclError got = aclrtMemPoolGetAttr((aclrtMemPool)(uintptr_t)0xfedc000000003f10, (aclrtMemPoolAttr)0x400003f2, (void*)(uintptr_t)0xfedc000000003f30);
+	static const uint64_t want[] = {0xfedc000000004010, 0x40000402, 0xfedc000000004030};
+	aclError got = aclrtMemPoolGetAttr((aclrtMemPool)(uintptr_t)0xfedc000000004010, (aclrtMemPoolAttr)0x40000402, (void*)(uintptr_t)0xfedc000000004030);
 	fake_arrived(ROPEWAY_aclrtMemPoolGetAttr, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolMallocAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000004010, 0x8000000000000402, 0xfedc000000004030, 0xfedc000000004040};
-	aclError got = aclrtMemPoolMallocAsync((void**)(uintptr_t)0xfedc000000004010, (size_t)0x8000000000000402, (aclrtMemPool)(uintptr_t)0xfedc000000004030, (aclrtStream)(uintptr_t)0xfedc000000004040);
+	static const uint64_t want[] = {0xfedc000000004110, 0x8000000000000412, 0xfedc000000004130, 0xfedc000000004140};
+	aclError got = aclrtMemPoolMallocAsync((void**)(uintptr_t)0xfedc000000004110, (size_t)0x8000000000000412, (aclrtMemPool)(uintptr_t)0xfedc000000004130, (aclrtStream)(uintptr_t)0xfedc000000004140);
 	fake_arrived(ROPEWAY_aclrtMemPoolMallocAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolFreeAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000004110, 0xfedc000000004120};
-	aclError got = aclrtMemPoolFreeAsync((void*)(uintptr_t)0xfedc000000004110, (aclrtStream)(uintptr_t)0xfedc000000004120);
+	static const uint64_t want[] = {0xfedc000000004210, 0xfedc000000004220};
+	aclError got = aclrtMemPoolFreeAsync((void*)(uintptr_t)0xfedc000000004210, (aclrtStream)(uintptr_t)0xfedc000000004220);
 	fake_arrived(ROPEWAY_aclrtMemPoolFreeAsync, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtMemPoolTrimTo(void)
 {
-	static const uint64_t want[] = {0xfedc000000004210, 0x8000000000000422};
-	aclError got = aclrtMemPoolTrimTo((aclrtMemPool)(uintptr_t)0xfedc000000004210, (size_t)0x8000000000000422);
+	static const uint64_t want[] = {0xfedc000000004310, 0x8000000000000432};
+	aclError got = aclrtMemPoolTrimTo((aclrtMemPool)(uintptr_t)0xfedc000000004310, (size_t)0x8000000000000432);
 	fake_arrived(ROPEWAY_aclrtMemPoolTrimTo, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtReserveMemAddress(void)
 {
-	static const uint64_t want[] = {0xfedc000000004310, 0x8000000000000432, 0x8000000000000433, 0xfedc000000004340, 0x8000000000000435};
-	aclError got = aclrtReserveMemAddress((void**)(uintptr_t)0xfedc000000004310, (size_t)0x8000000000000432, (size_t)0x8000000000000433, (void*)(uintptr_t)0xfedc000000004340, (uint64_t)0x8000000000000435);
+	static const uint64_t want[] = {0xfedc000000004410, 0x8000000000000442, 0x8000000000000443, 0xfedc000000004440, 0x8000000000000445};
+	aclError got = aclrtReserveMemAddress((void**)(uintptr_t)0xfedc000000004410, (size_t)0x8000000000000442, (size_t)0x8000000000000443, (void*)(uintptr_t)0xfedc000000004440, (uint64_t)0x8000000000000445);
 	fake_arrived(ROPEWAY_aclrtReserveMemAddress, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtReserveMemAddressNoUCMemory(void)
 {
-	static const uint64_t want[] = {0xfedc000000004410, 0x8000000000000442, 0x8000000000000443, 0xfedc000000004440, 0x8000000000000445};
-	aclError got = aclrtReserveMemAddressNoUCMemory((void**)(uintptr_t)0xfedc000000004410, (size_t)0x8000000000000442, (size_t)0x8000000000000443, (void*)(uintptr_t)0xfedc000000004440, (uint64_t)0x8000000000000445);
+	static const uint64_t want[] = {0xfedc000000004510, 0x8000000000000452, 0x8000000000000453, 0xfedc000000004540, 0x8000000000000455};
+	aclError got = aclrtReserveMemAddressNoUCMemory((void**)(uintptr_t)0xfedc000000004510, (size_t)0x8000000000000452, (size_t)0x8000000000000453, (void*)(uintptr_t)0xfedc000000004540, (uint64_t)0x8000000000000455);
 	fake_arrived(ROPEWAY_aclrtReserveMemAddressNoUCMemory, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtReleaseMemAddress(void)
 {
-	static const uint64_t want[] = {0xfedc000000004510};
-	aclError got = aclrtReleaseMemAddress((void*)(uintptr_t)0xfedc000000004510);
+	static const uint64_t want[] = {0xfedc000000004610};
+	aclError got = aclrtReleaseMemAddress((void*)(uintptr_t)0xfedc000000004610);
 	fake_arrived(ROPEWAY_aclrtReleaseMemAddress, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtMallocPhysical(void)
 {
-	static const uint64_t want[] = {0xfedc000000004610, 0x8000000000000462, 0xfedc000000004630, 0x8000000000000464};
-	aclError got = aclrtMallocPhysical((aclrtDrvMemHandle*)(uintptr_t)0xfedc000000004610, (size_t)0x8000000000000462, (const aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000004630, (uint64_t)0x8000000000000464);
+	static const uint64_t want[] = {0xfedc000000004710, 0x8000000000000472, 0xfedc000000004730, 0x8000000000000474};
+	aclError got = aclrtMallocPhysical((aclrtDrvMemHandle*)(uintptr_t)0xfedc000000004710, (size_t)0x8000000000000472, (const aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000004730, (uint64_t)0x8000000000000474);
 	fake_arrived(ROPEWAY_aclrtMallocPhysical, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtFreePhysical(void)
 {
-	static const uint64_t want[] = {0xfedc000000004710};
-	aclError got = aclrtFreePhysical((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004710);
+	static const uint64_t want[] = {0xfedc000000004810};
+	aclError got = aclrtFreePhysical((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004810);
 	fake_arrived(ROPEWAY_aclrtFreePhysical, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtMapMem(void)
 {
-	static const uint64_t want[] = {0xfedc000000004810, 0x8000000000000482, 0x8000000000000483, 0xfedc000000004840, 0x8000000000000485};
-	aclError got = aclrtMapMem((void*)(uintptr_t)0xfedc000000004810, (size_t)0x8000000000000482, (size_t)0x8000000000000483, (aclrtDrvMemHandle)(uintptr_t)0xfedc000000004840, (uint64_t)0x8000000000000485);
+	static const uint64_t want[] = {0xfedc000000004910, 0x8000000000000492, 0x8000000000000493, 0xfedc000000004940, 0x8000000000000495};
+	aclError got = aclrtMapMem((void*)(uintptr_t)0xfedc000000004910, (size_t)0x8000000000000492, (size_t)0x8000000000000493, (aclrtDrvMemHandle)(uintptr_t)0xfedc000000004940, (uint64_t)0x8000000000000495);
 	fake_arrived(ROPEWAY_aclrtMapMem, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtMemMapNoAccess(void)
 {
-	static const uint64_t want[] = {0xfedc000000004910, 0x8000000000000492, 0x8000000000000493, 0xfedc000000004940, 0x8000000000000495};
-	aclError got = aclrtMemMapNoAccess((void*)(uintptr_t)0xfedc000000004910, (size_t)0x8000000000000492, (size_t)0x8000000000000493, (aclrtDrvMemHandle)(uintptr_t)0xfedc000000004940, (uint64_t)0x8000000000000495);
+	static const uint64_t want[] = {0xfedc000000004a10, 0x80000000000004a2, 0x80000000000004a3, 0xfedc000000004a40, 0x80000000000004a5};
+	aclError got = aclrtMemMapNoAccess((void*)(uintptr_t)0xfedc000000004a10, (size_t)0x80000000000004a2, (size_t)0x80000000000004a3, (aclrtDrvMemHandle)(uintptr_t)0xfedc000000004a40, (uint64_t)0x80000000000004a5);
 	fake_arrived(ROPEWAY_aclrtMemMapNoAccess, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtUnmapMem(void)
 {
-	static const uint64_t want[] = {0xfedc000000004a10};
-	aclError got = aclrtUnmapMem((void*)(uintptr_t)0xfedc000000004a10);
+	static const uint64_t want[] = {0xfedc000000004b10};
+	aclError got = aclrtUnmapMem((void*)(uintptr_t)0xfedc000000004b10);
 	fake_arrived(ROPEWAY_aclrtUnmapMem, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtMemExportToShareableHandle(void)
 {
-	static const uint64_t want[] = {0xfedc000000004b10, 0x400004b2, 0x80000000000004b3, 0xfedc000000004b40};
-	aclError got = aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004b10, (aclrtMemHandleType)0x400004b2, (uint64_t)0x80000000000004b3, (uint64_t*)(uintptr_t)0xfedc000000004b40);
+	static const uint64_t want[] = {0xfedc000000004c10, 0x400004c2, 0x80000000000004c3, 0xfedc000000004c40};
+	aclError got = aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004c10, (aclrtMemHandleType)0x400004c2, (uint64_t)0x80000000000004c3, (uint64_t*)(uintptr_t)0xfedc000000004c40);
 	fake_arrived(ROPEWAY_aclrtMemExportToShareableHandle, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemExportToShareableHandleV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000004c10, 0x80000000000004c2, 0x400004c3, 0xfedc000000004c40};
-	aclError got = aclrtMemExportToShareableHandleV2((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004c10, (uint64_t)0x80000000000004c2, (aclrtMemSharedHandleType)0x400004c3, (void*)(uintptr_t)0xfedc000000004c40);
+	static const uint64_t want[] = {0xfedc000000004d10, 0x80000000000004d2, 0x400004d3, 0xfedc000000004d40};
+	aclError got = aclrtMemExportToShareableHandleV2((aclrtDrvMemHandle)(uintptr_t)0xfedc000000004d10, (uint64_t)0x80000000000004d2, (aclrtMemSharedHandleType)0x400004d3, (void*)(uintptr_t)0xfedc000000004d40);
 	fake_arrived(ROPEWAY_aclrtMemExportToShareableHandleV2, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemSetPidToShareableHandle(void)
 {
-	static const uint64_t want[] = {0x80000000000004d1, 0xfedc000000004d20, 0x80000000000004d3};
-	aclError got = aclrtMemSetPidToShareableHandle((uint64_t)0x80000000000004d1, (int32_t*)(uintptr_t)0xfedc000000004d20, (size_t)0x80000000000004d3);
+	static const uint64_t want[] = {0x80000000000004e1, 0xfedc000000004e20, 0x80000000000004e3};
+	aclError got = aclrtMemSetPidToShareableHandle((uint64_t)0x80000000000004e1, (int32_t*)(uintptr_t)0xfedc000000004e20, (size_t)0x80000000000004e3);
 	fake_arrived(ROPEWAY_aclrtMemSetPidToShareableHandle, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemSetPidToShareableHandleV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000004e10, 0x400004e2, 0xfedc000000004e30, 0x80000000000004e4};
-	aclError got = aclrtMemSetPidToShareableHandleV2((void*)(uintptr_t)0xfedc000000004e10, (aclrtMemSharedHandleType)0x400004e2, (int32_t*)(uintptr_t)0xfedc000000004e30, (size_t)0x80000000000004e4);
+	static const uint64_t want[] = {0xfedc000000004f10, 0x400004f2, 0xfedc000000004f30, 0x80000000000004f4};
+	aclError got = aclrtMemSetPidToShareableHandleV2((void*)(uintptr_t)0xfedc000000004f10, (aclrtMemSharedHandleType)0x400004f2, (int32_t*)(uintptr_t)0xfedc000000004f30, (size_t)0x80000000000004f4);
 	fake_arrived(ROPEWAY_aclrtMemSetPidToShareableHandleV2, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemImportFromShareableHandle(void)
 {
-	static const uint64_t want[] = {0x80000000000004f1, 0xffffffff800004f2, 0xfedc000000004f30};
-	aclError got = aclrtMemImportFromShareableHandle((uint64_t)0x80000000000004f1, (int32_t)0xffffffff800004f2, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000004f30);
+	static const uint64_t want[] = {0x8000000000000501, 0xffffffff80000502, 0xfedc000000005030};
+	aclError got = aclrtMemImportFromShareableHandle((uint64_t)0x8000000000000501, (int32_t)0xffffffff80000502, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000005030);
 	fake_arrived(ROPEWAY_aclrtMemImportFromShareableHandle, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemImportFromShareableHandleV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000005010, 0x40000502, 0x8000000000000503, 0xfedc000000005040};
-	aclError got = aclrtMemImportFromShareableHandleV2((void*)(uintptr_t)0xfedc000000005010, (aclrtMemSharedHandleType)0x40000502, (uint64_t)0x8000000000000503, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000005040);
+	static const uint64_t want[] = {0xfedc000000005110, 0x40000512, 0x8000000000000513, 0xfedc000000005140};
+	aclError got = aclrtMemImportFromShareableHandleV2((void*)(uintptr_t)0xfedc000000005110, (aclrtMemSharedHandleType)0x40000512, (uint64_t)0x8000000000000513, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000005140);
 	fake_arrived(ROPEWAY_aclrtMemImportFromShareableHandleV2, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemGetAllocationGranularity(void)
 {
-	static const uint64_t want[] = {0xfedc000000005110, 0x40000512, 0xfedc000000005130};
-	aclError got = aclrtMemGetAllocationGranularity((aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000005110, (aclrtMemGranularityOptions)0x40000512, (size_t*)(uintptr_t)0xfedc000000005130);
+	static const uint64_t want[] = {0xfedc000000005210, 0x40000522, 0xfedc000000005230};
+	aclError got = aclrtMemGetAllocationGranularity((aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000005210, (aclrtMemGranularityOptions)0x40000522, (size_t*)(uintptr_t)0xfedc000000005230);
 	fake_arrived(ROPEWAY_aclrtMemGetAllocationGranularity, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemSetAccess(void)
 {
-	static const uint64_t want[] = {0xfedc000000005210, 0x8000000000000522, 0xfedc000000005230, 0x8000000000000524};
-	aclError got = aclrtMemSetAccess((void*)(uintptr_t)0xfedc000000005210, (size_t)0x8000000000000522, (aclrtMemAccessDesc*)(uintptr_t)0xfedc000000005230, (size_t)0x8000000000000524);
+	static const uint64_t want[] = {0xfedc000000005310, 0x8000000000000532, 0xfedc000000005330, 0x8000000000000534};
+	aclError got = aclrtMemSetAccess((void*)(uintptr_t)0xfedc000000005310, (size_t)0x8000000000000532, (aclrtMemAccessDesc*)(uintptr_t)0xfedc000000005330, (size_t)0x8000000000000534);
 	fake_arrived(ROPEWAY_aclrtMemSetAccess, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemGetAccess(void)
 {
-	static const uint64_t want[] = {0xfedc000000005310, 0xfedc000000005320, 0xfedc000000005330};
-	aclError got = aclrtMemGetAccess((void*)(uintptr_t)0xfedc000000005310, (aclrtMemLocation*)(uintptr_t)0xfedc000000005320, (uint64_t*)(uintptr_t)0xfedc000000005330);
+	static const uint64_t want[] = {0xfedc000000005410, 0xfedc000000005420, 0xfedc000000005430};
+	aclError got = aclrtMemGetAccess((void*)(uintptr_t)0xfedc000000005410, (aclrtMemLocation*)(uintptr_t)0xfedc000000005420, (uint64_t*)(uintptr_t)0xfedc000000005430);
 	fake_arrived(ROPEWAY_aclrtMemGetAccess, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemRetainAllocationHandle(void)
 {
-	static const uint64_t want[] = {0xfedc000000005410, 0xfedc000000005420};
-	aclError got = aclrtMemRetainAllocationHandle((void*)(uintptr_t)0xfedc000000005410, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000005420);
+	static const uint64_t want[] = {0xfedc000000005510, 0xfedc000000005520};
+	aclError got = aclrtMemRetainAllocationHandle((void*)(uintptr_t)0xfedc000000005510, (aclrtDrvMemHandle*)(uintptr_t)0xfedc000000005520);
 	fake_arrived(ROPEWAY_aclrtMemRetainAllocationHandle, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtMemGetAllocationPropertiesFromHandle(void)
 {
-	static const uint64_t want[] = {0xfedc000000005510, 0xfedc000000005520};
-	aclError got = aclrtMemGetAllocationPropertiesFromHandle((aclrtDrvMemHandle)(uintptr_t)0xfedc000000005510, (aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000005520);
+	static const uint64_t want[] = {0xfedc000000005610, 0xfedc000000005620};
+	aclError got = aclrtMemGetAllocationPropertiesFromHandle((aclrtDrvMemHandle)(uintptr_t)0xfedc000000005610, (aclrtPhysicalMemProp*)(uintptr_t)0xfedc000000005620);
 	fake_arrived(ROPEWAY_aclrtMemGetAllocationPropertiesFromHandle, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtMemGetAddressRange(void)
 {
-	static const uint64_t want[] = {0xfedc000000005610, 0xfedc000000005620, 0xfedc000000005630};
-	aclError got = aclrtMemGetAddressRange((void*)(uintptr_t)0xfedc000000005610, (void**)(uintptr_t)0xfedc000000005620, (size_t*)(uintptr_t)0xfedc000000005630);
+	static const uint64_t want[] = {0xfedc000000005710, 0xfedc000000005720, 0xfedc000000005730};
+	aclError got = aclrtMemGetAddressRange((void*)(uintptr_t)0xfedc000000005710, (void**)(uintptr_t)0xfedc000000005720, (size_t*)(uintptr_t)0xfedc000000005730);
 	fake_arrived(ROPEWAY_aclrtMemGetAddressRange, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtMemMapSelectedLink(void)
 {
-	static const uint64_t want[] = {0xfedc000000005710, 0x8000000000000572, 0xfedc000000005730, 0x80000574};
-	aclError got = aclrtMemMapSelectedLink((void*)(uintptr_t)0xfedc000000005710, (size_t)0x8000000000000572, (void*)(uintptr_t)0xfedc000000005730, (uint32_t)0x80000574);
+	static const uint64_t want[] = {0xfedc000000005810, 0x8000000000000582, 0xfedc000000005830, 0x80000584};
+	aclError got = aclrtMemMapSelectedLink((void*)(uintptr_t)0xfedc000000005810, (size_t)0x8000000000000582, (void*)(uintptr_t)0xfedc000000005830, (uint32_t)0x80000584);
 	fake_arrived(ROPEWAY_aclrtMemMapSelectedLink, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemMapSetLink(void)
 {
-	static const uint64_t want[] = {0xfedc000000005810, 0x40000582};
-	aclError got = aclrtMemMapSetLink((aclrtDrvMemHandle)(uintptr_t)0xfedc000000005810, (aclrtMemLinkType)0x40000582);
+	static const uint64_t want[] = {0xfedc000000005910, 0x40000592};
+	aclError got = aclrtMemMapSetLink((aclrtDrvMemHandle)(uintptr_t)0xfedc000000005910, (aclrtMemLinkType)0x40000592);
 	fake_arrived(ROPEWAY_aclrtMemMapSetLink, want, 2, &got, sizeof got);
 }
 
@@ -651,71 +658,71 @@ static void send_aclrtAllocatorCreateDesc(void)
 
 static void send_aclrtAllocatorDestroyDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005a10};
-	aclError got = aclrtAllocatorDestroyDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005a10);
+	static const uint64_t want[] = {0xfedc000000005b10};
+	aclError got = aclrtAllocatorDestroyDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005b10);
 	fake_arrived(ROPEWAY_aclrtAllocatorDestroyDesc, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorSetObjToDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005b10, 0xfedc000000005b20};
-	aclError got = aclrtAllocatorSetObjToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005b10, (aclrtAllocator)(uintptr_t)0xfedc000000005b20);
+	static const uint64_t want[] = {0xfedc000000005c10, 0xfedc000000005c20};
+	aclError got = aclrtAllocatorSetObjToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005c10, (aclrtAllocator)(uintptr_t)0xfedc000000005c20);
 	fake_arrived(ROPEWAY_aclrtAllocatorSetObjToDesc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorSetAllocFuncToDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005c10, 0xfedc000000005c20};
-	aclError got = aclrtAllocatorSetAllocFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005c10, (aclrtAllocatorAllocFunc)(uintptr_t)0xfedc000000005c20);
+	static const uint64_t want[] = {0xfedc000000005d10, 0xfedc000000005d20};
+	aclError got = aclrtAllocatorSetAllocFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005d10, (aclrtAllocatorAllocFunc)(uintptr_t)0xfedc000000005d20);
 	fake_arrived(ROPEWAY_aclrtAllocatorSetAllocFuncToDesc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorSetFreeFuncToDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005d10, 0xfedc000000005d20};
-	aclError got = aclrtAllocatorSetFreeFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005d10, (aclrtAllocatorFreeFunc)(uintptr_t)0xfedc000000005d20);
+	static const uint64_t want[] = {0xfedc000000005e10, 0xfedc000000005e20};
+	aclError got = aclrtAllocatorSetFreeFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005e10, (aclrtAllocatorFreeFunc)(uintptr_t)0xfedc000000005e20);
 	fake_arrived(ROPEWAY_aclrtAllocatorSetFreeFuncToDesc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorSetAllocAdviseFuncToDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005e10, 0xfedc000000005e20};
-	aclError got = aclrtAllocatorSetAllocAdviseFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005e10, (aclrtAllocatorAllocAdviseFunc)(uintptr_t)0xfedc000000005e20);
+	static const uint64_t want[] = {0xfedc000000005f10, 0xfedc000000005f20};
+	aclError got = aclrtAllocatorSetAllocAdviseFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005f10, (aclrtAllocatorAllocAdviseFunc)(uintptr_t)0xfedc000000005f20);
 	fake_arrived(ROPEWAY_aclrtAllocatorSetAllocAdviseFuncToDesc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000005f10, 0xfedc000000005f20};
-	aclError got = aclrtAllocatorSetGetAddrFromBlockFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000005f10, (aclrtAllocatorGetAddrFromBlockFunc)(uintptr_t)0xfedc000000005f20);
+	static const uint64_t want[] = {0xfedc000000006010, 0xfedc000000006020};
+	aclError got = aclrtAllocatorSetGetAddrFromBlockFuncToDesc((aclrtAllocatorDesc)(uintptr_t)0xfedc000000006010, (aclrtAllocatorGetAddrFromBlockFunc)(uintptr_t)0xfedc000000006020);
 	fake_arrived(ROPEWAY_aclrtAllocatorSetGetAddrFromBlockFuncToDesc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorRegister(void)
 {
-	static const uint64_t want[] = {0xfedc000000006010, 0xfedc000000006020};
-	aclError got = aclrtAllocatorRegister((aclrtStream)(uintptr_t)0xfedc000000006010, (aclrtAllocatorDesc)(uintptr_t)0xfedc000000006020);
+	static const uint64_t want[] = {0xfedc000000006110, 0xfedc000000006120};
+	aclError got = aclrtAllocatorRegister((aclrtStream)(uintptr_t)0xfedc000000006110, (aclrtAllocatorDesc)(uintptr_t)0xfedc000000006120);
 	fake_arrived(ROPEWAY_aclrtAllocatorRegister, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorGetByStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000006110, 0xfedc000000006120, 0xfedc000000006130, 0xfedc000000006140, 0xfedc000000006150, 0xfedc000000006160, 0xfedc000000006170};
-	aclError got = aclrtAllocatorGetByStream((aclrtStream)(uintptr_t)0xfedc000000006110, (aclrtAllocatorDesc*)(uintptr_t)0xfedc000000006120, (aclrtAllocator*)(uintptr_t)0xfedc000000006130, (aclrtAllocatorAllocFunc*)(uintptr_t)0xfedc000000006140, (aclrtAllocatorFreeFunc*)(uintptr_t)0xfedc000000006150, (aclrtAllocatorAllocAdviseFunc*)(uintptr_t)0xfedc000000006160, (aclrtAllocatorGetAddrFromBlockFunc*)(uintptr_t)0xfedc000000006170);
+	static const uint64_t want[] = {0xfedc000000006210, 0xfedc000000006220, 0xfedc000000006230, 0xfedc000000006240, 0xfedc000000006250, 0xfedc000000006260, 0xfedc000000006270};
+	aclError got = aclrtAllocatorGetByStream((aclrtStream)(uintptr_t)0xfedc000000006210, (aclrtAllocatorDesc*)(uintptr_t)0xfedc000000006220, (aclrtAllocator*)(uintptr_t)0xfedc000000006230, (aclrtAllocatorAllocFunc*)(uintptr_t)0xfedc000000006240, (aclrtAllocatorFreeFunc*)(uintptr_t)0xfedc000000006250, (aclrtAllocatorAllocAdviseFunc*)(uintptr_t)0xfedc000000006260, (aclrtAllocatorGetAddrFromBlockFunc*)(uintptr_t)0xfedc000000006270);
 	fake_arrived(ROPEWAY_aclrtAllocatorGetByStream, want, 7, &got, sizeof got);
 }
 
 static void send_aclrtAllocatorUnregister(void)
 {
-	static const uint64_t want[] = {0xfedc000000006210};
-	aclError got = aclrtAllocatorUnregister((aclrtStream)(uintptr_t)0xfedc000000006210);
+	static const uint64_t want[] = {0xfedc000000006310};
+	aclError got = aclrtAllocatorUnregister((aclrtStream)(uintptr_t)0xfedc000000006310);
 	fake_arrived(ROPEWAY_aclrtAllocatorUnregister, want, 1, &got, sizeof got);
 }
 
 static void send_aclInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000006310};
-	aclError got = aclInit((const char*)(uintptr_t)0xfedc000000006310);
+	static const uint64_t want[] = {0xfedc000000006410};
+	aclError got = aclInit((const char*)(uintptr_t)0xfedc000000006410);
 	fake_arrived(ROPEWAY_aclInit, want, 1, &got, sizeof got);
 }
 
@@ -727,148 +734,148 @@ static void send_aclFinalize(void)
 
 static void send_aclFinalizeReference(void)
 {
-	static const uint64_t want[] = {0xfedc000000006510};
-	aclError got = aclFinalizeReference((uint64_t*)(uintptr_t)0xfedc000000006510);
+	static const uint64_t want[] = {0xfedc000000006610};
+	aclError got = aclFinalizeReference((uint64_t*)(uintptr_t)0xfedc000000006610);
 	fake_arrived(ROPEWAY_aclFinalizeReference, want, 1, &got, sizeof got);
 }
 
 static void send_aclInitCallbackRegister(void)
 {
-	static const uint64_t want[] = {0x40000661, 0xfedc000000006620, 0xfedc000000006630};
-	aclError got = aclInitCallbackRegister((aclRegisterCallbackType)0x40000661, (aclInitCallbackFunc)(uintptr_t)0xfedc000000006620, (void*)(uintptr_t)0xfedc000000006630);
+	static const uint64_t want[] = {0x40000671, 0xfedc000000006720, 0xfedc000000006730};
+	aclError got = aclInitCallbackRegister((aclRegisterCallbackType)0x40000671, (aclInitCallbackFunc)(uintptr_t)0xfedc000000006720, (void*)(uintptr_t)0xfedc000000006730);
 	fake_arrived(ROPEWAY_aclInitCallbackRegister, want, 3, &got, sizeof got);
 }
 
 static void send_aclInitCallbackUnRegister(void)
 {
-	static const uint64_t want[] = {0x40000671, 0xfedc000000006720};
-	aclError got = aclInitCallbackUnRegister((aclRegisterCallbackType)0x40000671, (aclInitCallbackFunc)(uintptr_t)0xfedc000000006720);
+	static const uint64_t want[] = {0x40000681, 0xfedc000000006820};
+	aclError got = aclInitCallbackUnRegister((aclRegisterCallbackType)0x40000681, (aclInitCallbackFunc)(uintptr_t)0xfedc000000006820);
 	fake_arrived(ROPEWAY_aclInitCallbackUnRegister, want, 2, &got, sizeof got);
 }
 
 static void send_aclFinalizeCallbackRegister(void)
 {
-	static const uint64_t want[] = {0x40000681, 0xfedc000000006820, 0xfedc000000006830};
-	aclError got = aclFinalizeCallbackRegister((aclRegisterCallbackType)0x40000681, (aclFinalizeCallbackFunc)(uintptr_t)0xfedc000000006820, (void*)(uintptr_t)0xfedc000000006830);
+	static const uint64_t want[] = {0x40000691, 0xfedc000000006920, 0xfedc000000006930};
+	aclError got = aclFinalizeCallbackRegister((aclRegisterCallbackType)0x40000691, (aclFinalizeCallbackFunc)(uintptr_t)0xfedc000000006920, (void*)(uintptr_t)0xfedc000000006930);
 	fake_arrived(ROPEWAY_aclFinalizeCallbackRegister, want, 3, &got, sizeof got);
 }
 
 static void send_aclFinalizeCallbackUnRegister(void)
 {
-	static const uint64_t want[] = {0x40000691, 0xfedc000000006920};
-	aclError got = aclFinalizeCallbackUnRegister((aclRegisterCallbackType)0x40000691, (aclFinalizeCallbackFunc)(uintptr_t)0xfedc000000006920);
+	static const uint64_t want[] = {0x400006a1, 0xfedc000000006a20};
+	aclError got = aclFinalizeCallbackUnRegister((aclRegisterCallbackType)0x400006a1, (aclFinalizeCallbackFunc)(uintptr_t)0xfedc000000006a20);
 	fake_arrived(ROPEWAY_aclFinalizeCallbackUnRegister, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetSysParamOpt(void)
 {
-	static const uint64_t want[] = {0x400006a1, 0xfedc000000006a20};
-	aclError got = aclrtGetSysParamOpt((aclSysParamOpt)0x400006a1, (int64_t*)(uintptr_t)0xfedc000000006a20);
+	static const uint64_t want[] = {0x400006b1, 0xfedc000000006b20};
+	aclError got = aclrtGetSysParamOpt((aclSysParamOpt)0x400006b1, (int64_t*)(uintptr_t)0xfedc000000006b20);
 	fake_arrived(ROPEWAY_aclrtGetSysParamOpt, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetSysParamOpt(void)
 {
-	static const uint64_t want[] = {0x400006b1, 0x80000000000006b2};
-	aclError got = aclrtSetSysParamOpt((aclSysParamOpt)0x400006b1, (int64_t)0x80000000000006b2);
+	static const uint64_t want[] = {0x400006c1, 0x80000000000006c2};
+	aclError got = aclrtSetSysParamOpt((aclSysParamOpt)0x400006c1, (int64_t)0x80000000000006c2);
 	fake_arrived(ROPEWAY_aclrtSetSysParamOpt, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceResLimit(void)
 {
-	static const uint64_t want[] = {0xffffffff800006c1, 0x400006c2, 0xfedc000000006c30};
-	aclError got = aclrtGetDeviceResLimit((int32_t)0xffffffff800006c1, (aclrtDevResLimitType)0x400006c2, (uint32_t*)(uintptr_t)0xfedc000000006c30);
+	static const uint64_t want[] = {0xffffffff800006d1, 0x400006d2, 0xfedc000000006d30};
+	aclError got = aclrtGetDeviceResLimit((int32_t)0xffffffff800006d1, (aclrtDevResLimitType)0x400006d2, (uint32_t*)(uintptr_t)0xfedc000000006d30);
 	fake_arrived(ROPEWAY_aclrtGetDeviceResLimit, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSetDeviceResLimit(void)
 {
-	static const uint64_t want[] = {0xffffffff800006d1, 0x400006d2, 0x800006d3};
-	aclError got = aclrtSetDeviceResLimit((int32_t)0xffffffff800006d1, (aclrtDevResLimitType)0x400006d2, (uint32_t)0x800006d3);
+	static const uint64_t want[] = {0xffffffff800006e1, 0x400006e2, 0x800006e3};
+	aclError got = aclrtSetDeviceResLimit((int32_t)0xffffffff800006e1, (aclrtDevResLimitType)0x400006e2, (uint32_t)0x800006e3);
 	fake_arrived(ROPEWAY_aclrtSetDeviceResLimit, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetDeviceResLimit(void)
 {
-	static const uint64_t want[] = {0xffffffff800006e1};
-	aclError got = aclrtResetDeviceResLimit((int32_t)0xffffffff800006e1);
+	static const uint64_t want[] = {0xffffffff800006f1};
+	aclError got = aclrtResetDeviceResLimit((int32_t)0xffffffff800006f1);
 	fake_arrived(ROPEWAY_aclrtResetDeviceResLimit, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamResLimit(void)
 {
-	static const uint64_t want[] = {0xfedc000000006f10, 0x400006f2, 0xfedc000000006f30};
-	aclError got = aclrtGetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000006f10, (aclrtDevResLimitType)0x400006f2, (uint32_t*)(uintptr_t)0xfedc000000006f30);
+	static const uint64_t want[] = {0xfedc000000007010, 0x40000702, 0xfedc000000007030};
+	aclError got = aclrtGetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000007010, (aclrtDevResLimitType)0x40000702, (uint32_t*)(uintptr_t)0xfedc000000007030);
 	fake_arrived(ROPEWAY_aclrtGetStreamResLimit, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamResLimit(void)
 {
-	static const uint64_t want[] = {0xfedc000000007010, 0x40000702, 0x80000703};
-	aclError got = aclrtSetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000007010, (aclrtDevResLimitType)0x40000702, (uint32_t)0x80000703);
+	static const uint64_t want[] = {0xfedc000000007110, 0x40000712, 0x80000713};
+	aclError got = aclrtSetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000007110, (aclrtDevResLimitType)0x40000712, (uint32_t)0x80000713);
 	fake_arrived(ROPEWAY_aclrtSetStreamResLimit, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetStreamResLimit(void)
 {
-	static const uint64_t want[] = {0xfedc000000007110};
-	aclError got = aclrtResetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000007110);
+	static const uint64_t want[] = {0xfedc000000007210};
+	aclError got = aclrtResetStreamResLimit((aclrtStream)(uintptr_t)0xfedc000000007210);
 	fake_arrived(ROPEWAY_aclrtResetStreamResLimit, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUseStreamResInCurrentThread(void)
 {
-	static const uint64_t want[] = {0xfedc000000007210};
-	aclError got = aclrtUseStreamResInCurrentThread((aclrtStream)(uintptr_t)0xfedc000000007210);
+	static const uint64_t want[] = {0xfedc000000007310};
+	aclError got = aclrtUseStreamResInCurrentThread((aclrtStream)(uintptr_t)0xfedc000000007310);
 	fake_arrived(ROPEWAY_aclrtUseStreamResInCurrentThread, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUnuseStreamResInCurrentThread(void)
 {
-	static const uint64_t want[] = {0xfedc000000007310};
-	aclError got = aclrtUnuseStreamResInCurrentThread((aclrtStream)(uintptr_t)0xfedc000000007310);
+	static const uint64_t want[] = {0xfedc000000007410};
+	aclError got = aclrtUnuseStreamResInCurrentThread((aclrtStream)(uintptr_t)0xfedc000000007410);
 	fake_arrived(ROPEWAY_aclrtUnuseStreamResInCurrentThread, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetResInCurrentThread(void)
 {
-	static const uint64_t want[] = {0x40000741, 0xfedc000000007420};
-	aclError got = aclrtGetResInCurrentThread((aclrtDevResLimitType)0x40000741, (uint32_t*)(uintptr_t)0xfedc000000007420);
+	static const uint64_t want[] = {0x40000751, 0xfedc000000007520};
+	aclError got = aclrtGetResInCurrentThread((aclrtDevResLimitType)0x40000751, (uint32_t*)(uintptr_t)0xfedc000000007520);
 	fake_arrived(ROPEWAY_aclrtGetResInCurrentThread, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetDevice(void)
 {
-	static const uint64_t want[] = {0xffffffff80000751};
-	aclError got = aclrtSetDevice((int32_t)0xffffffff80000751);
+	static const uint64_t want[] = {0xffffffff80000761};
+	aclError got = aclrtSetDevice((int32_t)0xffffffff80000761);
 	fake_arrived(ROPEWAY_aclrtSetDevice, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtResetDevice(void)
 {
-	static const uint64_t want[] = {0xffffffff80000761};
-	aclError got = aclrtResetDevice((int32_t)0xffffffff80000761);
+	static const uint64_t want[] = {0xffffffff80000771};
+	aclError got = aclrtResetDevice((int32_t)0xffffffff80000771);
 	fake_arrived(ROPEWAY_aclrtResetDevice, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtResetDeviceForce(void)
 {
-	static const uint64_t want[] = {0xffffffff80000771};
-	aclError got = aclrtResetDeviceForce((int32_t)0xffffffff80000771);
+	static const uint64_t want[] = {0xffffffff80000781};
+	aclError got = aclrtResetDeviceForce((int32_t)0xffffffff80000781);
 	fake_arrived(ROPEWAY_aclrtResetDeviceForce, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDevice(void)
 {
-	static const uint64_t want[] = {0xfedc000000007810};
-	aclError got = aclrtGetDevice((int32_t*)(uintptr_t)0xfedc000000007810);
+	static const uint64_t want[] = {0xfedc000000007910};
+	aclError got = aclrtGetDevice((int32_t*)(uintptr_t)0xfedc000000007910);
 	fake_arrived(ROPEWAY_aclrtGetDevice, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetRunMode(void)
 {
-	static const uint64_t want[] = {0xfedc000000007910};
-	aclError got = aclrtGetRunMode((aclrtRunMode*)(uintptr_t)0xfedc000000007910);
+	static const uint64_t want[] = {0xfedc000000007a10};
+	aclError got = aclrtGetRunMode((aclrtRunMode*)(uintptr_t)0xfedc000000007a10);
 	fake_arrived(ROPEWAY_aclrtGetRunMode, want, 1, &got, sizeof got);
 }
 
@@ -880,435 +887,435 @@ static void send_aclrtSynchronizeDevice(void)
 
 static void send_aclrtSynchronizeDeviceWithTimeout(void)
 {
-	static const uint64_t want[] = {0xffffffff800007b1};
-	aclError got = aclrtSynchronizeDeviceWithTimeout((int32_t)0xffffffff800007b1);
+	static const uint64_t want[] = {0xffffffff800007c1};
+	aclError got = aclrtSynchronizeDeviceWithTimeout((int32_t)0xffffffff800007c1);
 	fake_arrived(ROPEWAY_aclrtSynchronizeDeviceWithTimeout, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetTsDevice(void)
 {
-	static const uint64_t want[] = {0x400007c1};
-	aclError got = aclrtSetTsDevice((aclrtTsId)0x400007c1);
+	static const uint64_t want[] = {0x400007d1};
+	aclError got = aclrtSetTsDevice((aclrtTsId)0x400007d1);
 	fake_arrived(ROPEWAY_aclrtSetTsDevice, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceUtilizationRate(void)
 {
-	static const uint64_t want[] = {0xffffffff800007d1, 0xfedc000000007d20};
-	aclError got = aclrtGetDeviceUtilizationRate((int32_t)0xffffffff800007d1, (aclrtUtilizationInfo*)(uintptr_t)0xfedc000000007d20);
+	static const uint64_t want[] = {0xffffffff800007e1, 0xfedc000000007e20};
+	aclError got = aclrtGetDeviceUtilizationRate((int32_t)0xffffffff800007e1, (aclrtUtilizationInfo*)(uintptr_t)0xfedc000000007e20);
 	fake_arrived(ROPEWAY_aclrtGetDeviceUtilizationRate, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000007e10};
-	aclError got = aclrtGetDeviceCount((uint32_t*)(uintptr_t)0xfedc000000007e10);
+	static const uint64_t want[] = {0xfedc000000007f10};
+	aclError got = aclrtGetDeviceCount((uint32_t*)(uintptr_t)0xfedc000000007f10);
 	fake_arrived(ROPEWAY_aclrtGetDeviceCount, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtDeviceCanAccessPeer(void)
 {
-	static const uint64_t want[] = {0xfedc000000007f10, 0xffffffff800007f2, 0xffffffff800007f3};
-	aclError got = aclrtDeviceCanAccessPeer((int32_t*)(uintptr_t)0xfedc000000007f10, (int32_t)0xffffffff800007f2, (int32_t)0xffffffff800007f3);
+	static const uint64_t want[] = {0xfedc000000008010, 0xffffffff80000802, 0xffffffff80000803};
+	aclError got = aclrtDeviceCanAccessPeer((int32_t*)(uintptr_t)0xfedc000000008010, (int32_t)0xffffffff80000802, (int32_t)0xffffffff80000803);
 	fake_arrived(ROPEWAY_aclrtDeviceCanAccessPeer, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceEnablePeerAccess(void)
 {
-	static const uint64_t want[] = {0xffffffff80000801, 0x80000802};
-	aclError got = aclrtDeviceEnablePeerAccess((int32_t)0xffffffff80000801, (uint32_t)0x80000802);
+	static const uint64_t want[] = {0xffffffff80000811, 0x80000812};
+	aclError got = aclrtDeviceEnablePeerAccess((int32_t)0xffffffff80000811, (uint32_t)0x80000812);
 	fake_arrived(ROPEWAY_aclrtDeviceEnablePeerAccess, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceDisablePeerAccess(void)
 {
-	static const uint64_t want[] = {0xffffffff80000811};
-	aclError got = aclrtDeviceDisablePeerAccess((int32_t)0xffffffff80000811);
+	static const uint64_t want[] = {0xffffffff80000821};
+	aclError got = aclrtDeviceDisablePeerAccess((int32_t)0xffffffff80000821);
 	fake_arrived(ROPEWAY_aclrtDeviceDisablePeerAccess, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtDevicePeerAccessStatus(void)
 {
-	static const uint64_t want[] = {0xffffffff80000821, 0xffffffff80000822, 0xfedc000000008230};
-	aclError got = aclrtDevicePeerAccessStatus((int32_t)0xffffffff80000821, (int32_t)0xffffffff80000822, (int32_t*)(uintptr_t)0xfedc000000008230);
+	static const uint64_t want[] = {0xffffffff80000831, 0xffffffff80000832, 0xfedc000000008330};
+	aclError got = aclrtDevicePeerAccessStatus((int32_t)0xffffffff80000831, (int32_t)0xffffffff80000832, (int32_t*)(uintptr_t)0xfedc000000008330);
 	fake_arrived(ROPEWAY_aclrtDevicePeerAccessStatus, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSetDeviceSatMode(void)
 {
-	static const uint64_t want[] = {0x40000831};
-	aclError got = aclrtSetDeviceSatMode((aclrtFloatOverflowMode)0x40000831);
+	static const uint64_t want[] = {0x40000841};
+	aclError got = aclrtSetDeviceSatMode((aclrtFloatOverflowMode)0x40000841);
 	fake_arrived(ROPEWAY_aclrtSetDeviceSatMode, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceSatMode(void)
 {
-	static const uint64_t want[] = {0xfedc000000008410};
-	aclError got = aclrtGetDeviceSatMode((aclrtFloatOverflowMode*)(uintptr_t)0xfedc000000008410);
+	static const uint64_t want[] = {0xfedc000000008510};
+	aclError got = aclrtGetDeviceSatMode((aclrtFloatOverflowMode*)(uintptr_t)0xfedc000000008510);
 	fake_arrived(ROPEWAY_aclrtGetDeviceSatMode, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000008510, 0x8000000000000852, 0xfedc000000008530};
-	aclError got = aclrtGetOverflowStatus((void*)(uintptr_t)0xfedc000000008510, (size_t)0x8000000000000852, (aclrtStream)(uintptr_t)0xfedc000000008530);
+	static const uint64_t want[] = {0xfedc000000008610, 0x8000000000000862, 0xfedc000000008630};
+	aclError got = aclrtGetOverflowStatus((void*)(uintptr_t)0xfedc000000008610, (size_t)0x8000000000000862, (aclrtStream)(uintptr_t)0xfedc000000008630);
 	fake_arrived(ROPEWAY_aclrtGetOverflowStatus, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000008610};
-	aclError got = aclrtResetOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000008610);
+	static const uint64_t want[] = {0xfedc000000008710};
+	aclError got = aclrtResetOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000008710);
 	fake_arrived(ROPEWAY_aclrtResetOverflowStatus, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtQueryDeviceStatus(void)
 {
-	static const uint64_t want[] = {0xffffffff80000871, 0xfedc000000008720};
-	aclError got = aclrtQueryDeviceStatus((int32_t)0xffffffff80000871, (aclrtDeviceStatus*)(uintptr_t)0xfedc000000008720);
+	static const uint64_t want[] = {0xffffffff80000881, 0xfedc000000008820};
+	aclError got = aclrtQueryDeviceStatus((int32_t)0xffffffff80000881, (aclrtDeviceStatus*)(uintptr_t)0xfedc000000008820);
 	fake_arrived(ROPEWAY_aclrtQueryDeviceStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetBareTgid(void)
 {
-	static const uint64_t want[] = {0xfedc000000008810};
-	aclError got = aclrtDeviceGetBareTgid((int32_t*)(uintptr_t)0xfedc000000008810);
+	static const uint64_t want[] = {0xfedc000000008910};
+	aclError got = aclrtDeviceGetBareTgid((int32_t*)(uintptr_t)0xfedc000000008910);
 	fake_arrived(ROPEWAY_aclrtDeviceGetBareTgid, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceInfo(void)
 {
-	static const uint64_t want[] = {0x80000891, 0x40000892, 0xfedc000000008930};
-	aclError got = aclrtGetDeviceInfo((uint32_t)0x80000891, (aclrtDevAttr)0x40000892, (int64_t*)(uintptr_t)0xfedc000000008930);
+	static const uint64_t want[] = {0x800008a1, 0x400008a2, 0xfedc000000008a30};
+	aclError got = aclrtGetDeviceInfo((uint32_t)0x800008a1, (aclrtDevAttr)0x400008a2, (int64_t*)(uintptr_t)0xfedc000000008a30);
 	fake_arrived(ROPEWAY_aclrtGetDeviceInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetStreamPriorityRange(void)
 {
-	static const uint64_t want[] = {0xfedc000000008a10, 0xfedc000000008a20};
-	aclError got = aclrtDeviceGetStreamPriorityRange((int32_t*)(uintptr_t)0xfedc000000008a10, (int32_t*)(uintptr_t)0xfedc000000008a20);
+	static const uint64_t want[] = {0xfedc000000008b10, 0xfedc000000008b20};
+	aclError got = aclrtDeviceGetStreamPriorityRange((int32_t*)(uintptr_t)0xfedc000000008b10, (int32_t*)(uintptr_t)0xfedc000000008b20);
 	fake_arrived(ROPEWAY_aclrtDeviceGetStreamPriorityRange, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceCapability(void)
 {
-	static const uint64_t want[] = {0xffffffff800008b1, 0x400008b2, 0xfedc000000008b30};
-	aclError got = aclrtGetDeviceCapability((int32_t)0xffffffff800008b1, (aclrtDevFeatureType)0x400008b2, (int32_t*)(uintptr_t)0xfedc000000008b30);
+	static const uint64_t want[] = {0xffffffff800008c1, 0x400008c2, 0xfedc000000008c30};
+	aclError got = aclrtGetDeviceCapability((int32_t)0xffffffff800008c1, (aclrtDevFeatureType)0x400008c2, (int32_t*)(uintptr_t)0xfedc000000008c30);
 	fake_arrived(ROPEWAY_aclrtGetDeviceCapability, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetUuid(void)
 {
-	static const uint64_t want[] = {0xffffffff800008c1, 0xfedc000000008c20};
-	aclError got = aclrtDeviceGetUuid((int32_t)0xffffffff800008c1, (aclrtUuid*)(uintptr_t)0xfedc000000008c20);
+	static const uint64_t want[] = {0xffffffff800008d1, 0xfedc000000008d20};
+	aclError got = aclrtDeviceGetUuid((int32_t)0xffffffff800008d1, (aclrtUuid*)(uintptr_t)0xfedc000000008d20);
 	fake_arrived(ROPEWAY_aclrtDeviceGetUuid, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceSetLimit(void)
 {
-	static const uint64_t want[] = {0x400008d1, 0x80000000000008d2};
-	aclError got = aclrtDeviceSetLimit((aclrtDeviceLimit)0x400008d1, (size_t)0x80000000000008d2);
+	static const uint64_t want[] = {0x400008e1, 0x80000000000008e2};
+	aclError got = aclrtDeviceSetLimit((aclrtDeviceLimit)0x400008e1, (size_t)0x80000000000008e2);
 	fake_arrived(ROPEWAY_aclrtDeviceSetLimit, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetLimit(void)
 {
-	static const uint64_t want[] = {0x400008e1, 0xfedc000000008e20};
-	aclError got = aclrtDeviceGetLimit((aclrtDeviceLimit)0x400008e1, (size_t*)(uintptr_t)0xfedc000000008e20);
+	static const uint64_t want[] = {0x400008f1, 0xfedc000000008f20};
+	aclError got = aclrtDeviceGetLimit((aclrtDeviceLimit)0x400008f1, (size_t*)(uintptr_t)0xfedc000000008f20);
 	fake_arrived(ROPEWAY_aclrtDeviceGetLimit, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetPCIBusId(void)
 {
-	static const uint64_t want[] = {0xffffffff800008f1, 0xfedc000000008f20, 0xffffffff800008f3};
-	aclError got = aclrtDeviceGetPCIBusId((int32_t)0xffffffff800008f1, (char*)(uintptr_t)0xfedc000000008f20, (int32_t)0xffffffff800008f3);
+	static const uint64_t want[] = {0xffffffff80000901, 0xfedc000000009020, 0xffffffff80000903};
+	aclError got = aclrtDeviceGetPCIBusId((int32_t)0xffffffff80000901, (char*)(uintptr_t)0xfedc000000009020, (int32_t)0xffffffff80000903);
 	fake_arrived(ROPEWAY_aclrtDeviceGetPCIBusId, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetByPCIBusId(void)
 {
-	static const uint64_t want[] = {0xfedc000000009010, 0xfedc000000009020};
-	aclError got = aclrtDeviceGetByPCIBusId((const char*)(uintptr_t)0xfedc000000009010, (int32_t*)(uintptr_t)0xfedc000000009020);
+	static const uint64_t want[] = {0xfedc000000009110, 0xfedc000000009120};
+	aclError got = aclrtDeviceGetByPCIBusId((const char*)(uintptr_t)0xfedc000000009110, (int32_t*)(uintptr_t)0xfedc000000009120);
 	fake_arrived(ROPEWAY_aclrtDeviceGetByPCIBusId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetHostAtomicCapabilities(void)
 {
-	static const uint64_t want[] = {0xfedc000000009110, 0xfedc000000009120, 0x80000913, 0xffffffff80000914};
-	aclError got = aclrtDeviceGetHostAtomicCapabilities((uint32_t*)(uintptr_t)0xfedc000000009110, (const aclrtAtomicOperation*)(uintptr_t)0xfedc000000009120, (const uint32_t)0x80000913, (int32_t)0xffffffff80000914);
+	static const uint64_t want[] = {0xfedc000000009210, 0xfedc000000009220, 0x80000923, 0xffffffff80000924};
+	aclError got = aclrtDeviceGetHostAtomicCapabilities((uint32_t*)(uintptr_t)0xfedc000000009210, (const aclrtAtomicOperation*)(uintptr_t)0xfedc000000009220, (const uint32_t)0x80000923, (int32_t)0xffffffff80000924);
 	fake_arrived(ROPEWAY_aclrtDeviceGetHostAtomicCapabilities, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtDeviceGetP2PAtomicCapabilities(void)
 {
-	static const uint64_t want[] = {0xfedc000000009210, 0xfedc000000009220, 0x80000923, 0xffffffff80000924, 0xffffffff80000925};
-	aclError got = aclrtDeviceGetP2PAtomicCapabilities((uint32_t*)(uintptr_t)0xfedc000000009210, (const aclrtAtomicOperation*)(uintptr_t)0xfedc000000009220, (const uint32_t)0x80000923, (int32_t)0xffffffff80000924, (int32_t)0xffffffff80000925);
+	static const uint64_t want[] = {0xfedc000000009310, 0xfedc000000009320, 0x80000933, 0xffffffff80000934, 0xffffffff80000935};
+	aclError got = aclrtDeviceGetP2PAtomicCapabilities((uint32_t*)(uintptr_t)0xfedc000000009310, (const aclrtAtomicOperation*)(uintptr_t)0xfedc000000009320, (const uint32_t)0x80000933, (int32_t)0xffffffff80000934, (int32_t)0xffffffff80000935);
 	fake_arrived(ROPEWAY_aclrtDeviceGetP2PAtomicCapabilities, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtGetDevicesTopo(void)
 {
-	static const uint64_t want[] = {0x80000931, 0x80000932, 0xfedc000000009330};
-	aclError got = aclrtGetDevicesTopo((uint32_t)0x80000931, (uint32_t)0x80000932, (uint64_t*)(uintptr_t)0xfedc000000009330);
+	static const uint64_t want[] = {0x80000941, 0x80000942, 0xfedc000000009430};
+	aclError got = aclrtGetDevicesTopo((uint32_t)0x80000941, (uint32_t)0x80000942, (uint64_t*)(uintptr_t)0xfedc000000009430);
 	fake_arrived(ROPEWAY_aclrtGetDevicesTopo, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetLogicDevIdByUserDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000941, 0xfedc000000009420};
-	aclError got = aclrtGetLogicDevIdByUserDevId((const int32_t)0xffffffff80000941, (int32_t* const)(uintptr_t)0xfedc000000009420);
+	static const uint64_t want[] = {0xffffffff80000951, 0xfedc000000009520};
+	aclError got = aclrtGetLogicDevIdByUserDevId((const int32_t)0xffffffff80000951, (int32_t* const)(uintptr_t)0xfedc000000009520);
 	fake_arrived(ROPEWAY_aclrtGetLogicDevIdByUserDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetUserDevIdByLogicDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000951, 0xfedc000000009520};
-	aclError got = aclrtGetUserDevIdByLogicDevId((const int32_t)0xffffffff80000951, (int32_t* const)(uintptr_t)0xfedc000000009520);
+	static const uint64_t want[] = {0xffffffff80000961, 0xfedc000000009620};
+	aclError got = aclrtGetUserDevIdByLogicDevId((const int32_t)0xffffffff80000961, (int32_t* const)(uintptr_t)0xfedc000000009620);
 	fake_arrived(ROPEWAY_aclrtGetUserDevIdByLogicDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetLogicDevIdByPhyDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000961, 0xfedc000000009620};
-	aclError got = aclrtGetLogicDevIdByPhyDevId((const int32_t)0xffffffff80000961, (int32_t* const)(uintptr_t)0xfedc000000009620);
+	static const uint64_t want[] = {0xffffffff80000971, 0xfedc000000009720};
+	aclError got = aclrtGetLogicDevIdByPhyDevId((const int32_t)0xffffffff80000971, (int32_t* const)(uintptr_t)0xfedc000000009720);
 	fake_arrived(ROPEWAY_aclrtGetLogicDevIdByPhyDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetPhyDevIdByLogicDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000971, 0xfedc000000009720};
-	aclError got = aclrtGetPhyDevIdByLogicDevId((const int32_t)0xffffffff80000971, (int32_t* const)(uintptr_t)0xfedc000000009720);
+	static const uint64_t want[] = {0xffffffff80000981, 0xfedc000000009820};
+	aclError got = aclrtGetPhyDevIdByLogicDevId((const int32_t)0xffffffff80000981, (int32_t* const)(uintptr_t)0xfedc000000009820);
 	fake_arrived(ROPEWAY_aclrtGetPhyDevIdByLogicDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetUserDevIdByPhyDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000981, 0xfedc000000009820};
-	aclError got = aclrtGetUserDevIdByPhyDevId((const int32_t)0xffffffff80000981, (int32_t* const)(uintptr_t)0xfedc000000009820);
+	static const uint64_t want[] = {0xffffffff80000991, 0xfedc000000009920};
+	aclError got = aclrtGetUserDevIdByPhyDevId((const int32_t)0xffffffff80000991, (int32_t* const)(uintptr_t)0xfedc000000009920);
 	fake_arrived(ROPEWAY_aclrtGetUserDevIdByPhyDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetPhyDevIdByUserDevId(void)
 {
-	static const uint64_t want[] = {0xffffffff80000991, 0xfedc000000009920};
-	aclError got = aclrtGetPhyDevIdByUserDevId((const int32_t)0xffffffff80000991, (int32_t* const)(uintptr_t)0xfedc000000009920);
+	static const uint64_t want[] = {0xffffffff800009a1, 0xfedc000000009a20};
+	aclError got = aclrtGetPhyDevIdByUserDevId((const int32_t)0xffffffff800009a1, (int32_t* const)(uintptr_t)0xfedc000000009a20);
 	fake_arrived(ROPEWAY_aclrtGetPhyDevIdByUserDevId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtRegDeviceStateCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000009a10, 0xfedc000000009a20, 0xfedc000000009a30};
-	aclError got = aclrtRegDeviceStateCallback((const char*)(uintptr_t)0xfedc000000009a10, (aclrtDeviceStateCallback)(uintptr_t)0xfedc000000009a20, (void*)(uintptr_t)0xfedc000000009a30);
+	static const uint64_t want[] = {0xfedc000000009b10, 0xfedc000000009b20, 0xfedc000000009b30};
+	aclError got = aclrtRegDeviceStateCallback((const char*)(uintptr_t)0xfedc000000009b10, (aclrtDeviceStateCallback)(uintptr_t)0xfedc000000009b20, (void*)(uintptr_t)0xfedc000000009b30);
 	fake_arrived(ROPEWAY_aclrtRegDeviceStateCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceL2CacheFlush(void)
 {
-	static const uint64_t want[] = {0xfedc000000009b10};
-	aclError got = aclrtDeviceL2CacheFlush((void*)(uintptr_t)0xfedc000000009b10);
+	static const uint64_t want[] = {0xfedc000000009c10};
+	aclError got = aclrtDeviceL2CacheFlush((void*)(uintptr_t)0xfedc000000009c10);
 	fake_arrived(ROPEWAY_aclrtDeviceL2CacheFlush, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateContext(void)
 {
-	static const uint64_t want[] = {0xfedc000000009c10, 0xffffffff800009c2};
-	aclError got = aclrtCreateContext((aclrtContext*)(uintptr_t)0xfedc000000009c10, (int32_t)0xffffffff800009c2);
+	static const uint64_t want[] = {0xfedc000000009d10, 0xffffffff800009d2};
+	aclError got = aclrtCreateContext((aclrtContext*)(uintptr_t)0xfedc000000009d10, (int32_t)0xffffffff800009d2);
 	fake_arrived(ROPEWAY_aclrtCreateContext, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyContext(void)
 {
-	static const uint64_t want[] = {0xfedc000000009d10};
-	aclError got = aclrtDestroyContext((aclrtContext)(uintptr_t)0xfedc000000009d10);
+	static const uint64_t want[] = {0xfedc000000009e10};
+	aclError got = aclrtDestroyContext((aclrtContext)(uintptr_t)0xfedc000000009e10);
 	fake_arrived(ROPEWAY_aclrtDestroyContext, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetCurrentContext(void)
 {
-	static const uint64_t want[] = {0xfedc000000009e10};
-	aclError got = aclrtSetCurrentContext((aclrtContext)(uintptr_t)0xfedc000000009e10);
+	static const uint64_t want[] = {0xfedc000000009f10};
+	aclError got = aclrtSetCurrentContext((aclrtContext)(uintptr_t)0xfedc000000009f10);
 	fake_arrived(ROPEWAY_aclrtSetCurrentContext, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetCurrentContext(void)
 {
-	static const uint64_t want[] = {0xfedc000000009f10};
-	aclError got = aclrtGetCurrentContext((aclrtContext*)(uintptr_t)0xfedc000000009f10);
+	static const uint64_t want[] = {0xfedc00000000a010};
+	aclError got = aclrtGetCurrentContext((aclrtContext*)(uintptr_t)0xfedc00000000a010);
 	fake_arrived(ROPEWAY_aclrtGetCurrentContext, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCtxGetSysParamOpt(void)
 {
-	static const uint64_t want[] = {0x40000a01, 0xfedc00000000a020};
-	aclError got = aclrtCtxGetSysParamOpt((aclSysParamOpt)0x40000a01, (int64_t*)(uintptr_t)0xfedc00000000a020);
+	static const uint64_t want[] = {0x40000a11, 0xfedc00000000a120};
+	aclError got = aclrtCtxGetSysParamOpt((aclSysParamOpt)0x40000a11, (int64_t*)(uintptr_t)0xfedc00000000a120);
 	fake_arrived(ROPEWAY_aclrtCtxGetSysParamOpt, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCtxSetSysParamOpt(void)
 {
-	static const uint64_t want[] = {0x40000a11, 0x8000000000000a12};
-	aclError got = aclrtCtxSetSysParamOpt((aclSysParamOpt)0x40000a11, (int64_t)0x8000000000000a12);
+	static const uint64_t want[] = {0x40000a21, 0x8000000000000a22};
+	aclError got = aclrtCtxSetSysParamOpt((aclSysParamOpt)0x40000a21, (int64_t)0x8000000000000a22);
 	fake_arrived(ROPEWAY_aclrtCtxSetSysParamOpt, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCtxGetCurrentDefaultStream(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a210};
-	aclError got = aclrtCtxGetCurrentDefaultStream((aclrtStream*)(uintptr_t)0xfedc00000000a210);
+	static const uint64_t want[] = {0xfedc00000000a310};
+	aclError got = aclrtCtxGetCurrentDefaultStream((aclrtStream*)(uintptr_t)0xfedc00000000a310);
 	fake_arrived(ROPEWAY_aclrtCtxGetCurrentDefaultStream, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetPrimaryCtxState(void)
 {
-	static const uint64_t want[] = {0xffffffff80000a31, 0xfedc00000000a320, 0xfedc00000000a330};
-	aclError got = aclrtGetPrimaryCtxState((int32_t)0xffffffff80000a31, (uint32_t*)(uintptr_t)0xfedc00000000a320, (int32_t*)(uintptr_t)0xfedc00000000a330);
+	static const uint64_t want[] = {0xffffffff80000a41, 0xfedc00000000a420, 0xfedc00000000a430};
+	aclError got = aclrtGetPrimaryCtxState((int32_t)0xffffffff80000a41, (uint32_t*)(uintptr_t)0xfedc00000000a420, (int32_t*)(uintptr_t)0xfedc00000000a430);
 	fake_arrived(ROPEWAY_aclrtGetPrimaryCtxState, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCtxGetFloatOverflowAddr(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a410};
-	aclError got = aclrtCtxGetFloatOverflowAddr((void**)(uintptr_t)0xfedc00000000a410);
+	static const uint64_t want[] = {0xfedc00000000a510};
+	aclError got = aclrtCtxGetFloatOverflowAddr((void**)(uintptr_t)0xfedc00000000a510);
 	fake_arrived(ROPEWAY_aclrtCtxGetFloatOverflowAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateStream(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a510};
-	aclError got = aclrtCreateStream((aclrtStream*)(uintptr_t)0xfedc00000000a510);
+	static const uint64_t want[] = {0xfedc00000000a610};
+	aclError got = aclrtCreateStream((aclrtStream*)(uintptr_t)0xfedc00000000a610);
 	fake_arrived(ROPEWAY_aclrtCreateStream, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateStreamWithConfig(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a610, 0x80000a62, 0x80000a63};
-	aclError got = aclrtCreateStreamWithConfig((aclrtStream*)(uintptr_t)0xfedc00000000a610, (uint32_t)0x80000a62, (uint32_t)0x80000a63);
+	static const uint64_t want[] = {0xfedc00000000a710, 0x80000a72, 0x80000a73};
+	aclError got = aclrtCreateStreamWithConfig((aclrtStream*)(uintptr_t)0xfedc00000000a710, (uint32_t)0x80000a72, (uint32_t)0x80000a73);
 	fake_arrived(ROPEWAY_aclrtCreateStreamWithConfig, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDestroyStream(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a710};
-	aclError got = aclrtDestroyStream((aclrtStream)(uintptr_t)0xfedc00000000a710);
+	static const uint64_t want[] = {0xfedc00000000a810};
+	aclError got = aclrtDestroyStream((aclrtStream)(uintptr_t)0xfedc00000000a810);
 	fake_arrived(ROPEWAY_aclrtDestroyStream, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtDestroyStreamForce(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a810};
-	aclError got = aclrtDestroyStreamForce((aclrtStream)(uintptr_t)0xfedc00000000a810);
+	static const uint64_t want[] = {0xfedc00000000a910};
+	aclError got = aclrtDestroyStreamForce((aclrtStream)(uintptr_t)0xfedc00000000a910);
 	fake_arrived(ROPEWAY_aclrtDestroyStreamForce, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeStream(void)
 {
-	static const uint64_t want[] = {0xfedc00000000a910};
-	aclError got = aclrtSynchronizeStream((aclrtStream)(uintptr_t)0xfedc00000000a910);
+	static const uint64_t want[] = {0xfedc00000000aa10};
+	aclError got = aclrtSynchronizeStream((aclrtStream)(uintptr_t)0xfedc00000000aa10);
 	fake_arrived(ROPEWAY_aclrtSynchronizeStream, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeStreamWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000aa10, 0xffffffff80000aa2};
-	aclError got = aclrtSynchronizeStreamWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000aa10, (int32_t)0xffffffff80000aa2);
+	static const uint64_t want[] = {0xfedc00000000ab10, 0xffffffff80000ab2};
+	aclError got = aclrtSynchronizeStreamWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000ab10, (int32_t)0xffffffff80000ab2);
 	fake_arrived(ROPEWAY_aclrtSynchronizeStreamWithTimeout, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamQuery(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ab10, 0xfedc00000000ab20};
-	aclError got = aclrtStreamQuery((aclrtStream)(uintptr_t)0xfedc00000000ab10, (aclrtStreamStatus*)(uintptr_t)0xfedc00000000ab20);
+	static const uint64_t want[] = {0xfedc00000000ac10, 0xfedc00000000ac20};
+	aclError got = aclrtStreamQuery((aclrtStream)(uintptr_t)0xfedc00000000ac10, (aclrtStreamStatus*)(uintptr_t)0xfedc00000000ac20);
 	fake_arrived(ROPEWAY_aclrtStreamQuery, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamGetPriority(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ac10, 0xfedc00000000ac20};
-	aclError got = aclrtStreamGetPriority((aclrtStream)(uintptr_t)0xfedc00000000ac10, (uint32_t*)(uintptr_t)0xfedc00000000ac20);
+	static const uint64_t want[] = {0xfedc00000000ad10, 0xfedc00000000ad20};
+	aclError got = aclrtStreamGetPriority((aclrtStream)(uintptr_t)0xfedc00000000ad10, (uint32_t*)(uintptr_t)0xfedc00000000ad20);
 	fake_arrived(ROPEWAY_aclrtStreamGetPriority, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamGetFlags(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ad10, 0xfedc00000000ad20};
-	aclError got = aclrtStreamGetFlags((aclrtStream)(uintptr_t)0xfedc00000000ad10, (uint32_t*)(uintptr_t)0xfedc00000000ad20);
+	static const uint64_t want[] = {0xfedc00000000ae10, 0xfedc00000000ae20};
+	aclError got = aclrtStreamGetFlags((aclrtStream)(uintptr_t)0xfedc00000000ae10, (uint32_t*)(uintptr_t)0xfedc00000000ae20);
 	fake_arrived(ROPEWAY_aclrtStreamGetFlags, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamGetId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ae10, 0xfedc00000000ae20};
-	aclError got = aclrtStreamGetId((aclrtStream)(uintptr_t)0xfedc00000000ae10, (int32_t*)(uintptr_t)0xfedc00000000ae20);
+	static const uint64_t want[] = {0xfedc00000000af10, 0xfedc00000000af20};
+	aclError got = aclrtStreamGetId((aclrtStream)(uintptr_t)0xfedc00000000af10, (int32_t*)(uintptr_t)0xfedc00000000af20);
 	fake_arrived(ROPEWAY_aclrtStreamGetId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamFailureMode(void)
 {
-	static const uint64_t want[] = {0xfedc00000000af10, 0x8000000000000af2};
-	aclError got = aclrtSetStreamFailureMode((aclrtStream)(uintptr_t)0xfedc00000000af10, (uint64_t)0x8000000000000af2);
+	static const uint64_t want[] = {0xfedc00000000b010, 0x8000000000000b02};
+	aclError got = aclrtSetStreamFailureMode((aclrtStream)(uintptr_t)0xfedc00000000b010, (uint64_t)0x8000000000000b02);
 	fake_arrived(ROPEWAY_aclrtSetStreamFailureMode, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamOverflowSwitch(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b010, 0x80000b02};
-	aclError got = aclrtSetStreamOverflowSwitch((aclrtStream)(uintptr_t)0xfedc00000000b010, (uint32_t)0x80000b02);
+	static const uint64_t want[] = {0xfedc00000000b110, 0x80000b12};
+	aclError got = aclrtSetStreamOverflowSwitch((aclrtStream)(uintptr_t)0xfedc00000000b110, (uint32_t)0x80000b12);
 	fake_arrived(ROPEWAY_aclrtSetStreamOverflowSwitch, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamOverflowSwitch(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b110, 0xfedc00000000b120};
-	aclError got = aclrtGetStreamOverflowSwitch((aclrtStream)(uintptr_t)0xfedc00000000b110, (uint32_t*)(uintptr_t)0xfedc00000000b120);
+	static const uint64_t want[] = {0xfedc00000000b210, 0xfedc00000000b220};
+	aclError got = aclrtGetStreamOverflowSwitch((aclrtStream)(uintptr_t)0xfedc00000000b210, (uint32_t*)(uintptr_t)0xfedc00000000b220);
 	fake_arrived(ROPEWAY_aclrtGetStreamOverflowSwitch, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamAbort(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b210};
-	aclError got = aclrtStreamAbort((aclrtStream)(uintptr_t)0xfedc00000000b210);
+	static const uint64_t want[] = {0xfedc00000000b310};
+	aclError got = aclrtStreamAbort((aclrtStream)(uintptr_t)0xfedc00000000b310);
 	fake_arrived(ROPEWAY_aclrtStreamAbort, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtStreamStop(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b310};
-	aclError got = aclrtStreamStop((aclrtStream)(uintptr_t)0xfedc00000000b310);
+	static const uint64_t want[] = {0xfedc00000000b410};
+	aclError got = aclrtStreamStop((aclrtStream)(uintptr_t)0xfedc00000000b410);
 	fake_arrived(ROPEWAY_aclrtStreamStop, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtPersistentTaskClean(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b410};
-	aclError got = aclrtPersistentTaskClean((aclrtStream)(uintptr_t)0xfedc00000000b410);
+	static const uint64_t want[] = {0xfedc00000000b510};
+	aclError got = aclrtPersistentTaskClean((aclrtStream)(uintptr_t)0xfedc00000000b510);
 	fake_arrived(ROPEWAY_aclrtPersistentTaskClean, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamAvailableNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b510};
-	aclError got = aclrtGetStreamAvailableNum((uint32_t*)(uintptr_t)0xfedc00000000b510);
+	static const uint64_t want[] = {0xfedc00000000b610};
+	aclError got = aclrtGetStreamAvailableNum((uint32_t*)(uintptr_t)0xfedc00000000b610);
 	fake_arrived(ROPEWAY_aclrtGetStreamAvailableNum, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b610, 0x40000b62, 0xfedc00000000b630};
-	aclError got = aclrtSetStreamAttribute((aclrtStream)(uintptr_t)0xfedc00000000b610, (aclrtStreamAttr)0x40000b62, (aclrtStreamAttrValue*)(uintptr_t)0xfedc00000000b630);
+	static const uint64_t want[] = {0xfedc00000000b710, 0x40000b72, 0xfedc00000000b730};
+	aclError got = aclrtSetStreamAttribute((aclrtStream)(uintptr_t)0xfedc00000000b710, (aclrtStreamAttr)0x40000b72, (aclrtStreamAttrValue*)(uintptr_t)0xfedc00000000b730);
 	fake_arrived(ROPEWAY_aclrtSetStreamAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b710, 0x40000b72, 0xfedc00000000b730};
-	aclError got = aclrtGetStreamAttribute((aclrtStream)(uintptr_t)0xfedc00000000b710, (aclrtStreamAttr)0x40000b72, (aclrtStreamAttrValue*)(uintptr_t)0xfedc00000000b730);
+	static const uint64_t want[] = {0xfedc00000000b810, 0x40000b82, 0xfedc00000000b830};
+	aclError got = aclrtGetStreamAttribute((aclrtStream)(uintptr_t)0xfedc00000000b810, (aclrtStreamAttr)0x40000b82, (aclrtStreamAttrValue*)(uintptr_t)0xfedc00000000b830);
 	fake_arrived(ROPEWAY_aclrtGetStreamAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtRegStreamStateCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000b810, 0xfedc00000000b820, 0xfedc00000000b830};
-	aclError got = aclrtRegStreamStateCallback((const char*)(uintptr_t)0xfedc00000000b810, (aclrtStreamStateCallback)(uintptr_t)0xfedc00000000b820, (void*)(uintptr_t)0xfedc00000000b830);
+	static const uint64_t want[] = {0xfedc00000000b910, 0xfedc00000000b920, 0xfedc00000000b930};
+	aclError got = aclrtRegStreamStateCallback((const char*)(uintptr_t)0xfedc00000000b910, (aclrtStreamStateCallback)(uintptr_t)0xfedc00000000b920, (void*)(uintptr_t)0xfedc00000000b930);
 	fake_arrived(ROPEWAY_aclrtRegStreamStateCallback, want, 3, &got, sizeof got);
 }
 
@@ -1320,169 +1327,169 @@ static void send_aclrtCreateStreamConfigHandle(void)
 
 static void send_aclrtDestroyStreamConfigHandle(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ba10};
-	aclError got = aclrtDestroyStreamConfigHandle((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000ba10);
+	static const uint64_t want[] = {0xfedc00000000bb10};
+	aclError got = aclrtDestroyStreamConfigHandle((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bb10);
 	fake_arrived(ROPEWAY_aclrtDestroyStreamConfigHandle, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamConfigOpt(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bb10, 0x40000bb2, 0xfedc00000000bb30, 0x8000000000000bb4};
-	aclError got = aclrtSetStreamConfigOpt((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bb10, (aclrtStreamConfigAttr)0x40000bb2, (const void*)(uintptr_t)0xfedc00000000bb30, (size_t)0x8000000000000bb4);
+	static const uint64_t want[] = {0xfedc00000000bc10, 0x40000bc2, 0xfedc00000000bc30, 0x8000000000000bc4};
+	aclError got = aclrtSetStreamConfigOpt((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bc10, (aclrtStreamConfigAttr)0x40000bc2, (const void*)(uintptr_t)0xfedc00000000bc30, (size_t)0x8000000000000bc4);
 	fake_arrived(ROPEWAY_aclrtSetStreamConfigOpt, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtCreateStreamV2(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bc10, 0xfedc00000000bc20};
-	aclError got = aclrtCreateStreamV2((aclrtStream*)(uintptr_t)0xfedc00000000bc10, (const aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bc20);
+	static const uint64_t want[] = {0xfedc00000000bd10, 0xfedc00000000bd20};
+	aclError got = aclrtCreateStreamV2((aclrtStream*)(uintptr_t)0xfedc00000000bd10, (const aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bd20);
 	fake_arrived(ROPEWAY_aclrtCreateStreamV2, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bd10};
-	aclError got = aclrtCreateEvent((aclrtEvent*)(uintptr_t)0xfedc00000000bd10);
+	static const uint64_t want[] = {0xfedc00000000be10};
+	aclError got = aclrtCreateEvent((aclrtEvent*)(uintptr_t)0xfedc00000000be10);
 	fake_arrived(ROPEWAY_aclrtCreateEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000be10, 0x80000be2};
-	aclError got = aclrtCreateEventWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000be10, (uint32_t)0x80000be2);
+	static const uint64_t want[] = {0xfedc00000000bf10, 0x80000bf2};
+	aclError got = aclrtCreateEventWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000bf10, (uint32_t)0x80000bf2);
 	fake_arrived(ROPEWAY_aclrtCreateEventWithFlag, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateEventExWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bf10, 0x80000bf2};
-	aclError got = aclrtCreateEventExWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000bf10, (uint32_t)0x80000bf2);
+	static const uint64_t want[] = {0xfedc00000000c010, 0x80000c02};
+	aclError got = aclrtCreateEventExWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000c010, (uint32_t)0x80000c02);
 	fake_arrived(ROPEWAY_aclrtCreateEventExWithFlag, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c010};
-	aclError got = aclrtDestroyEvent((aclrtEvent)(uintptr_t)0xfedc00000000c010);
+	static const uint64_t want[] = {0xfedc00000000c110};
+	aclError got = aclrtDestroyEvent((aclrtEvent)(uintptr_t)0xfedc00000000c110);
 	fake_arrived(ROPEWAY_aclrtDestroyEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtRecordEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c110, 0xfedc00000000c120};
-	aclError got = aclrtRecordEvent((aclrtEvent)(uintptr_t)0xfedc00000000c110, (aclrtStream)(uintptr_t)0xfedc00000000c120);
+	static const uint64_t want[] = {0xfedc00000000c210, 0xfedc00000000c220};
+	aclError got = aclrtRecordEvent((aclrtEvent)(uintptr_t)0xfedc00000000c210, (aclrtStream)(uintptr_t)0xfedc00000000c220);
 	fake_arrived(ROPEWAY_aclrtRecordEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtRecordEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c210, 0xfedc00000000c220, 0x80000c23};
-	aclError got = aclrtRecordEventWithFlag((aclrtEvent)(uintptr_t)0xfedc00000000c210, (aclrtStream)(uintptr_t)0xfedc00000000c220, (uint32_t)0x80000c23);
+	static const uint64_t want[] = {0xfedc00000000c310, 0xfedc00000000c320, 0x80000c33};
+	aclError got = aclrtRecordEventWithFlag((aclrtEvent)(uintptr_t)0xfedc00000000c310, (aclrtStream)(uintptr_t)0xfedc00000000c320, (uint32_t)0x80000c33);
 	fake_arrived(ROPEWAY_aclrtRecordEventWithFlag, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c310, 0xfedc00000000c320};
-	aclError got = aclrtResetEvent((aclrtEvent)(uintptr_t)0xfedc00000000c310, (aclrtStream)(uintptr_t)0xfedc00000000c320);
+	static const uint64_t want[] = {0xfedc00000000c410, 0xfedc00000000c420};
+	aclError got = aclrtResetEvent((aclrtEvent)(uintptr_t)0xfedc00000000c410, (aclrtStream)(uintptr_t)0xfedc00000000c420);
 	fake_arrived(ROPEWAY_aclrtResetEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c410, 0xfedc00000000c420};
-	aclError got = aclrtQueryEvent((aclrtEvent)(uintptr_t)0xfedc00000000c410, (aclrtEventStatus*)(uintptr_t)0xfedc00000000c420);
+	static const uint64_t want[] = {0xfedc00000000c510, 0xfedc00000000c520};
+	aclError got = aclrtQueryEvent((aclrtEvent)(uintptr_t)0xfedc00000000c510, (aclrtEventStatus*)(uintptr_t)0xfedc00000000c520);
 	fake_arrived(ROPEWAY_aclrtQueryEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEventStatus(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c510, 0xfedc00000000c520};
-	aclError got = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)0xfedc00000000c510, (aclrtEventRecordedStatus*)(uintptr_t)0xfedc00000000c520);
+	static const uint64_t want[] = {0xfedc00000000c610, 0xfedc00000000c620};
+	aclError got = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)0xfedc00000000c610, (aclrtEventRecordedStatus*)(uintptr_t)0xfedc00000000c620);
 	fake_arrived(ROPEWAY_aclrtQueryEventStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEventWaitStatus(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c610, 0xfedc00000000c620};
-	aclError got = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)0xfedc00000000c610, (aclrtEventWaitStatus*)(uintptr_t)0xfedc00000000c620);
+	static const uint64_t want[] = {0xfedc00000000c710, 0xfedc00000000c720};
+	aclError got = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)0xfedc00000000c710, (aclrtEventWaitStatus*)(uintptr_t)0xfedc00000000c720);
 	fake_arrived(ROPEWAY_aclrtQueryEventWaitStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c710};
-	aclError got = aclrtSynchronizeEvent((aclrtEvent)(uintptr_t)0xfedc00000000c710);
+	static const uint64_t want[] = {0xfedc00000000c810};
+	aclError got = aclrtSynchronizeEvent((aclrtEvent)(uintptr_t)0xfedc00000000c810);
 	fake_arrived(ROPEWAY_aclrtSynchronizeEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeEventWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c810, 0xffffffff80000c82};
-	aclError got = aclrtSynchronizeEventWithTimeout((aclrtEvent)(uintptr_t)0xfedc00000000c810, (int32_t)0xffffffff80000c82);
+	static const uint64_t want[] = {0xfedc00000000c910, 0xffffffff80000c92};
+	aclError got = aclrtSynchronizeEventWithTimeout((aclrtEvent)(uintptr_t)0xfedc00000000c910, (int32_t)0xffffffff80000c92);
 	fake_arrived(ROPEWAY_aclrtSynchronizeEventWithTimeout, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtEventElapsedTime(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c910, 0xfedc00000000c920, 0xfedc00000000c930};
-	aclError got = aclrtEventElapsedTime((float*)(uintptr_t)0xfedc00000000c910, (aclrtEvent)(uintptr_t)0xfedc00000000c920, (aclrtEvent)(uintptr_t)0xfedc00000000c930);
+	static const uint64_t want[] = {0xfedc00000000ca10, 0xfedc00000000ca20, 0xfedc00000000ca30};
+	aclError got = aclrtEventElapsedTime((float*)(uintptr_t)0xfedc00000000ca10, (aclrtEvent)(uintptr_t)0xfedc00000000ca20, (aclrtEvent)(uintptr_t)0xfedc00000000ca30);
 	fake_arrived(ROPEWAY_aclrtEventElapsedTime, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtEventGetTimestamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ca10, 0xfedc00000000ca20};
-	aclError got = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)0xfedc00000000ca10, (uint64_t*)(uintptr_t)0xfedc00000000ca20);
+	static const uint64_t want[] = {0xfedc00000000cb10, 0xfedc00000000cb20};
+	aclError got = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)0xfedc00000000cb10, (uint64_t*)(uintptr_t)0xfedc00000000cb20);
 	fake_arrived(ROPEWAY_aclrtEventGetTimestamp, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cb10, 0xfedc00000000cb20};
-	aclError got = aclrtStreamWaitEvent((aclrtStream)(uintptr_t)0xfedc00000000cb10, (aclrtEvent)(uintptr_t)0xfedc00000000cb20);
+	static const uint64_t want[] = {0xfedc00000000cc10, 0xfedc00000000cc20};
+	aclError got = aclrtStreamWaitEvent((aclrtStream)(uintptr_t)0xfedc00000000cc10, (aclrtEvent)(uintptr_t)0xfedc00000000cc20);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEventWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cc10, 0xfedc00000000cc20, 0xffffffff80000cc3};
-	aclError got = aclrtStreamWaitEventWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000cc10, (aclrtEvent)(uintptr_t)0xfedc00000000cc20, (int32_t)0xffffffff80000cc3);
+	static const uint64_t want[] = {0xfedc00000000cd10, 0xfedc00000000cd20, 0xffffffff80000cd3};
+	aclError got = aclrtStreamWaitEventWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000cd10, (aclrtEvent)(uintptr_t)0xfedc00000000cd20, (int32_t)0xffffffff80000cd3);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEventWithTimeout, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cd10, 0xfedc00000000cd20, 0x80000cd3, 0x80000cd4};
-	aclError got = aclrtStreamWaitEventWithFlag((aclrtStream)(uintptr_t)0xfedc00000000cd10, (aclrtEvent)(uintptr_t)0xfedc00000000cd20, (uint32_t)0x80000cd3, (uint32_t)0x80000cd4);
+	static const uint64_t want[] = {0xfedc00000000ce10, 0xfedc00000000ce20, 0x80000ce3, 0x80000ce4};
+	aclError got = aclrtStreamWaitEventWithFlag((aclrtStream)(uintptr_t)0xfedc00000000ce10, (aclrtEvent)(uintptr_t)0xfedc00000000ce20, (uint32_t)0x80000ce3, (uint32_t)0x80000ce4);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEventWithFlag, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSetOpWaitTimeout(void)
 {
-	static const uint64_t want[] = {0x80000ce1};
-	aclError got = aclrtSetOpWaitTimeout((uint32_t)0x80000ce1);
+	static const uint64_t want[] = {0x80000cf1};
+	aclError got = aclrtSetOpWaitTimeout((uint32_t)0x80000cf1);
 	fake_arrived(ROPEWAY_aclrtSetOpWaitTimeout, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetEventId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cf10, 0xfedc00000000cf20};
-	aclError got = aclrtGetEventId((aclrtEvent)(uintptr_t)0xfedc00000000cf10, (uint32_t*)(uintptr_t)0xfedc00000000cf20);
+	static const uint64_t want[] = {0xfedc00000000d010, 0xfedc00000000d020};
+	aclError got = aclrtGetEventId((aclrtEvent)(uintptr_t)0xfedc00000000d010, (uint32_t*)(uintptr_t)0xfedc00000000d020);
 	fake_arrived(ROPEWAY_aclrtGetEventId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetEventAvailNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d010};
-	aclError got = aclrtGetEventAvailNum((uint32_t*)(uintptr_t)0xfedc00000000d010);
+	static const uint64_t want[] = {0xfedc00000000d110};
+	aclError got = aclrtGetEventAvailNum((uint32_t*)(uintptr_t)0xfedc00000000d110);
 	fake_arrived(ROPEWAY_aclrtGetEventAvailNum, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtIpcGetEventHandle(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d110, 0xfedc00000000d120};
-	aclError got = aclrtIpcGetEventHandle((aclrtEvent)(uintptr_t)0xfedc00000000d110, (aclrtIpcEventHandle*)(uintptr_t)0xfedc00000000d120);
+	static const uint64_t want[] = {0xfedc00000000d210, 0xfedc00000000d220};
+	aclError got = aclrtIpcGetEventHandle((aclrtEvent)(uintptr_t)0xfedc00000000d210, (aclrtIpcEventHandle*)(uintptr_t)0xfedc00000000d220);
 	fake_arrived(ROPEWAY_aclrtIpcGetEventHandle, want, 2, &got, sizeof got);
 }
 
@@ -1490,232 +1497,232 @@ static void send_aclrtIpcOpenEventHandle(void)
 {
 	aclrtIpcEventHandle s0;
 	fake_fill(&s0, sizeof s0, 0);
-	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc00000000d220};
-	aclError got = aclrtIpcOpenEventHandle(s0, (aclrtEvent*)(uintptr_t)0xfedc00000000d220);
+	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc00000000d320};
+	aclError got = aclrtIpcOpenEventHandle(s0, (aclrtEvent*)(uintptr_t)0xfedc00000000d320);
 	fake_arrived(ROPEWAY_aclrtIpcOpenEventHandle, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d310, 0x8000000000000d32};
-	aclError got = aclrtCreateNotify((aclrtNotify*)(uintptr_t)0xfedc00000000d310, (uint64_t)0x8000000000000d32);
+	static const uint64_t want[] = {0xfedc00000000d410, 0x8000000000000d42};
+	aclError got = aclrtCreateNotify((aclrtNotify*)(uintptr_t)0xfedc00000000d410, (uint64_t)0x8000000000000d42);
 	fake_arrived(ROPEWAY_aclrtCreateNotify, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d410};
-	aclError got = aclrtDestroyNotify((aclrtNotify)(uintptr_t)0xfedc00000000d410);
+	static const uint64_t want[] = {0xfedc00000000d510};
+	aclError got = aclrtDestroyNotify((aclrtNotify)(uintptr_t)0xfedc00000000d510);
 	fake_arrived(ROPEWAY_aclrtDestroyNotify, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtRecordNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d510, 0xfedc00000000d520};
-	aclError got = aclrtRecordNotify((aclrtNotify)(uintptr_t)0xfedc00000000d510, (aclrtStream)(uintptr_t)0xfedc00000000d520);
+	static const uint64_t want[] = {0xfedc00000000d610, 0xfedc00000000d620};
+	aclError got = aclrtRecordNotify((aclrtNotify)(uintptr_t)0xfedc00000000d610, (aclrtStream)(uintptr_t)0xfedc00000000d620);
 	fake_arrived(ROPEWAY_aclrtRecordNotify, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtWaitAndResetNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d610, 0xfedc00000000d620, 0x80000d63};
-	aclError got = aclrtWaitAndResetNotify((aclrtNotify)(uintptr_t)0xfedc00000000d610, (aclrtStream)(uintptr_t)0xfedc00000000d620, (uint32_t)0x80000d63);
+	static const uint64_t want[] = {0xfedc00000000d710, 0xfedc00000000d720, 0x80000d73};
+	aclError got = aclrtWaitAndResetNotify((aclrtNotify)(uintptr_t)0xfedc00000000d710, (aclrtStream)(uintptr_t)0xfedc00000000d720, (uint32_t)0x80000d73);
 	fake_arrived(ROPEWAY_aclrtWaitAndResetNotify, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetNotifyId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d710, 0xfedc00000000d720};
-	aclError got = aclrtGetNotifyId((aclrtNotify)(uintptr_t)0xfedc00000000d710, (uint32_t*)(uintptr_t)0xfedc00000000d720);
+	static const uint64_t want[] = {0xfedc00000000d810, 0xfedc00000000d820};
+	aclError got = aclrtGetNotifyId((aclrtNotify)(uintptr_t)0xfedc00000000d810, (uint32_t*)(uintptr_t)0xfedc00000000d820);
 	fake_arrived(ROPEWAY_aclrtGetNotifyId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtNotifyBatchReset(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d810, 0x8000000000000d82};
-	aclError got = aclrtNotifyBatchReset((aclrtNotify*)(uintptr_t)0xfedc00000000d810, (size_t)0x8000000000000d82);
+	static const uint64_t want[] = {0xfedc00000000d910, 0x8000000000000d92};
+	aclError got = aclrtNotifyBatchReset((aclrtNotify*)(uintptr_t)0xfedc00000000d910, (size_t)0x8000000000000d92);
 	fake_arrived(ROPEWAY_aclrtNotifyBatchReset, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtNotifyGetExportKey(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d910, 0xfedc00000000d920, 0x8000000000000d93, 0x8000000000000d94};
-	aclError got = aclrtNotifyGetExportKey((aclrtNotify)(uintptr_t)0xfedc00000000d910, (char*)(uintptr_t)0xfedc00000000d920, (size_t)0x8000000000000d93, (uint64_t)0x8000000000000d94);
+	static const uint64_t want[] = {0xfedc00000000da10, 0xfedc00000000da20, 0x8000000000000da3, 0x8000000000000da4};
+	aclError got = aclrtNotifyGetExportKey((aclrtNotify)(uintptr_t)0xfedc00000000da10, (char*)(uintptr_t)0xfedc00000000da20, (size_t)0x8000000000000da3, (uint64_t)0x8000000000000da4);
 	fake_arrived(ROPEWAY_aclrtNotifyGetExportKey, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtNotifySetImportPid(void)
 {
-	static const uint64_t want[] = {0xfedc00000000da10, 0xfedc00000000da20, 0x8000000000000da3};
-	aclError got = aclrtNotifySetImportPid((aclrtNotify)(uintptr_t)0xfedc00000000da10, (int32_t*)(uintptr_t)0xfedc00000000da20, (size_t)0x8000000000000da3);
+	static const uint64_t want[] = {0xfedc00000000db10, 0xfedc00000000db20, 0x8000000000000db3};
+	aclError got = aclrtNotifySetImportPid((aclrtNotify)(uintptr_t)0xfedc00000000db10, (int32_t*)(uintptr_t)0xfedc00000000db20, (size_t)0x8000000000000db3);
 	fake_arrived(ROPEWAY_aclrtNotifySetImportPid, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtNotifyImportByKey(void)
 {
-	static const uint64_t want[] = {0xfedc00000000db10, 0xfedc00000000db20, 0x8000000000000db3};
-	aclError got = aclrtNotifyImportByKey((aclrtNotify*)(uintptr_t)0xfedc00000000db10, (const char*)(uintptr_t)0xfedc00000000db20, (uint64_t)0x8000000000000db3);
+	static const uint64_t want[] = {0xfedc00000000dc10, 0xfedc00000000dc20, 0x8000000000000dc3};
+	aclError got = aclrtNotifyImportByKey((aclrtNotify*)(uintptr_t)0xfedc00000000dc10, (const char*)(uintptr_t)0xfedc00000000dc20, (uint64_t)0x8000000000000dc3);
 	fake_arrived(ROPEWAY_aclrtNotifyImportByKey, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtNotifySetImportPidInterServer(void)
 {
-	static const uint64_t want[] = {0xfedc00000000dc10, 0xfedc00000000dc20, 0x8000000000000dc3};
-	aclError got = aclrtNotifySetImportPidInterServer((aclrtNotify)(uintptr_t)0xfedc00000000dc10, (aclrtServerPid*)(uintptr_t)0xfedc00000000dc20, (size_t)0x8000000000000dc3);
+	static const uint64_t want[] = {0xfedc00000000dd10, 0xfedc00000000dd20, 0x8000000000000dd3};
+	aclError got = aclrtNotifySetImportPidInterServer((aclrtNotify)(uintptr_t)0xfedc00000000dd10, (aclrtServerPid*)(uintptr_t)0xfedc00000000dd20, (size_t)0x8000000000000dd3);
 	fake_arrived(ROPEWAY_aclrtNotifySetImportPidInterServer, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyCreate(void)
 {
-	static const uint64_t want[] = {0xfedc00000000dd10, 0x8000000000000dd2};
-	aclError got = aclrtCntNotifyCreate((aclrtCntNotify*)(uintptr_t)0xfedc00000000dd10, (uint64_t)0x8000000000000dd2);
+	static const uint64_t want[] = {0xfedc00000000de10, 0x8000000000000de2};
+	aclError got = aclrtCntNotifyCreate((aclrtCntNotify*)(uintptr_t)0xfedc00000000de10, (uint64_t)0x8000000000000de2);
 	fake_arrived(ROPEWAY_aclrtCntNotifyCreate, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyDestroy(void)
 {
-	static const uint64_t want[] = {0xfedc00000000de10};
-	aclError got = aclrtCntNotifyDestroy((aclrtCntNotify)(uintptr_t)0xfedc00000000de10);
+	static const uint64_t want[] = {0xfedc00000000df10};
+	aclError got = aclrtCntNotifyDestroy((aclrtCntNotify)(uintptr_t)0xfedc00000000df10);
 	fake_arrived(ROPEWAY_aclrtCntNotifyDestroy, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyRecord(void)
 {
-	static const uint64_t want[] = {0xfedc00000000df10, 0xfedc00000000df20, 0xfedc00000000df30};
-	aclError got = aclrtCntNotifyRecord((aclrtCntNotify)(uintptr_t)0xfedc00000000df10, (aclrtStream)(uintptr_t)0xfedc00000000df20, (aclrtCntNotifyRecordInfo*)(uintptr_t)0xfedc00000000df30);
+	static const uint64_t want[] = {0xfedc00000000e010, 0xfedc00000000e020, 0xfedc00000000e030};
+	aclError got = aclrtCntNotifyRecord((aclrtCntNotify)(uintptr_t)0xfedc00000000e010, (aclrtStream)(uintptr_t)0xfedc00000000e020, (aclrtCntNotifyRecordInfo*)(uintptr_t)0xfedc00000000e030);
 	fake_arrived(ROPEWAY_aclrtCntNotifyRecord, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyWaitWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e010, 0xfedc00000000e020, 0xfedc00000000e030};
-	aclError got = aclrtCntNotifyWaitWithTimeout((aclrtCntNotify)(uintptr_t)0xfedc00000000e010, (aclrtStream)(uintptr_t)0xfedc00000000e020, (aclrtCntNotifyWaitInfo*)(uintptr_t)0xfedc00000000e030);
+	static const uint64_t want[] = {0xfedc00000000e110, 0xfedc00000000e120, 0xfedc00000000e130};
+	aclError got = aclrtCntNotifyWaitWithTimeout((aclrtCntNotify)(uintptr_t)0xfedc00000000e110, (aclrtStream)(uintptr_t)0xfedc00000000e120, (aclrtCntNotifyWaitInfo*)(uintptr_t)0xfedc00000000e130);
 	fake_arrived(ROPEWAY_aclrtCntNotifyWaitWithTimeout, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyReset(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e110, 0xfedc00000000e120};
-	aclError got = aclrtCntNotifyReset((aclrtCntNotify)(uintptr_t)0xfedc00000000e110, (aclrtStream)(uintptr_t)0xfedc00000000e120);
+	static const uint64_t want[] = {0xfedc00000000e210, 0xfedc00000000e220};
+	aclError got = aclrtCntNotifyReset((aclrtCntNotify)(uintptr_t)0xfedc00000000e210, (aclrtStream)(uintptr_t)0xfedc00000000e220);
 	fake_arrived(ROPEWAY_aclrtCntNotifyReset, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyGetId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e210, 0xfedc00000000e220};
-	aclError got = aclrtCntNotifyGetId((aclrtCntNotify)(uintptr_t)0xfedc00000000e210, (uint32_t*)(uintptr_t)0xfedc00000000e220);
+	static const uint64_t want[] = {0xfedc00000000e310, 0xfedc00000000e320};
+	aclError got = aclrtCntNotifyGetId((aclrtCntNotify)(uintptr_t)0xfedc00000000e310, (uint32_t*)(uintptr_t)0xfedc00000000e320);
 	fake_arrived(ROPEWAY_aclrtCntNotifyGetId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSubscribeReport(void)
 {
-	static const uint64_t want[] = {0x8000000000000e31, 0xfedc00000000e320};
-	aclError got = aclrtSubscribeReport((uint64_t)0x8000000000000e31, (aclrtStream)(uintptr_t)0xfedc00000000e320);
+	static const uint64_t want[] = {0x8000000000000e41, 0xfedc00000000e420};
+	aclError got = aclrtSubscribeReport((uint64_t)0x8000000000000e41, (aclrtStream)(uintptr_t)0xfedc00000000e420);
 	fake_arrived(ROPEWAY_aclrtSubscribeReport, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtLaunchCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e410, 0xfedc00000000e420, 0x40000e43, 0xfedc00000000e440};
-	aclError got = aclrtLaunchCallback((aclrtCallback)(uintptr_t)0xfedc00000000e410, (void*)(uintptr_t)0xfedc00000000e420, (aclrtCallbackBlockType)0x40000e43, (aclrtStream)(uintptr_t)0xfedc00000000e440);
+	static const uint64_t want[] = {0xfedc00000000e510, 0xfedc00000000e520, 0x40000e53, 0xfedc00000000e540};
+	aclError got = aclrtLaunchCallback((aclrtCallback)(uintptr_t)0xfedc00000000e510, (void*)(uintptr_t)0xfedc00000000e520, (aclrtCallbackBlockType)0x40000e53, (aclrtStream)(uintptr_t)0xfedc00000000e540);
 	fake_arrived(ROPEWAY_aclrtLaunchCallback, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtProcessReport(void)
 {
-	static const uint64_t want[] = {0xffffffff80000e51};
-	aclError got = aclrtProcessReport((int32_t)0xffffffff80000e51);
+	static const uint64_t want[] = {0xffffffff80000e61};
+	aclError got = aclrtProcessReport((int32_t)0xffffffff80000e61);
 	fake_arrived(ROPEWAY_aclrtProcessReport, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUnSubscribeReport(void)
 {
-	static const uint64_t want[] = {0x8000000000000e61, 0xfedc00000000e620};
-	aclError got = aclrtUnSubscribeReport((uint64_t)0x8000000000000e61, (aclrtStream)(uintptr_t)0xfedc00000000e620);
+	static const uint64_t want[] = {0x8000000000000e71, 0xfedc00000000e720};
+	aclError got = aclrtUnSubscribeReport((uint64_t)0x8000000000000e71, (aclrtStream)(uintptr_t)0xfedc00000000e720);
 	fake_arrived(ROPEWAY_aclrtUnSubscribeReport, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtLaunchHostFunc(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e710, 0xfedc00000000e720, 0xfedc00000000e730};
-	aclError got = aclrtLaunchHostFunc((aclrtStream)(uintptr_t)0xfedc00000000e710, (aclrtHostFunc)(uintptr_t)0xfedc00000000e720, (void*)(uintptr_t)0xfedc00000000e730);
+	static const uint64_t want[] = {0xfedc00000000e810, 0xfedc00000000e820, 0xfedc00000000e830};
+	aclError got = aclrtLaunchHostFunc((aclrtStream)(uintptr_t)0xfedc00000000e810, (aclrtHostFunc)(uintptr_t)0xfedc00000000e820, (void*)(uintptr_t)0xfedc00000000e830);
 	fake_arrived(ROPEWAY_aclrtLaunchHostFunc, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSubscribeHostFunc(void)
 {
-	static const uint64_t want[] = {0x8000000000000e81, 0xfedc00000000e820};
-	aclError got = aclrtSubscribeHostFunc((uint64_t)0x8000000000000e81, (aclrtStream)(uintptr_t)0xfedc00000000e820);
+	static const uint64_t want[] = {0x8000000000000e91, 0xfedc00000000e920};
+	aclError got = aclrtSubscribeHostFunc((uint64_t)0x8000000000000e91, (aclrtStream)(uintptr_t)0xfedc00000000e920);
 	fake_arrived(ROPEWAY_aclrtSubscribeHostFunc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtProcessHostFunc(void)
 {
-	static const uint64_t want[] = {0xffffffff80000e91};
-	aclError got = aclrtProcessHostFunc((int32_t)0xffffffff80000e91);
+	static const uint64_t want[] = {0xffffffff80000ea1};
+	aclError got = aclrtProcessHostFunc((int32_t)0xffffffff80000ea1);
 	fake_arrived(ROPEWAY_aclrtProcessHostFunc, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUnSubscribeHostFunc(void)
 {
-	static const uint64_t want[] = {0x8000000000000ea1, 0xfedc00000000ea20};
-	aclError got = aclrtUnSubscribeHostFunc((uint64_t)0x8000000000000ea1, (aclrtStream)(uintptr_t)0xfedc00000000ea20);
+	static const uint64_t want[] = {0x8000000000000eb1, 0xfedc00000000eb20};
+	aclError got = aclrtUnSubscribeHostFunc((uint64_t)0x8000000000000eb1, (aclrtStream)(uintptr_t)0xfedc00000000eb20);
 	fake_arrived(ROPEWAY_aclrtUnSubscribeHostFunc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetThreadLastTaskId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000eb10};
-	aclError got = aclrtGetThreadLastTaskId((uint32_t*)(uintptr_t)0xfedc00000000eb10);
+	static const uint64_t want[] = {0xfedc00000000ec10};
+	aclError got = aclrtGetThreadLastTaskId((uint32_t*)(uintptr_t)0xfedc00000000ec10);
 	fake_arrived(ROPEWAY_aclrtGetThreadLastTaskId, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOut(void)
 {
-	static const uint64_t want[] = {0x80000ec1};
-	aclError got = aclrtSetOpExecuteTimeOut((uint32_t)0x80000ec1);
+	static const uint64_t want[] = {0x80000ed1};
+	aclError got = aclrtSetOpExecuteTimeOut((uint32_t)0x80000ed1);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOut, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOutWithMs(void)
 {
-	static const uint64_t want[] = {0x80000ed1};
-	aclError got = aclrtSetOpExecuteTimeOutWithMs((uint32_t)0x80000ed1);
+	static const uint64_t want[] = {0x80000ee1};
+	aclError got = aclrtSetOpExecuteTimeOutWithMs((uint32_t)0x80000ee1);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOutWithMs, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOutV2(void)
 {
-	static const uint64_t want[] = {0x8000000000000ee1, 0xfedc00000000ee20};
-	aclError got = aclrtSetOpExecuteTimeOutV2((uint64_t)0x8000000000000ee1, (uint64_t*)(uintptr_t)0xfedc00000000ee20);
+	static const uint64_t want[] = {0x8000000000000ef1, 0xfedc00000000ef20};
+	aclError got = aclrtSetOpExecuteTimeOutV2((uint64_t)0x8000000000000ef1, (uint64_t*)(uintptr_t)0xfedc00000000ef20);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOutV2, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetOpTimeOutInterval(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ef10};
-	aclError got = aclrtGetOpTimeOutInterval((uint64_t*)(uintptr_t)0xfedc00000000ef10);
+	static const uint64_t want[] = {0xfedc00000000f010};
+	aclError got = aclrtGetOpTimeOutInterval((uint64_t*)(uintptr_t)0xfedc00000000f010);
 	fake_arrived(ROPEWAY_aclrtGetOpTimeOutInterval, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetOpExecuteTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f010};
-	aclError got = aclrtGetOpExecuteTimeout((uint32_t* const)(uintptr_t)0xfedc00000000f010);
+	static const uint64_t want[] = {0xfedc00000000f110};
+	aclError got = aclrtGetOpExecuteTimeout((uint32_t* const)(uintptr_t)0xfedc00000000f110);
 	fake_arrived(ROPEWAY_aclrtGetOpExecuteTimeout, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtReduceAsync(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f110, 0xfedc00000000f120, 0x8000000000000f13, 0x40000f14, 0x40000f15, 0xfedc00000000f160, 0xfedc00000000f170};
-	aclError got = aclrtReduceAsync((void*)(uintptr_t)0xfedc00000000f110, (const void*)(uintptr_t)0xfedc00000000f120, (uint64_t)0x8000000000000f13, (aclrtReduceKind)0x40000f14, (aclDataType)0x40000f15, (aclrtStream)(uintptr_t)0xfedc00000000f160, (void*)(uintptr_t)0xfedc00000000f170);
+	static const uint64_t want[] = {0xfedc00000000f210, 0xfedc00000000f220, 0x8000000000000f23, 0x40000f24, 0x40000f25, 0xfedc00000000f260, 0xfedc00000000f270};
+	aclError got = aclrtReduceAsync((void*)(uintptr_t)0xfedc00000000f210, (const void*)(uintptr_t)0xfedc00000000f220, (uint64_t)0x8000000000000f23, (aclrtReduceKind)0x40000f24, (aclDataType)0x40000f25, (aclrtStream)(uintptr_t)0xfedc00000000f260, (void*)(uintptr_t)0xfedc00000000f270);
 	fake_arrived(ROPEWAY_aclrtReduceAsync, want, 7, &got, sizeof got);
 }
 
 static void send_aclrtRandomNumAsync(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f210, 0xfedc00000000f220, 0xfedc00000000f230};
-	aclError got = aclrtRandomNumAsync((const aclrtRandomNumTaskInfo*)(uintptr_t)0xfedc00000000f210, (const aclrtStream)(uintptr_t)0xfedc00000000f220, (void*)(uintptr_t)0xfedc00000000f230);
+	static const uint64_t want[] = {0xfedc00000000f310, 0xfedc00000000f320, 0xfedc00000000f330};
+	aclError got = aclrtRandomNumAsync((const aclrtRandomNumTaskInfo*)(uintptr_t)0xfedc00000000f310, (const aclrtStream)(uintptr_t)0xfedc00000000f320, (void*)(uintptr_t)0xfedc00000000f330);
 	fake_arrived(ROPEWAY_aclrtRandomNumAsync, want, 3, &got, sizeof got);
 }
 
@@ -1727,155 +1734,155 @@ static void send_aclGetRecentErrMsg(void)
 
 static void send_aclrtPeekAtLastError(void)
 {
-	static const uint64_t want[] = {0x40000f41};
-	aclError got = aclrtPeekAtLastError((aclrtLastErrLevel)0x40000f41);
+	static const uint64_t want[] = {0x40000f51};
+	aclError got = aclrtPeekAtLastError((aclrtLastErrLevel)0x40000f51);
 	fake_arrived(ROPEWAY_aclrtPeekAtLastError, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetLastError(void)
 {
-	static const uint64_t want[] = {0x40000f51};
-	aclError got = aclrtGetLastError((aclrtLastErrLevel)0x40000f51);
+	static const uint64_t want[] = {0x40000f61};
+	aclError got = aclrtGetLastError((aclrtLastErrLevel)0x40000f61);
 	fake_arrived(ROPEWAY_aclrtGetLastError, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetExceptionInfoCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f610};
-	aclError got = aclrtSetExceptionInfoCallback((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f610);
+	static const uint64_t want[] = {0xfedc00000000f710};
+	aclError got = aclrtSetExceptionInfoCallback((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f710);
 	fake_arrived(ROPEWAY_aclrtSetExceptionInfoCallback, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtExceptionInfoCallbackRegister(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f710};
-	aclError got = aclrtExceptionInfoCallbackRegister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f710);
+	static const uint64_t want[] = {0xfedc00000000f810};
+	aclError got = aclrtExceptionInfoCallbackRegister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f810);
 	fake_arrived(ROPEWAY_aclrtExceptionInfoCallbackRegister, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtExceptionInfoCallbackUnregister(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f810};
-	aclError got = aclrtExceptionInfoCallbackUnregister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f810);
+	static const uint64_t want[] = {0xfedc00000000f910};
+	aclError got = aclrtExceptionInfoCallbackUnregister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f910);
 	fake_arrived(ROPEWAY_aclrtExceptionInfoCallbackUnregister, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetTaskIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f910};
-	uint32_t got = aclrtGetTaskIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000f910);
+	static const uint64_t want[] = {0xfedc00000000fa10};
+	uint32_t got = aclrtGetTaskIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fa10);
 	fake_arrived(ROPEWAY_aclrtGetTaskIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fa10};
-	uint32_t got = aclrtGetStreamIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fa10);
+	static const uint64_t want[] = {0xfedc00000000fb10};
+	uint32_t got = aclrtGetStreamIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fb10);
 	fake_arrived(ROPEWAY_aclrtGetStreamIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetThreadIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fb10};
-	uint32_t got = aclrtGetThreadIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fb10);
+	static const uint64_t want[] = {0xfedc00000000fc10};
+	uint32_t got = aclrtGetThreadIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fc10);
 	fake_arrived(ROPEWAY_aclrtGetThreadIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fc10};
-	uint32_t got = aclrtGetDeviceIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fc10);
+	static const uint64_t want[] = {0xfedc00000000fd10};
+	uint32_t got = aclrtGetDeviceIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fd10);
 	fake_arrived(ROPEWAY_aclrtGetDeviceIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetErrorCodeFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fd10};
-	uint32_t got = aclrtGetErrorCodeFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fd10);
+	static const uint64_t want[] = {0xfedc00000000fe10};
+	uint32_t got = aclrtGetErrorCodeFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fe10);
 	fake_arrived(ROPEWAY_aclrtGetErrorCodeFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetArgsFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fe10, 0xfedc00000000fe20, 0xfedc00000000fe30};
-	aclError got = aclrtGetArgsFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fe10, (void**)(uintptr_t)0xfedc00000000fe20, (uint32_t*)(uintptr_t)0xfedc00000000fe30);
+	static const uint64_t want[] = {0xfedc00000000ff10, 0xfedc00000000ff20, 0xfedc00000000ff30};
+	aclError got = aclrtGetArgsFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000ff10, (void**)(uintptr_t)0xfedc00000000ff20, (uint32_t*)(uintptr_t)0xfedc00000000ff30);
 	fake_arrived(ROPEWAY_aclrtGetArgsFromExceptionInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFuncHandleFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ff10, 0xfedc00000000ff20};
-	aclError got = aclrtGetFuncHandleFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000ff10, (aclrtFuncHandle*)(uintptr_t)0xfedc00000000ff20);
+	static const uint64_t want[] = {0xfedc000000010010, 0xfedc000000010020};
+	aclError got = aclrtGetFuncHandleFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc000000010010, (aclrtFuncHandle*)(uintptr_t)0xfedc000000010020);
 	fake_arrived(ROPEWAY_aclrtGetFuncHandleFromExceptionInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetMemUceInfo(void)
 {
-	static const uint64_t want[] = {0xffffffff80001001, 0xfedc000000010020, 0x8000000000001003, 0xfedc000000010040};
-	aclError got = aclrtGetMemUceInfo((int32_t)0xffffffff80001001, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010020, (size_t)0x8000000000001003, (size_t*)(uintptr_t)0xfedc000000010040);
+	static const uint64_t want[] = {0xffffffff80001011, 0xfedc000000010120, 0x8000000000001013, 0xfedc000000010140};
+	aclError got = aclrtGetMemUceInfo((int32_t)0xffffffff80001011, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010120, (size_t)0x8000000000001013, (size_t*)(uintptr_t)0xfedc000000010140);
 	fake_arrived(ROPEWAY_aclrtGetMemUceInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemUceRepair(void)
 {
-	static const uint64_t want[] = {0xffffffff80001011, 0xfedc000000010120, 0x8000000000001013};
-	aclError got = aclrtMemUceRepair((int32_t)0xffffffff80001011, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010120, (size_t)0x8000000000001013);
+	static const uint64_t want[] = {0xffffffff80001021, 0xfedc000000010220, 0x8000000000001023};
+	aclError got = aclrtMemUceRepair((int32_t)0xffffffff80001021, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010220, (size_t)0x8000000000001023);
 	fake_arrived(ROPEWAY_aclrtMemUceRepair, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceTaskAbort(void)
 {
-	static const uint64_t want[] = {0xffffffff80001021, 0x80001022};
-	aclError got = aclrtDeviceTaskAbort((int32_t)0xffffffff80001021, (uint32_t)0x80001022);
+	static const uint64_t want[] = {0xffffffff80001031, 0x80001032};
+	aclError got = aclrtDeviceTaskAbort((int32_t)0xffffffff80001031, (uint32_t)0x80001032);
 	fake_arrived(ROPEWAY_aclrtDeviceTaskAbort, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetDeviceTaskAbortCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000010310, 0xfedc000000010320, 0xfedc000000010330};
-	aclError got = aclrtSetDeviceTaskAbortCallback((const char*)(uintptr_t)0xfedc000000010310, (aclrtDeviceTaskAbortCallback)(uintptr_t)0xfedc000000010320, (void*)(uintptr_t)0xfedc000000010330);
+	static const uint64_t want[] = {0xfedc000000010410, 0xfedc000000010420, 0xfedc000000010430};
+	aclError got = aclrtSetDeviceTaskAbortCallback((const char*)(uintptr_t)0xfedc000000010410, (aclrtDeviceTaskAbortCallback)(uintptr_t)0xfedc000000010420, (void*)(uintptr_t)0xfedc000000010430);
 	fake_arrived(ROPEWAY_aclrtSetDeviceTaskAbortCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetErrorVerbose(void)
 {
-	static const uint64_t want[] = {0xffffffff80001041, 0xfedc000000010420};
-	aclError got = aclrtGetErrorVerbose((int32_t)0xffffffff80001041, (aclrtErrorInfo*)(uintptr_t)0xfedc000000010420);
+	static const uint64_t want[] = {0xffffffff80001051, 0xfedc000000010520};
+	aclError got = aclrtGetErrorVerbose((int32_t)0xffffffff80001051, (aclrtErrorInfo*)(uintptr_t)0xfedc000000010520);
 	fake_arrived(ROPEWAY_aclrtGetErrorVerbose, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtRepairError(void)
 {
-	static const uint64_t want[] = {0xffffffff80001051, 0xfedc000000010520};
-	aclError got = aclrtRepairError((int32_t)0xffffffff80001051, (const aclrtErrorInfo*)(uintptr_t)0xfedc000000010520);
+	static const uint64_t want[] = {0xffffffff80001061, 0xfedc000000010620};
+	aclError got = aclrtRepairError((int32_t)0xffffffff80001061, (const aclrtErrorInfo*)(uintptr_t)0xfedc000000010620);
 	fake_arrived(ROPEWAY_aclrtRepairError, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetVersion(void)
 {
-	static const uint64_t want[] = {0xfedc000000010610, 0xfedc000000010620, 0xfedc000000010630};
-	aclError got = aclrtGetVersion((int32_t*)(uintptr_t)0xfedc000000010610, (int32_t*)(uintptr_t)0xfedc000000010620, (int32_t*)(uintptr_t)0xfedc000000010630);
+	static const uint64_t want[] = {0xfedc000000010710, 0xfedc000000010720, 0xfedc000000010730};
+	aclError got = aclrtGetVersion((int32_t*)(uintptr_t)0xfedc000000010710, (int32_t*)(uintptr_t)0xfedc000000010720, (int32_t*)(uintptr_t)0xfedc000000010730);
 	fake_arrived(ROPEWAY_aclrtGetVersion, want, 3, &got, sizeof got);
 }
 
 static void send_aclsysGetCANNVersion(void)
 {
-	static const uint64_t want[] = {0x40001071, 0xfedc000000010720};
-	aclError got = aclsysGetCANNVersion((aclCANNPackageName)0x40001071, (aclCANNPackageVersion*)(uintptr_t)0xfedc000000010720);
+	static const uint64_t want[] = {0x40001081, 0xfedc000000010820};
+	aclError got = aclsysGetCANNVersion((aclCANNPackageName)0x40001081, (aclCANNPackageVersion*)(uintptr_t)0xfedc000000010820);
 	fake_arrived(ROPEWAY_aclsysGetCANNVersion, want, 2, &got, sizeof got);
 }
 
 static void send_aclsysGetVersionStr(void)
 {
-	static const uint64_t want[] = {0xfedc000000010810, 0xfedc000000010820};
-	aclError got = aclsysGetVersionStr((char*)(uintptr_t)0xfedc000000010810, (char*)(uintptr_t)0xfedc000000010820);
+	static const uint64_t want[] = {0xfedc000000010910, 0xfedc000000010920};
+	aclError got = aclsysGetVersionStr((char*)(uintptr_t)0xfedc000000010910, (char*)(uintptr_t)0xfedc000000010920);
 	fake_arrived(ROPEWAY_aclsysGetVersionStr, want, 2, &got, sizeof got);
 }
 
 static void send_aclsysGetVersionNum(void)
 {
-	static const uint64_t want[] = {0xfedc000000010910, 0xfedc000000010920};
-	aclError got = aclsysGetVersionNum((char*)(uintptr_t)0xfedc000000010910, (int32_t*)(uintptr_t)0xfedc000000010920);
+	static const uint64_t want[] = {0xfedc000000010a10, 0xfedc000000010a20};
+	aclError got = aclsysGetVersionNum((char*)(uintptr_t)0xfedc000000010a10, (int32_t*)(uintptr_t)0xfedc000000010a20);
 	fake_arrived(ROPEWAY_aclsysGetVersionNum, want, 2, &got, sizeof got);
 }
 
@@ -1887,344 +1894,344 @@ static void send_aclrtGetSocName(void)
 
 static void send_aclGetCannAttributeList(void)
 {
-	static const uint64_t want[] = {0xfedc000000010b10, 0xfedc000000010b20};
-	aclError got = aclGetCannAttributeList((const aclCannAttr**)(uintptr_t)0xfedc000000010b10, (size_t*)(uintptr_t)0xfedc000000010b20);
+	static const uint64_t want[] = {0xfedc000000010c10, 0xfedc000000010c20};
+	aclError got = aclGetCannAttributeList((const aclCannAttr**)(uintptr_t)0xfedc000000010c10, (size_t*)(uintptr_t)0xfedc000000010c20);
 	fake_arrived(ROPEWAY_aclGetCannAttributeList, want, 2, &got, sizeof got);
 }
 
 static void send_aclGetCannAttribute(void)
 {
-	static const uint64_t want[] = {0x400010c1, 0xfedc000000010c20};
-	aclError got = aclGetCannAttribute((aclCannAttr)0x400010c1, (int32_t*)(uintptr_t)0xfedc000000010c20);
+	static const uint64_t want[] = {0x400010d1, 0xfedc000000010d20};
+	aclError got = aclGetCannAttribute((aclCannAttr)0x400010d1, (int32_t*)(uintptr_t)0xfedc000000010d20);
 	fake_arrived(ROPEWAY_aclGetCannAttribute, want, 2, &got, sizeof got);
 }
 
 static void send_aclGetDeviceCapability(void)
 {
-	static const uint64_t want[] = {0x800010d1, 0x400010d2, 0xfedc000000010d30};
-	aclError got = aclGetDeviceCapability((uint32_t)0x800010d1, (aclDeviceInfo)0x400010d2, (int64_t*)(uintptr_t)0xfedc000000010d30);
+	static const uint64_t want[] = {0x800010e1, 0x400010e2, 0xfedc000000010e30};
+	aclError got = aclGetDeviceCapability((uint32_t)0x800010e1, (aclDeviceInfo)0x400010e2, (int64_t*)(uintptr_t)0xfedc000000010e30);
 	fake_arrived(ROPEWAY_aclGetDeviceCapability, want, 3, &got, sizeof got);
 }
 
 static void send_aclAppLog(void)
 {
-	static const uint64_t want[] = {0x400010e1, 0xfedc000000010e20, 0xfedc000000010e30, 0x800010e4, FAKE_TEXT};
-	aclAppLog((aclLogLevel)0x400010e1, (const char*)(uintptr_t)0xfedc000000010e20, (const char*)(uintptr_t)0xfedc000000010e30, (uint32_t)0x800010e4, "%s %d", "text", 7);
+	static const uint64_t want[] = {0x400010f1, 0xfedc000000010f20, 0xfedc000000010f30, 0x800010f4, FAKE_TEXT};
+	aclAppLog((aclLogLevel)0x400010f1, (const char*)(uintptr_t)0xfedc000000010f20, (const char*)(uintptr_t)0xfedc000000010f30, (uint32_t)0x800010f4, "%s %d", "text", 7);
 	fake_arrived(ROPEWAY_aclAppLog, want, 5, NULL, 0);
 }
 
 static void send_aclFloat16ToFloat(void)
 {
-	static const uint64_t want[] = {0x90f1};
-	float got = aclFloat16ToFloat((aclFloat16)0x90f1);
+	static const uint64_t want[] = {0x9101};
+	float got = aclFloat16ToFloat((aclFloat16)0x9101);
 	fake_arrived(ROPEWAY_aclFloat16ToFloat, want, 1, &got, sizeof got);
 }
 
 static void send_aclFloatToFloat16(void)
 {
-	static const uint64_t want[] = {0x45880a00};
-	aclFloat16 got = aclFloatToFloat16(4353.25f);
+	static const uint64_t want[] = {0x45888a00};
+	aclFloat16 got = aclFloatToFloat16(4369.25f);
 	fake_arrived(ROPEWAY_aclFloatToFloat16, want, 1, &got, sizeof got);
 }
 
 static void send_aclDataTypeSize(void)
 {
-	static const uint64_t want[] = {0x40001111};
-	size_t got = aclDataTypeSize((aclDataType)0x40001111);
+	static const uint64_t want[] = {0x40001121};
+	size_t got = aclDataTypeSize((aclDataType)0x40001121);
 	fake_arrived(ROPEWAY_aclDataTypeSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclCreateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011210, 0x8000000000001122};
-	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011210, (size_t)0x8000000000001122);
+	static const uint64_t want[] = {0xfedc000000011310, 0x8000000000001132};
+	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011310, (size_t)0x8000000000001132);
 	fake_arrived(ROPEWAY_aclCreateDataBuffer, want, 2, &got, sizeof got);
 }
 
 static void send_aclDestroyDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011310};
-	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011310);
+	static const uint64_t want[] = {0xfedc000000011410};
+	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011410);
 	fake_arrived(ROPEWAY_aclDestroyDataBuffer, want, 1, &got, sizeof got);
 }
 
 static void send_aclUpdateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011410, 0xfedc000000011420, 0x8000000000001143};
-	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011410, (void*)(uintptr_t)0xfedc000000011420, (size_t)0x8000000000001143);
+	static const uint64_t want[] = {0xfedc000000011510, 0xfedc000000011520, 0x8000000000001153};
+	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011510, (void*)(uintptr_t)0xfedc000000011520, (size_t)0x8000000000001153);
 	fake_arrived(ROPEWAY_aclUpdateDataBuffer, want, 3, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000011510};
-	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011510);
+	static const uint64_t want[] = {0xfedc000000011610};
+	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
 	fake_arrived(ROPEWAY_aclGetDataBufferAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000011610};
-	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
+	static const uint64_t want[] = {0xfedc000000011710};
+	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011710);
 	fake_arrived(ROPEWAY_aclGetDataBufferSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSizeV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000011710};
-	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011710);
+	static const uint64_t want[] = {0xfedc000000011810};
+	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011810);
 	fake_arrived(ROPEWAY_aclGetDataBufferSizeV2, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011810, 0x40001182};
-	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000011810, (aclmdlRICaptureMode)0x40001182);
+	static const uint64_t want[] = {0xfedc000000011910, 0x40001192};
+	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000011910, (aclmdlRICaptureMode)0x40001192);
 	fake_arrived(ROPEWAY_aclmdlRICaptureBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureToModelRIBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011910, 0xfedc000000011920, 0x40001193};
-	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc000000011910, (aclmdlRI)(uintptr_t)0xfedc000000011920, (aclmdlRICaptureMode)0x40001193);
+	static const uint64_t want[] = {0xfedc000000011a10, 0xfedc000000011a20, 0x400011a3};
+	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc000000011a10, (aclmdlRI)(uintptr_t)0xfedc000000011a20, (aclmdlRICaptureMode)0x400011a3);
 	fake_arrived(ROPEWAY_aclmdlRICaptureToModelRIBegin, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureGetInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000011a10, 0xfedc000000011a20, 0xfedc000000011a30};
-	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000011a10, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000011a20, (aclmdlRI*)(uintptr_t)0xfedc000000011a30);
+	static const uint64_t want[] = {0xfedc000000011b10, 0xfedc000000011b20, 0xfedc000000011b30};
+	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000011b10, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000011b20, (aclmdlRI*)(uintptr_t)0xfedc000000011b30);
 	fake_arrived(ROPEWAY_aclmdlRICaptureGetInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000011b10, 0xfedc000000011b20};
-	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000011b10, (aclmdlRI*)(uintptr_t)0xfedc000000011b20);
+	static const uint64_t want[] = {0xfedc000000011c10, 0xfedc000000011c20};
+	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000011c10, (aclmdlRI*)(uintptr_t)0xfedc000000011c20);
 	fake_arrived(ROPEWAY_aclmdlRICaptureEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureThreadExchangeMode(void)
 {
-	static const uint64_t want[] = {0xfedc000000011c10};
-	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000011c10);
+	static const uint64_t want[] = {0xfedc000000011d10};
+	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000011d10);
 	fake_arrived(ROPEWAY_aclmdlRICaptureThreadExchangeMode, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskGrpBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011d10};
-	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000011d10);
+	static const uint64_t want[] = {0xfedc000000011e10};
+	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000011e10);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpBegin, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskGrpEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000011e10, 0xfedc000000011e20};
-	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000011e10, (aclrtTaskGrp*)(uintptr_t)0xfedc000000011e20);
+	static const uint64_t want[] = {0xfedc000000011f10, 0xfedc000000011f20};
+	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000011f10, (aclrtTaskGrp*)(uintptr_t)0xfedc000000011f20);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskUpdateBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011f10, 0xfedc000000011f20};
-	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000011f10, (aclrtTaskGrp)(uintptr_t)0xfedc000000011f20);
+	static const uint64_t want[] = {0xfedc000000012010, 0xfedc000000012020};
+	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000012010, (aclrtTaskGrp)(uintptr_t)0xfedc000000012020);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskUpdateEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000012010};
-	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000012010);
+	static const uint64_t want[] = {0xfedc000000012110};
+	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000012110);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIExecuteAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000012110, 0xfedc000000012120};
-	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000012110, (aclrtStream)(uintptr_t)0xfedc000000012120);
+	static const uint64_t want[] = {0xfedc000000012210, 0xfedc000000012220};
+	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000012210, (aclrtStream)(uintptr_t)0xfedc000000012220);
 	fake_arrived(ROPEWAY_aclmdlRIExecuteAsync, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIExecute(void)
 {
-	static const uint64_t want[] = {0xfedc000000012210, 0xffffffff80001222};
-	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000012210, (int32_t)0xffffffff80001222);
+	static const uint64_t want[] = {0xfedc000000012310, 0xffffffff80001232};
+	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000012310, (int32_t)0xffffffff80001232);
 	fake_arrived(ROPEWAY_aclmdlRIExecute, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroy(void)
 {
-	static const uint64_t want[] = {0xfedc000000012310};
-	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000012310);
+	static const uint64_t want[] = {0xfedc000000012410};
+	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000012410);
 	fake_arrived(ROPEWAY_aclmdlRIDestroy, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIAbort(void)
 {
-	static const uint64_t want[] = {0xfedc000000012410};
-	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc000000012410);
+	static const uint64_t want[] = {0xfedc000000012510};
+	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc000000012510);
 	fake_arrived(ROPEWAY_aclmdlRIAbort, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIBuildBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012510, 0x80001252};
-	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000012510, (uint32_t)0x80001252);
+	static const uint64_t want[] = {0xfedc000000012610, 0x80001262};
+	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000012610, (uint32_t)0x80001262);
 	fake_arrived(ROPEWAY_aclmdlRIBuildBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIBindStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000012610, 0xfedc000000012620, 0x80001263};
-	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000012610, (aclrtStream)(uintptr_t)0xfedc000000012620, (uint32_t)0x80001263);
+	static const uint64_t want[] = {0xfedc000000012710, 0xfedc000000012720, 0x80001273};
+	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000012710, (aclrtStream)(uintptr_t)0xfedc000000012720, (uint32_t)0x80001273);
 	fake_arrived(ROPEWAY_aclmdlRIBindStream, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIUnbindStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000012710, 0xfedc000000012720};
-	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000012710, (aclrtStream)(uintptr_t)0xfedc000000012720);
+	static const uint64_t want[] = {0xfedc000000012810, 0xfedc000000012820};
+	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000012810, (aclrtStream)(uintptr_t)0xfedc000000012820);
 	fake_arrived(ROPEWAY_aclmdlRIUnbindStream, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIEndTask(void)
 {
-	static const uint64_t want[] = {0xfedc000000012810, 0xfedc000000012820};
-	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000012810, (aclrtStream)(uintptr_t)0xfedc000000012820);
+	static const uint64_t want[] = {0xfedc000000012910, 0xfedc000000012920};
+	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000012910, (aclrtStream)(uintptr_t)0xfedc000000012920);
 	fake_arrived(ROPEWAY_aclmdlRIEndTask, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIBuildEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000012910, 0xfedc000000012920};
-	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000012910, (void*)(uintptr_t)0xfedc000000012920);
+	static const uint64_t want[] = {0xfedc000000012a10, 0xfedc000000012a20};
+	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000012a10, (void*)(uintptr_t)0xfedc000000012a20);
 	fake_arrived(ROPEWAY_aclmdlRIBuildEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRISetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012a10, 0xfedc000000012a20};
-	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000012a10, (const char*)(uintptr_t)0xfedc000000012a20);
+	static const uint64_t want[] = {0xfedc000000012b10, 0xfedc000000012b20};
+	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000012b10, (const char*)(uintptr_t)0xfedc000000012b20);
 	fake_arrived(ROPEWAY_aclmdlRISetName, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012b10, 0x800012b2, 0xfedc000000012b30};
-	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000012b10, (uint32_t)0x800012b2, (char*)(uintptr_t)0xfedc000000012b30);
+	static const uint64_t want[] = {0xfedc000000012c10, 0x800012c2, 0xfedc000000012c30};
+	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000012c10, (uint32_t)0x800012c2, (char*)(uintptr_t)0xfedc000000012c30);
 	fake_arrived(ROPEWAY_aclmdlRIGetName, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetId(void)
 {
-	static const uint64_t want[] = {0xfedc000000012c10, 0xfedc000000012c20};
-	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000012c10, (uint32_t*)(uintptr_t)0xfedc000000012c20);
+	static const uint64_t want[] = {0xfedc000000012d10, 0xfedc000000012d20};
+	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000012d10, (uint32_t*)(uintptr_t)0xfedc000000012d20);
 	fake_arrived(ROPEWAY_aclmdlRIGetId, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroyRegisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012d10, 0xfedc000000012d20, 0xfedc000000012d30};
-	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012d10, (aclrtCallback)(uintptr_t)0xfedc000000012d20, (void*)(uintptr_t)0xfedc000000012d30);
+	static const uint64_t want[] = {0xfedc000000012e10, 0xfedc000000012e20, 0xfedc000000012e30};
+	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012e10, (aclrtCallback)(uintptr_t)0xfedc000000012e20, (void*)(uintptr_t)0xfedc000000012e30);
 	fake_arrived(ROPEWAY_aclmdlRIDestroyRegisterCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroyUnregisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012e10, 0xfedc000000012e20};
-	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012e10, (aclrtCallback)(uintptr_t)0xfedc000000012e20);
+	static const uint64_t want[] = {0xfedc000000012f10, 0xfedc000000012f20};
+	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012f10, (aclrtCallback)(uintptr_t)0xfedc000000012f20);
 	fake_arrived(ROPEWAY_aclmdlRIDestroyUnregisterCallback, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDebugPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000012f10};
-	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000012f10);
+	static const uint64_t want[] = {0xfedc000000013010};
+	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000013010);
 	fake_arrived(ROPEWAY_aclmdlRIDebugPrint, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIDebugJsonPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000013010, 0xfedc000000013020, 0x80001303};
-	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000013010, (const char*)(uintptr_t)0xfedc000000013020, (uint32_t)0x80001303);
+	static const uint64_t want[] = {0xfedc000000013110, 0xfedc000000013120, 0x80001313};
+	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000013110, (const char*)(uintptr_t)0xfedc000000013120, (uint32_t)0x80001313);
 	fake_arrived(ROPEWAY_aclmdlRIDebugJsonPrint, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetStreams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013110, 0xfedc000000013120, 0xfedc000000013130};
-	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000013110, (aclrtStream*)(uintptr_t)0xfedc000000013120, (uint32_t*)(uintptr_t)0xfedc000000013130);
+	static const uint64_t want[] = {0xfedc000000013210, 0xfedc000000013220, 0xfedc000000013230};
+	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000013210, (aclrtStream*)(uintptr_t)0xfedc000000013220, (uint32_t*)(uintptr_t)0xfedc000000013230);
 	fake_arrived(ROPEWAY_aclmdlRIGetStreams, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetTasksByStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000013210, 0xfedc000000013220, 0xfedc000000013230};
-	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000013210, (aclmdlRITask*)(uintptr_t)0xfedc000000013220, (uint32_t*)(uintptr_t)0xfedc000000013230);
+	static const uint64_t want[] = {0xfedc000000013310, 0xfedc000000013320, 0xfedc000000013330};
+	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000013310, (aclmdlRITask*)(uintptr_t)0xfedc000000013320, (uint32_t*)(uintptr_t)0xfedc000000013330);
 	fake_arrived(ROPEWAY_aclmdlRIGetTasksByStream, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetType(void)
 {
-	static const uint64_t want[] = {0xfedc000000013310, 0xfedc000000013320};
-	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000013310, (aclmdlRITaskType*)(uintptr_t)0xfedc000000013320);
+	static const uint64_t want[] = {0xfedc000000013410, 0xfedc000000013420};
+	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000013410, (aclmdlRITaskType*)(uintptr_t)0xfedc000000013420);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetType, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetSeqId(void)
 {
-	static const uint64_t want[] = {0xfedc000000013410, 0xfedc000000013420};
-	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000013410, (uint32_t*)(uintptr_t)0xfedc000000013420);
+	static const uint64_t want[] = {0xfedc000000013510, 0xfedc000000013520};
+	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000013510, (uint32_t*)(uintptr_t)0xfedc000000013520);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetSeqId, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013510, 0xfedc000000013520};
-	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000013510, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013520);
+	static const uint64_t want[] = {0xfedc000000013610, 0xfedc000000013620};
+	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000013610, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013620);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetParams, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskSetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013610, 0xfedc000000013620};
-	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000013610, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013620);
+	static const uint64_t want[] = {0xfedc000000013710, 0xfedc000000013720};
+	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000013710, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013720);
 	fake_arrived(ROPEWAY_aclmdlRITaskSetParams, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIKernelTaskGetAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc000000013710, 0x40001372, 0xfedc000000013730};
-	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000013710, (aclrtLaunchKernelAttrId)0x40001372, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000013730);
+	static const uint64_t want[] = {0xfedc000000013810, 0x40001382, 0xfedc000000013830};
+	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000013810, (aclrtLaunchKernelAttrId)0x40001382, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000013830);
 	fake_arrived(ROPEWAY_aclmdlRIKernelTaskGetAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskDisable(void)
 {
-	static const uint64_t want[] = {0xfedc000000013810};
-	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000013810);
+	static const uint64_t want[] = {0xfedc000000013910};
+	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000013910);
 	fake_arrived(ROPEWAY_aclmdlRITaskDisable, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIUpdate(void)
 {
-	static const uint64_t want[] = {0xfedc000000013910};
-	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000013910);
+	static const uint64_t want[] = {0xfedc000000013a10};
+	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000013a10);
 	fake_arrived(ROPEWAY_aclmdlRIUpdate, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICondHandleCreate(void)
 {
-	static const uint64_t want[] = {0xfedc000000013a10, 0x800013a2, 0x400013a3, 0xfedc000000013a40};
-	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc000000013a10, (uint32_t)0x800013a2, (aclmdlRICondHandleFlag)0x400013a3, (aclmdlRICondHandle*)(uintptr_t)0xfedc000000013a40);
+	static const uint64_t want[] = {0xfedc000000013b10, 0x800013b2, 0x400013b3, 0xfedc000000013b40};
+	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc000000013b10, (uint32_t)0x800013b2, (aclmdlRICondHandleFlag)0x400013b3, (aclmdlRICondHandle*)(uintptr_t)0xfedc000000013b40);
 	fake_arrived(ROPEWAY_aclmdlRICondHandleCreate, want, 4, &got, sizeof got);
 }
 
 static void send_aclmdlRICondHandleGetCondPtr(void)
 {
-	static const uint64_t want[] = {0xfedc000000013b10, 0xfedc000000013b20};
-	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc000000013b10, (uint64_t**)(uintptr_t)0xfedc000000013b20);
+	static const uint64_t want[] = {0xfedc000000013c10, 0xfedc000000013c20};
+	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc000000013c10, (uint64_t**)(uintptr_t)0xfedc000000013c20);
 	fake_arrived(ROPEWAY_aclmdlRICondHandleGetCondPtr, want, 2, &got, sizeof got);
 }
 
@@ -2232,372 +2239,386 @@ static void send_aclmdlRIAddCondTask(void)
 {
 	aclmdlRICondTaskParams s0;
 	fake_fill(&s0, sizeof s0, 0);
-	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc000000013c20, 0x800013c3};
-	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc000000013c20, (uint32_t)0x800013c3);
+	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc000000013d20, 0x800013d3};
+	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc000000013d20, (uint32_t)0x800013d3);
 	fake_arrived(ROPEWAY_aclmdlRIAddCondTask, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCreateLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000013d10};
-	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000013d10);
+	static const uint64_t want[] = {0xfedc000000013e10};
+	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000013e10);
 	fake_arrived(ROPEWAY_aclrtCreateLabel, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000013e10, 0xfedc000000013e20};
-	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000013e10, (aclrtStream)(uintptr_t)0xfedc000000013e20);
+	static const uint64_t want[] = {0xfedc000000013f10, 0xfedc000000013f20};
+	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000013f10, (aclrtStream)(uintptr_t)0xfedc000000013f20);
 	fake_arrived(ROPEWAY_aclrtSetLabel, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000013f10};
-	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000013f10);
+	static const uint64_t want[] = {0xfedc000000014010};
+	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000014010);
 	fake_arrived(ROPEWAY_aclrtDestroyLabel, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateLabelList(void)
 {
-	static const uint64_t want[] = {0xfedc000000014010, 0x8000000000001402, 0xfedc000000014030};
-	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000014010, (size_t)0x8000000000001402, (aclrtLabelList*)(uintptr_t)0xfedc000000014030);
+	static const uint64_t want[] = {0xfedc000000014110, 0x8000000000001412, 0xfedc000000014130};
+	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000014110, (size_t)0x8000000000001412, (aclrtLabelList*)(uintptr_t)0xfedc000000014130);
 	fake_arrived(ROPEWAY_aclrtCreateLabelList, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDestroyLabelList(void)
 {
-	static const uint64_t want[] = {0xfedc000000014110};
-	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000014110);
+	static const uint64_t want[] = {0xfedc000000014210};
+	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000014210);
 	fake_arrived(ROPEWAY_aclrtDestroyLabelList, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSwitchLabelByIndex(void)
 {
-	static const uint64_t want[] = {0xfedc000000014210, 0x80001422, 0xfedc000000014230, 0xfedc000000014240};
-	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000014210, (uint32_t)0x80001422, (aclrtLabelList)(uintptr_t)0xfedc000000014230, (aclrtStream)(uintptr_t)0xfedc000000014240);
+	static const uint64_t want[] = {0xfedc000000014310, 0x80001432, 0xfedc000000014330, 0xfedc000000014340};
+	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000014310, (uint32_t)0x80001432, (aclrtLabelList)(uintptr_t)0xfedc000000014330, (aclrtStream)(uintptr_t)0xfedc000000014340);
 	fake_arrived(ROPEWAY_aclrtSwitchLabelByIndex, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtActiveStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014310, 0xfedc000000014320};
-	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc000000014310, (aclrtStream)(uintptr_t)0xfedc000000014320);
+	static const uint64_t want[] = {0xfedc000000014410, 0xfedc000000014420};
+	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc000000014410, (aclrtStream)(uintptr_t)0xfedc000000014420);
 	fake_arrived(ROPEWAY_aclrtActiveStream, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSwitchStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014410, 0x40001442, 0xfedc000000014430, 0x40001444, 0xfedc000000014450, 0xfedc000000014460, 0xfedc000000014470};
-	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc000000014410, (aclrtCondition)0x40001442, (void*)(uintptr_t)0xfedc000000014430, (aclrtCompareDataType)0x40001444, (aclrtStream)(uintptr_t)0xfedc000000014450, (aclrtStream)(uintptr_t)0xfedc000000014460, (aclrtStream)(uintptr_t)0xfedc000000014470);
+	static const uint64_t want[] = {0xfedc000000014510, 0x40001452, 0xfedc000000014530, 0x40001454, 0xfedc000000014550, 0xfedc000000014560, 0xfedc000000014570};
+	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc000000014510, (aclrtCondition)0x40001452, (void*)(uintptr_t)0xfedc000000014530, (aclrtCompareDataType)0x40001454, (aclrtStream)(uintptr_t)0xfedc000000014550, (aclrtStream)(uintptr_t)0xfedc000000014560, (aclrtStream)(uintptr_t)0xfedc000000014570);
 	fake_arrived(ROPEWAY_aclrtSwitchStream, want, 7, &got, sizeof got);
 }
 
 static void send_aclrtTaskUpdateAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000014510, 0x80001452, 0xfedc000000014530, 0xfedc000000014540};
-	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc000000014510, (uint32_t)0x80001452, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc000000014530, (aclrtStream)(uintptr_t)0xfedc000000014540);
+	static const uint64_t want[] = {0xfedc000000014610, 0x80001462, 0xfedc000000014630, 0xfedc000000014640};
+	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc000000014610, (uint32_t)0x80001462, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc000000014630, (aclrtStream)(uintptr_t)0xfedc000000014640);
 	fake_arrived(ROPEWAY_aclrtTaskUpdateAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessLock(void)
 {
-	static const uint64_t want[] = {0xffffffff80001461, 0xfedc000000014620};
-	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001461, (void*)(uintptr_t)0xfedc000000014620);
+	static const uint64_t want[] = {0xffffffff80001471, 0xfedc000000014720};
+	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001471, (void*)(uintptr_t)0xfedc000000014720);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessLock, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessUnlock(void)
 {
-	static const uint64_t want[] = {0xffffffff80001471, 0xfedc000000014720};
-	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff80001471, (void*)(uintptr_t)0xfedc000000014720);
+	static const uint64_t want[] = {0xffffffff80001481, 0xfedc000000014820};
+	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff80001481, (void*)(uintptr_t)0xfedc000000014820);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessUnlock, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessBackup(void)
 {
-	static const uint64_t want[] = {0xffffffff80001481, 0xfedc000000014820};
-	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff80001481, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc000000014820);
+	static const uint64_t want[] = {0xffffffff80001491, 0xfedc000000014920};
+	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff80001491, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc000000014920);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessBackup, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessRestore(void)
 {
-	static const uint64_t want[] = {0xffffffff80001491, 0xfedc000000014920};
-	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff80001491, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc000000014920);
+	static const uint64_t want[] = {0xffffffff800014a1, 0xfedc000000014a20};
+	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff800014a1, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc000000014a20);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessRestore, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotCallbackRegister(void)
 {
-	static const uint64_t want[] = {0x400014a1, 0xfedc000000014a20, 0xfedc000000014a30};
-	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x400014a1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014a20, (void*)(uintptr_t)0xfedc000000014a30);
+	static const uint64_t want[] = {0x400014b1, 0xfedc000000014b20, 0xfedc000000014b30};
+	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x400014b1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014b20, (void*)(uintptr_t)0xfedc000000014b30);
 	fake_arrived(ROPEWAY_aclrtSnapShotCallbackRegister, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotCallbackUnregister(void)
 {
-	static const uint64_t want[] = {0x400014b1, 0xfedc000000014b20};
-	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x400014b1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014b20);
+	static const uint64_t want[] = {0x400014c1, 0xfedc000000014c20};
+	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x400014c1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014c20);
 	fake_arrived(ROPEWAY_aclrtSnapShotCallbackUnregister, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000014c10, 0x80000000000014c2};
-	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014c10, (size_t)0x80000000000014c2);
+	static const uint64_t want[] = {0xfedc000000014d10, 0x80000000000014d2};
+	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014d10, (size_t)0x80000000000014d2);
 	fake_arrived(ROPEWAY_aclrtCreateBinary, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000014d10};
-	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000014d10);
+	static const uint64_t want[] = {0xfedc000000014e10};
+	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000014e10);
 	fake_arrived(ROPEWAY_aclrtDestroyBinary, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoad(void)
 {
-	static const uint64_t want[] = {0xfedc000000014e10, 0xfedc000000014e20};
-	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000014e10, (aclrtBinHandle*)(uintptr_t)0xfedc000000014e20);
+	static const uint64_t want[] = {0xfedc000000014f10, 0xfedc000000014f20};
+	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000014f10, (aclrtBinHandle*)(uintptr_t)0xfedc000000014f20);
 	fake_arrived(ROPEWAY_aclrtBinaryLoad, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoadFromFile(void)
 {
-	static const uint64_t want[] = {0xfedc000000014f10, 0xfedc000000014f20, 0xfedc000000014f30};
-	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000014f10, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000014f20, (aclrtBinHandle*)(uintptr_t)0xfedc000000014f30);
+	static const uint64_t want[] = {0xfedc000000015010, 0xfedc000000015020, 0xfedc000000015030};
+	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000015010, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015020, (aclrtBinHandle*)(uintptr_t)0xfedc000000015030);
 	fake_arrived(ROPEWAY_aclrtBinaryLoadFromFile, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoadFromData(void)
 {
-	static const uint64_t want[] = {0xfedc000000015010, 0x8000000000001502, 0xfedc000000015030, 0xfedc000000015040};
-	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000015010, (size_t)0x8000000000001502, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015030, (aclrtBinHandle*)(uintptr_t)0xfedc000000015040);
+	static const uint64_t want[] = {0xfedc000000015110, 0x8000000000001512, 0xfedc000000015130, 0xfedc000000015140};
+	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000015110, (size_t)0x8000000000001512, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015130, (aclrtBinHandle*)(uintptr_t)0xfedc000000015140);
 	fake_arrived(ROPEWAY_aclrtBinaryLoadFromData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtBinaryUnLoad(void)
 {
-	static const uint64_t want[] = {0xfedc000000015110};
-	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015110);
+	static const uint64_t want[] = {0xfedc000000015210};
+	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015210);
 	fake_arrived(ROPEWAY_aclrtBinaryUnLoad, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetFunction(void)
 {
-	static const uint64_t want[] = {0xfedc000000015210, 0xfedc000000015220, 0xfedc000000015230};
-	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015210, (const char*)(uintptr_t)0xfedc000000015220, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015230);
+	static const uint64_t want[] = {0xfedc000000015310, 0xfedc000000015320, 0xfedc000000015330};
+	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015310, (const char*)(uintptr_t)0xfedc000000015320, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015330);
 	fake_arrived(ROPEWAY_aclrtBinaryGetFunction, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetFunctionByEntry(void)
 {
-	static const uint64_t want[] = {0xfedc000000015310, 0x8000000000001532, 0xfedc000000015330};
-	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015310, (uint64_t)0x8000000000001532, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015330);
+	static const uint64_t want[] = {0xfedc000000015410, 0x8000000000001542, 0xfedc000000015430};
+	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015410, (uint64_t)0x8000000000001542, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015430);
 	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionByEntry, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtBinaryGetFunctionCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520};
+	aclError got = aclrtBinaryGetFunctionCount((aclrtBinHandle)(uintptr_t)0xfedc000000015510, (uint32_t*)(uintptr_t)0xfedc000000015520);
+	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionCount, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtBinaryEnumerateFunctions(void)
+{
+	static const uint64_t want[] = {0xfedc000000015610, 0xfedc000000015620, 0x80001563};
+	aclError got = aclrtBinaryEnumerateFunctions((const aclrtBinHandle)(uintptr_t)0xfedc000000015610, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015620, (uint32_t)0x80001563);
+	fake_arrived(ROPEWAY_aclrtBinaryEnumerateFunctions, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetDevAddress(void)
 {
-	static const uint64_t want[] = {0xfedc000000015410, 0xfedc000000015420, 0xfedc000000015430};
-	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015410, (void**)(uintptr_t)0xfedc000000015420, (size_t*)(uintptr_t)0xfedc000000015430);
+	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720, 0xfedc000000015730};
+	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015710, (void**)(uintptr_t)0xfedc000000015720, (size_t*)(uintptr_t)0xfedc000000015730);
 	fake_arrived(ROPEWAY_aclrtBinaryGetDevAddress, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetGlobal(void)
 {
-	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520, 0xfedc000000015530, 0xfedc000000015540};
-	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015510, (const char*)(uintptr_t)0xfedc000000015520, (void**)(uintptr_t)0xfedc000000015530, (size_t*)(uintptr_t)0xfedc000000015540);
+	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820, 0xfedc000000015830, 0xfedc000000015840};
+	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015810, (const char*)(uintptr_t)0xfedc000000015820, (void**)(uintptr_t)0xfedc000000015830, (size_t*)(uintptr_t)0xfedc000000015840);
 	fake_arrived(ROPEWAY_aclrtBinaryGetGlobal, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetFuncBySymbol(void)
 {
-	static const uint64_t want[] = {0xfedc000000015610, 0xfedc000000015620};
-	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015610, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015620);
+	static const uint64_t want[] = {0xfedc000000015910, 0xfedc000000015920};
+	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015910, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015920);
 	fake_arrived(ROPEWAY_aclrtGetFuncBySymbol, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720, 0xfedc000000015730};
-	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015710, (void**)(uintptr_t)0xfedc000000015720, (void**)(uintptr_t)0xfedc000000015730);
+	static const uint64_t want[] = {0xfedc000000015a10, 0xfedc000000015a20, 0xfedc000000015a30};
+	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015a10, (void**)(uintptr_t)0xfedc000000015a20, (void**)(uintptr_t)0xfedc000000015a30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionAddr, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820, 0xfedc000000015830};
-	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015810, (size_t*)(uintptr_t)0xfedc000000015820, (size_t*)(uintptr_t)0xfedc000000015830);
+	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20, 0xfedc000000015b30};
+	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015b10, (size_t*)(uintptr_t)0xfedc000000015b20, (size_t*)(uintptr_t)0xfedc000000015b30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionSize, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionName(void)
 {
-	static const uint64_t want[] = {0xfedc000000015910, 0x80001592, 0xfedc000000015930};
-	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000015910, (uint32_t)0x80001592, (char*)(uintptr_t)0xfedc000000015930);
+	static const uint64_t want[] = {0xfedc000000015c10, 0x800015c2, 0xfedc000000015c30};
+	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000015c10, (uint32_t)0x800015c2, (char*)(uintptr_t)0xfedc000000015c30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionName, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc000000015a10, 0x400015a2, 0xfedc000000015a30};
-	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc000000015a10, (aclrtFuncAttribute)0x400015a2, (int64_t*)(uintptr_t)0xfedc000000015a30);
+	static const uint64_t want[] = {0xfedc000000015d10, 0x400015d2, 0xfedc000000015d30};
+	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc000000015d10, (aclrtFuncAttribute)0x400015d2, (int64_t*)(uintptr_t)0xfedc000000015d30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20};
-	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc000000015b10, (aclrtBinHandle*)(uintptr_t)0xfedc000000015b20);
+	static const uint64_t want[] = {0xfedc000000015e10, 0xfedc000000015e20};
+	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc000000015e10, (aclrtBinHandle*)(uintptr_t)0xfedc000000015e20);
 	fake_arrived(ROPEWAY_aclrtFunctionGetBinary, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetParamCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000015c10, 0xfedc000000015c20};
-	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc000000015c10, (size_t*)(uintptr_t)0xfedc000000015c20);
+	static const uint64_t want[] = {0xfedc000000015f10, 0xfedc000000015f20};
+	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc000000015f10, (size_t*)(uintptr_t)0xfedc000000015f20);
 	fake_arrived(ROPEWAY_aclrtFunctionGetParamCount, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetParamInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000015d10, 0x80000000000015d2, 0xfedc000000015d30, 0xfedc000000015d40};
-	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc000000015d10, (size_t)0x80000000000015d2, (size_t*)(uintptr_t)0xfedc000000015d30, (size_t*)(uintptr_t)0xfedc000000015d40);
+	static const uint64_t want[] = {0xfedc000000016010, 0x8000000000001602, 0xfedc000000016030, 0xfedc000000016040};
+	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc000000016010, (size_t)0x8000000000001602, (size_t*)(uintptr_t)0xfedc000000016030, (size_t*)(uintptr_t)0xfedc000000016040);
 	fake_arrived(ROPEWAY_aclrtFunctionGetParamInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetAvailDynUbufPerBlock(void)
 {
-	static const uint64_t want[] = {0xfedc000000015e10, 0x800015e2, 0xfedc000000015e30};
-	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc000000015e10, (uint32_t)0x800015e2, (size_t*)(uintptr_t)0xfedc000000015e30);
+	static const uint64_t want[] = {0xfedc000000016110, 0x80001612, 0xfedc000000016130};
+	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc000000016110, (uint32_t)0x80001612, (size_t*)(uintptr_t)0xfedc000000016130);
 	fake_arrived(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtRegisterCpuFunc(void)
 {
-	static const uint64_t want[] = {0xfedc000000015f10, 0xfedc000000015f20, 0xfedc000000015f30, 0xfedc000000015f40};
-	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000015f10, (const char*)(uintptr_t)0xfedc000000015f20, (const char*)(uintptr_t)0xfedc000000015f30, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015f40);
+	static const uint64_t want[] = {0xfedc000000016210, 0xfedc000000016220, 0xfedc000000016230, 0xfedc000000016240};
+	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000016210, (const char*)(uintptr_t)0xfedc000000016220, (const char*)(uintptr_t)0xfedc000000016230, (aclrtFuncHandle*)(uintptr_t)0xfedc000000016240);
 	fake_arrived(ROPEWAY_aclrtRegisterCpuFunc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtBinarySetExceptionCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000016010, 0xfedc000000016020, 0xfedc000000016030};
-	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000016010, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000016020, (void*)(uintptr_t)0xfedc000000016030);
+	static const uint64_t want[] = {0xfedc000000016310, 0xfedc000000016320, 0xfedc000000016330};
+	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000016310, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000016320, (void*)(uintptr_t)0xfedc000000016330);
 	fake_arrived(ROPEWAY_aclrtBinarySetExceptionCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetHardwareSyncAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000016110};
-	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc000000016110);
+	static const uint64_t want[] = {0xfedc000000016410};
+	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc000000016410);
 	fake_arrived(ROPEWAY_aclrtGetHardwareSyncAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCheckArchCompatibility(void)
 {
-	static const uint64_t want[] = {0xfedc000000016210, 0xfedc000000016220};
-	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc000000016210, (int32_t*)(uintptr_t)0xfedc000000016220);
+	static const uint64_t want[] = {0xfedc000000016510, 0xfedc000000016520};
+	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc000000016510, (int32_t*)(uintptr_t)0xfedc000000016520);
 	fake_arrived(ROPEWAY_aclrtCheckArchCompatibility, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000016310, 0xfedc000000016320};
-	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000016310, (aclrtArgsHandle*)(uintptr_t)0xfedc000000016320);
+	static const uint64_t want[] = {0xfedc000000016610, 0xfedc000000016620};
+	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000016610, (aclrtArgsHandle*)(uintptr_t)0xfedc000000016620);
 	fake_arrived(ROPEWAY_aclrtKernelArgsInit, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsInitByUserMem(void)
 {
-	static const uint64_t want[] = {0xfedc000000016410, 0xfedc000000016420, 0xfedc000000016430, 0x8000000000001644};
-	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000016410, (aclrtArgsHandle)(uintptr_t)0xfedc000000016420, (void*)(uintptr_t)0xfedc000000016430, (size_t)0x8000000000001644);
+	static const uint64_t want[] = {0xfedc000000016710, 0xfedc000000016720, 0xfedc000000016730, 0x8000000000001674};
+	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000016710, (aclrtArgsHandle)(uintptr_t)0xfedc000000016720, (void*)(uintptr_t)0xfedc000000016730, (size_t)0x8000000000001674);
 	fake_arrived(ROPEWAY_aclrtKernelArgsInitByUserMem, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetMemSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016510, 0x8000000000001652, 0xfedc000000016530};
-	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016510, (size_t)0x8000000000001652, (size_t*)(uintptr_t)0xfedc000000016530);
+	static const uint64_t want[] = {0xfedc000000016810, 0x8000000000001682, 0xfedc000000016830};
+	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016810, (size_t)0x8000000000001682, (size_t*)(uintptr_t)0xfedc000000016830);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetMemSize, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetHandleMemSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016610, 0xfedc000000016620};
-	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016610, (size_t*)(uintptr_t)0xfedc000000016620);
+	static const uint64_t want[] = {0xfedc000000016910, 0xfedc000000016920};
+	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016910, (size_t*)(uintptr_t)0xfedc000000016920);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetHandleMemSize, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsAppend(void)
 {
-	static const uint64_t want[] = {0xfedc000000016710, 0xfedc000000016720, 0x8000000000001673, 0xfedc000000016740};
-	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000016710, (void*)(uintptr_t)0xfedc000000016720, (size_t)0x8000000000001673, (aclrtParamHandle*)(uintptr_t)0xfedc000000016740);
+	static const uint64_t want[] = {0xfedc000000016a10, 0xfedc000000016a20, 0x80000000000016a3, 0xfedc000000016a40};
+	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000016a10, (void*)(uintptr_t)0xfedc000000016a20, (size_t)0x80000000000016a3, (aclrtParamHandle*)(uintptr_t)0xfedc000000016a40);
 	fake_arrived(ROPEWAY_aclrtKernelArgsAppend, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsAppendPlaceHolder(void)
 {
-	static const uint64_t want[] = {0xfedc000000016810, 0xfedc000000016820};
-	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016810, (aclrtParamHandle*)(uintptr_t)0xfedc000000016820);
+	static const uint64_t want[] = {0xfedc000000016b10, 0xfedc000000016b20};
+	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016b10, (aclrtParamHandle*)(uintptr_t)0xfedc000000016b20);
 	fake_arrived(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetPlaceHolderBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000016910, 0xfedc000000016920, 0x8000000000001693, 0xfedc000000016940};
-	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016910, (aclrtParamHandle)(uintptr_t)0xfedc000000016920, (size_t)0x8000000000001693, (void**)(uintptr_t)0xfedc000000016940);
+	static const uint64_t want[] = {0xfedc000000016c10, 0xfedc000000016c20, 0x80000000000016c3, 0xfedc000000016c40};
+	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016c10, (aclrtParamHandle)(uintptr_t)0xfedc000000016c20, (size_t)0x80000000000016c3, (void**)(uintptr_t)0xfedc000000016c40);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsParaUpdate(void)
 {
-	static const uint64_t want[] = {0xfedc000000016a10, 0xfedc000000016a20, 0xfedc000000016a30, 0x80000000000016a4};
-	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016a10, (aclrtParamHandle)(uintptr_t)0xfedc000000016a20, (void*)(uintptr_t)0xfedc000000016a30, (size_t)0x80000000000016a4);
+	static const uint64_t want[] = {0xfedc000000016d10, 0xfedc000000016d20, 0xfedc000000016d30, 0x80000000000016d4};
+	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016d10, (aclrtParamHandle)(uintptr_t)0xfedc000000016d20, (void*)(uintptr_t)0xfedc000000016d30, (size_t)0x80000000000016d4);
 	fake_arrived(ROPEWAY_aclrtKernelArgsParaUpdate, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsFinalize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016b10};
-	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000016b10);
+	static const uint64_t want[] = {0xfedc000000016e10};
+	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000016e10);
 	fake_arrived(ROPEWAY_aclrtKernelArgsFinalize, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernel(void)
 {
-	static const uint64_t want[] = {0xfedc000000016c10, 0x800016c2, 0xfedc000000016c30, 0x80000000000016c4, 0xfedc000000016c50};
-	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000016c10, (uint32_t)0x800016c2, (const void*)(uintptr_t)0xfedc000000016c30, (size_t)0x80000000000016c4, (aclrtStream)(uintptr_t)0xfedc000000016c50);
+	static const uint64_t want[] = {0xfedc000000016f10, 0x800016f2, 0xfedc000000016f30, 0x80000000000016f4, 0xfedc000000016f50};
+	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000016f10, (uint32_t)0x800016f2, (const void*)(uintptr_t)0xfedc000000016f30, (size_t)0x80000000000016f4, (aclrtStream)(uintptr_t)0xfedc000000016f50);
 	fake_arrived(ROPEWAY_aclrtLaunchKernel, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000016d10, 0x800016d2, 0xfedc000000016d30, 0x80000000000016d4, 0xfedc000000016d50, 0xfedc000000016d60};
-	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000016d10, (uint32_t)0x800016d2, (const void*)(uintptr_t)0xfedc000000016d30, (size_t)0x80000000000016d4, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016d50, (aclrtStream)(uintptr_t)0xfedc000000016d60);
+	static const uint64_t want[] = {0xfedc000000017010, 0x80001702, 0xfedc000000017030, 0x8000000000001704, 0xfedc000000017050, 0xfedc000000017060};
+	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000017010, (uint32_t)0x80001702, (const void*)(uintptr_t)0xfedc000000017030, (size_t)0x8000000000001704, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017050, (aclrtStream)(uintptr_t)0xfedc000000017060);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelV2, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000016e10, 0x800016e2, 0xfedc000000016e30, 0xfedc000000016e40, 0xfedc000000016e50, 0xfedc000000016e60};
-	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000016e10, (uint32_t)0x800016e2, (aclrtStream)(uintptr_t)0xfedc000000016e30, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016e40, (aclrtArgsHandle)(uintptr_t)0xfedc000000016e50, (void*)(uintptr_t)0xfedc000000016e60);
+	static const uint64_t want[] = {0xfedc000000017110, 0x80001712, 0xfedc000000017130, 0xfedc000000017140, 0xfedc000000017150, 0xfedc000000017160};
+	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000017110, (uint32_t)0x80001712, (aclrtStream)(uintptr_t)0xfedc000000017130, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017140, (aclrtArgsHandle)(uintptr_t)0xfedc000000017150, (void*)(uintptr_t)0xfedc000000017160);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithConfig, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithHostArgs(void)
 {
-	static const uint64_t want[] = {0xfedc000000016f10, 0x800016f2, 0xfedc000000016f30, 0xfedc000000016f40, 0xfedc000000016f50, 0x80000000000016f6, 0xfedc000000016f70, 0x80000000000016f8};
-	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc000000016f10, (uint32_t)0x800016f2, (aclrtStream)(uintptr_t)0xfedc000000016f30, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016f40, (void*)(uintptr_t)0xfedc000000016f50, (size_t)0x80000000000016f6, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000016f70, (size_t)0x80000000000016f8);
+	static const uint64_t want[] = {0xfedc000000017210, 0x80001722, 0xfedc000000017230, 0xfedc000000017240, 0xfedc000000017250, 0x8000000000001726, 0xfedc000000017270, 0x8000000000001728};
+	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc000000017210, (uint32_t)0x80001722, (aclrtStream)(uintptr_t)0xfedc000000017230, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017240, (void*)(uintptr_t)0xfedc000000017250, (size_t)0x8000000000001726, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017270, (size_t)0x8000000000001728);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithHostArgs, want, 8, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithArgsArray(void)
 {
-	static const uint64_t want[] = {0xfedc000000017010, 0x80001702, 0xfedc000000017030, 0xfedc000000017040, 0xfedc000000017050};
-	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017010, (uint32_t)0x80001702, (aclrtStream)(uintptr_t)0xfedc000000017030, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017040, (void**)(uintptr_t)0xfedc000000017050);
+	static const uint64_t want[] = {0xfedc000000017310, 0x80001732, 0xfedc000000017330, 0xfedc000000017340, 0xfedc000000017350};
+	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017310, (uint32_t)0x80001732, (aclrtStream)(uintptr_t)0xfedc000000017330, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017340, (void**)(uintptr_t)0xfedc000000017350);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithArgsArray, want, 5, &got, sizeof got);
 }
 
@@ -2607,8 +2628,8 @@ static void send_aclrtLaunchSIMTKernelWithArgsArray(void)
 	fake_fill(&s1, sizeof s1, 1);
 	dim3 s2;
 	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc000000017110, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001714, 0xfedc000000017150, 0xfedc000000017160, 0xfedc000000017170};
-	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017110, s1, s2, (size_t)0x8000000000001714, (aclrtStream)(uintptr_t)0xfedc000000017150, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017160, (void**)(uintptr_t)0xfedc000000017170);
+	static const uint64_t want[] = {0xfedc000000017410, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001744, 0xfedc000000017450, 0xfedc000000017460, 0xfedc000000017470};
+	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017410, s1, s2, (size_t)0x8000000000001744, (aclrtStream)(uintptr_t)0xfedc000000017450, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017460, (void**)(uintptr_t)0xfedc000000017470);
 	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, want, 7, &got, sizeof got);
 }
 
@@ -2618,22 +2639,22 @@ static void send_aclrtLaunchSIMTKernelWithHostArgs(void)
 	fake_fill(&s1, sizeof s1, 1);
 	dim3 s2;
 	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc000000017210, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001724, 0xfedc000000017250, 0xfedc000000017260, 0xfedc000000017270, 0x8000000000001728, 0xfedc000000017290, 0x800000000000172a};
-	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc000000017210, s1, s2, (size_t)0x8000000000001724, (aclrtStream)(uintptr_t)0xfedc000000017250, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017260, (void*)(uintptr_t)0xfedc000000017270, (size_t)0x8000000000001728, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017290, (size_t)0x800000000000172a);
+	static const uint64_t want[] = {0xfedc000000017510, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001754, 0xfedc000000017550, 0xfedc000000017560, 0xfedc000000017570, 0x8000000000001758, 0xfedc000000017590, 0x800000000000175a};
+	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc000000017510, s1, s2, (size_t)0x8000000000001754, (aclrtStream)(uintptr_t)0xfedc000000017550, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017560, (void*)(uintptr_t)0xfedc000000017570, (size_t)0x8000000000001758, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017590, (size_t)0x800000000000175a);
 	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, want, 10, &got, sizeof got);
 }
 
 static void send_aclrtSetGroup(void)
 {
-	static const uint64_t want[] = {0xffffffff80001731};
-	aclError got = aclrtSetGroup((int32_t)0xffffffff80001731);
+	static const uint64_t want[] = {0xffffffff80001761};
+	aclError got = aclrtSetGroup((int32_t)0xffffffff80001761);
 	fake_arrived(ROPEWAY_aclrtSetGroup, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000017410};
-	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000017410);
+	static const uint64_t want[] = {0xfedc000000017710};
+	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000017710);
 	fake_arrived(ROPEWAY_aclrtGetGroupCount, want, 1, &got, sizeof got);
 }
 
@@ -2645,134 +2666,134 @@ static void send_aclrtCreateGroupInfo(void)
 
 static void send_aclrtDestroyGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000017610};
-	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017610);
+	static const uint64_t want[] = {0xfedc000000017910};
+	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017910);
 	fake_arrived(ROPEWAY_aclrtDestroyGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetAllGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000017710};
-	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017710);
+	static const uint64_t want[] = {0xfedc000000017a10};
+	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017a10);
 	fake_arrived(ROPEWAY_aclrtGetAllGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupInfoDetail(void)
 {
-	static const uint64_t want[] = {0xfedc000000017810, 0xffffffff80001782, 0x40001783, 0xfedc000000017840, 0x8000000000001785, 0xfedc000000017860};
-	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000017810, (int32_t)0xffffffff80001782, (aclrtGroupAttr)0x40001783, (void*)(uintptr_t)0xfedc000000017840, (size_t)0x8000000000001785, (size_t*)(uintptr_t)0xfedc000000017860);
+	static const uint64_t want[] = {0xfedc000000017b10, 0xffffffff800017b2, 0x400017b3, 0xfedc000000017b40, 0x80000000000017b5, 0xfedc000000017b60};
+	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000017b10, (int32_t)0xffffffff800017b2, (aclrtGroupAttr)0x400017b3, (void*)(uintptr_t)0xfedc000000017b40, (size_t)0x80000000000017b5, (size_t*)(uintptr_t)0xfedc000000017b60);
 	fake_arrived(ROPEWAY_aclrtGetGroupInfoDetail, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000017910, 0x8000000000001792, 0x40001793, 0xfedc000000017940};
-	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000017910, (size_t)0x8000000000001792, (aclrtCmoType)0x40001793, (aclrtStream)(uintptr_t)0xfedc000000017940);
+	static const uint64_t want[] = {0xfedc000000017c10, 0x80000000000017c2, 0x400017c3, 0xfedc000000017c40};
+	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000017c10, (size_t)0x80000000000017c2, (aclrtCmoType)0x400017c3, (aclrtStream)(uintptr_t)0xfedc000000017c40);
 	fake_arrived(ROPEWAY_aclrtCmoAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsyncWithBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017a10, 0x80000000000017a2, 0x400017a3, 0x800017a4, 0xfedc000000017a50};
-	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017a10, (size_t)0x80000000000017a2, (aclrtCmoType)0x400017a3, (uint32_t)0x800017a4, (aclrtStream)(uintptr_t)0xfedc000000017a50);
+	static const uint64_t want[] = {0xfedc000000017d10, 0x80000000000017d2, 0x400017d3, 0x800017d4, 0xfedc000000017d50};
+	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017d10, (size_t)0x80000000000017d2, (aclrtCmoType)0x400017d3, (uint32_t)0x800017d4, (aclrtStream)(uintptr_t)0xfedc000000017d50);
 	fake_arrived(ROPEWAY_aclrtCmoAsyncWithBarrier, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtCmoWaitBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017b10, 0xfedc000000017b20, 0x800017b3};
-	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000017b10, (aclrtStream)(uintptr_t)0xfedc000000017b20, (uint32_t)0x800017b3);
+	static const uint64_t want[] = {0xfedc000000017e10, 0xfedc000000017e20, 0x800017e3};
+	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000017e10, (aclrtStream)(uintptr_t)0xfedc000000017e20, (uint32_t)0x800017e3);
 	fake_arrived(ROPEWAY_aclrtCmoWaitBarrier, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCmoGetDescSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000017c10};
-	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc000000017c10);
+	static const uint64_t want[] = {0xfedc000000017f10};
+	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc000000017f10);
 	fake_arrived(ROPEWAY_aclrtCmoGetDescSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCmoSetDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000017d10, 0xfedc000000017d20, 0x80000000000017d3};
-	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc000000017d10, (void*)(uintptr_t)0xfedc000000017d20, (size_t)0x80000000000017d3);
+	static const uint64_t want[] = {0xfedc000000018010, 0xfedc000000018020, 0x8000000000001803};
+	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc000000018010, (void*)(uintptr_t)0xfedc000000018020, (size_t)0x8000000000001803);
 	fake_arrived(ROPEWAY_aclrtCmoSetDesc, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsyncWithDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000017e10, 0x400017e2, 0xfedc000000017e30, 0xfedc000000017e40};
-	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc000000017e10, (aclrtCmoType)0x400017e2, (aclrtStream)(uintptr_t)0xfedc000000017e30, (const void*)(uintptr_t)0xfedc000000017e40);
+	static const uint64_t want[] = {0xfedc000000018110, 0x40001812, 0xfedc000000018130, 0xfedc000000018140};
+	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc000000018110, (aclrtCmoType)0x40001812, (aclrtStream)(uintptr_t)0xfedc000000018130, (const void*)(uintptr_t)0xfedc000000018140);
 	fake_arrived(ROPEWAY_aclrtCmoAsyncWithDesc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000017f10, 0x80000000000017f2, 0xfedc000000017f30};
-	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc000000017f10, (uint64_t)0x80000000000017f2, (aclrtStream)(uintptr_t)0xfedc000000017f30);
+	static const uint64_t want[] = {0xfedc000000018210, 0x8000000000001822, 0xfedc000000018230};
+	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc000000018210, (uint64_t)0x8000000000001822, (aclrtStream)(uintptr_t)0xfedc000000018230);
 	fake_arrived(ROPEWAY_aclrtGetFloatOverflowStatus, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018010};
-	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000018010);
+	static const uint64_t want[] = {0xfedc000000018310};
+	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000018310);
 	fake_arrived(ROPEWAY_aclrtResetFloatOverflowStatus, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtNpuGetFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018110, 0x8000000000001812, 0x80001813, 0xfedc000000018140};
-	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc000000018110, (uint64_t)0x8000000000001812, (uint32_t)0x80001813, (aclrtStream)(uintptr_t)0xfedc000000018140);
+	static const uint64_t want[] = {0xfedc000000018410, 0x8000000000001842, 0x80001843, 0xfedc000000018440};
+	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc000000018410, (uint64_t)0x8000000000001842, (uint32_t)0x80001843, (aclrtStream)(uintptr_t)0xfedc000000018440);
 	fake_arrived(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtNpuClearFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0x80001821, 0xfedc000000018220};
-	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001821, (aclrtStream)(uintptr_t)0xfedc000000018220);
+	static const uint64_t want[] = {0x80001851, 0xfedc000000018520};
+	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001851, (aclrtStream)(uintptr_t)0xfedc000000018520);
 	fake_arrived(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclplatformGetDeviceInfo(void)
 {
-	static const uint64_t want[] = {0x40001831, 0xfedc000000018320, 0x80001833};
-	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001831, (char*)(uintptr_t)0xfedc000000018320, (uint32_t)0x80001833);
+	static const uint64_t want[] = {0x40001861, 0xfedc000000018620, 0x80001863};
+	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001861, (char*)(uintptr_t)0xfedc000000018620, (uint32_t)0x80001863);
 	fake_arrived(ROPEWAY_aclplatformGetDeviceInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclplatformGetInstructionInfo(void)
 {
-	static const uint64_t want[] = {0x40001841, 0xfedc000000018420, 0xfedc000000018430, 0x80001844};
-	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001841, (const char*)(uintptr_t)0xfedc000000018420, (char*)(uintptr_t)0xfedc000000018430, (uint32_t)0x80001844);
+	static const uint64_t want[] = {0x40001871, 0xfedc000000018720, 0xfedc000000018730, 0x80001874};
+	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001871, (const char*)(uintptr_t)0xfedc000000018720, (char*)(uintptr_t)0xfedc000000018730, (uint32_t)0x80001874);
 	fake_arrived(ROPEWAY_aclplatformGetInstructionInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtProfTrace(void)
 {
-	static const uint64_t want[] = {0xfedc000000018510, 0xffffffff80001852, 0xfedc000000018530};
-	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000018510, (int32_t)0xffffffff80001852, (aclrtStream)(uintptr_t)0xfedc000000018530);
+	static const uint64_t want[] = {0xfedc000000018810, 0xffffffff80001882, 0xfedc000000018830};
+	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000018810, (int32_t)0xffffffff80001882, (aclrtStream)(uintptr_t)0xfedc000000018830);
 	fake_arrived(ROPEWAY_aclrtProfTrace, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCacheLastTaskOpInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018610, 0x8000000000001862};
-	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc000000018610, (const size_t)0x8000000000001862);
+	static const uint64_t want[] = {0xfedc000000018910, 0x8000000000001892};
+	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc000000018910, (const size_t)0x8000000000001892);
 	fake_arrived(ROPEWAY_aclrtCacheLastTaskOpInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCacheLastTaskExtendInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018710, 0x8000000000001872};
-	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc000000018710, (const size_t)0x8000000000001872);
+	static const uint64_t want[] = {0xfedc000000018a10, 0x80000000000018a2};
+	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc000000018a10, (const size_t)0x80000000000018a2);
 	fake_arrived(ROPEWAY_aclrtCacheLastTaskExtendInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000018810, 0x8000000000001882};
-	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000018810, (size_t)0x8000000000001882);
+	static const uint64_t want[] = {0xfedc000000018b10, 0x80000000000018b2};
+	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000018b10, (size_t)0x80000000000018b2);
 	fake_arrived(ROPEWAY_aclprofInit, want, 2, &got, sizeof got);
 }
 
@@ -2784,50 +2805,50 @@ static void send_aclprofFinalize(void)
 
 static void send_aclprofStart(void)
 {
-	static const uint64_t want[] = {0xfedc000000018a10};
-	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000018a10);
+	static const uint64_t want[] = {0xfedc000000018d10};
+	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000018d10);
 	fake_arrived(ROPEWAY_aclprofStart, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofStop(void)
 {
-	static const uint64_t want[] = {0xfedc000000018b10};
-	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000018b10);
+	static const uint64_t want[] = {0xfedc000000018e10};
+	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000018e10);
 	fake_arrived(ROPEWAY_aclprofStop, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofCreateConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000018c10, 0x800018c2, 0x400018c3, 0xfedc000000018c40, 0x80000000000018c5};
-	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000018c10, (uint32_t)0x800018c2, (aclprofAicoreMetrics)0x400018c3, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000018c40, (uint64_t)0x80000000000018c5);
+	static const uint64_t want[] = {0xfedc000000018f10, 0x800018f2, 0x400018f3, 0xfedc000000018f40, 0x80000000000018f5};
+	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000018f10, (uint32_t)0x800018f2, (aclprofAicoreMetrics)0x400018f3, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000018f40, (uint64_t)0x80000000000018f5);
 	fake_arrived(ROPEWAY_aclprofCreateConfig, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofDestroyConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000018d10};
-	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000018d10);
+	static const uint64_t want[] = {0xfedc000000019010};
+	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000019010);
 	fake_arrived(ROPEWAY_aclprofDestroyConfig, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofSetConfig(void)
 {
-	static const uint64_t want[] = {0x400018e1, 0xfedc000000018e20, 0x80000000000018e3};
-	aclError got = aclprofSetConfig((aclprofConfigType)0x400018e1, (const char*)(uintptr_t)0xfedc000000018e20, (size_t)0x80000000000018e3);
+	static const uint64_t want[] = {0x40001911, 0xfedc000000019120, 0x8000000000001913};
+	aclError got = aclprofSetConfig((aclprofConfigType)0x40001911, (const char*)(uintptr_t)0xfedc000000019120, (size_t)0x8000000000001913);
 	fake_arrived(ROPEWAY_aclprofSetConfig, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofCreateSubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xffffffffffffffb1, 0x400018f2, 0xfedc000000018f30};
-	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffffb1, (aclprofAicoreMetrics)0x400018f2, (void*)(uintptr_t)0xfedc000000018f30);
+	static const uint64_t want[] = {0xffffffffffffffa1, 0x40001922, 0xfedc000000019230};
+	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffffa1, (aclprofAicoreMetrics)0x40001922, (void*)(uintptr_t)0xfedc000000019230);
 	fake_arrived(ROPEWAY_aclprofCreateSubscribeConfig, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofDestroySubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019010};
-	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019010);
+	static const uint64_t want[] = {0xfedc000000019310};
+	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019310);
 	fake_arrived(ROPEWAY_aclprofDestroySubscribeConfig, want, 1, &got, sizeof got);
 }
 
@@ -2839,113 +2860,113 @@ static void send_aclprofCreateStepInfo(void)
 
 static void send_aclprofDestroyStepInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000019210};
-	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000019210);
+	static const uint64_t want[] = {0xfedc000000019510};
+	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000019510);
 	fake_arrived(ROPEWAY_aclprofDestroyStepInfo, want, 1, NULL, 0);
 }
 
 static void send_aclprofModelSubscribe(void)
 {
-	static const uint64_t want[] = {0x80001931, 0xfedc000000019320};
-	aclError got = aclprofModelSubscribe((uint32_t)0x80001931, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019320);
+	static const uint64_t want[] = {0x80001961, 0xfedc000000019620};
+	aclError got = aclprofModelSubscribe((uint32_t)0x80001961, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019620);
 	fake_arrived(ROPEWAY_aclprofModelSubscribe, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofModelUnSubscribe(void)
 {
-	static const uint64_t want[] = {0x80001941};
-	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001941);
+	static const uint64_t want[] = {0x80001971};
+	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001971);
 	fake_arrived(ROPEWAY_aclprofModelUnSubscribe, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofGetOpDescSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000019510};
-	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000019510);
+	static const uint64_t want[] = {0xfedc000000019810};
+	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000019810);
 	fake_arrived(ROPEWAY_aclprofGetOpDescSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofGetOpNum(void)
 {
-	static const uint64_t want[] = {0xfedc000000019610, 0x8000000000001962, 0xfedc000000019630};
-	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000019610, (size_t)0x8000000000001962, (uint32_t*)(uintptr_t)0xfedc000000019630);
+	static const uint64_t want[] = {0xfedc000000019910, 0x8000000000001992, 0xfedc000000019930};
+	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000019910, (size_t)0x8000000000001992, (uint32_t*)(uintptr_t)0xfedc000000019930);
 	fake_arrived(ROPEWAY_aclprofGetOpNum, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpTypeLen(void)
 {
-	static const uint64_t want[] = {0xfedc000000019710, 0x8000000000001972, 0x80001973, 0xfedc000000019740};
-	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000019710, (size_t)0x8000000000001972, (uint32_t)0x80001973, (size_t*)(uintptr_t)0xfedc000000019740);
+	static const uint64_t want[] = {0xfedc000000019a10, 0x80000000000019a2, 0x800019a3, 0xfedc000000019a40};
+	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000019a10, (size_t)0x80000000000019a2, (uint32_t)0x800019a3, (size_t*)(uintptr_t)0xfedc000000019a40);
 	fake_arrived(ROPEWAY_aclprofGetOpTypeLen, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetOpType(void)
 {
-	static const uint64_t want[] = {0xfedc000000019810, 0x8000000000001982, 0x80001983, 0xfedc000000019840, 0x8000000000001985};
-	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000019810, (size_t)0x8000000000001982, (uint32_t)0x80001983, (char*)(uintptr_t)0xfedc000000019840, (size_t)0x8000000000001985);
+	static const uint64_t want[] = {0xfedc000000019b10, 0x80000000000019b2, 0x800019b3, 0xfedc000000019b40, 0x80000000000019b5};
+	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000019b10, (size_t)0x80000000000019b2, (uint32_t)0x800019b3, (char*)(uintptr_t)0xfedc000000019b40, (size_t)0x80000000000019b5);
 	fake_arrived(ROPEWAY_aclprofGetOpType, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofGetOpNameLen(void)
 {
-	static const uint64_t want[] = {0xfedc000000019910, 0x8000000000001992, 0x80001993, 0xfedc000000019940};
-	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000019910, (size_t)0x8000000000001992, (uint32_t)0x80001993, (size_t*)(uintptr_t)0xfedc000000019940);
+	static const uint64_t want[] = {0xfedc000000019c10, 0x80000000000019c2, 0x800019c3, 0xfedc000000019c40};
+	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000019c10, (size_t)0x80000000000019c2, (uint32_t)0x800019c3, (size_t*)(uintptr_t)0xfedc000000019c40);
 	fake_arrived(ROPEWAY_aclprofGetOpNameLen, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetOpName(void)
 {
-	static const uint64_t want[] = {0xfedc000000019a10, 0x80000000000019a2, 0x800019a3, 0xfedc000000019a40, 0x80000000000019a5};
-	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000019a10, (size_t)0x80000000000019a2, (uint32_t)0x800019a3, (char*)(uintptr_t)0xfedc000000019a40, (size_t)0x80000000000019a5);
+	static const uint64_t want[] = {0xfedc000000019d10, 0x80000000000019d2, 0x800019d3, 0xfedc000000019d40, 0x80000000000019d5};
+	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000019d10, (size_t)0x80000000000019d2, (uint32_t)0x800019d3, (char*)(uintptr_t)0xfedc000000019d40, (size_t)0x80000000000019d5);
 	fake_arrived(ROPEWAY_aclprofGetOpName, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofGetOpStart(void)
 {
-	static const uint64_t want[] = {0xfedc000000019b10, 0x80000000000019b2, 0x800019b3};
-	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc000000019b10, (size_t)0x80000000000019b2, (uint32_t)0x800019b3);
+	static const uint64_t want[] = {0xfedc000000019e10, 0x80000000000019e2, 0x800019e3};
+	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc000000019e10, (size_t)0x80000000000019e2, (uint32_t)0x800019e3);
 	fake_arrived(ROPEWAY_aclprofGetOpStart, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000019c10, 0x80000000000019c2, 0x800019c3};
-	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc000000019c10, (size_t)0x80000000000019c2, (uint32_t)0x800019c3);
+	static const uint64_t want[] = {0xfedc000000019f10, 0x80000000000019f2, 0x800019f3};
+	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc000000019f10, (size_t)0x80000000000019f2, (uint32_t)0x800019f3);
 	fake_arrived(ROPEWAY_aclprofGetOpEnd, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpDuration(void)
 {
-	static const uint64_t want[] = {0xfedc000000019d10, 0x80000000000019d2, 0x800019d3};
-	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc000000019d10, (size_t)0x80000000000019d2, (uint32_t)0x800019d3);
+	static const uint64_t want[] = {0xfedc00000001a010, 0x8000000000001a02, 0x80001a03};
+	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc00000001a010, (size_t)0x8000000000001a02, (uint32_t)0x80001a03);
 	fake_arrived(ROPEWAY_aclprofGetOpDuration, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetModelId(void)
 {
-	static const uint64_t want[] = {0xfedc000000019e10, 0x80000000000019e2, 0x800019e3};
-	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc000000019e10, (size_t)0x80000000000019e2, (uint32_t)0x800019e3);
+	static const uint64_t want[] = {0xfedc00000001a110, 0x8000000000001a12, 0x80001a13};
+	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc00000001a110, (size_t)0x8000000000001a12, (uint32_t)0x80001a13);
 	fake_arrived(ROPEWAY_aclprofGetModelId, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpFlag(void)
 {
-	static const uint64_t want[] = {0xfedc000000019f10, 0x80000000000019f2, 0x800019f3};
-	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc000000019f10, (size_t)0x80000000000019f2, (uint32_t)0x800019f3);
+	static const uint64_t want[] = {0xfedc00000001a210, 0x8000000000001a22, 0x80001a23};
+	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc00000001a210, (size_t)0x8000000000001a22, (uint32_t)0x80001a23);
 	fake_arrived(ROPEWAY_aclprofGetOpFlag, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpAttriValue(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a010, 0x8000000000001a02, 0x80001a03, 0x40001a04};
-	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc00000001a010, (size_t)0x8000000000001a02, (uint32_t)0x80001a03, (aclprofSubscribeOpAttri)0x40001a04);
+	static const uint64_t want[] = {0xfedc00000001a310, 0x8000000000001a32, 0x80001a33, 0x40001a34};
+	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc00000001a310, (size_t)0x8000000000001a32, (uint32_t)0x80001a33, (aclprofSubscribeOpAttri)0x40001a34);
 	fake_arrived(ROPEWAY_aclprofGetOpAttriValue, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetStepTimestamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a110, 0x40001a12, 0xfedc00000001a130};
-	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc00000001a110, (aclprofStepTag)0x40001a12, (aclrtStream)(uintptr_t)0xfedc00000001a130);
+	static const uint64_t want[] = {0xfedc00000001a410, 0x40001a42, 0xfedc00000001a430};
+	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc00000001a410, (aclprofStepTag)0x40001a42, (aclrtStream)(uintptr_t)0xfedc00000001a430);
 	fake_arrived(ROPEWAY_aclprofGetStepTimestamp, want, 3, &got, sizeof got);
 }
 
@@ -2957,15 +2978,15 @@ static void send_aclprofCreateStamp(void)
 
 static void send_aclprofDestroyStamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a310};
-	aclprofDestroyStamp((void*)(uintptr_t)0xfedc00000001a310);
+	static const uint64_t want[] = {0xfedc00000001a610};
+	aclprofDestroyStamp((void*)(uintptr_t)0xfedc00000001a610);
 	fake_arrived(ROPEWAY_aclprofDestroyStamp, want, 1, NULL, 0);
 }
 
 static void send_aclprofPush(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a410};
-	aclError got = aclprofPush((void*)(uintptr_t)0xfedc00000001a410);
+	static const uint64_t want[] = {0xfedc00000001a710};
+	aclError got = aclprofPush((void*)(uintptr_t)0xfedc00000001a710);
 	fake_arrived(ROPEWAY_aclprofPush, want, 1, &got, sizeof got);
 }
 
@@ -2977,50 +2998,50 @@ static void send_aclprofPop(void)
 
 static void send_aclprofRangeStart(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a610, 0xfedc00000001a620};
-	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc00000001a610, (uint32_t*)(uintptr_t)0xfedc00000001a620);
+	static const uint64_t want[] = {0xfedc00000001a910, 0xfedc00000001a920};
+	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc00000001a910, (uint32_t*)(uintptr_t)0xfedc00000001a920);
 	fake_arrived(ROPEWAY_aclprofRangeStart, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofRangeStop(void)
 {
-	static const uint64_t want[] = {0x80001a71};
-	aclError got = aclprofRangeStop((uint32_t)0x80001a71);
+	static const uint64_t want[] = {0x80001aa1};
+	aclError got = aclprofRangeStop((uint32_t)0x80001aa1);
 	fake_arrived(ROPEWAY_aclprofRangeStop, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofSetStampTraceMessage(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a810, 0xfedc00000001a820, 0x80001a83};
-	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc00000001a810, (const char*)(uintptr_t)0xfedc00000001a820, (uint32_t)0x80001a83);
+	static const uint64_t want[] = {0xfedc00000001ab10, 0xfedc00000001ab20, 0x80001ab3};
+	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc00000001ab10, (const char*)(uintptr_t)0xfedc00000001ab20, (uint32_t)0x80001ab3);
 	fake_arrived(ROPEWAY_aclprofSetStampTraceMessage, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofMark(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a910};
-	aclError got = aclprofMark((void*)(uintptr_t)0xfedc00000001a910);
+	static const uint64_t want[] = {0xfedc00000001ac10};
+	aclError got = aclprofMark((void*)(uintptr_t)0xfedc00000001ac10);
 	fake_arrived(ROPEWAY_aclprofMark, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofMarkEx(void)
 {
-	static const uint64_t want[] = {0xfedc00000001aa10, 0x8000000000001aa2, 0xfedc00000001aa30};
-	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc00000001aa10, (size_t)0x8000000000001aa2, (aclrtStream)(uintptr_t)0xfedc00000001aa30);
+	static const uint64_t want[] = {0xfedc00000001ad10, 0x8000000000001ad2, 0xfedc00000001ad30};
+	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc00000001ad10, (size_t)0x8000000000001ad2, (aclrtStream)(uintptr_t)0xfedc00000001ad30);
 	fake_arrived(ROPEWAY_aclprofMarkEx, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofStr2Id(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ab10};
-	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc00000001ab10);
+	static const uint64_t want[] = {0xfedc00000001ae10};
+	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc00000001ae10);
 	fake_arrived(ROPEWAY_aclprofStr2Id, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofRangePushEx(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ac10};
-	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc00000001ac10);
+	static const uint64_t want[] = {0xfedc00000001af10};
+	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc00000001af10);
 	fake_arrived(ROPEWAY_aclprofRangePushEx, want, 1, &got, sizeof got);
 }
 
@@ -3038,8 +3059,8 @@ static void send_aclmdlInitDump(void)
 
 static void send_aclmdlSetDump(void)
 {
-	static const uint64_t want[] = {0xfedc00000001af10};
-	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc00000001af10);
+	static const uint64_t want[] = {0xfedc00000001b210};
+	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc00000001b210);
 	fake_arrived(ROPEWAY_aclmdlSetDump, want, 1, &got, sizeof got);
 }
 
@@ -3051,8 +3072,8 @@ static void send_aclmdlFinalizeDump(void)
 
 static void send_acldumpRegCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b110, 0xffffffff80001b12};
-	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001b110, (int32_t)0xffffffff80001b12);
+	static const uint64_t want[] = {0xfedc00000001b410, 0xffffffff80001b42};
+	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001b410, (int32_t)0xffffffff80001b42);
 	fake_arrived(ROPEWAY_acldumpRegCallback, want, 2, &got, sizeof got);
 }
 
@@ -3064,176 +3085,176 @@ static void send_acldumpUnregCallback(void)
 
 static void send_aclopStartDumpArgs(void)
 {
-	static const uint64_t want[] = {0x80001b31, 0xfedc00000001b320};
-	aclError got = aclopStartDumpArgs((uint32_t)0x80001b31, (const char*)(uintptr_t)0xfedc00000001b320);
+	static const uint64_t want[] = {0x80001b61, 0xfedc00000001b620};
+	aclError got = aclopStartDumpArgs((uint32_t)0x80001b61, (const char*)(uintptr_t)0xfedc00000001b620);
 	fake_arrived(ROPEWAY_aclopStartDumpArgs, want, 2, &got, sizeof got);
 }
 
 static void send_aclopStopDumpArgs(void)
 {
-	static const uint64_t want[] = {0x80001b41};
-	aclError got = aclopStopDumpArgs((uint32_t)0x80001b41);
+	static const uint64_t want[] = {0x80001b71};
+	aclError got = aclopStopDumpArgs((uint32_t)0x80001b71);
 	fake_arrived(ROPEWAY_aclopStopDumpArgs, want, 1, &got, sizeof got);
 }
 
 static void send_acldumpGetPath(void)
 {
-	static const uint64_t want[] = {0x40001b51};
-	const char* got = acldumpGetPath((acldumpType)0x40001b51);
+	static const uint64_t want[] = {0x40001b81};
+	const char* got = acldumpGetPath((acldumpType)0x40001b81);
 	fake_arrived(ROPEWAY_acldumpGetPath, want, 1, &got, sizeof got);
 }
 
 static void send_acldumpSaveExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b610, 0xfedc00000001b620, 0xfedc00000001b630, 0x8000000000001b64};
-	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc00000001b610, (const char*)(uintptr_t)0xfedc00000001b620, (const acldumpTensorInfo*)(uintptr_t)0xfedc00000001b630, (size_t)0x8000000000001b64);
+	static const uint64_t want[] = {0xfedc00000001b910, 0xfedc00000001b920, 0xfedc00000001b930, 0x8000000000001b94};
+	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc00000001b910, (const char*)(uintptr_t)0xfedc00000001b920, (const acldumpTensorInfo*)(uintptr_t)0xfedc00000001b930, (size_t)0x8000000000001b94);
 	fake_arrived(ROPEWAY_acldumpSaveExceptionInfo, want, 4, &got, sizeof got);
 }
 
 static void send_acldumpGetExceptionInfoPath(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b710, 0x8000000000001b72};
-	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc00000001b710, (size_t)0x8000000000001b72);
+	static const uint64_t want[] = {0xfedc00000001ba10, 0x8000000000001ba2};
+	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc00000001ba10, (size_t)0x8000000000001ba2);
 	fake_arrived(ROPEWAY_acldumpGetExceptionInfoPath, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b810, 0x80001b82, 0xfedc00000001b830};
-	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc00000001b810, (uint32_t)0x80001b82, (aclrtMbuf*)(uintptr_t)0xfedc00000001b830);
+	static const uint64_t want[] = {0xfedc00000001bb10, 0x80001bb2, 0xfedc00000001bb30};
+	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc00000001bb10, (uint32_t)0x80001bb2, (aclrtMbuf*)(uintptr_t)0xfedc00000001bb30);
 	fake_arrived(ROPEWAY_aclrtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetBufChainNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b910, 0xfedc00000001b920};
-	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc00000001b910, (uint32_t*)(uintptr_t)0xfedc00000001b920);
+	static const uint64_t want[] = {0xfedc00000001bc10, 0xfedc00000001bc20};
+	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc00000001bc10, (uint32_t*)(uintptr_t)0xfedc00000001bc20);
 	fake_arrived(ROPEWAY_aclrtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAppendBufChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ba10, 0xfedc00000001ba20};
-	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc00000001ba10, (aclrtMbuf)(uintptr_t)0xfedc00000001ba20);
+	static const uint64_t want[] = {0xfedc00000001bd10, 0xfedc00000001bd20};
+	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc00000001bd10, (aclrtMbuf)(uintptr_t)0xfedc00000001bd20);
 	fake_arrived(ROPEWAY_aclrtAppendBufChain, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCopyBufRef(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bb10, 0xfedc00000001bb20};
-	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc00000001bb10, (aclrtMbuf*)(uintptr_t)0xfedc00000001bb20);
+	static const uint64_t want[] = {0xfedc00000001be10, 0xfedc00000001be20};
+	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc00000001be10, (aclrtMbuf*)(uintptr_t)0xfedc00000001be20);
 	fake_arrived(ROPEWAY_aclrtCopyBufRef, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bc10, 0xfedc00000001bc20, 0x8000000000001bc3, 0x8000000000001bc4};
-	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc00000001bc10, (void*)(uintptr_t)0xfedc00000001bc20, (size_t)0x8000000000001bc3, (size_t)0x8000000000001bc4);
+	static const uint64_t want[] = {0xfedc00000001bf10, 0xfedc00000001bf20, 0x8000000000001bf3, 0x8000000000001bf4};
+	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc00000001bf10, (void*)(uintptr_t)0xfedc00000001bf20, (size_t)0x8000000000001bf3, (size_t)0x8000000000001bf4);
 	fake_arrived(ROPEWAY_aclrtGetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bd10, 0xfedc00000001bd20, 0x8000000000001bd3, 0x8000000000001bd4};
-	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc00000001bd10, (const void*)(uintptr_t)0xfedc00000001bd20, (size_t)0x8000000000001bd3, (size_t)0x8000000000001bd4);
+	static const uint64_t want[] = {0xfedc00000001c010, 0xfedc00000001c020, 0x8000000000001c03, 0x8000000000001c04};
+	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc00000001c010, (const void*)(uintptr_t)0xfedc00000001c020, (size_t)0x8000000000001c03, (size_t)0x8000000000001c04);
 	fake_arrived(ROPEWAY_aclrtSetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001be10, 0xfedc00000001be20, 0xfedc00000001be30};
-	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc00000001be10, (void**)(uintptr_t)0xfedc00000001be20, (size_t*)(uintptr_t)0xfedc00000001be30);
+	static const uint64_t want[] = {0xfedc00000001c110, 0xfedc00000001c120, 0xfedc00000001c130};
+	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc00000001c110, (void**)(uintptr_t)0xfedc00000001c120, (size_t*)(uintptr_t)0xfedc00000001c130);
 	fake_arrived(ROPEWAY_aclrtGetBufData, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bf10, 0xfedc00000001bf20};
-	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001bf10, (size_t*)(uintptr_t)0xfedc00000001bf20);
+	static const uint64_t want[] = {0xfedc00000001c210, 0xfedc00000001c220};
+	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c210, (size_t*)(uintptr_t)0xfedc00000001c220);
 	fake_arrived(ROPEWAY_aclrtGetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c010, 0x8000000000001c02};
-	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c010, (size_t)0x8000000000001c02);
+	static const uint64_t want[] = {0xfedc00000001c310, 0x8000000000001c32};
+	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c310, (size_t)0x8000000000001c32);
 	fake_arrived(ROPEWAY_aclrtSetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFreeBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c110};
-	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc00000001c110);
+	static const uint64_t want[] = {0xfedc00000001c410};
+	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc00000001c410);
 	fake_arrived(ROPEWAY_aclrtFreeBuf, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtAllocBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c210, 0x8000000000001c22};
-	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc00000001c210, (size_t)0x8000000000001c22);
+	static const uint64_t want[] = {0xfedc00000001c510, 0x8000000000001c52};
+	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc00000001c510, (size_t)0x8000000000001c52);
 	fake_arrived(ROPEWAY_aclrtAllocBuf, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetTensorTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c310};
-	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c310);
+	static const uint64_t want[] = {0xfedc00000001c610};
+	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c610);
 	fake_arrived(ROPEWAY_acltdtGetTensorTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c410};
-	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c410);
+	static const uint64_t want[] = {0xfedc00000001c710};
+	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c710);
 	fake_arrived(ROPEWAY_acltdtGetDataTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataAddrFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c510};
-	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c510);
+	static const uint64_t want[] = {0xfedc00000001c810};
+	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c810);
 	fake_arrived(ROPEWAY_acltdtGetDataAddrFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataSizeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c610};
-	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c610);
+	static const uint64_t want[] = {0xfedc00000001c910};
+	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c910);
 	fake_arrived(ROPEWAY_acltdtGetDataSizeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDimNumFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c710};
-	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c710);
+	static const uint64_t want[] = {0xfedc00000001ca10};
+	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001ca10);
 	fake_arrived(ROPEWAY_acltdtGetDimNumFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetSliceInfoFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c810, 0xfedc00000001c820, 0xfedc00000001c830};
-	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c810, (size_t*)(uintptr_t)0xfedc00000001c820, (size_t*)(uintptr_t)0xfedc00000001c830);
+	static const uint64_t want[] = {0xfedc00000001cb10, 0xfedc00000001cb20, 0xfedc00000001cb30};
+	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cb10, (size_t*)(uintptr_t)0xfedc00000001cb20, (size_t*)(uintptr_t)0xfedc00000001cb30);
 	fake_arrived(ROPEWAY_acltdtGetSliceInfoFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetDimsFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c910, 0xfedc00000001c920, 0x8000000000001c93};
-	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c910, (int64_t*)(uintptr_t)0xfedc00000001c920, (size_t)0x8000000000001c93);
+	static const uint64_t want[] = {0xfedc00000001cc10, 0xfedc00000001cc20, 0x8000000000001cc3};
+	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cc10, (int64_t*)(uintptr_t)0xfedc00000001cc20, (size_t)0x8000000000001cc3);
 	fake_arrived(ROPEWAY_acltdtGetDimsFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtCreateDataItem(void)
 {
-	static const uint64_t want[] = {0x40001ca1, 0xfedc00000001ca20, 0x8000000000001ca3, 0x40001ca4, 0xfedc00000001ca50, 0x8000000000001ca6};
-	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001ca1, (const int64_t*)(uintptr_t)0xfedc00000001ca20, (size_t)0x8000000000001ca3, (aclDataType)0x40001ca4, (void*)(uintptr_t)0xfedc00000001ca50, (size_t)0x8000000000001ca6);
+	static const uint64_t want[] = {0x40001cd1, 0xfedc00000001cd20, 0x8000000000001cd3, 0x40001cd4, 0xfedc00000001cd50, 0x8000000000001cd6};
+	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001cd1, (const int64_t*)(uintptr_t)0xfedc00000001cd20, (size_t)0x8000000000001cd3, (aclDataType)0x40001cd4, (void*)(uintptr_t)0xfedc00000001cd50, (size_t)0x8000000000001cd6);
 	fake_arrived(ROPEWAY_acltdtCreateDataItem, want, 6, &got, sizeof got);
 }
 
 static void send_acltdtDestroyDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cb10};
-	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001cb10);
+	static const uint64_t want[] = {0xfedc00000001ce10};
+	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001ce10);
 	fake_arrived(ROPEWAY_acltdtDestroyDataItem, want, 1, &got, sizeof got);
 }
 
@@ -3245,246 +3266,246 @@ static void send_acltdtCreateDataset(void)
 
 static void send_acltdtDestroyDataset(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cd10};
-	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001cd10);
+	static const uint64_t want[] = {0xfedc00000001d010};
+	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001d010);
 	fake_arrived(ROPEWAY_acltdtDestroyDataset, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ce10, 0x8000000000001ce2};
-	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001ce10, (size_t)0x8000000000001ce2);
+	static const uint64_t want[] = {0xfedc00000001d110, 0x8000000000001d12};
+	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001d110, (size_t)0x8000000000001d12);
 	fake_arrived(ROPEWAY_acltdtGetDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAddDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cf10, 0xfedc00000001cf20};
-	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001cf10, (acltdtDataItem*)(uintptr_t)0xfedc00000001cf20);
+	static const uint64_t want[] = {0xfedc00000001d210, 0xfedc00000001d220};
+	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001d210, (acltdtDataItem*)(uintptr_t)0xfedc00000001d220);
 	fake_arrived(ROPEWAY_acltdtAddDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d010};
-	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001d010);
+	static const uint64_t want[] = {0xfedc00000001d310};
+	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001d310);
 	fake_arrived(ROPEWAY_acltdtGetDatasetSize, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetName(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d110};
-	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001d110);
+	static const uint64_t want[] = {0xfedc00000001d410};
+	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001d410);
 	fake_arrived(ROPEWAY_acltdtGetDatasetName, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtStopChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d210};
-	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d210);
+	static const uint64_t want[] = {0xfedc00000001d510};
+	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d510);
 	fake_arrived(ROPEWAY_acltdtStopChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannel(void)
 {
-	static const uint64_t want[] = {0x80001d31, 0xfedc00000001d320};
-	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001d31, (const char*)(uintptr_t)0xfedc00000001d320);
+	static const uint64_t want[] = {0x80001d61, 0xfedc00000001d620};
+	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001d61, (const char*)(uintptr_t)0xfedc00000001d620);
 	fake_arrived(ROPEWAY_acltdtCreateChannel, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannelWithCapacity(void)
 {
-	static const uint64_t want[] = {0x80001d41, 0xfedc00000001d420, 0x8000000000001d43};
-	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d41, (const char*)(uintptr_t)0xfedc00000001d420, (size_t)0x8000000000001d43);
+	static const uint64_t want[] = {0x80001d71, 0xfedc00000001d720, 0x8000000000001d73};
+	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d71, (const char*)(uintptr_t)0xfedc00000001d720, (size_t)0x8000000000001d73);
 	fake_arrived(ROPEWAY_acltdtCreateChannelWithCapacity, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDestroyChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d510};
-	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d510);
+	static const uint64_t want[] = {0xfedc00000001d810};
+	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d810);
 	fake_arrived(ROPEWAY_acltdtDestroyChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCleanChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d610};
-	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d610);
+	static const uint64_t want[] = {0xfedc00000001d910};
+	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d910);
 	fake_arrived(ROPEWAY_acltdtCleanChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSendTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d710, 0xfedc00000001d720, 0xffffffff80001d73};
-	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d710, (const acltdtDataset*)(uintptr_t)0xfedc00000001d720, (int32_t)0xffffffff80001d73);
+	static const uint64_t want[] = {0xfedc00000001da10, 0xfedc00000001da20, 0xffffffff80001da3};
+	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001da10, (const acltdtDataset*)(uintptr_t)0xfedc00000001da20, (int32_t)0xffffffff80001da3);
 	fake_arrived(ROPEWAY_acltdtSendTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtReceiveTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d810, 0xfedc00000001d820, 0xffffffff80001d83};
-	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d810, (acltdtDataset*)(uintptr_t)0xfedc00000001d820, (int32_t)0xffffffff80001d83);
+	static const uint64_t want[] = {0xfedc00000001db10, 0xfedc00000001db20, 0xffffffff80001db3};
+	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001db10, (acltdtDataset*)(uintptr_t)0xfedc00000001db20, (int32_t)0xffffffff80001db3);
 	fake_arrived(ROPEWAY_acltdtReceiveTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtQueryChannelSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d910, 0xfedc00000001d920};
-	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d910, (size_t*)(uintptr_t)0xfedc00000001d920);
+	static const uint64_t want[] = {0xfedc00000001dc10, 0xfedc00000001dc20};
+	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001dc10, (size_t*)(uintptr_t)0xfedc00000001dc20);
 	fake_arrived(ROPEWAY_acltdtQueryChannelSize, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueue(void)
 {
-	static const uint64_t want[] = {0xfedc00000001da10, 0xfedc00000001da20};
-	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001da10, (uint32_t*)(uintptr_t)0xfedc00000001da20);
+	static const uint64_t want[] = {0xfedc00000001dd10, 0xfedc00000001dd20};
+	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001dd10, (uint32_t*)(uintptr_t)0xfedc00000001dd20);
 	fake_arrived(ROPEWAY_acltdtCreateQueue, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueue(void)
 {
-	static const uint64_t want[] = {0x80001db1};
-	aclError got = acltdtDestroyQueue((uint32_t)0x80001db1);
+	static const uint64_t want[] = {0x80001de1};
+	aclError got = acltdtDestroyQueue((uint32_t)0x80001de1);
 	fake_arrived(ROPEWAY_acltdtDestroyQueue, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtEnqueue(void)
 {
-	static const uint64_t want[] = {0x80001dc1, 0xfedc00000001dc20, 0xffffffff80001dc3};
-	aclError got = acltdtEnqueue((uint32_t)0x80001dc1, (acltdtBuf)(uintptr_t)0xfedc00000001dc20, (int32_t)0xffffffff80001dc3);
+	static const uint64_t want[] = {0x80001df1, 0xfedc00000001df20, 0xffffffff80001df3};
+	aclError got = acltdtEnqueue((uint32_t)0x80001df1, (acltdtBuf)(uintptr_t)0xfedc00000001df20, (int32_t)0xffffffff80001df3);
 	fake_arrived(ROPEWAY_acltdtEnqueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDequeue(void)
 {
-	static const uint64_t want[] = {0x80001dd1, 0xfedc00000001dd20, 0xffffffff80001dd3};
-	aclError got = acltdtDequeue((uint32_t)0x80001dd1, (acltdtBuf*)(uintptr_t)0xfedc00000001dd20, (int32_t)0xffffffff80001dd3);
+	static const uint64_t want[] = {0x80001e01, 0xfedc00000001e020, 0xffffffff80001e03};
+	aclError got = acltdtDequeue((uint32_t)0x80001e01, (acltdtBuf*)(uintptr_t)0xfedc00000001e020, (int32_t)0xffffffff80001e03);
 	fake_arrived(ROPEWAY_acltdtDequeue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtEnqueueData(void)
 {
-	static const uint64_t want[] = {0x80001de1, 0xfedc00000001de20, 0x8000000000001de3, 0xfedc00000001de40, 0x8000000000001de5, 0xffffffff80001de6, 0x80001de7};
-	aclError got = acltdtEnqueueData((uint32_t)0x80001de1, (const void*)(uintptr_t)0xfedc00000001de20, (size_t)0x8000000000001de3, (const void*)(uintptr_t)0xfedc00000001de40, (size_t)0x8000000000001de5, (int32_t)0xffffffff80001de6, (uint32_t)0x80001de7);
+	static const uint64_t want[] = {0x80001e11, 0xfedc00000001e120, 0x8000000000001e13, 0xfedc00000001e140, 0x8000000000001e15, 0xffffffff80001e16, 0x80001e17};
+	aclError got = acltdtEnqueueData((uint32_t)0x80001e11, (const void*)(uintptr_t)0xfedc00000001e120, (size_t)0x8000000000001e13, (const void*)(uintptr_t)0xfedc00000001e140, (size_t)0x8000000000001e15, (int32_t)0xffffffff80001e16, (uint32_t)0x80001e17);
 	fake_arrived(ROPEWAY_acltdtEnqueueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtDequeueData(void)
 {
-	static const uint64_t want[] = {0x80001df1, 0xfedc00000001df20, 0x8000000000001df3, 0xfedc00000001df40, 0xfedc00000001df50, 0x8000000000001df6, 0xffffffff80001df7};
-	aclError got = acltdtDequeueData((uint32_t)0x80001df1, (void*)(uintptr_t)0xfedc00000001df20, (size_t)0x8000000000001df3, (size_t*)(uintptr_t)0xfedc00000001df40, (void*)(uintptr_t)0xfedc00000001df50, (size_t)0x8000000000001df6, (int32_t)0xffffffff80001df7);
+	static const uint64_t want[] = {0x80001e21, 0xfedc00000001e220, 0x8000000000001e23, 0xfedc00000001e240, 0xfedc00000001e250, 0x8000000000001e26, 0xffffffff80001e27};
+	aclError got = acltdtDequeueData((uint32_t)0x80001e21, (void*)(uintptr_t)0xfedc00000001e220, (size_t)0x8000000000001e23, (size_t*)(uintptr_t)0xfedc00000001e240, (void*)(uintptr_t)0xfedc00000001e250, (size_t)0x8000000000001e26, (int32_t)0xffffffff80001e27);
 	fake_arrived(ROPEWAY_acltdtDequeueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtGrantQueue(void)
 {
-	static const uint64_t want[] = {0x80001e01, 0xffffffff80001e02, 0x80001e03, 0xffffffff80001e04};
-	aclError got = acltdtGrantQueue((uint32_t)0x80001e01, (int32_t)0xffffffff80001e02, (uint32_t)0x80001e03, (int32_t)0xffffffff80001e04);
+	static const uint64_t want[] = {0x80001e31, 0xffffffff80001e32, 0x80001e33, 0xffffffff80001e34};
+	aclError got = acltdtGrantQueue((uint32_t)0x80001e31, (int32_t)0xffffffff80001e32, (uint32_t)0x80001e33, (int32_t)0xffffffff80001e34);
 	fake_arrived(ROPEWAY_acltdtGrantQueue, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtAttachQueue(void)
 {
-	static const uint64_t want[] = {0x80001e11, 0xffffffff80001e12, 0xfedc00000001e130};
-	aclError got = acltdtAttachQueue((uint32_t)0x80001e11, (int32_t)0xffffffff80001e12, (uint32_t*)(uintptr_t)0xfedc00000001e130);
+	static const uint64_t want[] = {0x80001e41, 0xffffffff80001e42, 0xfedc00000001e430};
+	aclError got = acltdtAttachQueue((uint32_t)0x80001e41, (int32_t)0xffffffff80001e42, (uint32_t*)(uintptr_t)0xfedc00000001e430);
 	fake_arrived(ROPEWAY_acltdtAttachQueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtBindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e210};
-	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e210);
+	static const uint64_t want[] = {0xfedc00000001e510};
+	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e510);
 	fake_arrived(ROPEWAY_acltdtBindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtUnbindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e310};
-	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e310);
+	static const uint64_t want[] = {0xfedc00000001e610};
+	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e610);
 	fake_arrived(ROPEWAY_acltdtUnbindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtQueryQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e410, 0xfedc00000001e420};
-	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e410, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e420);
+	static const uint64_t want[] = {0xfedc00000001e710, 0xfedc00000001e720};
+	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e710, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e720);
 	fake_arrived(ROPEWAY_acltdtQueryQueueRoutes, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAllocBuf(void)
 {
-	static const uint64_t want[] = {0x8000000000001e51, 0x80001e52, 0xfedc00000001e530};
-	aclError got = acltdtAllocBuf((size_t)0x8000000000001e51, (uint32_t)0x80001e52, (acltdtBuf*)(uintptr_t)0xfedc00000001e530);
+	static const uint64_t want[] = {0x8000000000001e81, 0x80001e82, 0xfedc00000001e830};
+	aclError got = acltdtAllocBuf((size_t)0x8000000000001e81, (uint32_t)0x80001e82, (acltdtBuf*)(uintptr_t)0xfedc00000001e830);
 	fake_arrived(ROPEWAY_acltdtAllocBuf, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtFreeBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e610};
-	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001e610);
+	static const uint64_t want[] = {0xfedc00000001e910};
+	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001e910);
 	fake_arrived(ROPEWAY_acltdtFreeBuf, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e710, 0xfedc00000001e720, 0xfedc00000001e730};
-	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001e710, (void**)(uintptr_t)0xfedc00000001e720, (size_t*)(uintptr_t)0xfedc00000001e730);
+	static const uint64_t want[] = {0xfedc00000001ea10, 0xfedc00000001ea20, 0xfedc00000001ea30};
+	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001ea10, (void**)(uintptr_t)0xfedc00000001ea20, (size_t*)(uintptr_t)0xfedc00000001ea30);
 	fake_arrived(ROPEWAY_acltdtGetBufData, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtSetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e810, 0x8000000000001e82};
-	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e810, (size_t)0x8000000000001e82);
+	static const uint64_t want[] = {0xfedc00000001eb10, 0x8000000000001eb2};
+	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001eb10, (size_t)0x8000000000001eb2);
 	fake_arrived(ROPEWAY_acltdtSetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e910, 0xfedc00000001e920};
-	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e910, (size_t*)(uintptr_t)0xfedc00000001e920);
+	static const uint64_t want[] = {0xfedc00000001ec10, 0xfedc00000001ec20};
+	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001ec10, (size_t*)(uintptr_t)0xfedc00000001ec20);
 	fake_arrived(ROPEWAY_acltdtGetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAppendBufChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ea10, 0xfedc00000001ea20};
-	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001ea10, (acltdtBuf)(uintptr_t)0xfedc00000001ea20);
+	static const uint64_t want[] = {0xfedc00000001ed10, 0xfedc00000001ed20};
+	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001ed10, (acltdtBuf)(uintptr_t)0xfedc00000001ed20);
 	fake_arrived(ROPEWAY_acltdtAppendBufChain, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufChainNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001eb10, 0xfedc00000001eb20};
-	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001eb10, (uint32_t*)(uintptr_t)0xfedc00000001eb20);
+	static const uint64_t want[] = {0xfedc00000001ee10, 0xfedc00000001ee20};
+	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001ee10, (uint32_t*)(uintptr_t)0xfedc00000001ee20);
 	fake_arrived(ROPEWAY_acltdtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ec10, 0x80001ec2, 0xfedc00000001ec30};
-	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001ec10, (uint32_t)0x80001ec2, (acltdtBuf*)(uintptr_t)0xfedc00000001ec30);
+	static const uint64_t want[] = {0xfedc00000001ef10, 0x80001ef2, 0xfedc00000001ef30};
+	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001ef10, (uint32_t)0x80001ef2, (acltdtBuf*)(uintptr_t)0xfedc00000001ef30);
 	fake_arrived(ROPEWAY_acltdtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ed10, 0xfedc00000001ed20, 0x8000000000001ed3, 0x8000000000001ed4};
-	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001ed10, (void*)(uintptr_t)0xfedc00000001ed20, (size_t)0x8000000000001ed3, (size_t)0x8000000000001ed4);
+	static const uint64_t want[] = {0xfedc00000001f010, 0xfedc00000001f020, 0x8000000000001f03, 0x8000000000001f04};
+	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001f010, (void*)(uintptr_t)0xfedc00000001f020, (size_t)0x8000000000001f03, (size_t)0x8000000000001f04);
 	fake_arrived(ROPEWAY_acltdtGetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ee10, 0xfedc00000001ee20, 0x8000000000001ee3, 0x8000000000001ee4};
-	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001ee10, (const void*)(uintptr_t)0xfedc00000001ee20, (size_t)0x8000000000001ee3, (size_t)0x8000000000001ee4);
+	static const uint64_t want[] = {0xfedc00000001f110, 0xfedc00000001f120, 0x8000000000001f13, 0x8000000000001f14};
+	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001f110, (const void*)(uintptr_t)0xfedc00000001f120, (size_t)0x8000000000001f13, (size_t)0x8000000000001f14);
 	fake_arrived(ROPEWAY_acltdtSetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtCopyBufRef(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ef10, 0xfedc00000001ef20};
-	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001ef10, (acltdtBuf*)(uintptr_t)0xfedc00000001ef20);
+	static const uint64_t want[] = {0xfedc00000001f210, 0xfedc00000001f220};
+	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001f210, (acltdtBuf*)(uintptr_t)0xfedc00000001f220);
 	fake_arrived(ROPEWAY_acltdtCopyBufRef, want, 2, &got, sizeof got);
 }
 
@@ -3496,43 +3517,43 @@ static void send_acltdtCreateQueueAttr(void)
 
 static void send_acltdtDestroyQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f110};
-	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f110);
+	static const uint64_t want[] = {0xfedc00000001f410};
+	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f410);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueAttr, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f210, 0x40001f22, 0x8000000000001f23, 0xfedc00000001f240};
-	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001f210, (acltdtQueueAttrType)0x40001f22, (size_t)0x8000000000001f23, (const void*)(uintptr_t)0xfedc00000001f240);
+	static const uint64_t want[] = {0xfedc00000001f510, 0x40001f52, 0x8000000000001f53, 0xfedc00000001f540};
+	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001f510, (acltdtQueueAttrType)0x40001f52, (size_t)0x8000000000001f53, (const void*)(uintptr_t)0xfedc00000001f540);
 	fake_arrived(ROPEWAY_acltdtSetQueueAttr, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f310, 0x40001f32, 0x8000000000001f33, 0xfedc00000001f340, 0xfedc00000001f350};
-	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f310, (acltdtQueueAttrType)0x40001f32, (size_t)0x8000000000001f33, (size_t*)(uintptr_t)0xfedc00000001f340, (void*)(uintptr_t)0xfedc00000001f350);
+	static const uint64_t want[] = {0xfedc00000001f610, 0x40001f62, 0x8000000000001f63, 0xfedc00000001f640, 0xfedc00000001f650};
+	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f610, (acltdtQueueAttrType)0x40001f62, (size_t)0x8000000000001f63, (size_t*)(uintptr_t)0xfedc00000001f640, (void*)(uintptr_t)0xfedc00000001f650);
 	fake_arrived(ROPEWAY_acltdtGetQueueAttr, want, 5, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueueRoute(void)
 {
-	static const uint64_t want[] = {0x80001f41, 0x80001f42};
-	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f41, (uint32_t)0x80001f42);
+	static const uint64_t want[] = {0x80001f71, 0x80001f72};
+	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f71, (uint32_t)0x80001f72);
 	fake_arrived(ROPEWAY_acltdtCreateQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f510};
-	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f510);
+	static const uint64_t want[] = {0xfedc00000001f810};
+	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f810);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRoute, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteParam(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f610, 0x40001f62, 0x8000000000001f63, 0xfedc00000001f640, 0xfedc00000001f650};
-	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f610, (acltdtQueueRouteParamType)0x40001f62, (size_t)0x8000000000001f63, (size_t*)(uintptr_t)0xfedc00000001f640, (void*)(uintptr_t)0xfedc00000001f650);
+	static const uint64_t want[] = {0xfedc00000001f910, 0x40001f92, 0x8000000000001f93, 0xfedc00000001f940, 0xfedc00000001f950};
+	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f910, (acltdtQueueRouteParamType)0x40001f92, (size_t)0x8000000000001f93, (size_t*)(uintptr_t)0xfedc00000001f940, (void*)(uintptr_t)0xfedc00000001f950);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteParam, want, 5, &got, sizeof got);
 }
 
@@ -3544,29 +3565,29 @@ static void send_acltdtCreateQueueRouteList(void)
 
 static void send_acltdtDestroyQueueRouteList(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f810};
-	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f810);
+	static const uint64_t want[] = {0xfedc00000001fb10};
+	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fb10);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteList, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtAddQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f910, 0xfedc00000001f920};
-	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f910, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f920);
+	static const uint64_t want[] = {0xfedc00000001fc10, 0xfedc00000001fc20};
+	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fc10, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001fc20);
 	fake_arrived(ROPEWAY_acltdtAddQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fa10, 0x8000000000001fa2, 0xfedc00000001fa30};
-	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fa10, (size_t)0x8000000000001fa2, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001fa30);
+	static const uint64_t want[] = {0xfedc00000001fd10, 0x8000000000001fd2, 0xfedc00000001fd30};
+	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fd10, (size_t)0x8000000000001fd2, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001fd30);
 	fake_arrived(ROPEWAY_acltdtGetQueueRoute, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fb10};
-	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fb10);
+	static const uint64_t want[] = {0xfedc00000001fe10};
+	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fe10);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteNum, want, 1, &got, sizeof got);
 }
 
@@ -3578,15 +3599,15 @@ static void send_acltdtCreateQueueRouteQueryInfo(void)
 
 static void send_acltdtDestroyQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fd10};
-	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001fd10);
+	static const uint64_t want[] = {0xfedc000000020010};
+	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020010);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteQueryInfo, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fe10, 0x40001fe2, 0x8000000000001fe3, 0xfedc00000001fe40};
-	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001fe10, (acltdtQueueRouteQueryInfoParamType)0x40001fe2, (size_t)0x8000000000001fe3, (const void*)(uintptr_t)0xfedc00000001fe40);
+	static const uint64_t want[] = {0xfedc000000020110, 0x40002012, 0x8000000000002013, 0xfedc000000020140};
+	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020110, (acltdtQueueRouteQueryInfoParamType)0x40002012, (size_t)0x8000000000002013, (const void*)(uintptr_t)0xfedc000000020140);
 	fake_arrived(ROPEWAY_acltdtSetQueueRouteQueryInfo, want, 4, &got, sizeof got);
 }
 
@@ -3633,6 +3654,7 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtHostRegister, 1},
 	{send_aclrtHostRegisterV2, 1},
 	{send_aclrtHostGetDevicePointer, 1},
+	{send_aclrtHostGetDevicePointerAddrRange, 1},
 	{send_aclrtHostUnregister, 1},
 	{send_aclrtHostMemMapCapabilities, 1},
 	{send_aclrtPointerGetAttributes, 1},
@@ -3931,6 +3953,8 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtBinaryUnLoad, 1},
 	{send_aclrtBinaryGetFunction, 1},
 	{send_aclrtBinaryGetFunctionByEntry, 1},
+	{send_aclrtBinaryGetFunctionCount, 1},
+	{send_aclrtBinaryEnumerateFunctions, 1},
 	{send_aclrtBinaryGetDevAddress, 1},
 	{send_aclrtBinaryGetGlobal, 1},
 	{send_aclrtGetFuncBySymbol, 1},

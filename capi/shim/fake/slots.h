@@ -49,6 +49,7 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	4, /* aclrtHostRegister */
 	3, /* aclrtHostRegisterV2 */
 	3, /* aclrtHostGetDevicePointer */
+	2, /* aclrtHostGetDevicePointerAddrRange */
 	1, /* aclrtHostUnregister */
 	3, /* aclrtHostMemMapCapabilities */
 	2, /* aclrtPointerGetAttributes */
@@ -347,6 +348,8 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	1, /* aclrtBinaryUnLoad */
 	3, /* aclrtBinaryGetFunction */
 	3, /* aclrtBinaryGetFunctionByEntry */
+	2, /* aclrtBinaryGetFunctionCount */
+	3, /* aclrtBinaryEnumerateFunctions */
 	3, /* aclrtBinaryGetDevAddress */
 	4, /* aclrtBinaryGetGlobal */
 	2, /* aclrtGetFuncBySymbol */

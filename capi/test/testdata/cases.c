@@ -1,7 +1,7 @@
 /*
  * Makes the calls of cases.h that are for the machine that the arguments name: product, form ("EP" or "RC") and strictness ("0" or "1"). Each
  * call must return the code of its rule, leave the last error that the table says, and a message that names the function. Prints
- * "rule aclrtRecordEvent 3" for each. Without arguments it prints "machine A2 EP 0" for each call instead.
+ * "rule aclrtRecordEvent event-null" for each. Without arguments it prints "machine A2 EP 0" for each call instead.
  *
  * An argument is NULL, a number, self (this process), function, unmade (a handle that nothing has), room (for results), device or pinned (4 KiB),
  * an object below, one that was destroyed ("stream.dead"), or memory with arguments in it: "memory 8:4:7" has 7 in four bytes at offset 8.
@@ -325,7 +325,7 @@ static void *make(void *which)
 	int left = (group == 107 || group == 207 || group == 507) && !c->quiet ? c->code : 0;
 	bool named = code == 0 || (message != NULL && strstr(message, c->name) != NULL);
 	if (code != c->code || last != left || !named) {
-		fprintf(stderr, "%s rule %d: %d, last error %d; want %d and %d; %s\n", c->name, c->rule, code, last, c->code, left, message ? message : "no message");
+		fprintf(stderr, "%s %s: %d, last error %d; want %d and %d; %s\n", c->name, c->rule, code, last, c->code, left, message ? message : "no message");
 		exit(1);
 	}
 	return NULL;
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
 		}
 		for (int m = 0; m < made_count; m++)
 			made[m].destroy(made[m].object); /* unless the call did */
-		printf("rule %s %d\n", c->name, c->rule);
+		printf("rule %s %s\n", c->name, c->rule);
 	}
 	return 0;
 }

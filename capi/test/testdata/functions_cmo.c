@@ -33,11 +33,11 @@ void functions_cmo(void)
 		memcpy(&length, desc + 12, sizeof length);
 		memcpy(&src, desc + 16, sizeof src);
 		EFFECT(length == 77 && src == scene.dev[0]);
-		REFUSES(8, aclrtCmoSetDesc(GARBAGE, scene.dev[0], 77));
+		REFUSES("driver-refuses-range", aclrtCmoSetDesc(GARBAGE, scene.dev[0], 77));
 	}
 	FUNCTION("aclrtCmoAsyncWithDesc") {
 		EFFECT(aclrtCmoAsyncWithDesc(scene.dev[1], ACL_RT_CMO_TYPE_PREFETCH, NULL, NULL) == ACL_ERROR_RT_INTERNAL_ERROR);
-		REFUSES(8, aclrtCmoAsyncWithDesc(scene.dev[1], ACL_RT_CMO_TYPE_PREFETCH, scene.stream, NULL));
+		REFUSES("stream-not-bound", aclrtCmoAsyncWithDesc(scene.dev[1], ACL_RT_CMO_TYPE_PREFETCH, scene.stream, NULL));
 	}
 }
 
@@ -47,14 +47,14 @@ void functions_barriers(void)
 	aclrtBarrierTaskInfo info = {.barrierNum = 1, .cmoInfo = {{ACL_RT_CMO_TYPE_INVALID, 1}}};
 	FUNCTION("aclrtCmoAsyncWithBarrier") {
 		EFFECT(aclrtCmoAsyncWithBarrier(scene.dev[0], 64, ACL_RT_CMO_TYPE_PREFETCH, 0, NULL) == ACL_ERROR_RT_INTERNAL_ERROR);
-		REFUSES(10, aclrtCmoAsyncWithBarrier(scene.dev[0], 64, ACL_RT_CMO_TYPE_INVALID, 1, scene.stream));
+		REFUSES("stream-not-bound", aclrtCmoAsyncWithBarrier(scene.dev[0], 64, ACL_RT_CMO_TYPE_INVALID, 1, scene.stream));
 	}
 	FUNCTION("aclrtCmoWaitBarrier") {
 		EFFECT(aclrtCmoWaitBarrier(&info, NULL, 0) == ACL_ERROR_RT_INTERNAL_ERROR);
 		info.cmoInfo[0].cmoType = ACL_RT_CMO_TYPE_FLUSH;
-		REFUSES(3, aclrtCmoWaitBarrier(&info, scene.stream, 0));
+		REFUSES("entry-type", aclrtCmoWaitBarrier(&info, scene.stream, 0));
 		info.cmoInfo[0].cmoType = ACL_RT_CMO_TYPE_INVALID;
 		info.cmoInfo[0].barrierId = 0;
-		REFUSES(4, aclrtCmoWaitBarrier(&info, scene.stream, 0));
+		REFUSES("entry-barrierId-0", aclrtCmoWaitBarrier(&info, scene.stream, 0));
 	}
 }

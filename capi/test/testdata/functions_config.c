@@ -43,7 +43,7 @@ void functions_config(void)
 		OK(aclrtSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 1));
 		OK(aclrtGetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, &value));
 		EFFECT(value == 1);
-		REFUSES(2, aclrtSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 2));
+		REFUSES("value-range", aclrtSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 2));
 	}
 	FUNCTION("aclrtGetSysParamOpt") {
 		OK(aclrtGetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, &value));
@@ -52,7 +52,7 @@ void functions_config(void)
 	FUNCTION("aclrtSetDeviceResLimit") {
 		OK(aclrtSetDeviceResLimit(0, cube, 5));
 		EFFECT(of_device() == 5);
-		REFUSES(5, aclrtSetDeviceResLimit(0, cube, CUBES + 1));
+		REFUSES("value-over-hardware", aclrtSetDeviceResLimit(0, cube, CUBES + 1));
 	}
 	FUNCTION("aclrtGetDeviceResLimit") {
 		EFFECT(of_device() == 5);
@@ -64,7 +64,7 @@ void functions_config(void)
 	FUNCTION("aclrtSetStreamResLimit") {
 		OK(aclrtSetStreamResLimit(scene.stream, cube, 7));
 		EFFECT(of_stream() == 7);
-		REFUSES(4, aclrtSetStreamResLimit(scene.stream, cube, CUBES + 1));
+		REFUSES("value-over-hardware", aclrtSetStreamResLimit(scene.stream, cube, CUBES + 1));
 	}
 	FUNCTION("aclrtGetStreamResLimit") {
 		EFFECT(of_stream() == 7);
@@ -85,6 +85,6 @@ void functions_config(void)
 		OK(aclrtResetStreamResLimit(scene.stream));
 		EFFECT(of_stream() == CUBES);
 		NO_CONTEXT
-			REFUSES(2, aclrtResetStreamResLimit(NULL));
+			REFUSES("stream-null-and-no-context", aclrtResetStreamResLimit(NULL));
 	}
 }

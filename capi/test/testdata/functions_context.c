@@ -21,18 +21,18 @@ static void living(void)
 	FUNCTION("aclrtSetCurrentContext") {
 		OK(aclrtSetCurrentContext(scene.home));
 		EFFECT(current() == scene.home);
-		REFUSES(2, aclrtSetCurrentContext(GARBAGE));
+		REFUSES("context-not-live", aclrtSetCurrentContext(GARBAGE));
 	}
 	FUNCTION("aclrtDestroyContext") {
 		OK(aclrtDestroyContext(c));
 		EFFECT(aclrtSetCurrentContext(c) == ACL_ERROR_RT_PARAM_INVALID && current() == scene.home);
-		REFUSES(2, aclrtDestroyContext(c));
-		REFUSES(3, aclrtDestroyContext(scene.home));
+		REFUSES("context-unknown", aclrtDestroyContext(c));
+		REFUSES("primary", aclrtDestroyContext(scene.home));
 	}
 	FUNCTION("aclrtGetCurrentContext") {
 		EFFECT(current() == scene.home);
 		NO_CONTEXT
-			REFUSES(2, aclrtGetCurrentContext(&got));
+			REFUSES("none", aclrtGetCurrentContext(&got));
 	}
 	FUNCTION("aclrtGetPrimaryCtxState") {
 		OK(aclrtGetPrimaryCtxState(0, NULL, &active));
@@ -54,7 +54,7 @@ static void holding(void)
 		OK(aclrtStreamGetId(NULL, &same));
 		EFFECT(s != NULL && id == same);
 		NO_CONTEXT
-			REFUSES(2, aclrtCtxGetCurrentDefaultStream(&s));
+			REFUSES("no-context", aclrtCtxGetCurrentDefaultStream(&s));
 	}
 	FUNCTION("aclrtCtxGetFloatOverflowAddr") {
 		uint64_t words[8];
@@ -69,14 +69,14 @@ static void holding(void)
 		EFFECT(value == 3);
 		OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
 		EFFECT(value == 3); /* of the process too */
-		REFUSES(2, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
+		REFUSES("value-range", aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
 	}
 	FUNCTION("aclrtCtxGetSysParamOpt") {
 		OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
 		EFFECT(value == 3);
-		REFUSES(4, aclrtCtxGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value));
+		REFUSES("never-set", aclrtCtxGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value));
 		OK(aclrtSetCurrentContext(scene.other));
-		REFUSES(4, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value)); /* each context has its own */
+		REFUSES("never-set", aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value)); /* each context has its own */
 		OK(aclrtSetCurrentContext(scene.home));
 	}
 }

@@ -47,7 +47,7 @@ static void living(void)
 		OK(aclrtGetEventId(e, &id));
 		EFFECT(id != UINT32_MAX);
 		OK(aclrtCreateEvent(&fresh));
-		REFUSES(5, aclrtGetEventId(fresh, &id));
+		REFUSES("no-id", aclrtGetEventId(fresh, &id));
 		OK(aclrtDestroyEvent(fresh));
 		OK(aclrtDestroyEvent(e));
 	}
@@ -70,7 +70,7 @@ static void asking(void)
 		EFFECT(old == ACL_EVENT_STATUS_NOT_READY);
 	}
 	FUNCTION("aclrtSynchronizeEventWithTimeout") {
-		REFUSES(9, aclrtSynchronizeEventWithTimeout(e, 1));
+		REFUSES("time-up", aclrtSynchronizeEventWithTimeout(e, 1));
 		gate_open(&gate);
 		OK(aclrtSynchronizeEventWithTimeout(e, -1));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE);
@@ -148,7 +148,7 @@ static void meeting(void)
 	FUNCTION("aclrtStreamWaitEvent") {
 		OK(aclrtStreamWaitEvent(s, e));
 		EFFECT(waits(s));
-		REFUSES(18, aclrtStreamWaitEvent(s, plain));
+		REFUSES("never-recorded", aclrtStreamWaitEvent(s, plain));
 	}
 	FUNCTION("aclrtQueryEventWaitStatus") {
 		OK(aclrtQueryEventWaitStatus(e, &status));
@@ -168,7 +168,7 @@ static void meeting(void)
 		OK(aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_DEFAULT));
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(!waits(s));
-		REFUSES(7, aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_EXTERNAL));
+		REFUSES("external-of-other-event", aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_EXTERNAL));
 	}
 	FUNCTION("aclrtStreamWaitEventWithFlag") {
 		OK(aclrtResetEvent(e, s));
@@ -195,9 +195,9 @@ static void meeting(void)
 /* What only an older product refuses: the 310P. */
 void functions_older(void)
 {
-	RULE("aclrtSetOpWaitTimeout", 3)
+	RULE("aclrtSetOpWaitTimeout", "old-firmware")
 		EXPECT(aclrtSetOpWaitTimeout(1));
-	RULE("aclrtSetOpWaitTimeout", 2)
+	RULE("aclrtSetOpWaitTimeout", "on-310P-no-context")
 		NO_CONTEXT
 			EXPECT(aclrtSetOpWaitTimeout(1));
 }

@@ -30,7 +30,7 @@ static void reports(void)
 	FUNCTION("aclrtSubscribeReport") {
 		OK(aclrtSubscribeReport(me, s));
 		EFFECT(aclrtLaunchHostFunc(s, note, numbers) == ACL_ERROR_RT_STREAM_SUBSCRIBE);
-		REFUSES(4, aclrtSubscribeReport(me, s));
+		REFUSES("subscribed", aclrtSubscribeReport(me, s));
 	}
 	FUNCTION("aclrtLaunchCallback") {
 		meet();
@@ -38,8 +38,8 @@ static void reports(void)
 		OK(aclrtLaunchCallback(note, &numbers[2], ACL_CALLBACK_BLOCK, s));
 		EFFECT(ran.count == 0); /* not in this call */
 		EFFECT(aclrtSynchronizeStreamWithTimeout(s, 1) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); /* the second holds the stream */
-		REFUSES(7, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, unserved));
-		REFUSES(4, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, scene.stream)); /* which runs host functions */
+		REFUSES("not-subscribed", aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, unserved));
+		REFUSES("host-functions", aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, scene.stream)); /* which runs host functions */
 	}
 	FUNCTION("aclrtProcessReport") {
 		while (ran.count < 2)
@@ -48,15 +48,15 @@ static void reports(void)
 			EFFECT(ran.order[i] == i + 1 && pthread_equal(ran.thread[i], pthread_self()));
 		OK(aclrtSynchronizeStream(s));
 		proof_forget();
-		IS(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1)); /* rule 4, which is ordinary: no message */
+		IS(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1)); /* ordinary: no message */
 		EFFECT(aclGetRecentErrMsg() == NULL && aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_REPORT_TIMEOUT);
 	}
 	FUNCTION("aclrtUnSubscribeReport") {
-		REFUSES(5, aclrtUnSubscribeReport(me + 1, s));
+		REFUSES("thread-not-subscribed", aclrtUnSubscribeReport(me + 1, s));
 		OK(aclrtUnSubscribeReport(me, s));
 		EFFECT(aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, s) == ACL_ERROR_RT_STREAM_NO_CB_REG);
 		EFFECT(aclrtProcessReport(1) == ACL_ERROR_RT_THREAD_SUBSCRIBE);
-		REFUSES(4, aclrtUnSubscribeReport(me, s));
+		REFUSES("stream-not-subscribed", aclrtUnSubscribeReport(me, s));
 	}
 	OK(aclrtDestroyStream(unserved));
 	OK(aclrtDestroyStream(s));
@@ -138,7 +138,7 @@ static void limits(void)
 		OK(aclrtGetOpTimeOutInterval(&step));
 		EFFECT(step == 4295);
 		NO_CONTEXT
-			REFUSES(2, aclrtGetOpTimeOutInterval(&step));
+			REFUSES("no-context", aclrtGetOpTimeOutInterval(&step));
 	}
 	FUNCTION("aclrtSetOpExecuteTimeOutV2") {
 		OK(aclrtSetOpExecuteTimeOutV2(step + 1, &actual));

@@ -27,16 +27,16 @@ void functions_init(void)
 	FUNCTION("aclInitCallbackRegister") {
 		OK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, on_init, &one));
 		CHECK(begun == 0);
-		REFUSES(2, aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, on_init, &one));
+		REFUSES("registered", aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, on_init, &one));
 		OK(aclInit(NULL));
 		EFFECT(begun == 1);
 	}
 	FUNCTION("aclInit") {
-		REFUSES(1, aclInit(NULL)); /* which raises the count all the same */
+		REFUSES("initialised", aclInit(NULL)); /* which raises the count all the same */
 		OK(aclFinalizeReference(&left));
 		EFFECT(left == 1);
 		OK(aclFinalize());
-		REFUSES(2, aclInit("/nowhere/acl.json"));
+		REFUSES("unreadable", aclInit("/nowhere/acl.json"));
 		OK(aclInit(NULL));
 		EFFECT(begun == 2);
 	}
@@ -46,7 +46,7 @@ void functions_init(void)
 		EFFECT(ended == 1);
 	}
 	FUNCTION("aclFinalize") {
-		REFUSES(1, aclFinalize());
+		REFUSES("finalised", aclFinalize());
 		OK(aclInit(NULL));
 		result = 42; /* a callback that fails: the library stays as it is */
 		IS(42, aclFinalize());
@@ -62,7 +62,7 @@ void functions_init(void)
 		OK(aclFinalizeReference(&left));
 		EFFECT(left == 0 && ended == 4);
 		left = 9;
-		REFUSES(1, aclFinalizeReference(&left));
+		REFUSES("count-0", aclFinalizeReference(&left));
 		CHECK(left == 0);
 	}
 	FUNCTION("aclInitCallbackUnRegister") {
@@ -70,13 +70,13 @@ void functions_init(void)
 		int before = begun;
 		OK(aclInit(NULL));
 		EFFECT(begun == before);
-		REFUSES(2, aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_DVPP, on_init));
+		REFUSES("not-registered", aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_DVPP, on_init));
 	}
 	FUNCTION("aclFinalizeCallbackUnRegister") {
 		OK(aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
 		OK(aclFinalize());
 		EFFECT(ended == 4);
-		REFUSES(2, aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
+		REFUSES("not-registered", aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
 	}
 	OK(aclrtSetDevice(0)); /* works without aclInit; and without a context there would always be a text */
 	drop_message();

@@ -63,17 +63,17 @@ static void loads(void)
 	FUNCTION("aclrtBinaryLoadFromFile") {
 		OK(aclrtBinaryLoadFromFile(path(), NULL, &other));
 		EFFECT(other != NULL);
-		REFUSES(1, aclrtBinaryLoadFromFile(NULL, NULL, &other));
+		REFUSES("binPath-null", aclrtBinaryLoadFromFile(NULL, NULL, &other));
 	}
 	FUNCTION("aclrtBinaryUnLoad") {
 		OK(aclrtBinaryUnLoad(other));
 		EFFECT(aclrtBinaryUnLoad(other) == ACL_ERROR_RT_INVALID_HANDLE);
-		REFUSES(2, aclrtBinaryUnLoad(other));
+		REFUSES("binHandle-not-live", aclrtBinaryUnLoad(other));
 	}
 	FUNCTION("aclrtBinaryLoadFromData") {
 		OK(aclrtBinaryLoadFromData(image, image_size, NULL, &binary));
 		EFFECT(binary != NULL);
-		REFUSES(3, aclrtBinaryLoadFromData(image, 0, NULL, &other));
+		REFUSES("length-0", aclrtBinaryLoadFromData(image, 0, NULL, &other));
 	}
 	FUNCTION("aclrtCreateBinary") {
 		object = aclrtCreateBinary(image, image_size);
@@ -83,13 +83,13 @@ static void loads(void)
 	FUNCTION("aclrtBinaryLoad") {
 		OK(aclrtBinaryLoad(object, &other));
 		EFFECT(other != NULL);
-		REFUSES(1, aclrtBinaryLoad(NULL, &other));
+		REFUSES("binary-null", aclrtBinaryLoad(NULL, &other));
 	}
 	OK(aclrtBinaryUnLoad(other));
 	FUNCTION("aclrtDestroyBinary") {
 		OK(aclrtDestroyBinary(object));
 		EFFECT(aclrtDestroyBinary(object) != ACL_SUCCESS);
-		REFUSES(1, aclrtDestroyBinary(NULL));
+		REFUSES("binary-null", aclrtDestroyBinary(NULL));
 	}
 }
 
@@ -101,33 +101,48 @@ static void lookups(void)
 	FUNCTION("aclrtBinaryGetFunction") {
 		OK(aclrtBinaryGetFunction(binary, "add_7", &f));
 		EFFECT(f != NULL);
-		REFUSES(5, aclrtBinaryGetFunction(binary, "none", &g));
+		REFUSES("no-kernel", aclrtBinaryGetFunction(binary, "none", &g));
 	}
 	FUNCTION("aclrtBinaryGetFunctionByEntry") {
 		OK(aclrtBinaryGetFunctionByEntry(binary, 7, &g));
 		EFFECT(g == f);
-		REFUSES(7, aclrtBinaryGetFunctionByEntry(binary, 8, &g));
+		REFUSES("no-kernel", aclrtBinaryGetFunctionByEntry(binary, 8, &g));
+	}
+	uint32_t kernels = 0;
+	FUNCTION("aclrtBinaryGetFunctionCount") {
+		OK(aclrtBinaryGetFunctionCount(binary, &kernels));
+		EFFECT(kernels > 1);
+		REFUSES("count-null", aclrtBinaryGetFunctionCount(binary, NULL));
+	}
+	FUNCTION("aclrtBinaryEnumerateFunctions") {
+		aclrtFuncHandle all[64] = {NULL};
+		OK(aclrtBinaryEnumerateFunctions(binary, all, 64));
+		int found = 0;
+		for (int i = 0; i < 64; i++)
+			found += all[i] == f;
+		EFFECT(found == 1 && kernels < 64 && all[kernels - 1] && !all[kernels]);
+		REFUSES("funcHandles-null", aclrtBinaryEnumerateFunctions(binary, NULL, 64));
 	}
 	FUNCTION("aclrtBinaryGetDevAddress") {
 		void *at = NULL;
 		size_t size = 0;
 		OK(aclrtBinaryGetDevAddress(binary, &at, &size));
 		EFFECT(at && size);
-		REFUSES(3, aclrtBinaryGetDevAddress(binary, NULL, &size));
+		REFUSES("binAddr-null", aclrtBinaryGetDevAddress(binary, NULL, &size));
 	}
 	FUNCTION("aclrtBinaryGetGlobal") {
 		void *at = NULL;
 		size_t size = 0;
 		OK(aclrtBinaryGetGlobal(binary, "scale", &at, &size));
 		EFFECT(size == 4 && number(at) == 3);
-		REFUSES(8, aclrtBinaryGetGlobal(binary, "none", &at, &size));
+		REFUSES("no-variable", aclrtBinaryGetGlobal(binary, "none", &at, &size));
 	}
 	FUNCTION("aclrtGetFuncBySymbol") {
 		CHECK(rtRegisterFuncSymbol(binary, &symbol, "times", NULL) == 0);
 		CHECK(rtRegisterFuncSymbol(binary, &other, "none", NULL) == ACL_ERROR_RT_PARAM_INVALID);
 		OK(aclrtGetFuncBySymbol(&symbol, &g));
 		EFFECT(g == kernel("times"));
-		REFUSES(4, aclrtGetFuncBySymbol(&other, &g));
+		REFUSES("symbol-unknown", aclrtGetFuncBySymbol(&other, &g));
 	}
 	FUNCTION("aclrtRegisterCpuFunc") {
 		aclrtBinaryLoadOption mode = {.type = ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE, .value.cpuKernelMode = 2};
@@ -139,7 +154,7 @@ static void lookups(void)
 		OK(aclrtLaunchKernelWithHostArgs(g, 1, scene.stream, NULL, &p, sizeof p, NULL, 0));
 		EFFECT(number(p) == 10);
 		OK(aclrtBinaryUnLoad(cpu));
-		REFUSES(6, aclrtRegisterCpuFunc(binary, "times", "times", &g));
+		REFUSES("not-cpu-binary", aclrtRegisterCpuFunc(binary, "times", "times", &g));
 		OK(aclrtGetFuncBySymbol(&symbol, &g));
 	}
 	uint32_t was = 0, ten = 10, three = 3;
@@ -163,61 +178,61 @@ static void about(void)
 		void *aic = NULL, *aiv = &aic;
 		OK(aclrtGetFunctionAddr(f, &aic, &aiv));
 		EFFECT(aic && !aiv);
-		REFUSES(2, aclrtGetFunctionAddr(f, NULL, &aiv));
+		REFUSES("aicAddr-null", aclrtGetFunctionAddr(f, NULL, &aiv));
 	}
 	FUNCTION("aclrtGetFunctionSize") {
 		size_t aic = 0, aiv = 9;
 		OK(aclrtGetFunctionSize(f, &aic, &aiv));
 		EFFECT(aic > 0 && aiv == 0);
-		REFUSES(4, aclrtGetFunctionSize(f, NULL, &aiv));
+		REFUSES("aicSize-null", aclrtGetFunctionSize(f, NULL, &aiv));
 	}
 	FUNCTION("aclrtGetFunctionName") {
 		char name[8] = "";
 		OK(aclrtGetFunctionName(f, sizeof name, name));
 		EFFECT(strcmp(name, "times") == 0);
-		REFUSES(4, aclrtGetFunctionName(f, 5, name));
+		REFUSES("maxLen-too-small", aclrtGetFunctionName(f, 5, name));
 	}
 	FUNCTION("aclrtGetFunctionAttribute") {
 		int64_t kind = -1;
 		OK(aclrtGetFunctionAttribute(f, ACL_FUNC_ATTR_KERNEL_TYPE, &kind));
 		EFFECT(kind == ACL_KERNEL_TYPE_CUBE);
-		REFUSES(4, aclrtGetFunctionAttribute(f, (aclrtFuncAttribute)4, &kind));
+		REFUSES("attrType-outside-1-to-3", aclrtGetFunctionAttribute(f, (aclrtFuncAttribute)4, &kind));
 	}
 	FUNCTION("aclrtFunctionGetBinary") {
 		aclrtBinHandle of = NULL;
 		OK(aclrtFunctionGetBinary(f, &of));
 		EFFECT(of == binary);
-		REFUSES(3, aclrtFunctionGetBinary(f, NULL));
+		REFUSES("binHandle-null", aclrtFunctionGetBinary(f, NULL));
 	}
 	FUNCTION("aclrtFunctionGetParamCount") {
 		size_t n = 0;
 		OK(aclrtFunctionGetParamCount(p, &n));
 		EFFECT(n == 2);
-		REFUSES(5, aclrtFunctionGetParamCount(f, &n));
+		REFUSES("no-parameter-data", aclrtFunctionGetParamCount(f, &n));
 	}
 	FUNCTION("aclrtFunctionGetParamInfo") {
 		size_t at = 0, size = 0;
 		OK(aclrtFunctionGetParamInfo(p, 1, &at, &size));
 		EFFECT(at == 8 && size == 4);
-		REFUSES(6, aclrtFunctionGetParamInfo(p, 2, &at, &size));
+		REFUSES("index-over-parameters", aclrtFunctionGetParamInfo(p, 2, &at, &size));
 	}
 	FUNCTION("aclrtFunctionGetAvailDynUbufPerBlock") {
 		size_t n = 0;
 		OK(aclrtFunctionGetAvailDynUbufPerBlock(p, 0, &n));
 		EFFECT(n == 229376);
-		REFUSES(3, aclrtFunctionGetAvailDynUbufPerBlock(p, 1, &n));
+		REFUSES("flags-not-0", aclrtFunctionGetAvailDynUbufPerBlock(p, 1, &n));
 	}
 	FUNCTION("aclrtGetHardwareSyncAddr") {
 		void *at = NULL;
 		OK(aclrtGetHardwareSyncAddr(&at));
 		EFFECT(at != NULL);
-		REFUSES(1, aclrtGetHardwareSyncAddr(NULL));
+		REFUSES("addr-null", aclrtGetHardwareSyncAddr(NULL));
 	}
 	FUNCTION("aclrtCheckArchCompatibility") {
 		int32_t can = 9;
 		OK(aclrtCheckArchCompatibility("Ascend910B1", &can));
 		EFFECT(can == 1);
-		REFUSES(3, aclrtCheckArchCompatibility("", &can));
+		REFUSES("socVersion-empty", aclrtCheckArchCompatibility("", &can));
 	}
 }
 
@@ -230,33 +245,33 @@ static void builder(void)
 	FUNCTION("aclrtKernelArgsInit") {
 		OK(aclrtKernelArgsInit(f, &a));
 		EFFECT(a != NULL);
-		REFUSES(2, aclrtKernelArgsInit(f, NULL));
+		REFUSES("argsHandle-null", aclrtKernelArgsInit(f, NULL));
 	}
 	FUNCTION("aclrtKernelArgsAppend") {
 		OK(aclrtKernelArgsAppend(a, &at, sizeof at, &p));
 		EFFECT(p != NULL);
-		REFUSES(3, aclrtKernelArgsAppend(a, &at, 0, &p));
+		REFUSES("paramSize-0", aclrtKernelArgsAppend(a, &at, 0, &p));
 	}
 	FUNCTION("aclrtKernelArgsAppendPlaceHolder") {
 		OK(aclrtKernelArgsAppendPlaceHolder(a, &hole));
 		EFFECT(hole != NULL);
-		REFUSES(2, aclrtKernelArgsAppendPlaceHolder(a, NULL));
+		REFUSES("paramHandle-null", aclrtKernelArgsAppendPlaceHolder(a, NULL));
 	}
 	FUNCTION("aclrtKernelArgsGetPlaceHolderBuffer") {
 		OK(aclrtKernelArgsGetPlaceHolderBuffer(a, hole, 8, (void **)&room));
 		EFFECT(room != NULL);
-		REFUSES(7, aclrtKernelArgsGetPlaceHolderBuffer(a, p, 8, (void **)&room));
+		REFUSES("not-a-placeholder", aclrtKernelArgsGetPlaceHolderBuffer(a, p, 8, (void **)&room));
 	}
 	room[0] = 20, room[1] = 22;
 	FUNCTION("aclrtKernelArgsFinalize") {
 		OK(aclrtKernelArgsFinalize(a));
 		EFFECT(aclrtKernelArgsAppend(a, &at, sizeof at, &p) == ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-		REFUSES(1, aclrtKernelArgsFinalize(NULL));
+		REFUSES("argsHandle-null", aclrtKernelArgsFinalize(NULL));
 	}
 	FUNCTION("aclrtLaunchKernelWithConfig") {
 		OK(aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, NULL));
 		EFFECT(number(at) == 42);
-		REFUSES(4, aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, &at));
+		REFUSES("reserve-not-null", aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, &at));
 	}
 	FUNCTION("aclrtKernelArgsParaUpdate") {
 		uint32_t *elsewhere = at + 16;
@@ -264,18 +279,18 @@ static void builder(void)
 		OK(aclrtKernelArgsFinalize(a));
 		OK(aclrtLaunchKernelWithConfig(f, 1, scene.stream, NULL, a, NULL));
 		EFFECT(number(elsewhere) == 42);
-		REFUSES(8, aclrtKernelArgsParaUpdate(a, p, &elsewhere, 4));
+		REFUSES("paramSize-changed", aclrtKernelArgsParaUpdate(a, p, &elsewhere, 4));
 	}
 	size_t need = 0, handle = 0;
 	FUNCTION("aclrtKernelArgsGetMemSize") {
 		OK(aclrtKernelArgsGetMemSize(t, 16, &need));
 		EFFECT(need == 16 + 64 + 8 * 128);
-		REFUSES(2, aclrtKernelArgsGetMemSize(t, 16, NULL));
+		REFUSES("actualArgsSize-null", aclrtKernelArgsGetMemSize(t, 16, NULL));
 	}
 	FUNCTION("aclrtKernelArgsGetHandleMemSize") {
 		OK(aclrtKernelArgsGetHandleMemSize(t, &handle));
 		EFFECT(handle == 6240);
-		REFUSES(2, aclrtKernelArgsGetHandleMemSize(t, NULL));
+		REFUSES("memSize-null", aclrtKernelArgsGetHandleMemSize(t, NULL));
 	}
 	FUNCTION("aclrtKernelArgsInitByUserMem") {
 		void *buffer = malloc(need), *own = malloc(handle);
@@ -287,7 +302,7 @@ static void builder(void)
 		OK(aclrtKernelArgsFinalize(own));
 		OK(aclrtLaunchKernelWithConfig(t, 1, scene.stream, NULL, own, NULL));
 		EFFECT(number(at) == 15);
-		REFUSES(4, aclrtKernelArgsInitByUserMem(t, own, buffer, 0));
+		REFUSES("actualArgsSize-0", aclrtKernelArgsInitByUserMem(t, own, buffer, 0));
 		free(buffer);
 		free(own);
 	}
@@ -315,7 +330,7 @@ static void launches(void)
 	FUNCTION("aclrtLaunchKernel") {
 		OK(aclrtLaunchKernel(f, 1, device, sizeof args, scene.stream));
 		EFFECT(number(args.p) == 6);
-		REFUSES(5, aclrtLaunchKernel(f, 0, device, sizeof args, scene.stream));
+		REFUSES("numBlocks-0", aclrtLaunchKernel(f, 0, device, sizeof args, scene.stream));
 	}
 	FUNCTION("aclrtLaunchKernelV2") {
 		aclrtLaunchKernelAttr mode = {.id = ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, .value = {.schemMode = 1}};
@@ -323,12 +338,12 @@ static void launches(void)
 		OK(aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
 		EFFECT(number(args.p) == 18);
 		mode.value.schemMode = 2;
-		REFUSES(10, aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
+		REFUSES("schem-mode", aclrtLaunchKernelV2(f, 1, device, sizeof args, &cfg, scene.stream));
 	}
 	FUNCTION("aclrtLaunchKernelWithHostArgs") {
 		OK(aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 0));
 		EFFECT(number(args.p) == 54);
-		REFUSES(6, aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 1));
+		REFUSES("placeHolderArray-null", aclrtLaunchKernelWithHostArgs(f, 1, scene.stream, NULL, &args, sizeof args, NULL, 1));
 	}
 	FUNCTION("aclmdlRIKernelTaskGetAttribute") {
 		aclrtLaunchKernelAttr mode = {.id = ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, .value = {.schemMode = 1}};
@@ -345,7 +360,7 @@ static void launches(void)
 		OK(aclmdlRIGetTasksByStream(inner, &task, &one));
 		OK(aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, &got));
 		EFFECT(got.schemMode == 1);
-		REFUSES(4, aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE, &got));
+		REFUSES("attribute-unknown", aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE, &got));
 		OK(aclmdlRIDestroy(m));
 	}
 	FUNCTION("aclrtLaunchKernelWithArgsArray") {
@@ -353,7 +368,7 @@ static void launches(void)
 		void *list[] = {&p, &v};
 		OK(aclrtLaunchKernelWithArgsArray(kernel("put"), 7, scene.stream, NULL, list));
 		EFFECT(number(p) == 43);
-		REFUSES(8, aclrtLaunchKernelWithArgsArray(f, 1, scene.stream, NULL, list));
+		REFUSES("no-parameter-data", aclrtLaunchKernelWithArgsArray(f, 1, scene.stream, NULL, list));
 	}
 	FUNCTION("aclrtBinarySetExceptionCallback") {
 		uint64_t nowhere = 64;
@@ -361,7 +376,7 @@ static void launches(void)
 		OK(aclrtLaunchKernelWithHostArgs(kernel("wild"), 1, scene.stream, NULL, &nowhere, sizeof nowhere, NULL, 0));
 		CHECK(aclrtSynchronizeStream(scene.stream) == ACL_ERROR_RT_AICORE_EXCEPTION);
 		EFFECT(failed_code == ACL_ERROR_RT_AICORE_EXCEPTION && failed_kernel == kernel("wild"));
-		REFUSES(2, aclrtBinarySetExceptionCallback(binary, NULL, NULL));
+		REFUSES("callback-null", aclrtBinarySetExceptionCallback(binary, NULL, NULL));
 	}
 }
 
@@ -423,7 +438,7 @@ void functions_simt(void)
 	FUNCTION("aclrtLaunchSIMTKernelWithArgsArray") {
 		OK(aclrtLaunchSIMTKernelWithArgsArray(f, grid, block, 0, scene.stream, NULL, list));
 		EFFECT(number(p) == 12);
-		REFUSES(8, aclrtLaunchSIMTKernelWithArgsArray(f, none, block, 0, scene.stream, NULL, list));
+		REFUSES("grid-0", aclrtLaunchSIMTKernelWithArgsArray(f, none, block, 0, scene.stream, NULL, list));
 	}
 	FUNCTION("aclrtLaunchSIMTKernelWithHostArgs") {
 		struct {
@@ -432,7 +447,7 @@ void functions_simt(void)
 		} args = {p, 5};
 		OK(aclrtLaunchSIMTKernelWithHostArgs(f, grid, block, 0, scene.stream, NULL, &args, 12, NULL, 0));
 		EFFECT(number(p) == 72);
-		REFUSES(3, aclrtLaunchSIMTKernelWithHostArgs(f, grid, block, 0, scene.stream, NULL, &args, 0, NULL, 0));
+		REFUSES("argsSize-0", aclrtLaunchSIMTKernelWithHostArgs(f, grid, block, 0, scene.stream, NULL, &args, 0, NULL, 0));
 	}
 	OK(aclrtBinaryUnLoad(binary));
 	free(image);

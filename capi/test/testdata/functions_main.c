@@ -1,6 +1,6 @@
 /*
- * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
- * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3", "IPV350" and
+ * Every core function: something it does, and something it refuses. The argument chooses the part:
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950", "310B", "A3" and
  * "RC" (a 310P) are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
  */
 #include "proof.h"
@@ -11,6 +11,8 @@ atomic_int meetings;
 
 void functions_init(void);
 void functions_memory(void);
+void functions_copies(void);
+void functions_copies_950(void);
 void functions_device(void);
 void functions_context(void);
 void functions_config(void);
@@ -25,7 +27,6 @@ void functions_older(void);
 void functions_overflow(void);
 void functions_platform(void);
 void functions_groups(void);
-void functions_configured(void);
 void functions_cmo(void);
 void functions_barriers(void);
 void functions_signals(void);
@@ -47,13 +48,12 @@ static void functions_more(char **argv)
 		functions_kernels();
 	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
+		functions_copies_950();
 		const char *driver = getenv("ROPEWAY_DRIVER");
 		if (!driver || strcmp(driver, "cuda") != 0) /* its kernels are those of a CPU */
 			functions_simt();
 	} else if (strcmp(argv[1], "310B") == 0) {
 		functions_barriers();
-	} else if (strcmp(argv[1], "IPV350") == 0) {
-		functions_configured();
 	} else if (strcmp(argv[1], "RC") == 0) {
 		functions_groups();
 	} else if (strcmp(argv[1], "A3") == 0) {
@@ -101,6 +101,7 @@ int main(int argc, char **argv)
 	functions_exception();
 	functions_misc();
 	functions_threads();
+	functions_copies();
 	scene_drop();
 	return 0;
 }

@@ -34,9 +34,9 @@ static void stamps(void)
 		stamp = aclprofCreateStamp();
 		OK(aclprofSetStampTraceMessage(stamp, text, 4));
 		EFFECT(aclprofMark(stamp) == ACL_SUCCESS);
-		REFUSES(2, aclprofSetStampTraceMessage(NULL, text, 4));
-		REFUSES(3, aclprofSetStampTraceMessage(stamp, text, 128));
-		REFUSES(4, aclprofSetStampTraceMessage(stamp, NULL, 4));
+		REFUSES("stamp-null", aclprofSetStampTraceMessage(NULL, text, 4));
+		REFUSES("msgLen-at-least-128", aclprofSetStampTraceMessage(stamp, text, 128));
+		REFUSES("msg-null", aclprofSetStampTraceMessage(stamp, NULL, 4));
 		aclprofDestroyStamp(stamp);
 	}
 }
@@ -47,21 +47,21 @@ static void ranges(void)
 	uint32_t id = 1000;
 	FUNCTION("aclprofPush") {
 		EFFECT(aclprofPush(stamp) == ACL_SUCCESS);
-		REFUSES(2, aclprofPush(NULL));
+		REFUSES("stamp-null", aclprofPush(NULL));
 	}
 	FUNCTION("aclprofPop") {
 		EFFECT(aclprofPop() == ACL_SUCCESS);
-		REFUSES(3, aclprofPop());
+		REFUSES("nothing-pushed", aclprofPop());
 	}
 	FUNCTION("aclprofRangeStart") {
 		OK(aclprofRangeStart(stamp, &id));
 		EFFECT(id < 100);
-		REFUSES(2, aclprofRangeStart(NULL, &id));
-		REFUSES(3, aclprofRangeStart(stamp, NULL));
+		REFUSES("stamp-null", aclprofRangeStart(NULL, &id));
+		REFUSES("rangeId-null", aclprofRangeStart(stamp, NULL));
 	}
 	FUNCTION("aclprofRangeStop") {
 		EFFECT(aclprofRangeStop(id) == ACL_SUCCESS);
-		REFUSES(3, aclprofRangeStop(100));
+		REFUSES("rangeId-unknown", aclprofRangeStop(100));
 	}
 	aclprofDestroyStamp(stamp);
 }
@@ -71,15 +71,15 @@ static void marks(void)
 	void *stamp = stamped();
 	FUNCTION("aclprofMark") {
 		EFFECT(aclprofMark(stamp) == ACL_SUCCESS);
-		REFUSES(3, aclprofMark(NULL));
+		REFUSES("stamp-null", aclprofMark(NULL));
 	}
 	FUNCTION("aclprofMarkEx") {
 		aclrtStream stream;
 		OK(aclrtCreateStream(&stream));
 		EFFECT(aclprofMarkEx(text, sizeof text - 1, stream) == ACL_SUCCESS);
 		OK(aclrtSynchronizeStream(stream));
-		REFUSES(3, aclprofMarkEx(text, 3, stream));
-		REFUSES(3, aclprofMarkEx(text, sizeof text - 1, NULL));
+		REFUSES("text-invalid", aclprofMarkEx(text, 3, stream));
+		REFUSES("text-invalid", aclprofMarkEx(text, sizeof text - 1, NULL));
 		OK(aclrtDestroyStream(stream));
 	}
 	aclprofDestroyStamp(stamp);

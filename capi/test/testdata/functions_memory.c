@@ -45,10 +45,10 @@ static void allocating(void)
 	FUNCTION("aclrtMalloc") {
 		OK(aclrtMalloc(&p, ROOM, policy));
 		EFFECT(device_memory(p));
-		REFUSES(3, aclrtMalloc(&p, SIZE_MAX, policy));
-		REFUSES(7, aclrtMalloc(&p, (size_t)1 << 40, policy));
+		REFUSES("size-overflows", aclrtMalloc(&p, SIZE_MAX, policy));
+		REFUSES("out-of-memory", aclrtMalloc(&p, (size_t)1 << 40, policy));
 		NO_CONTEXT
-			REFUSES(4, aclrtMalloc(&p, ROOM, policy));
+			REFUSES("no-context", aclrtMalloc(&p, ROOM, policy));
 	}
 	FUNCTION("aclrtMallocAlign32") {
 		OK(aclrtMallocAlign32(&p, ROOM, policy));
@@ -62,9 +62,9 @@ static void allocating(void)
 		OK(aclrtMallocWithCfg(&p, ROOM, policy, &cfg));
 		EFFECT(device_memory(p));
 		attrs[1].value.deviceId = 1;
-		REFUSES(7, aclrtMallocWithCfg(&p, ROOM, policy, &cfg));
+		REFUSES("device-attribute-unusable", aclrtMallocWithCfg(&p, ROOM, policy, &cfg));
 		attrs[1].attr = ACL_RT_MEM_ATTR_VA_FLAG;
-		REFUSES(6, aclrtMallocWithCfg(&p, ROOM, policy, &cfg));
+		REFUSES("attribute-unknown", aclrtMallocWithCfg(&p, ROOM, policy, &cfg));
 		OK(aclrtMallocWithCfg(&p, ROOM, policy, NULL));
 		EFFECT(device_memory(p));
 	}
@@ -72,7 +72,7 @@ static void allocating(void)
 		aclrtMallocConfig empty = {NULL, 0};
 		OK(aclrtMallocForTaskScheduler(&p, ROOM, policy, NULL));
 		EFFECT(device_memory(p));
-		REFUSES(4, aclrtMallocForTaskScheduler(&p, ROOM, policy, &empty));
+		REFUSES("no-attrs", aclrtMallocForTaskScheduler(&p, ROOM, policy, &empty));
 	}
 	FUNCTION("aclrtMallocHost") {
 		OK(aclrtMallocHost(&p, ROOM));
@@ -84,7 +84,7 @@ static void allocating(void)
 		OK(aclrtMallocHostWithCfg(&p, ROOM, &host));
 		EFFECT(pinned_memory(p));
 		same.attr = ACL_RT_MEM_ATTR_DEVICE_ID;
-		REFUSES(4, aclrtMallocHostWithCfg(&p, ROOM, &host));
+		REFUSES("attribute-unknown", aclrtMallocHostWithCfg(&p, ROOM, &host));
 	}
 }
 
@@ -100,14 +100,14 @@ static void freeing(void)
 		OK(aclrtMalloc(&p, ROOM, policy));
 		OK(aclrtFree(p));
 		EFFECT(kind_of(p) == ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-		REFUSES(2, aclrtFree(p));
+		REFUSES("not-allocated", aclrtFree(p));
 	}
 	FUNCTION("aclrtFreeHost") {
 		OK(aclrtMallocHost(&p, ROOM));
 		OK(aclrtFreeHost(p));
 		EFFECT(kind_of(p) == ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-		REFUSES(2, aclrtFreeHost(scene.dev[0]));
-		REFUSES(3, aclrtFreeHost(scene.page[0]));
+		REFUSES("device-or-managed", aclrtFreeHost(scene.dev[0]));
+		REFUSES("pointer-unknown", aclrtFreeHost(scene.page[0]));
 	}
 	for (int host = 0; host < 2; host++)
 		FUNCTION(host ? "aclrtFreeHostWithDevSync" : "aclrtFreeWithDevSync") {
@@ -120,9 +120,9 @@ static void freeing(void)
 			EFFECT(kind_of(p) == ACL_MEM_LOCATION_TYPE_UNREGISTERED && !holds(scene.dev[0], 64, OLD));
 			thread_join(&opener);
 			gate_drop(&gate);
-			REFUSES(4, host ? aclrtFreeHostWithDevSync(p) : aclrtFreeWithDevSync(p));
+			REFUSES(host ? "not-host-memory" : "pointer-unknown", host ? aclrtFreeHostWithDevSync(p) : aclrtFreeWithDevSync(p));
 			NO_CONTEXT
-				REFUSES(2, host ? aclrtFreeHostWithDevSync(p) : aclrtFreeWithDevSync(p));
+				REFUSES("no-context", host ? aclrtFreeHostWithDevSync(p) : aclrtFreeWithDevSync(p));
 		}
 }
 
@@ -145,13 +145,13 @@ static void looking(void)
 		OK(aclrtGetMemInfo(ACL_HBM_MEM, &free2, &total));
 		EFFECT(free1 <= total && free2 + (1 << 20) <= free1);
 		OK(aclrtFree(p));
-		REFUSES(3, aclrtGetMemInfo((aclrtMemAttr)18, &free1, &total));
+		REFUSES("attr-outside-0-to-17", aclrtGetMemInfo((aclrtMemAttr)18, &free1, &total));
 	}
 	FUNCTION("aclrtGetMemUsageInfo") {
 		aclrtMemUsageInfo use[4];
 		OK(aclrtGetMemUsageInfo(0, use, 4, &n));
 		EFFECT(n >= 1 && n <= 4 && use[0].curMemSize >= PLACES * ROOM && use[0].memPeakSize >= use[0].curMemSize);
-		REFUSES(3, aclrtGetMemUsageInfo(0, use, 0, &n));
+		REFUSES("inputNum-0", aclrtGetMemUsageInfo(0, use, 0, &n));
 		CHECK(n == 0);
 	}
 	FUNCTION("aclrtCheckMemType") {
@@ -187,26 +187,26 @@ static void registering(void)
 	FUNCTION("aclrtHostRegister") {
 		OK(aclrtHostRegister(p, ROOM, ACL_HOST_REGISTER_MAPPED, &first));
 		EFFECT(first != NULL && kind_of(p) == ACL_MEM_LOCATION_TYPE_HOST);
-		REFUSES(9, aclrtHostRegister(p, 2 * ROOM, ACL_HOST_REGISTER_MAPPED, &second));
-		REFUSES(4, aclrtHostRegister(p, ROOM, (aclrtHostRegisterType)1, &second));
+		REFUSES("overlaps", aclrtHostRegister(p, 2 * ROOM, ACL_HOST_REGISTER_MAPPED, &second));
+		REFUSES("type-bits", aclrtHostRegister(p, ROOM, (aclrtHostRegisterType)1, &second));
 	}
 	FUNCTION("aclrtHostGetDevicePointer") {
 		OK(aclrtHostGetDevicePointer((char *)p + 100, &second, 0));
 		EFFECT((char *)second == (char *)first + 100);
-		REFUSES(5, aclrtHostGetDevicePointer(scene.page[0], &second, 0));
+		REFUSES("not-mapped", aclrtHostGetDevicePointer(scene.page[0], &second, 0));
 	}
 	FUNCTION("aclrtHostUnregister") {
-		REFUSES(4, aclrtHostUnregister((char *)p + 1));
+		REFUSES("not-registered", aclrtHostUnregister((char *)p + 1));
 		OK(aclrtHostUnregister(p));
 		EFFECT(kind_of(p) == ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-		REFUSES(4, aclrtHostUnregister(p));
+		REFUSES("not-registered", aclrtHostUnregister(p));
 	}
 	FUNCTION("aclrtHostRegisterV2") {
 		OK(aclrtHostRegisterV2(p, 2 * ROOM, ACL_HOST_REG_PINNED));
 		EFFECT(kind_of((char *)p + ROOM) == ACL_MEM_LOCATION_TYPE_HOST);
 		OK(aclrtHostUnregister(p));
-		REFUSES(3, aclrtHostRegisterV2(p, ROOM, 0));
-		REFUSES(8, aclrtHostRegisterV2(scene.dev[0], ROOM, ACL_HOST_REG_MAPPED));
+		REFUSES("flag-bits", aclrtHostRegisterV2(p, ROOM, 0));
+		REFUSES("ptr-unaligned", aclrtHostRegisterV2(scene.dev[0], ROOM, ACL_HOST_REG_MAPPED));
 	}
 	free(p);
 }

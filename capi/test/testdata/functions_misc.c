@@ -39,12 +39,12 @@ static void versions(void)
 	FUNCTION("aclsysGetCANNVersion") {
 		OK(aclsysGetCANNVersion(ACL_PKG_NAME_RUNTIME, &version));
 		EFFECT(strcmp(version.version, "8.5.0.alpha1") == 0 && strcmp(version.majorVersion, "8") == 0);
-		REFUSES(3, aclsysGetCANNVersion(ACL_PKG_NAME_HCCL, &version));
+		REFUSES("no-package", aclsysGetCANNVersion(ACL_PKG_NAME_HCCL, &version));
 	}
 	FUNCTION("aclsysGetVersionStr") {
 		OK(aclsysGetVersionStr(runtime, text));
 		EFFECT(strcmp(text, "8.5.0.alpha1") == 0);
-		REFUSES(3, aclsysGetVersionStr(missing, text));
+		REFUSES("no-package", aclsysGetVersionStr(missing, text));
 	}
 	FUNCTION("aclsysGetVersionNum") {
 		OK(aclsysGetVersionNum(runtime, &number));
@@ -73,13 +73,13 @@ static void machine(void)
 		EFFECT(has == 1);
 		OK(aclGetCannAttribute(ACL_CANN_ATTR_JIT_COMPILE, &has));
 		EFFECT(has == 0);
-		REFUSES(3, aclGetCannAttribute(ACL_CANN_ATTR_UNDEFINED, &has));
+		REFUSES("attribute-unknown", aclGetCannAttribute(ACL_CANN_ATTR_UNDEFINED, &has));
 	}
 	FUNCTION("aclGetDeviceCapability") {
 		OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &cores));
 		EFFECT(cores == 24);
-		REFUSES(3, aclGetDeviceCapability(99, ACL_DEVICE_INFO_AI_CORE_NUM, &cores));
-		REFUSES(4, aclGetDeviceCapability(0, ACL_DEVICE_INFO_UNDEFINED, &cores));
+		REFUSES("deviceId-range", aclGetDeviceCapability(99, ACL_DEVICE_INFO_AI_CORE_NUM, &cores));
+		REFUSES("info-unknown", aclGetDeviceCapability(0, ACL_DEVICE_INFO_UNDEFINED, &cores));
 	}
 	FUNCTION("aclAppLog") {
 		ACL_APP_LOG(ACL_ERROR, "%s number %d", "entry", 41);

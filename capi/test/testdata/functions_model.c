@@ -29,68 +29,68 @@ static void captures(aclrtStream s, void *word)
 		aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
 		OK(aclmdlRICaptureGetInfo(s, &status, NULL));
 		EFFECT(status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
-		REFUSES(10, aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+		REFUSES("stream-captured", aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
 	}
 	OK(aclrtValueWrite(word, 5, 0, s));
 	FUNCTION("aclmdlRICaptureEnd") {
 		OK(aclmdlRICaptureEnd(s, &m));
 		EFFECT(m != NULL && word_of(word) == 0);
-		REFUSES(10, aclmdlRICaptureEnd(s, &m));
+		REFUSES("stream-not-captured", aclmdlRICaptureEnd(s, &m));
 	}
 	FUNCTION("aclmdlRIExecuteAsync") {
 		OK(aclmdlRIExecuteAsync(m, s));
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(word_of(word) == 5);
-		REFUSES(1, aclmdlRIExecuteAsync(NULL, s));
+		REFUSES("modelRI-null", aclmdlRIExecuteAsync(NULL, s));
 	}
 	FUNCTION("aclmdlRIAbort") {
 		OK(aclmdlRIAbort(m));
 		EFFECT(aclmdlRIExecuteAsync(m, s) == ACL_SUCCESS);
-		REFUSES(2, aclmdlRIAbort(NULL));
+		REFUSES("modelRI-null", aclmdlRIAbort(NULL));
 	}
 	OK(aclrtSynchronizeStream(s));
 	FUNCTION("aclmdlRISetName") {
 		OK(aclmdlRISetName(m, "step"));
 		EFFECT(true);
-		REFUSES(2, aclmdlRISetName(m, NULL));
+		REFUSES("name-null", aclmdlRISetName(m, NULL));
 	}
 	FUNCTION("aclmdlRIGetName") {
 		char name[16] = "";
 		OK(aclmdlRIGetName(m, sizeof name, name));
 		EFFECT(strcmp(name, "step") == 0);
-		REFUSES(7, aclmdlRIGetName(m, 4, name));
+		REFUSES("maxLen-too-small", aclmdlRIGetName(m, 4, name));
 	}
 	FUNCTION("aclmdlRIGetId") {
 		uint32_t id = 0;
 		OK(aclmdlRIGetId(m, &id));
 		EFFECT(id != 0);
-		REFUSES(2, aclmdlRIGetId(m, NULL));
+		REFUSES("modelRIId-null", aclmdlRIGetId(m, NULL));
 	}
 	FUNCTION("aclmdlRIDebugPrint") {
 		OK(aclmdlRIDebugPrint(m));
 		EFFECT(true);
-		REFUSES(1, aclmdlRIDebugPrint(NULL));
+		REFUSES("modelRI-null", aclmdlRIDebugPrint(NULL));
 	}
 	FUNCTION("aclmdlRIDebugJsonPrint") {
 		OK(aclmdlRIDebugJsonPrint(m, "/dev/null", 0));
 		EFFECT(true);
-		REFUSES(7, aclmdlRIDebugJsonPrint(m, "/dev/null/x", 0));
+		REFUSES("not-writable", aclmdlRIDebugJsonPrint(m, "/dev/null/x", 0));
 	}
 	int one = 1, ten = 10;
 	FUNCTION("aclmdlRIDestroyRegisterCallback") {
 		OK(aclmdlRIDestroyRegisterCallback(m, count_end, &one));
 		EFFECT(ended == 0);
-		REFUSES(5, aclmdlRIDestroyRegisterCallback(m, count_end, &ten));
+		REFUSES("registered", aclmdlRIDestroyRegisterCallback(m, count_end, &ten));
 	}
 	FUNCTION("aclmdlRIDestroyUnregisterCallback") {
 		OK(aclmdlRIDestroyUnregisterCallback(m, count_end));
 		EFFECT(aclmdlRIDestroyRegisterCallback(m, count_end, &ten) == ACL_SUCCESS);
-		REFUSES(3, aclmdlRIDestroyUnregisterCallback(m, NULL));
+		REFUSES("func-null", aclmdlRIDestroyUnregisterCallback(m, NULL));
 	}
 	FUNCTION("aclmdlRIDestroy") {
 		OK(aclmdlRIDestroy(m));
 		EFFECT(ended == 10);
-		REFUSES(2, aclmdlRIDestroy(m));
+		REFUSES("modelRI-not-live", aclmdlRIDestroy(m));
 	}
 }
 
@@ -106,44 +106,44 @@ static void changes(aclrtStream s, void *word)
 		uint32_t n = 1;
 		OK(aclmdlRIGetStreams(m, &inner, &n));
 		EFFECT(n == 1 && inner != NULL && inner != s);
-		REFUSES(3, aclmdlRIGetStreams(m, NULL, NULL));
+		REFUSES("numStreams-null", aclmdlRIGetStreams(m, NULL, NULL));
 	}
 	FUNCTION("aclmdlRIGetTasksByStream") {
 		uint32_t n = 1;
 		OK(aclmdlRIGetTasksByStream(inner, &task, &n));
 		EFFECT(n == 1 && task != NULL);
-		REFUSES(5, aclmdlRIGetTasksByStream(s, NULL, &n));
+		REFUSES("stream-of-no-model", aclmdlRIGetTasksByStream(s, NULL, &n));
 	}
 	FUNCTION("aclmdlRITaskGetType") {
 		aclmdlRITaskType type = ACL_MODEL_RI_TASK_DEFAULT;
 		OK(aclmdlRITaskGetType(task, &type));
 		EFFECT(type == ACL_MODEL_RI_TASK_VALUE_WRITE);
-		REFUSES(2, aclmdlRITaskGetType(NULL, &type));
+		REFUSES("task-null", aclmdlRITaskGetType(NULL, &type));
 	}
 	FUNCTION("aclmdlRITaskGetSeqId") {
 		uint32_t id = 9;
 		OK(aclmdlRITaskGetSeqId(task, &id));
 		EFFECT(id == 0);
-		REFUSES(1, aclmdlRITaskGetSeqId(NULL, &id));
+		REFUSES("task-null", aclmdlRITaskGetSeqId(NULL, &id));
 	}
 	aclmdlRITaskParams params;
 	FUNCTION("aclmdlRITaskGetParams") {
 		OK(aclmdlRITaskGetParams(task, &params));
 		EFFECT(params.type == ACL_MODEL_RI_TASK_VALUE_WRITE && params.valueWriteTaskParams.value == 7 && params.valueWriteTaskParams.devAddr == word);
-		REFUSES(2, aclmdlRITaskGetParams(task, NULL));
+		REFUSES("params-null", aclmdlRITaskGetParams(task, NULL));
 	}
 	FUNCTION("aclmdlRITaskSetParams") {
 		params.valueWriteTaskParams.value = 8;
 		OK(aclmdlRITaskSetParams(task, &params));
 		EFFECT(aclmdlRIExecuteAsync(m, s) == ACL_ERROR_RT_MODEL_EXECUTE);
-		REFUSES(1, aclmdlRITaskSetParams(NULL, &params));
+		REFUSES("task-null", aclmdlRITaskSetParams(NULL, &params));
 	}
 	FUNCTION("aclmdlRIUpdate") {
 		OK(aclmdlRIUpdate(m));
 		OK(aclmdlRIExecuteAsync(m, s));
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(word_of(word) == 8);
-		REFUSES(2, aclmdlRIUpdate(NULL));
+		REFUSES("modelRI-null", aclmdlRIUpdate(NULL));
 	}
 	FUNCTION("aclmdlRITaskDisable") {
 		OK(aclmdlRITaskDisable(task));
@@ -152,7 +152,7 @@ static void changes(aclrtStream s, void *word)
 		OK(aclmdlRIExecuteAsync(m, s));
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(word_of(word) == 0);
-		REFUSES(1, aclmdlRITaskDisable(NULL));
+		REFUSES("task-null", aclmdlRITaskDisable(NULL));
 	}
 	OK(aclmdlRIDestroy(m));
 }
@@ -174,23 +174,23 @@ static void conditions(aclrtStream s, void *word)
 	FUNCTION("aclmdlRICondHandleCreate") {
 		OK(aclmdlRICondHandleCreate(m, 3, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &c));
 		EFFECT(c != NULL);
-		REFUSES(4, aclmdlRICondHandleCreate(m, 3, (aclmdlRICondHandleFlag)2, &c));
+		REFUSES("flag-not-0-and-not-1", aclmdlRICondHandleCreate(m, 3, (aclmdlRICondHandleFlag)2, &c));
 	}
 	FUNCTION("aclmdlRICondHandleGetCondPtr") {
 		OK(aclmdlRICondHandleGetCondPtr(c, &value));
 		EFFECT(word_of(value) == 0);
-		REFUSES(3, aclmdlRICondHandleGetCondPtr(m, &value));
+		REFUSES("handle-not-live", aclmdlRICondHandleGetCondPtr(m, &value));
 	}
 	FUNCTION("aclmdlRIAddCondTask") {
 		aclmdlRICondTaskParams params = {c, ACL_MODEL_RI_COND_TYPE_WHILE, 1, &sub};
 		OK(aclmdlRIAddCondTask(params, s, 0));
 		EFFECT(sub != NULL);
-		REFUSES(8, aclmdlRIAddCondTask(params, s, 0));
+		REFUSES("condition-used", aclmdlRIAddCondTask(params, s, 0));
 	}
 	FUNCTION("aclmdlRICaptureToModelRIBegin") {
 		OK(aclmdlRICaptureToModelRIBegin(in, sub, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
 		EFFECT(true);
-		REFUSES(13, aclmdlRICaptureToModelRIBegin(in, sub, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+		REFUSES("captured-before", aclmdlRICaptureToModelRIBegin(in, sub, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
 	}
 	OK(aclrtReduceAsync(value, less, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, in, NULL));
 	OK(aclrtMemcpyAsync(word, 8, value, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, in));
@@ -220,44 +220,44 @@ static void builds(aclrtStream on)
 	FUNCTION("aclmdlRIBuildBegin") {
 		OK(aclmdlRIBuildBegin(&m, 0));
 		EFFECT(m != NULL);
-		REFUSES(2, aclmdlRIBuildBegin(&m, 1));
+		REFUSES("flag-not-0", aclmdlRIBuildBegin(&m, 1));
 	}
 	FUNCTION("aclmdlRIBindStream") {
 		OK(aclmdlRIBindStream(m, s, 0));
 		OK(aclmdlRIBindStream(m, other, 0x7FFFFFFF));
 		EFFECT(aclrtDestroyStream(s) == ACL_ERROR_RT_STREAM_MODEL);
-		REFUSES(6, aclmdlRIBindStream(m, s, 0));
+		REFUSES("stream-bound", aclmdlRIBindStream(m, s, 0));
 	}
 	FUNCTION("aclrtCreateLabel") {
 		OK(aclrtCreateLabel(&label));
 		EFFECT(label != NULL);
-		REFUSES(1, aclrtCreateLabel(NULL));
+		REFUSES("label-null", aclrtCreateLabel(NULL));
 	}
 	FUNCTION("aclrtCreateLabelList") {
 		OK(aclrtCreateLabelList(&label, 1, &list));
 		EFFECT(list != NULL);
-		REFUSES(7, aclrtCreateLabelList(&label, 1, &list));
+		REFUSES("entry-listed", aclrtCreateLabelList(&label, 1, &list));
 	}
 	FUNCTION("aclrtSwitchStream") {
 		OK(aclrtSwitchStream(word, ACL_RT_GREATER, word, ACL_RT_SWITCH_INT64, other, NULL, s));
 		EFFECT(true);
-		REFUSES(5, aclrtSwitchStream(word, ACL_RT_GREATER, word, ACL_RT_SWITCH_INT64, other, other, s));
+		REFUSES("falseStream-not-null", aclrtSwitchStream(word, ACL_RT_GREATER, word, ACL_RT_SWITCH_INT64, other, other, s));
 	}
 	FUNCTION("aclrtSwitchLabelByIndex") {
 		OK(aclrtSwitchLabelByIndex(word, 0, list, s));
 		EFFECT(true);
-		REFUSES(8, aclrtSwitchLabelByIndex(word, 0, word, s));
+		REFUSES("no-label-list", aclrtSwitchLabelByIndex(word, 0, word, s));
 	}
 	OK(aclrtValueWrite(word + 16, 9, 0, s));
 	FUNCTION("aclrtSetLabel") {
 		OK(aclrtSetLabel(label, s));
 		EFFECT(true);
-		REFUSES(11, aclrtSetLabel(label, s));
+		REFUSES("label-set", aclrtSetLabel(label, s));
 	}
 	FUNCTION("aclrtActiveStream") {
 		OK(aclrtActiveStream(other, s));
 		EFFECT(true);
-		REFUSES(7, aclrtActiveStream(on, s));
+		REFUSES("activeStream-not-bound", aclrtActiveStream(on, s));
 	}
 	OK(aclrtValueWrite(word + 8, 7, 0, other));
 	FUNCTION("aclrtTaskUpdateAsync") {
@@ -283,44 +283,44 @@ static void builds(aclrtStream on)
 		OK(aclrtSynchronizeStream(on));
 		OK(aclrtFree(parameters));
 		EFFECT(word_of(word + 24) == word_of(word + 56)); /* until the model runs, see below */
-		REFUSES(16, aclrtTaskUpdateAsync(other, number + 50, &info, on));
+		REFUSES("random-task-unknown", aclrtTaskUpdateAsync(other, number + 50, &info, on));
 		info.val.randomTaskAttr.size = 8;
-		REFUSES(8, aclrtTaskUpdateAsync(other, number, &info, on));
+		REFUSES("random-size", aclrtTaskUpdateAsync(other, number, &info, on));
 		info.id = ACL_RT_UPDATE_AIC_AIV_TASK;
 		info.val.aicAivTaskAttr = (aclrtAicAivTaskUpdateAttr){word, word, word, {0}};
-		REFUSES(17, aclrtTaskUpdateAsync(other, number, &info, s));
+		REFUSES("kernel-binary-not-live", aclrtTaskUpdateAsync(other, number, &info, s));
 	}
 	FUNCTION("aclmdlRIEndTask") {
 		OK(aclmdlRIEndTask(m, other));
 		EFFECT(aclmdlRIExecute(m, -1) == ACL_ERROR_RT_MODEL_EXECUTE);
-		REFUSES(12, aclmdlRIEndTask(m, on));
+		REFUSES("not-bound-to-model", aclmdlRIEndTask(m, on));
 	}
 	FUNCTION("aclmdlRIBuildEnd") {
 		OK(aclmdlRIBuildEnd(m, NULL));
 		EFFECT(word_of(word + 8) == 0);
-		REFUSES(2, aclmdlRIBuildEnd(m, word));
+		REFUSES("reserve-not-null", aclmdlRIBuildEnd(m, word));
 	}
 	FUNCTION("aclmdlRIExecute") {
 		OK(aclmdlRIExecute(m, 60000));
 		EFFECT(word_of(word + 8) == 7 && word_of(word + 16) == 0);
 		EFFECT(word_of(word + 24) != word_of(word + 56)); /* aclrtTaskUpdateAsync */
-		REFUSES(3, aclmdlRIExecute(m, 0));
+		REFUSES("timeout-0-or-below-minus-1", aclmdlRIExecute(m, 0));
 	}
 	FUNCTION("aclmdlRIUnbindStream") {
 		OK(aclmdlRIUnbindStream(m, other));
 		EFFECT(aclrtDestroyStream(other) == ACL_SUCCESS);
-		REFUSES(9, aclmdlRIUnbindStream(m, on));
+		REFUSES("not-bound-to-model", aclmdlRIUnbindStream(m, on));
 	}
 	OK(aclmdlRIDestroy(m));
 	FUNCTION("aclrtDestroyLabelList") {
 		OK(aclrtDestroyLabelList(list));
 		EFFECT(true);
-		REFUSES(2, aclrtDestroyLabelList(list));
+		REFUSES("as-aclrtFree", aclrtDestroyLabelList(list));
 	}
 	FUNCTION("aclrtDestroyLabel") {
 		OK(aclrtDestroyLabel(label));
 		EFFECT(true);
-		REFUSES(2, aclrtDestroyLabel(label));
+		REFUSES("label-not-live", aclrtDestroyLabel(label));
 	}
 	OK(aclrtDestroyStream(s));
 	OK(aclrtFree(word));
@@ -333,23 +333,23 @@ static void groups(aclrtStream s)
 	FUNCTION("aclmdlRICaptureTaskGrpBegin") {
 		OK(aclmdlRICaptureTaskGrpBegin(s));
 		EFFECT(true);
-		REFUSES(7, aclmdlRICaptureTaskGrpBegin(s));
+		REFUSES("group-open", aclmdlRICaptureTaskGrpBegin(s));
 	}
 	FUNCTION("aclmdlRICaptureTaskGrpEnd") {
 		OK(aclmdlRICaptureTaskGrpEnd(s, &group));
 		EFFECT(group != NULL);
-		REFUSES(8, aclmdlRICaptureTaskGrpEnd(s, &group));
+		REFUSES("no-group", aclmdlRICaptureTaskGrpEnd(s, &group));
 	}
 	aclmdlRI m = model_of(s);
 	FUNCTION("aclmdlRICaptureTaskUpdateBegin") {
 		OK(aclmdlRICaptureTaskUpdateBegin(s, group));
 		EFFECT(true);
-		REFUSES(9, aclmdlRICaptureTaskUpdateBegin(s, group));
+		REFUSES("updating", aclmdlRICaptureTaskUpdateBegin(s, group));
 	}
 	FUNCTION("aclmdlRICaptureTaskUpdateEnd") {
 		OK(aclmdlRICaptureTaskUpdateEnd(s));
 		EFFECT(true);
-		REFUSES(8, aclmdlRICaptureTaskUpdateEnd(s));
+		REFUSES("not-updating", aclmdlRICaptureTaskUpdateEnd(s));
 	}
 	OK(aclmdlRIDestroy(m));
 }

@@ -15,13 +15,13 @@ void functions_platform(void)
 		EFFECT(strcmp(text, "Ascend910B1") == 0);
 		OK(aclplatformGetDeviceInfo(ACL_PLATFORM_VECTOR_CORE_CNT, text, sizeof text));
 		EFFECT(strcmp(text, "48") == 0);
-		REFUSES(5, aclplatformGetDeviceInfo(ACL_PLATFORM_VEC_FREQ, text, sizeof text));
-		REFUSES(6, aclplatformGetDeviceInfo(ACL_PLATFORM_SOC_VERSION, text, 11));
+		REFUSES("no-such-value", aclplatformGetDeviceInfo(ACL_PLATFORM_VEC_FREQ, text, sizeof text));
+		REFUSES("maxLen-too-small", aclplatformGetDeviceInfo(ACL_PLATFORM_SOC_VERSION, text, 11));
 	}
 	FUNCTION("aclplatformGetInstructionInfo") {
 		OK(aclplatformGetInstructionInfo(ACL_PLATFORM_CORE_TYPE_AI_CORE, "Intrinsic_vadd", text, sizeof text));
 		EFFECT(strcmp(text, "float16,float32,int32,int16") == 0);
-		REFUSES(6, aclplatformGetInstructionInfo(ACL_PLATFORM_CORE_TYPE_AI_CORE, "vadd", text, sizeof text));
+		REFUSES("no-such-instruction", aclplatformGetInstructionInfo(ACL_PLATFORM_CORE_TYPE_AI_CORE, "vadd", text, sizeof text));
 	}
 	FUNCTION("aclrtProfTrace") {
 		unsigned char data[18] = {5};
@@ -46,7 +46,7 @@ void functions_groups(void)
 	}
 	FUNCTION("aclrtSetGroup") {
 		EFFECT(aclrtSetGroup(0) == ACL_SUCCESS);
-		REFUSES(4, aclrtSetGroup(1));
+		REFUSES("no-such-group", aclrtSetGroup(1));
 	}
 	FUNCTION("aclrtCreateGroupInfo") {
 		info = aclrtCreateGroupInfo();
@@ -56,17 +56,17 @@ void functions_groups(void)
 	}
 	FUNCTION("aclrtGetAllGroupInfo") {
 		EFFECT(aclrtGetAllGroupInfo(info) == ACL_SUCCESS);
-		REFUSES(5, aclrtGetAllGroupInfo(GARBAGE));
+		REFUSES("groupInfo-not-live", aclrtGetAllGroupInfo(GARBAGE));
 	}
 	FUNCTION("aclrtGetGroupInfoDetail") {
 		OK(aclrtGetGroupInfoDetail(info, 0, ACL_GROUP_AICORE_INT, &value, sizeof value, &size));
 		EFFECT(value == 8 && size == 4);
-		REFUSES(6, aclrtGetGroupInfoDetail(info, 1, ACL_GROUP_AICORE_INT, &value, sizeof value, &size));
-		REFUSES(8, aclrtGetGroupInfoDetail(info, 0, ACL_GROUP_AICORE_INT, &value, 3, &size));
+		REFUSES("index-over-groups", aclrtGetGroupInfoDetail(info, 1, ACL_GROUP_AICORE_INT, &value, sizeof value, &size));
+		REFUSES("valueLen-below-4", aclrtGetGroupInfoDetail(info, 0, ACL_GROUP_AICORE_INT, &value, 3, &size));
 	}
 	FUNCTION("aclrtDestroyGroupInfo") {
 		OK(aclrtDestroyGroupInfo(info));
 		EFFECT(aclrtGetAllGroupInfo(info) == ACL_ERROR_RT_INVALID_HANDLE);
-		REFUSES(2, aclrtDestroyGroupInfo(info));
+		REFUSES("groupInfo-not-live", aclrtDestroyGroupInfo(info));
 	}
 }

@@ -30,55 +30,55 @@ static void pools(void)
 	FUNCTION("aclrtMemPoolDestroy") {
 		OK(aclrtMemPoolDestroy(gone));
 		EFFECT(aclrtMemPoolTrimTo(gone, 0) == ACL_ERROR_RT_INTERNAL_ERROR);
-		REFUSES(2, aclrtMemPoolDestroy(gone));
+		REFUSES("pool-unknown", aclrtMemPoolDestroy(gone));
 	}
 	FUNCTION("aclrtMemPoolCreate") {
 		aclrtMemPoolProps props = one_block;
 		OK(aclrtMemPoolCreate(&pool, &props));
 		EFFECT(pool != NULL);
 		props.reserved[31] = 1;
-		REFUSES(5, aclrtMemPoolCreate(&gone, &props));
+		REFUSES("reserved-not-0", aclrtMemPoolCreate(&gone, &props));
 		props = one_block;
 		props.location.id = 99;
-		REFUSES(6, aclrtMemPoolCreate(&gone, &props));
+		REFUSES("device-unusable", aclrtMemPoolCreate(&gone, &props));
 		props = one_block;
 		props.maxSize = (size_t)1 << 50;
-		REFUSES(8, aclrtMemPoolCreate(&gone, &props));
+		REFUSES("maxSize-over-device", aclrtMemPoolCreate(&gone, &props));
 	}
 	FUNCTION("aclrtMemPoolSetAttr") {
 		OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
 		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) == BLOCK);
-		REFUSES(3, aclrtMemPoolSetAttr(gone, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
-		REFUSES(4, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
-		REFUSES(7, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
+		REFUSES("pool-unknown", aclrtMemPoolSetAttr(gone, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+		REFUSES("attr-read-only", aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+		REFUSES("high-water-not-0", aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
 	}
 	FUNCTION("aclrtMemPoolMallocAsync") {
 		OK(aclrtMemPoolMallocAsync(&p, ROOM, pool, scene.stream));
 		fill(p, NEW);
 		EFFECT(holds(p, ROOM, NEW));
-		REFUSES(6, aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.foreign));
-		REFUSES(7, aclrtMemPoolMallocAsync(&q, SIZE_MAX, pool, scene.stream));
-		REFUSES(8, aclrtMemPoolMallocAsync(&q, ROOM, gone, scene.stream));
-		REFUSES(9, aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.stream)); /* the pool has one block */
+		REFUSES("stream-of-other-context", aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.foreign));
+		REFUSES("size-overflows", aclrtMemPoolMallocAsync(&q, SIZE_MAX, pool, scene.stream));
+		REFUSES("pool-unknown", aclrtMemPoolMallocAsync(&q, ROOM, gone, scene.stream));
+		REFUSES("pool-exhausted", aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.stream)); /* the pool has one block */
 	}
 	FUNCTION("aclrtMemPoolGetAttr") {
 		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT) == BLOCK);
-		REFUSES(3, aclrtMemPoolGetAttr(gone, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+		REFUSES("pool-unknown", aclrtMemPoolGetAttr(gone, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
 	}
 	FUNCTION("aclrtMemPoolFreeAsync") {
 		OK(aclrtMemPoolFreeAsync(p, scene.stream));
 		OK(aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.stream));
 		EFFECT(q == p); /* there again at once, for the same stream */
 		OK(aclrtMemPoolFreeAsync(q, scene.stream));
-		REFUSES(4, aclrtMemPoolFreeAsync(p, scene.foreign));
-		REFUSES(5, aclrtMemPoolFreeAsync(p, scene.stream));
+		REFUSES("stream-of-other-context", aclrtMemPoolFreeAsync(p, scene.foreign));
+		REFUSES("not-allocated", aclrtMemPoolFreeAsync(p, scene.stream));
 	}
 	FUNCTION("aclrtMemPoolTrimTo") {
 		OK(aclrtSynchronizeStream(scene.stream));
 		OK(aclrtMemPoolTrimTo(pool, 0));
 		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT) == 0);
-		REFUSES(2, aclrtMemPoolTrimTo(gone, 0));
-		REFUSES(5, aclrtMemPoolTrimTo(pool, 2 * BLOCK));
+		REFUSES("pool-unknown", aclrtMemPoolTrimTo(gone, 0));
+		REFUSES("keep-over-pool", aclrtMemPoolTrimTo(pool, 2 * BLOCK));
 	}
 	OK(aclrtMemPoolDestroy(pool));
 }
@@ -93,28 +93,28 @@ static void managed(void)
 		p[BLOCK - 1] = 1; /* the host's, too */
 		fill(p, NEW);
 		EFFECT(p[0] == NEW && holds(p, ROOM, NEW));
-		REFUSES(2, aclrtMemAllocManaged((void **)&p, BLOCK, 2));
+		REFUSES("flag-not-1", aclrtMemAllocManaged((void **)&p, BLOCK, 2));
 	}
 	FUNCTION("aclrtMemManagedAdvise") {
 		OK(aclrtMemManagedAdvise(p, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
 		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, sizeof value));
 		EFFECT(value == 1);
-		REFUSES(1, aclrtMemManagedAdvise(NULL, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
-		REFUSES(2, aclrtMemManagedAdvise(p, 0, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
-		REFUSES(4, aclrtMemManagedAdvise(p, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, nowhere));
-		REFUSES(7, aclrtMemManagedAdvise(scene.dev[0], BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		REFUSES("ptr-null", aclrtMemManagedAdvise(NULL, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		REFUSES("size-0", aclrtMemManagedAdvise(p, 0, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		REFUSES("location-id", aclrtMemManagedAdvise(p, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, nowhere));
+		REFUSES("driver-refuses-range", aclrtMemManagedAdvise(scene.dev[0], BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
 	}
 	FUNCTION("aclrtMemManagedPrefetchAsync") {
 		OK(aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.stream));
 		OK(aclrtSynchronizeStream(scene.stream));
 		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, p, BLOCK, &value, sizeof value));
 		EFFECT(value == ACL_MEM_LOCATIONTYPE_DEVICE);
-		REFUSES(1, aclrtMemManagedPrefetchAsync(NULL, BLOCK, here, 0, scene.stream));
-		REFUSES(2, aclrtMemManagedPrefetchAsync(p, 0, here, 0, scene.stream));
-		REFUSES(3, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 1, scene.stream));
-		REFUSES(4, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.gone));
-		REFUSES(6, aclrtMemManagedPrefetchAsync(p, BLOCK, nowhere, 0, scene.stream));
-		REFUSES(11, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.foreign));
+		REFUSES("ptr-null", aclrtMemManagedPrefetchAsync(NULL, BLOCK, here, 0, scene.stream));
+		REFUSES("size-0", aclrtMemManagedPrefetchAsync(p, 0, here, 0, scene.stream));
+		REFUSES("flags-not-0", aclrtMemManagedPrefetchAsync(p, BLOCK, here, 1, scene.stream));
+		REFUSES("stream-not-live", aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.gone));
+		REFUSES("location-id", aclrtMemManagedPrefetchAsync(p, BLOCK, nowhere, 0, scene.stream));
+		REFUSES("stream-of-other-context", aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.foreign));
 	}
 	FUNCTION("aclrtMemManagedPrefetchBatchAsync") {
 		const void *ptrs[] = {p};
@@ -124,12 +124,12 @@ static void managed(void)
 		OK(aclrtSynchronizeStream(scene.stream));
 		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, p, BLOCK, &value, sizeof value));
 		EFFECT(value == ACL_MEM_LOCATIONTYPE_HOST);
-		REFUSES(8, aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 1, host, indexes, 2, 0, scene.stream));
+		REFUSES("count-below-numPrefetchLocs", aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 1, host, indexes, 2, 0, scene.stream));
 	}
 	FUNCTION("aclrtMemManagedGetAttr") {
 		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, sizeof value));
 		EFFECT(value == 1);
-		REFUSES(6, aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, 3));
+		REFUSES("driver-refuses-range", aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, 3));
 	}
 	FUNCTION("aclrtMemManagedGetAttrs") {
 		aclrtMemManagedRangeAttribute which[] = {ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE};
@@ -138,7 +138,7 @@ static void managed(void)
 		size_t sizes[] = {sizeof values[0], sizeof values[1]};
 		OK(aclrtMemManagedGetAttrs(which, 2, p, BLOCK, data, sizes));
 		EFFECT(values[0] == 1 && values[1] == ACL_MEM_LOCATIONTYPE_HOST);
-		REFUSES(8, aclrtMemManagedGetAttrs(which, 2, scene.pin[0], BLOCK, data, sizes));
+		REFUSES("driver-refuses-range", aclrtMemManagedGetAttrs(which, 2, scene.pin[0], BLOCK, data, sizes));
 	}
 	OK(aclrtFree(p));
 }
@@ -151,7 +151,7 @@ static void peers(void)
 		EFFECT(aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0) == ACL_SUCCESS);
 		OK(aclrtDeviceDisablePeerAccess(1));
 		NO_CONTEXT
-			REFUSES(5, aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0));
+			REFUSES("no-context", aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0));
 	}
 }
 
@@ -170,29 +170,29 @@ static void symbols(void)
 	FUNCTION("aclrtGetSymbolAddress") {
 		OK(aclrtGetSymbolAddress(&variable, &address));
 		EFFECT(holds(address, ROOM, OLD));
-		REFUSES(4, aclrtGetSymbolAddress(&unknown, &address));
+		REFUSES("symbol-unknown", aclrtGetSymbolAddress(&unknown, &address));
 		NO_CONTEXT
-			REFUSES(3, aclrtGetSymbolAddress(&variable, &address));
+			REFUSES("no-context", aclrtGetSymbolAddress(&variable, &address));
 	}
 	FUNCTION("aclrtGetSymbolSize") {
 		OK(aclrtGetSymbolSize(&variable, &size));
 		EFFECT(size == ROOM);
-		REFUSES(4, aclrtGetSymbolSize(&unknown, &size));
+		REFUSES("symbol-unknown", aclrtGetSymbolSize(&unknown, &size));
 	}
 	FUNCTION("aclrtMemcpyToSymbol") {
 		fill(scene.pin[0], NEW);
 		OK(aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_HOST_TO_DEVICE));
 		EFFECT(holds(address, ROOM, NEW));
-		REFUSES(4, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
-		REFUSES(8, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE));
-		REFUSES(9, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+		REFUSES("kind-not-1-and-not-4", aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES("end-overflows", aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE));
+		REFUSES("end-over-variable", aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 1, ACL_MEMCPY_HOST_TO_DEVICE));
 	}
 	FUNCTION("aclrtMemcpyFromSymbol") {
 		fill(scene.pin[1], OLD);
 		OK(aclrtMemcpyFromSymbol(scene.pin[1], ROOM, &variable, ROOM - 100, 100, ACL_MEMCPY_DEVICE_TO_HOST));
 		EFFECT(holds_from(scene.pin[1], 0, ROOM - 100, NEW, 100));
-		REFUSES(4, aclrtMemcpyFromSymbol(scene.pin[1], 1, &variable, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
-		REFUSES(10, aclrtMemcpyFromSymbol(scene.pin[1], ROOM, &variable, ROOM, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES("count-over-dstMax", aclrtMemcpyFromSymbol(scene.pin[1], 1, &variable, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES("end-over-variable", aclrtMemcpyFromSymbol(scene.pin[1], ROOM, &variable, ROOM, 1, ACL_MEMCPY_DEVICE_TO_HOST));
 	}
 	FUNCTION("aclrtMemcpyToSymbolAsync") {
 		fill(scene.pin[0], OLD);
@@ -252,7 +252,7 @@ static void allocators(void)
 	FUNCTION("aclrtAllocatorRegister") {
 		OK(aclrtAllocatorRegister(scene.stream, desc));
 		EFFECT(true);
-		REFUSES(3, aclrtAllocatorRegister(scene.stream, empty));
+		REFUSES("entry-missing", aclrtAllocatorRegister(scene.stream, empty));
 	}
 	FUNCTION("aclrtAllocatorGetByStream") {
 		OK(aclrtAllocatorGetByStream(scene.stream, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
@@ -263,7 +263,7 @@ static void allocators(void)
 		EFFECT(block == array && advise_func(object, 1, block) == NULL && address_func(block) == array);
 		free_func(object, block);
 		EFFECT(array[0] == 0);
-		REFUSES(3, aclrtAllocatorGetByStream(scene.aborted, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
+		REFUSES("not-registered", aclrtAllocatorGetByStream(scene.foreign, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
 	}
 	FUNCTION("aclrtAllocatorUnregister") {
 		OK(aclrtAllocatorUnregister(scene.stream));
@@ -288,14 +288,14 @@ static void computing(void)
 		OK(aclrtSynchronizeStream(scene.stream));
 		OK(aclrtMemcpy(here, sizeof here, dst, sizeof here, ACL_MEMCPY_DEVICE_TO_HOST));
 		EFFECT(here[0] == 11 && here[1] == 22 && here[2] == 33 && here[3] == 44);
-		REFUSES(1, aclrtReduceAsync(NULL, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
-		REFUSES(2, aclrtReduceAsync(dst, NULL, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
-		REFUSES(3, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, here));
-		REFUSES(4, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_DOUBLE, scene.stream, NULL));
-		REFUSES(5, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.gone, NULL));
-		REFUSES(6, aclrtReduceAsync(dst, src, 0, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
-		REFUSES(10, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.foreign, NULL));
-		REFUSES(12, aclrtReduceAsync(dst, src + 1, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES("dst-null", aclrtReduceAsync(NULL, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES("src-null", aclrtReduceAsync(dst, NULL, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES("reserve-not-null", aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, here));
+		REFUSES("type-unknown", aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_DOUBLE, scene.stream, NULL));
+		REFUSES("stream-not-live", aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.gone, NULL));
+		REFUSES("count-0", aclrtReduceAsync(dst, src, 0, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES("stream-of-other-context", aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.foreign, NULL));
+		REFUSES("unaligned", aclrtReduceAsync(dst, src + 1, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
 	}
 	FUNCTION("aclrtRandomNumAsync") {
 		enum { COUNT = 1000 };
@@ -319,9 +319,9 @@ static void computing(void)
 		}
 		EFFECT(sum / COUNT > 2.4 && sum / COUNT < 2.6);
 		task.randomResultAddr = NULL;
-		REFUSES(8, aclrtRandomNumAsync(&task, scene.stream, NULL));
+		REFUSES("parameters", aclrtRandomNumAsync(&task, scene.stream, NULL));
 		task.dataType = ACL_INT8;
-		REFUSES(2, aclrtRandomNumAsync(&task, scene.stream, NULL));
+		REFUSES("dataType-unknown", aclrtRandomNumAsync(&task, scene.stream, NULL));
 	}
 }
 

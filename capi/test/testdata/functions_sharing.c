@@ -90,18 +90,18 @@ static void exporting(const char *self)
 	FUNCTION("aclrtIpcMemGetExportKey") {
 		OK(aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, KEY, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
 		EFFECT(keys.memory[0] != '\0' && strnlen(keys.memory, KEY) < KEY);
-		REFUSES(4, aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, 0, 0));
-		REFUSES(8, aclrtIpcMemGetExportKey(scene.pin[0], ROOM, keys.memory, KEY, 0));
+		REFUSES("len-0", aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, 0, 0));
+		REFUSES("driver-refuses-range", aclrtIpcMemGetExportKey(scene.pin[0], ROOM, keys.memory, KEY, 0));
 	}
 	FUNCTION("aclrtIpcMemSetImportPid") {
 		char listed[KEY];
 		OK(aclrtIpcMemGetExportKey(memory, PIECE, listed, KEY, 0));
 		OK(aclrtIpcMemSetImportPid(listed, pids, 1));
 		EFFECT(strcmp(listed, keys.memory) != 0);
-		REFUSES(3, aclrtIpcMemSetImportPid(listed, pids, 0));
-		REFUSES(8, aclrtIpcMemSetImportPid("no key", pids, 1));
-		REFUSES(9, aclrtIpcMemSetImportPid(keys.memory, pids, 1));
-		REFUSES(10, aclrtIpcMemSetImportPid(listed, pids + 1, 1));
+		REFUSES("num-at-most-0", aclrtIpcMemSetImportPid(listed, pids, 0));
+		REFUSES("not-exported", aclrtIpcMemSetImportPid("no key", pids, 1));
+		REFUSES("exported-for-all", aclrtIpcMemSetImportPid(keys.memory, pids, 1));
+		REFUSES("pids", aclrtIpcMemSetImportPid(listed, pids + 1, 1));
 		OK(aclrtIpcMemClose(listed));
 	}
 	aclrtNotify notify;
@@ -109,7 +109,7 @@ static void exporting(const char *self)
 	FUNCTION("aclrtNotifyGetExportKey") {
 		OK(aclrtNotifyGetExportKey(notify, keys.notify, KEY, 2));
 		EFFECT(keys.notify[0] != '\0' && strnlen(keys.notify, KEY) < KEY);
-		REFUSES(7, aclrtNotifyGetExportKey(notify, keys.notify, KEY, 2));
+		REFUSES("exported-already", aclrtNotifyGetExportKey(notify, keys.notify, KEY, 2));
 	}
 	FUNCTION("aclrtNotifySetImportPid") {
 		OK(aclrtNotifySetImportPid(notify, pids, 1));
@@ -117,7 +117,7 @@ static void exporting(const char *self)
 	}
 	FUNCTION("aclrtNotifySetImportPidInterServer") {
 		aclrtServerPid server = {.sdid = 0, .pid = pids, .num = 1};
-		REFUSES(8, aclrtNotifySetImportPidInterServer(notify, &server, 1)); /* there is no other server */
+		REFUSES("entry-not-offered", aclrtNotifySetImportPidInterServer(notify, &server, 1)); /* there is no other server */
 		EFFECT(true);
 	}
 	aclrtEvent event, ordinary;
@@ -138,12 +138,12 @@ static void exporting(const char *self)
 	FUNCTION("aclrtMemExportToShareableHandle") {
 		OK(aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
 		EFFECT(first != 0);
-		REFUSES(6, aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
+		REFUSES("exported-already", aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
 	}
 	FUNCTION("aclrtMemExportToShareableHandleV2") {
 		OK(aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
 		EFFECT(second != 0 && second != first);
-		REFUSES(8, aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
+		REFUSES("exported-already", aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
 	}
 	FUNCTION("aclrtMemSetPidToShareableHandle") {
 		aclrtDrvMemHandle handle = physical();
@@ -151,10 +151,10 @@ static void exporting(const char *self)
 		OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &listed));
 		OK(aclrtMemSetPidToShareableHandle(listed, pids, 1));
 		EFFECT(true);
-		REFUSES(8, aclrtMemSetPidToShareableHandle(listed, pids + 1, 1));
+		REFUSES("pids", aclrtMemSetPidToShareableHandle(listed, pids + 1, 1));
 		OK(aclrtFreePhysical(handle));
-		REFUSES(5, aclrtMemSetPidToShareableHandle(12345, pids, 1));
-		REFUSES(7, aclrtMemSetPidToShareableHandle(first, pids, 1));
+		REFUSES("no-exporter", aclrtMemSetPidToShareableHandle(12345, pids, 1));
+		REFUSES("exported-for-all", aclrtMemSetPidToShareableHandle(first, pids, 1));
 	}
 	FUNCTION("aclrtMemSetPidToShareableHandleV2") {
 		aclrtDrvMemHandle handle = physical();
@@ -163,7 +163,7 @@ static void exporting(const char *self)
 		OK(aclrtMemSetPidToShareableHandleV2(&listed, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
 		EFFECT(true);
 		OK(aclrtFreePhysical(handle));
-		REFUSES(10, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
+		REFUSES("exported-for-all", aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
 	}
 	sprintf(keys.first, "%llu", (unsigned long long)first);
 	sprintf(keys.second, "%llu", (unsigned long long)second);
@@ -177,7 +177,7 @@ static void exporting(const char *self)
 	FUNCTION("aclrtIpcMemClose") {
 		OK(aclrtIpcMemClose(keys.memory));
 		EFFECT(aclrtIpcMemClose(keys.memory) == ACL_ERROR_RT_PARAM_INVALID);
-		REFUSES(6, aclrtIpcMemClose(keys.memory));
+		REFUSES("key-unknown", aclrtIpcMemClose(keys.memory));
 	}
 	OK(aclrtFreePhysical(a));
 	OK(aclrtFreePhysical(b));
@@ -193,7 +193,7 @@ void functions_visiting(char **keys)
 	FUNCTION("aclrtIpcMemImportByKey") {
 		OK(aclrtIpcMemImportByKey((void **)&memory, keys[0], 0));
 		EFFECT(holds(memory, ROOM, NEW));
-		REFUSES(8, aclrtIpcMemImportByKey((void **)&memory, "no key", 0));
+		REFUSES("not-a-key", aclrtIpcMemImportByKey((void **)&memory, "no key", 0));
 	}
 	fill(memory, OLD);
 	OK(aclrtIpcMemClose(keys[0]));
@@ -210,9 +210,9 @@ void functions_visiting(char **keys)
 	FUNCTION("aclrtIpcOpenEventHandle") {
 		OK(aclrtIpcOpenEventHandle(handle, &event));
 		EFFECT(aclrtSynchronizeEvent(event) == ACL_SUCCESS); /* the other process recorded it */
-		REFUSES(1, aclrtIpcOpenEventHandle(handle, NULL));
+		REFUSES("event-null", aclrtIpcOpenEventHandle(handle, NULL));
 		memset(&handle, 0, sizeof handle);
-		REFUSES(4, aclrtIpcOpenEventHandle(handle, &event));
+		REFUSES("handle-invalid", aclrtIpcOpenEventHandle(handle, &event));
 	}
 	OK(aclrtDestroyEvent(event));
 	aclrtDrvMemHandle physical = NULL;
@@ -221,7 +221,7 @@ void functions_visiting(char **keys)
 		OK(aclrtMemImportFromShareableHandle(number, 0, &physical));
 		EFFECT(physical_holds(physical));
 		OK(aclrtFreePhysical(physical));
-		REFUSES(3, aclrtMemImportFromShareableHandle(12345, 0, &physical));
+		REFUSES("no-exporter", aclrtMemImportFromShareableHandle(12345, 0, &physical));
 	}
 	number = strtoull(keys[4], NULL, 10);
 	FUNCTION("aclrtMemImportFromShareableHandleV2") {
@@ -229,7 +229,7 @@ void functions_visiting(char **keys)
 		EFFECT(physical_holds(physical));
 		OK(aclrtFreePhysical(physical));
 		number = 12345;
-		REFUSES(9, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
+		REFUSES("no-exporter", aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
 	}
 }
 
@@ -245,14 +245,14 @@ static void linking(void)
 	FUNCTION("aclrtIpcMemSetAttr") {
 		OK(aclrtIpcMemSetAttr(key, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
 		EFFECT(true);
-		REFUSES(8, aclrtIpcMemSetAttr("no key", ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
+		REFUSES("driver-refuses", aclrtIpcMemSetAttr("no key", ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
 	}
 	FUNCTION("aclrtIpcMemImportPidInterServer") {
 		aclrtServerPid server = {.sdid = 0, .pid = &pid, .num = 1};
 		OK(aclrtIpcMemImportPidInterServer(key, &server, 1));
 		EFFECT(true);
 		server.pid = NULL;
-		REFUSES(4, aclrtIpcMemImportPidInterServer(key, &server, 1));
+		REFUSES("entry-pid-null", aclrtIpcMemImportPidInterServer(key, &server, 1));
 	}
 	OK(aclrtIpcMemClose(key));
 	OK(aclrtFree(memory));

@@ -27,7 +27,7 @@ static void notifies(void)
 		OK(aclrtCreateNotify(&n, 0));
 		EFFECT(n != NULL);
 		NO_CONTEXT
-			REFUSES(3, aclrtCreateNotify(&gone, 0));
+			REFUSES("no-context", aclrtCreateNotify(&gone, 0));
 	}
 	FUNCTION("aclrtWaitAndResetNotify") {
 		OK(aclrtWaitAndResetNotify(n, scene.stream, 0));
@@ -52,9 +52,9 @@ static void notifies(void)
 		EFFECT(waits(scene.stream)); /* the record is forgotten */
 		OK(aclrtRecordNotify(n, other));
 		OK(aclrtSynchronizeStream(scene.stream));
-		REFUSES(4, aclrtNotifyBatchReset(both, 2));
+		REFUSES("entry-not-live", aclrtNotifyBatchReset(both, 2));
 		both[1] = NULL;
-		REFUSES(5, aclrtNotifyBatchReset(both, 2));
+		REFUSES("entry-null", aclrtNotifyBatchReset(both, 2));
 	}
 	OK(aclrtDestroyNotify(n));
 	OK(aclrtDestroyStream(other));
@@ -76,13 +76,13 @@ static void values(void)
 	FUNCTION("aclrtValueWait") {
 		OK(aclrtValueWait(word, 7, ACL_STREAM_WAIT_VALUE_EQ, scene.stream));
 		EFFECT(waits(scene.stream));
-		REFUSES(6, aclrtValueWait(scene.pin[0], 7, ACL_STREAM_WAIT_VALUE_EQ, other));
+		REFUSES("not-device", aclrtValueWait(scene.pin[0], 7, ACL_STREAM_WAIT_VALUE_EQ, other));
 	}
 	FUNCTION("aclrtValueWrite") {
 		OK(aclrtValueWrite(word, 7, 0, other));
 		OK(aclrtSynchronizeStream(scene.stream));
 		EFFECT(word_at(word) == 7);
-		REFUSES(6, aclrtValueWrite(scene.page[0], 7, 0, other));
+		REFUSES("not-device", aclrtValueWrite(scene.page[0], 7, 0, other));
 	}
 	OK(aclrtDestroyStream(other));
 }

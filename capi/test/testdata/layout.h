@@ -378,6 +378,13 @@ ROPEWAY_ASSERT(sizeof(((aclrtBarrierTaskInfo*)0)->barrierNum) == 8, size_of_aclr
 ROPEWAY_ASSERT(offsetof(aclrtBarrierTaskInfo, cmoInfo) == 8, offset_of_aclrtBarrierTaskInfo_cmoInfo);
 ROPEWAY_ASSERT(sizeof(((aclrtBarrierTaskInfo*)0)->cmoInfo) == 48, size_of_aclrtBarrierTaskInfo_cmoInfo);
 
+ROPEWAY_ASSERT(sizeof(aclrtAddrRange) == 16, size_of_aclrtAddrRange);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(aclrtAddrRange) == 8, alignment_of_aclrtAddrRange);
+ROPEWAY_ASSERT(offsetof(aclrtAddrRange, startAddr) == 0, offset_of_aclrtAddrRange_startAddr);
+ROPEWAY_ASSERT(sizeof(((aclrtAddrRange*)0)->startAddr) == 8, size_of_aclrtAddrRange_startAddr);
+ROPEWAY_ASSERT(offsetof(aclrtAddrRange, endAddr) == 8, offset_of_aclrtAddrRange_endAddr);
+ROPEWAY_ASSERT(sizeof(((aclrtAddrRange*)0)->endAddr) == 8, size_of_aclrtAddrRange_endAddr);
+
 ROPEWAY_ASSERT(sizeof(aclrtMemcpyBatchAttr) == 32, size_of_aclrtMemcpyBatchAttr);
 ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(aclrtMemcpyBatchAttr) == 4, alignment_of_aclrtMemcpyBatchAttr);
 ROPEWAY_ASSERT(offsetof(aclrtMemcpyBatchAttr, dstLoc) == 0, offset_of_aclrtMemcpyBatchAttr_dstLoc);

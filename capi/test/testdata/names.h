@@ -63,6 +63,8 @@ ROPEWAY_ASSERT((int)ACL_FLOAT6_E3M2 == 38, value_of_ACL_FLOAT6_E3M2);
 ROPEWAY_ASSERT((int)ACL_FLOAT6_E2M3 == 39, value_of_ACL_FLOAT6_E2M3);
 ROPEWAY_ASSERT((int)ACL_FLOAT4_E2M1 == 40, value_of_ACL_FLOAT4_E2M1);
 ROPEWAY_ASSERT((int)ACL_FLOAT4_E1M2 == 41, value_of_ACL_FLOAT4_E1M2);
+ROPEWAY_ASSERT((int)ACL_HIFLOAT4 == 42, value_of_ACL_HIFLOAT4);
+ROPEWAY_ASSERT((int)ACL_HIFLOAT4_SCALE == 43, value_of_ACL_HIFLOAT4_SCALE);
 ROPEWAY_ASSERT(sizeof(aclFormat) == 4, size_of_aclFormat);
 ROPEWAY_ASSERT((int)ACL_FORMAT_UNDEFINED == -1, value_of_ACL_FORMAT_UNDEFINED);
 ROPEWAY_ASSERT((int)ACL_FORMAT_NCHW == 0, value_of_ACL_FORMAT_NCHW);
@@ -342,6 +344,7 @@ ROPEWAY_ASSERT((int)ACL_DEV_ATTR_CUST_OP_PRIVILEGE == 406, value_of_ACL_DEV_ATTR
 ROPEWAY_ASSERT((int)ACL_DEV_ATTR_MAINBOARD_ID == 407, value_of_ACL_DEV_ATTR_MAINBOARD_ID);
 ROPEWAY_ASSERT((int)ACL_DEV_ATTR_HD_CONNECT_TYPE == 408, value_of_ACL_DEV_ATTR_HD_CONNECT_TYPE);
 ROPEWAY_ASSERT((int)ACL_DEV_ATTR_DEVICE_FORM_FACTOR == 409, value_of_ACL_DEV_ATTR_DEVICE_FORM_FACTOR);
+ROPEWAY_ASSERT((int)ACL_DEV_ATTR_SUPER_POD_CHASSIS_ID == 410, value_of_ACL_DEV_ATTR_SUPER_POD_CHASSIS_ID);
 ROPEWAY_ASSERT((int)ACL_DEV_ATTR_IS_VIRTUAL == 501, value_of_ACL_DEV_ATTR_IS_VIRTUAL);
 ROPEWAY_ASSERT((int)ACL_DEV_ATTR_NPU_ARCH == 601, value_of_ACL_DEV_ATTR_NPU_ARCH);
 ROPEWAY_ASSERT(sizeof(aclrtDevFeatureType) == 4, size_of_aclrtDevFeatureType);
@@ -1469,6 +1472,7 @@ aclError aclrtFreeHostWithDevSync(void* hostPtr);
 aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr);
 aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag);
 aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag);
+aclError aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count);
 aclError aclrtHostUnregister(void* ptr);
 aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities);
 aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
@@ -1767,6 +1771,8 @@ aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBin
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle);
 aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle);
+aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count);
+aclError aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions);
 aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize);
 aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size);
 aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
@@ -1940,8 +1946,8 @@ aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo* info)
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void* value);
 
 typedef void (*any_function)(void);
-extern const any_function all_functions[511];
-const any_function all_functions[511] = {
+extern const any_function all_functions[514];
+const any_function all_functions[514] = {
     (any_function)aclrtMemcpy,
     (any_function)aclrtMemcpyAsync,
     (any_function)aclrtMemcpyAsyncWithCondition,
@@ -1984,6 +1990,7 @@ const any_function all_functions[511] = {
     (any_function)aclrtHostRegister,
     (any_function)aclrtHostRegisterV2,
     (any_function)aclrtHostGetDevicePointer,
+    (any_function)aclrtHostGetDevicePointerAddrRange,
     (any_function)aclrtHostUnregister,
     (any_function)aclrtHostMemMapCapabilities,
     (any_function)aclrtPointerGetAttributes,
@@ -2282,6 +2289,8 @@ const any_function all_functions[511] = {
     (any_function)aclrtBinaryUnLoad,
     (any_function)aclrtBinaryGetFunction,
     (any_function)aclrtBinaryGetFunctionByEntry,
+    (any_function)aclrtBinaryGetFunctionCount,
+    (any_function)aclrtBinaryEnumerateFunctions,
     (any_function)aclrtBinaryGetDevAddress,
     (any_function)aclrtBinaryGetGlobal,
     (any_function)aclrtGetFuncBySymbol,

@@ -33,8 +33,10 @@ static void ids(void)
 	FIND(int32_t, rtGetLogicDevIdByUserDevId, int32_t, int32_t *);
 	FIND(int32_t, rtGetDeviceInfo, uint32_t, int32_t, int32_t, int64_t *);
 	static const struct { int info; aclrtDevAttr attr; } pairs[] = {
-		{26, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID},
+		{18, ACL_DEV_ATTR_PHY_CHIP_ID}, {26, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID},
+		{27, ACL_DEV_ATTR_SUPER_POD_SERVER_ID}, {29, ACL_DEV_ATTR_SUPER_POD_ID},
 	};
+	static const int zeroes[] = {19, 30}; /* die of a chip, mode of addresses */
 	uint32_t pid = 0;
 	int32_t logic = -1;
 	int64_t value, want;
@@ -52,6 +54,13 @@ static void ids(void)
 			OK(aclrtGetDeviceInfo(device, pairs[i].attr, &want));
 			CHECK(value == want);
 		}
+	for (size_t i = 0; i < sizeof zeroes / sizeof *zeroes; i++) {
+		value = -1;
+		OK(rtGetDeviceInfo(1, 0, zeroes[i], &value));
+		CHECK(value == 0);
+		IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(9, 0, zeroes[i], &value));
+		IS(ACL_ERROR_INVALID_PARAM, rtGetDeviceInfo(0, 0, zeroes[i], NULL));
+	}
 	value = -1;
 	IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(0, 0, 1234, &value)); /* numbers that stand for nothing here */
 	IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(0, 7, 26, &value));

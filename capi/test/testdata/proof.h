@@ -4,12 +4,12 @@
  *
  * rules.h is made by the test from the table, so that no program says a code that the table says:
  *
- *     RULE("aclrtMemcpy", 2)              prints "rule aclrtMemcpy 2" if the block holds at least one EXPECT
+ *     RULE("aclrtMemcpy", "dst-null")     prints "rule aclrtMemcpy dst-null" if the block holds at least one EXPECT
  *         EXPECT(aclrtMemcpy(NULL, ...)); the call ends as the rule says, and so does the last error of the thread
  *
  *     FUNCTION("aclrtMalloc") {           prints "function aclrtMalloc" if the block holds both
  *         EFFECT(p != NULL);              what the function did, and
- *         REFUSES(1, aclrtMalloc(NULL));  one of its rules (or EDGE, for functions that have none), unless cases.c does
+ *         REFUSES("devPtr-null", aclrtMalloc(NULL, 1, 0)); one of its rules (or EDGE, for functions that have none), unless cases.c does
  *     }
  */
 #ifndef PROOF_H
@@ -20,7 +20,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #ifdef __SANITIZE_THREAD__ /* knows POSIX threads only */
 #include <pthread.h>
@@ -28,53 +27,43 @@
 #include <threads.h>
 #endif
 #include "check.h"
-#include "rules.h" /* struct rule { function, number, code, passed_on, quiet, cased } table[] */
+#include "rules.h" /* struct rule { function, name, code, quiet, cased } table[] */
 
 /* --- Rules --- */
 
 /* proof is what is being proven. The programs prove one thing at a time, on whatever thread. */
 struct proof {
 	const char *function;
-	int number;        /* of the rule; 0 for a function */
+	const char *rule;  /* NULL for a function */
 	int code;          /* what EXPECT wants */
-	bool known, quiet; /* there is a code; it does not become the last error */
-	bool stranger;     /* expect() makes the call on a thread without a context */
+	bool quiet;        /* it does not become the last error */
 	int seen, refused; /* what has held so far */
 };
 extern struct proof proof;
 
-static inline const struct rule *rule_of(const char *function, int number)
+static inline const struct rule *rule_of(const char *function, const char *name)
 {
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-		if (table[i].number == number && strcmp(table[i].function, function) == 0)
+		if (strcmp(table[i].name, name) == 0 && strcmp(table[i].function, function) == 0)
 			return &table[i];
-	fprintf(stderr, "the table has no rule %d of %s\n", number, function);
+	fprintf(stderr, "the table has no rule %s of %s\n", name, function);
 	exit(1);
 }
 
 /* From here on EXPECT wants what this rule says. */
-static inline void like(const char *function, int number)
+static inline void like(const char *function, const char *name)
 {
-	const struct rule *r = rule_of(function, number);
+	const struct rule *r = rule_of(function, name);
 	proof.code = r->code;
-	proof.known = !r->passed_on;
 	proof.quiet = r->quiet;
 }
 
-/* From here on EXPECT wants a code that the rule passes on. */
-static inline void passed_on(int code)
+static inline bool proof_begin(const char *function, const char *rule)
 {
-	CHECK(!proof.known);
-	proof.code = code;
-	proof.known = true;
-}
-
-static inline bool proof_begin(const char *function, int number)
-{
-	proof = (struct proof){.function = function, .number = number};
-	if (number > 0)
-		like(function, number);
-	for (size_t i = 0; number == 0 && i < sizeof table / sizeof table[0]; i++)
+	proof = (struct proof){.function = function, .rule = rule};
+	if (rule != NULL)
+		like(function, rule);
+	for (size_t i = 0; rule == NULL && i < sizeof table / sizeof table[0]; i++)
 		if (table[i].cased && strcmp(table[i].function, function) == 0)
 			proof.refused = 1; /* cases.c shows that it refuses something */
 	return true;
@@ -82,12 +71,12 @@ static inline bool proof_begin(const char *function, int number)
 
 static inline bool proof_end(void)
 {
-	if (proof.seen == 0 || (proof.number == 0 && proof.refused == 0)) {
-		fprintf(stderr, "%s, rule %d: nothing was proven\n", proof.function, proof.number);
+	if (proof.seen == 0 || (proof.rule == NULL && proof.refused == 0)) {
+		fprintf(stderr, "%s %s: nothing was proven\n", proof.function, proof.rule != NULL ? proof.rule : "");
 		exit(1);
 	}
-	if (proof.number > 0)
-		printf("rule %s %d\n", proof.function, proof.number);
+	if (proof.rule != NULL)
+		printf("rule %s %s\n", proof.function, proof.rule);
 	else
 		printf("function %s\n", proof.function);
 	fflush(stdout);
@@ -108,8 +97,8 @@ static inline void proof_answer(int got, int want, bool quiet, const char *call,
 	int left = !quiet && (range == 107 || range == 207 || range == 507) ? want : 0;
 	const char *text = aclGetRecentErrMsg();
 	if (got != want || last != left) {
-		fprintf(stderr, "%s:%d: %s rule %d: %s returned %d and left the last error %d, want %d and %d\n",
-			file, line, proof.function, proof.number, call, got, last, want, left);
+		fprintf(stderr, "%s:%d: %s %s: %s returned %d and left the last error %d, want %d and %d\n",
+			file, line, proof.function, proof.rule != NULL ? proof.rule : "", call, got, last, want, left);
 		exit(1);
 	}
 	if (want > 0 && (text == NULL || strstr(text, proof.function) == NULL)) {
@@ -119,19 +108,18 @@ static inline void proof_answer(int got, int want, bool quiet, const char *call,
 	(void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
 }
 
-#define RULE(function, number) \
-	for (bool proof_open = proof_begin(function, number); proof_open; proof_open = proof_end())
+#define RULE(function, name) \
+	for (bool proof_open = proof_begin(function, name); proof_open; proof_open = proof_end())
 
 #define EXPECT(call) \
 	do { \
-		CHECK(proof.known); \
 		proof_forget(); \
 		int proof_got = (call); \
 		proof_answer(proof_got, proof.code, proof.quiet, #call, __FILE__, __LINE__); \
 		proof.seen++; \
 	} while (0)
 
-#define FUNCTION(name) RULE(name, 0)
+#define FUNCTION(name) RULE(name, NULL)
 
 #define EFFECT(condition) \
 	do { \
@@ -139,9 +127,9 @@ static inline void proof_answer(int got, int want, bool quiet, const char *call,
 		proof.seen++; \
 	} while (0)
 
-#define REFUSES(number, call) \
+#define REFUSES(rule, call) \
 	do { \
-		like(proof.function, number); \
+		like(proof.function, rule); \
 		EXPECT(call); \
 		proof.refused++, proof.seen--; \
 	} while (0)
@@ -291,10 +279,8 @@ enum { ROOM = 8192, PLACES = 4 };
 struct scene {
 	unsigned char *dev[PLACES], *pin[PLACES], *page[PLACES]; /* ROOM bytes each; page is pageable, at a multiple of 64 */
 	unsigned char *far;                                      /* on device 1, without permission to reach it */
-	unsigned char *hole;                                     /* pageable, three pages of which the second cannot be touched */
 	aclrtContext home, other, away;                          /* primary; of device 0; of device 1 */
 	aclrtStream stream, foreign, gone;                       /* of home; of other; destroyed */
-	aclrtStream aborted;                                     /* for abort_begin */
 };
 extern struct scene scene;
 
@@ -304,7 +290,6 @@ static inline void scene_make(void)
 	OK(aclrtSetDevice(0));
 	OK(aclrtGetCurrentContext(&scene.home));
 	OK(aclrtCreateStream(&scene.stream));
-	OK(aclrtCreateStream(&scene.aborted));
 	OK(aclrtCreateStream(&scene.gone));
 	OK(aclrtDestroyStream(scene.gone));
 	for (int i = 0; i < PLACES; i++) {
@@ -317,12 +302,6 @@ static inline void scene_make(void)
 	OK(aclrtCreateContext(&scene.away, 1));
 	OK(aclrtMalloc((void **)&scene.far, ROOM, ACL_MEM_MALLOC_HUGE_FIRST));
 	OK(aclrtSetCurrentContext(scene.home));
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(p != MAP_FAILED);
-	memset(p, 0x5A, 3 * page);
-	scene.hole = p;
-	CHECK(mprotect(scene.hole + page, page, PROT_NONE) == 0);
 }
 
 /* Let go of the text that the library keeps until the next call: leak checkers do not see that it knows where it is. */
@@ -334,7 +313,6 @@ static inline void drop_message(void)
 
 static inline void scene_drop(void)
 {
-	CHECK(munmap(scene.hole, 3 * (size_t)sysconf(_SC_PAGESIZE)) == 0);
 	OK(aclrtFree(scene.far));
 	OK(aclrtSetCurrentContext(scene.other));
 	OK(aclrtDestroyStream(scene.foreign));
@@ -346,28 +324,10 @@ static inline void scene_drop(void)
 		OK(aclrtFreeHost(scene.pin[i]));
 		free(scene.page[i]);
 	}
-	OK(aclrtDestroyStream(scene.aborted));
 	OK(aclrtDestroyStream(scene.stream));
 	drop_message();
 	OK(aclrtResetDevice(0));
 	OK(aclFinalize());
-}
-
-/* Memory that was allocated and is not any more, as long as nothing else is allocated. */
-static inline void *freed_device(void)
-{
-	void *p;
-	OK(aclrtMalloc(&p, ROOM, ACL_MEM_MALLOC_HUGE_FIRST));
-	OK(aclrtFree(p));
-	return p;
-}
-
-static inline void *freed_pinned(void)
-{
-	void *p;
-	OK(aclrtMallocHost(&p, ROOM));
-	OK(aclrtFreeHost(p));
-	return p;
 }
 
 /* A handle that is none. */
@@ -415,87 +375,10 @@ static inline bool holds_from(const void *p, size_t at, size_t n, unsigned seed,
 
 static inline bool holds(const void *p, size_t n, unsigned seed) { return holds_from(p, 0, n, seed, 0); }
 
-/* Whether what can be touched around the hole is as it was. */
-static inline bool hole_is_whole(void)
-{
-	size_t n = 0, page = (size_t)sysconf(_SC_PAGESIZE);
-	while (n < page && scene.hole[n] == 0x5A && scene.hole[2 * page + n] == 0x5A)
-		n++;
-	return n == page;
-}
-
 /* Put a task on a stream that fails with 507013 when it runs: the kind calls pageable memory device memory. */
 static inline void fail_on(aclrtStream stream)
 {
 	OK(aclrtMemcpyAsync(scene.dev[PLACES - 1], 64, scene.page[PLACES - 1], 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
-}
-
-/* --- Aborts --- */
-
-struct abort {
-	struct gate gate;
-	struct thread thread;
-};
-
-static inline void abort_body(void *device) { OK(aclrtDeviceTaskAbort((int32_t)(intptr_t)device, 0)); }
-
-/* Device 0 aborts its tasks until abort_end: it cannot end before the host function does. */
-static inline void abort_begin(struct abort *a)
-{
-	block(&a->gate, scene.aborted);
-	gate_reached(&a->gate);
-	a->thread = (struct thread){.body = abort_body};
-	thread_start(&a->thread);
-	while (aclrtMemFlush(scene.dev[0], 1) == ACL_SUCCESS) /* the cheapest call that shows it */
-		usleep(100);
-}
-
-static inline void abort_end(struct abort *a)
-{
-	gate_open(&a->gate);
-	thread_join(&a->thread);
-	gate_drop(&a->gate);
-}
-
-/* --- Families: functions whose arguments are spoiled one by one --- */
-
-/* A family keeps its arguments itself: good makes them, spoil breaks one rule, call makes the call. */
-struct family {
-	const char *function;
-	int last; /* the last rule that spoil knows */
-	void (*good)(void);
-	void (*spoil)(int rule);
-	int (*call)(void);
-};
-
-static inline void expect_body(void *family) { EXPECT(((const struct family *)family)->call()); }
-
-/* EXPECT of the family's call, on a thread without a context if the arguments were spoiled so. */
-static inline void expect(const struct family *f)
-{
-	if (proof.stranger)
-		on_stranger(expect_body, (void *)f);
-	else
-		expect_body((void *)f);
-	proof.stranger = false;
-}
-
-/* Spoil rule k alone, and then all rules from k on: the result is k's both times. */
-static inline void breaks(const struct family *f, int rule)
-{
-	f->good();
-	f->spoil(rule);
-	expect(f);
-	f->good();
-	for (int i = f->last; i >= rule; i--)
-		f->spoil(i);
-	expect(f);
-}
-
-static inline void prove(const struct family *f, int rule)
-{
-	RULE(f->function, rule)
-		breaks(f, rule);
 }
 
 #endif

@@ -3,10 +3,9 @@
  * the order of the calls does not count.
  *
  * finds: stream-race (error)
- * offence: submitted aclmdlRIExecuteAsync in main at SUBMIT on stream 1, task 1
- * other: submitted aclmdlRIExecuteAsync in main at SUBMIT on stream 1, task 1
+ * offence: captured aclrtMemcpyAsync in main at FILLS
  * other: captured aclrtMemcpyAsync in main at COPIES
- * other: captured aclrtMemcpyAsync in main at FILLS
+ * other: submitted aclmdlRIExecuteAsync in main at SUBMIT on stream 1, task 1
  * other: allocated aclrtMalloc in main at ALLOCATED
  * bytes: 0+4096 of device 4096
  */
