@@ -1,6 +1,7 @@
 package ropeway
 
 import (
+	"math"
 	"runtime"
 	"sync"
 
@@ -10,8 +11,8 @@ import (
 )
 
 // Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from
-// device to host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A
-// batch can be used many times; it must not be changed while a call with it is under way.
+// device to host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A batch
+// can be used many times; it must not be changed during a call with it.
 type Batch struct {
 	dsts, srcs []core.Addr
 	sizes      []uint64
@@ -37,10 +38,12 @@ type batchBuffer struct {
 // Add appends a copy of src to the beginning of dst.
 func (b *Batch) Add(dst, src Span) {
 	if (dst.bad || src.bad) && b.bad == "" {
-		b.bad, b.badArg, b.badAt = "the span does not lie in its buffer", "dsts", len(b.sizes)
+		bad := &dst
+		b.badArg, b.badAt = "dsts", len(b.sizes)
 		if !dst.bad {
-			b.badArg = "srcs"
+			b.badArg, bad = "srcs", &src
 		}
+		b.bad = bad.problem(nil)
 	}
 	a := abi.MemcpyBatchAttr{DstLoc: dst.location(), SrcLoc: src.location()}
 	if n := len(b.attrs); n == 0 || b.attrs[n-1] != a {
@@ -72,7 +75,7 @@ func (b *Batch) remember(arg string, s Span) {
 	}
 }
 
-// location is what the span's memory is declared as.
+// location returns the declared location of the span's memory.
 func (s Span) location() abi.MemLocation {
 	if s.buf != nil && s.buf.device {
 		return s.buf.d.location()
@@ -80,7 +83,7 @@ func (s Span) location() abi.MemLocation {
 	return abi.MemLocation{Type: abi.MemLocationTypeHost}
 }
 
-// Len is how many copies there are.
+// Len returns the number of copies.
 func (b *Batch) Len() int { return len(b.sizes) }
 
 // Reset empties the batch and keeps its memory.
@@ -93,7 +96,7 @@ func (b *Batch) Reset() {
 	b.pageable = ""
 }
 
-// check is why the batch cannot be used in r, or nil.
+// check returns why the batch cannot be used in r, or nil.
 func (b *Batch) check(r *Runtime, api string) error {
 	if b.bad != "" {
 		return &Error{Code: ErrRTParamInvalid, API: api, Arg: b.badArg, Index: b.badAt, Text: b.bad}
@@ -107,8 +110,8 @@ func (b *Batch) check(r *Runtime, api string) error {
 	return nil
 }
 
-// failIndexes are for the calls to write to. An [Error] says the same, but the core wants a place, and one on the
-// stack would be moved to the heap.
+// failIndexes holds variables for the calls to write to. An [Error] has the same index, but the core needs a variable,
+// and one on the stack would be moved to the heap.
 var failIndexes = sync.Pool{New: func() any { return new(uint64) }}
 
 // CopyBatch queues the batch. An [Error] for a copy has its Index; the copies before it are queued. A batch with
@@ -142,4 +145,59 @@ func (d *Device) CopyBatch(b *Batch) error {
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at)
 	runtime.KeepAlive(b)
 	return d.result(err)
+}
+
+// Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work
+// queued earlier may rewrite it, and one descriptor can be submitted many times.
+type Descriptor struct {
+	mem *Buffer
+}
+
+// NewDescriptor returns an empty descriptor.
+func (d *Device) NewDescriptor() (*Descriptor, error) {
+	var n uint64
+	if err := transfer.GetMemcpyDescSize(d.t, abi.MemcpyInnerDeviceToDevice, &n); err != nil {
+		return nil, d.result(err)
+	}
+	mem, err := d.Alloc(int(n))
+	if err != nil {
+		return nil, err
+	}
+	return &Descriptor{mem}, nil
+}
+
+// Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call
+// returns.
+func (c *Descriptor) Set(dst, src Span) error {
+	const api = "aclrtSetMemcpyDesc"
+	r := c.mem.d.r
+	if err := usable(r, api, dst, src); err != nil {
+		return err
+	}
+	if err := filled(r, api, "desc", c.mem.All()); err != nil {
+		return err
+	}
+	if src.n > dst.n {
+		return misuse(api, "count", "the source is longer than the destination")
+	}
+	if src.n > math.MaxUint32 {
+		return misuse(api, "count", "a descriptor's length has 32 bits")
+	}
+	d, kind := c.mem.d, abi.MemcpyInnerDeviceToDevice
+	return d.result(transfer.SetMemcpyDesc(d.t, c.mem.addr, kind, src.addr, dst.addr, uint64(src.n), 0))
+}
+
+// Memory returns the descriptor itself, for copies that rewrite it.
+func (c *Descriptor) Memory() *Buffer { return c.mem }
+
+// Close frees the descriptor's memory.
+func (c *Descriptor) Close() error { return c.mem.Close() }
+
+// CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not accept
+// it.
+func (s *Stream) CopyDescriptor(c *Descriptor) error {
+	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
+		return err
+	}
+	return s.d.result(transfer.MemcpyAsyncWithDesc(s.d.t, c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
 }

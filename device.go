@@ -28,10 +28,7 @@ func (d *Device) location() abi.MemLocation {
 }
 
 // gone reports whether the device was closed as often as it was taken: its memory is not there any more.
-func (d *Device) gone() bool {
-	var c core.Handle
-	return d.t.GetCurrentContext(&c) != nil
-}
+func (d *Device) gone() bool { return d.t.Current() == nil }
 
 // Close ends the use of the device. When it is closed as often as it was taken, its streams, events and memory are
 // closed, and what is still queued is dropped. Closing one Device twice is an error.
@@ -108,7 +105,7 @@ func (d *Device) MemInfo() (free, total int, err error) {
 // Synchronize waits for everything queued on all streams of the device and returns the first failure. When ctx ends
 // first, its error is returned and the work goes on.
 func (d *Device) Synchronize(ctx context.Context) error {
-	return d.waited(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
+	return d.waited(ctx, d.t.SynchronizeDeviceWithin(core.WaitLimit{Cancel: ctx.Done()}))
 }
 
 // waited turns a wait that was given up into the context's error.

@@ -1,10 +1,14 @@
 package ropeway
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	"ropeway/internal/setup"
 )
 
@@ -13,34 +17,40 @@ import (
 //
 //	if errors.Is(err, ropeway.ErrRTMemoryAllocation) { … }
 //
-// The codes that this package returns are constants; ropeway explain CODE says what to do about one.
+// The codes that this package returns are constants; ropeway explain CODE gives advice about one.
 type Code int32
 
 // Error returns the number, the name in C and the meaning.
 func (c Code) Error() string { return abi.Code(c).Error() }
 
-// Name returns the name in C, "" if the number is no code of AscendCL.
+// Name returns the name in C, "" if the number is not a code of AscendCL.
 func (c Code) Name() string { return abi.Code(c).Name() }
 
-// Meaning returns what the code means, in a sentence; "" if the number is no code of AscendCL.
+// Meaning returns the meaning of the code in a sentence; "" if the number is not a code of AscendCL.
 func (c Code) Meaning() string { return abi.Code(c).Meaning() }
 
-// Error says why a call was refused, or how queued work failed.
+// Error describes why a call was refused, or how queued work failed.
 type Error struct {
 	Code  Code   // what a C program gets
 	API   string // C function that does the same, as its header spells it, or a function of this package
 	Arg   string // parameter of that function that is at fault, as its header spells it; "" if there is none
-	Index int    // element of Arg, or copy of a [Batch]; -1 if Arg is no list
+	Index int    // element of Arg, or copy of a [Batch]; -1 if Arg is not a list
 	Text  string // what is wrong, with the value and the limit
-	Err   error  // what the driver says, or nil
+	Err   error  // the driver's error, or nil
 }
 
-// Error reads like
+// Error returns a line that names the method:
 //
-//	aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (ACL_ERROR_INVALID_PARAM): …
+//	Stream.CopyBatch: sizes[3]: 4096 bytes do not fit into 64 (100000)
 func (e *Error) Error() string {
-	return (&core.Error{Code: abi.Code(e.Code), API: e.API, Arg: e.Arg, Index: e.Index, Text: e.Text,
-		Err: e.Err}).Error()
+	c := core.Error{API: cmp.Or(abi.GoName(e.API), e.API), Arg: e.Arg, Index: e.Index, Text: e.Text, Err: e.Err}
+	switch {
+	case errors.Is(c.Err, driver.ErrNoMemory) && c.Text != "":
+		c.Arg = "" // the text begins with the size
+	case c.Text == "" && c.Err == nil:
+		c.Text = e.Code.Meaning()
+	}
+	return fmt.Sprintf("%s (%d)", c.Reason(), e.Code)
 }
 
 // Unwrap returns the code and, if there is one, the driver's error.
@@ -51,7 +61,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Code, e.Err}
 }
 
-// openError says why Open failed.
+// openError is the error of Open.
 type openError struct{ err *setup.Error }
 
 func (e *openError) Error() string { return "ropeway: " + strings.Join(e.err.Lines, "\n") }
@@ -64,7 +74,7 @@ func (e *openError) Unwrap() []error {
 	return []error{Code(e.err.Code), e.err.Err}
 }
 
-// result is what a call of the device returns. Errors are reported to a checker.
+// result converts the error of a core call, and reports it to a checker.
 func (d *Device) result(e *core.Error) error {
 	if e == nil {
 		return nil

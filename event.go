@@ -91,7 +91,7 @@ func (e *Event) Done() (bool, error) {
 
 // Wait waits until the latest record has run. When ctx ends first, its error is returned.
 func (e *Event) Wait(ctx context.Context) error {
-	return e.d.waited(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
+	return e.d.waited(ctx, e.d.t.SynchronizeEventWithin(e.h, core.WaitLimit{Cancel: ctx.Done()}))
 }
 
 // Elapsed returns the time from start's latest record to end's; both are done.

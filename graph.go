@@ -17,11 +17,11 @@ type Graph struct {
 	h core.Handle
 }
 
-// Capture calls f and makes a graph of what is submitted to the stream meanwhile, by any goroutine. Nothing of it runs.
-// Another stream joins the capture when it waits for an event that was recorded in it (made by [Device.NewEvent]), and
-// has to be joined back: record an event on it last, and let the first stream wait for that.
+// Capture calls f and returns a graph of the work submitted to the stream during the call, by any goroutine. That work
+// does not run. Another stream joins the capture when it waits for an event that was recorded in it (made by
+// [Device.NewEvent]), and has to be joined back: record an event on it last, and let the first stream wait for that.
 //
-// When f fails there is no graph, and its error is returned.
+// If f fails, Capture returns its error and no graph.
 func (s *Stream) Capture(f func() error) (*Graph, error) {
 	t := s.d.t
 	if err := model.MdlRICaptureBegin(t, s.h, abi.ModelRiCaptureModeRelaxed); err != nil {
@@ -52,7 +52,7 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 // end ends the capture.
 func (g *Graph) end(s *Stream) error { return s.d.result(model.MdlRICaptureEnd(s.d.t, s.h, &g.h)) }
 
-// Run queues one run of the graph on a stream of its device: it begins when all before it is done, and what comes later
+// Run queues one run of the graph on a stream of its device: it begins when all earlier work is done, and later work
 // waits for all of it. Runs of one graph on several streams may overlap if nothing in it waits.
 //
 // Memory of the graph that was freed is an error, and then nothing runs.

@@ -6,7 +6,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// numbersAt returns n numbers of pinned memory, which is mapped and not Go's; going through &addr says so to vet.
+// numbersAt returns n numbers of pinned memory, which is mapped and not in Go's heap; the conversion through &addr
+// satisfies vet.
 func numbersAt[T any](addr uintptr, n int) []T {
 	return unsafe.Slice((*T)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
@@ -20,5 +21,5 @@ func sizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }
 // first is a slice as C passes it: its first element, nil if there is none.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }
 
-// addressOf is where v is, as C passes it. It is to be pinned for as long as the number is used.
+// addressOf returns the address of v as a number. v must be pinned while the number is used.
 func addressOf[T any](v *T) core.Addr { return core.Addr(uintptr(unsafe.Pointer(v))) }

@@ -25,7 +25,7 @@ func (d *Device) NewNotify() (*Notify, error) {
 	return n, nil
 }
 
-// Close closes the notify. What is queued with it goes on, and other processes that have it keep it.
+// Close closes the notify. Work queued with it still runs, and other processes that have it keep it.
 func (n *Notify) Close() error { return n.d.result(signal.DestroyNotify(n.d.t, n.h)) }
 
 // RecordNotify queues setting the notify: it is set when everything queued before is done.
@@ -58,12 +58,12 @@ func seconds(api string, timeout time.Duration) (uint32, error) {
 	return uint32(min(uint64((timeout+time.Second-1)/time.Second), math.MaxUint32-1)), nil
 }
 
-// Condition is what [Stream.WaitValue] waits for.
+// Condition is the condition of [Stream.WaitValue].
 type Condition uint32
 
 // Conditions; v is the value of the call.
 const (
-	AtLeast Condition = iota // the word is v or after it, where numbers go round: int64(word-v) >= 0
+	AtLeast Condition = iota // the word is v or later, modulo 2^64: int64(word-v) >= 0
 	Equal                    // the word is v
 	AnySet                   // a bit of v is set in the word
 	AnyOff                   // a bit is set neither in v nor in the word

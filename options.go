@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ropeway/internal/driver"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 )
@@ -18,11 +17,10 @@ import (
 // have more.
 type Option struct{ apply func(*options) }
 
-// options are what Open was given.
+// options holds the options of Open.
 type options struct {
-	changes []func(*setup.Settings) error // to what the environment says
-	given   []string                      // variables that do not count, because an option says it
-	wrap    func(driver.Driver) driver.Driver
+	changes []func(*setup.Settings) error // changes of the settings from the environment
+	given   []string                      // variables that an option overrides
 }
 
 // instead makes an option that counts instead of variables.
@@ -41,7 +39,7 @@ var fromEnvironment = []string{
 	setup.EnvPod, setup.EnvPodServer,
 }
 
-// lookup reads a variable, if no option says the same.
+// lookup reads a variable, unless an option overrides it.
 func (o *options) lookup(name string) (string, bool) {
 	if !slices.Contains(fromEnvironment, name) || slices.Contains(o.given, name) {
 		return "", false
@@ -61,10 +59,6 @@ const (
 	Product310P Product = "310P"
 	Product310B Product = "310B"
 	Product310  Product = "310"
-
-	// ProductIPV350 is an IP core of which only its list of functions is known. Everything else about it is a decision
-	// of ropeway.
-	ProductIPV350 Product = "IPV350"
 )
 
 // Products lists all of them.
@@ -76,7 +70,7 @@ func Products() []Product {
 	return all
 }
 
-// Form is how a product is built into a machine.
+// Form is the way a product is built into a machine.
 type Form int
 
 // The forms. Not every product has both.

@@ -16,8 +16,8 @@ type Pool struct {
 	h core.Handle
 }
 
-// Reuse says when memory that one stream freed may go to another; without any, once the host has synchronised the
-// first.
+// Reuse determines when memory that one stream freed may be reused on another; without any, once the host has
+// synchronised the first.
 type Reuse int
 
 // Ways of reuse.
@@ -31,7 +31,7 @@ const (
 // synchronisation.
 type PoolOptions struct {
 	Max   int // bytes; 0 is the device's memory
-	Keep  int // so many unused bytes survive a synchronisation
+	Keep  int // unused bytes that the pool keeps at a synchronisation
 	Reuse Reuse
 }
 
@@ -105,7 +105,7 @@ func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 // Trim frees memory of the device that is not in use, until keep bytes are left or nothing more can go.
 func (p *Pool) Trim(keep int) error { return p.d.result(memory.MemPoolTrimTo(p.d.t, p.h, size(keep))) }
 
-// PoolStats is what a pool has, in bytes.
+// PoolStats is the memory of a pool, in bytes.
 type PoolStats struct {
 	Used, UsedMost         int // in use, now and at most so far
 	Reserved, ReservedMost int // taken from the device

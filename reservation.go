@@ -34,7 +34,7 @@ type Physical struct {
 	fabric *FabricHandle // guarded by mu; nil if there is none yet
 }
 
-// physical is what Go's memory is like: device memory of large pages.
+// physical returns the properties of memory for the Go API: device memory in large pages.
 func (d *Device) physical() abi.PhysicalMemProp {
 	return abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: d.location()}
 }

@@ -42,7 +42,7 @@
 // Every error of a call is an [*Error] with the [Code] that a C program gets. Errors of work that is queued come with
 // the next synchronisation.
 //
-// There is no state bound to threads: every method says by its receiver where it acts. All methods may be called
+// There is no state bound to threads: the receiver determines where a method acts. All methods may be called
 // concurrently.
 //
 // # More
@@ -90,8 +90,8 @@ type Runtime struct {
 	imports imports
 }
 
-// Open opens the devices. What no option says the environment does (docs/environment.md); a variable with a bad
-// value is an error that names it.
+// Open opens the devices. Settings without an option come from the environment (docs/environment.md); a variable with a
+// bad value is an error that names it.
 func Open(opts ...Option) (*Runtime, error) {
 	var o options
 	for _, opt := range opts {
@@ -108,7 +108,7 @@ func Open(opts ...Option) (*Runtime, error) {
 			return nil, opening(err)
 		}
 	}
-	rt, err := s.OpenThrough(os.Stderr, o.wrap)
+	rt, err := s.Open(os.Stderr)
 	if err != nil {
 		return nil, opening(err)
 	}

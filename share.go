@@ -19,7 +19,7 @@ import (
 // file or a command line. A process that has the key, and is allowed to, can open what it names.
 type Key string
 
-// keyRoom is how many bytes a key needs in C, with the zero at its end.
+// keyRoom is the size of a key in C, with its terminator.
 const keyRoom = 65
 
 // cKey is a key as C has it.
@@ -42,7 +42,7 @@ func pids(api string, with []int) ([]int32, error) {
 	return list, nil
 }
 
-// mostNamed is how many processes aclrtIpcMemSetImportPid takes at a time.
+// mostNamed is the most processes for a call of aclrtIpcMemSetImportPid.
 const mostNamed = 31
 
 // Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes
@@ -87,7 +87,7 @@ func (b *Buffer) export(list bool) (text []byte, k Key, err error) {
 // imported it, that buffer must be closed before.
 func (b *Buffer) Unshare(k Key) error {
 	im := &b.d.r.imports
-	im.mu.Lock() // so that it is not imported meanwhile
+	im.mu.Lock() // so that it is not imported at the same time
 	defer im.mu.Unlock()
 	if im.has(b.d.r, k) {
 		return misuse("aclrtIpcMemClose", "key", "is imported in this process, too; close that buffer before")
@@ -109,7 +109,7 @@ func (im *imports) has(r *Runtime, k Key) bool {
 	return has
 }
 
-// begin notes that a key is being imported; false if it is imported already.
+// begin records that a key is being imported; false if it is imported already.
 func (im *imports) begin(r *Runtime, k Key) bool {
 	im.mu.Lock()
 	defer im.mu.Unlock()
@@ -123,7 +123,7 @@ func (im *imports) begin(r *Runtime, k Key) bool {
 	return true
 }
 
-// end notes how that ended; b is nil if there is nothing.
+// end records the result of the import; b is nil if it failed.
 func (im *imports) end(k Key, b *Buffer) {
 	im.mu.Lock()
 	defer im.mu.Unlock()

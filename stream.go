@@ -58,7 +58,7 @@ func (s *Stream) Close() error {
 // Synchronize waits until everything queued so far is done and returns the first failure since the last time. When
 // ctx ends first, its error is returned and the work goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	return s.d.waited(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
+	return s.d.waited(ctx, s.d.t.SynchronizeStreamWithin(s.h, core.WaitLimit{Cancel: ctx.Done()}))
 }
 
 // Idle reports, without waiting, whether everything queued is done.
@@ -95,11 +95,13 @@ func (s *Stream) queueable(api string, dst, src *Span) error {
 		return misuse(api, "dst", waits)
 	case src.pageable():
 		return misuse(api, "src", waits)
+	case dst.problem(s.d.r) == "" && src.problem(s.d.r) == "":
+		return nil
 	}
 	return usable(s.d.r, api, *dst, *src)
 }
 
-// waits is why pageable memory is refused.
+// waits is the text of the error for pageable memory.
 const waits = "is pageable memory, for which the call would wait for the stream; " +
 	"use AllocPinned or Register, or Synchronize and Device.Copy"
 

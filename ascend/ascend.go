@@ -1,5 +1,5 @@
-// Package ascend is what only some Ascend products have: reductions and random numbers on the device, counters that
-// streams wait for, advice for managed memory. A product that lacks a feature refuses it with
+// Package ascend has the features of only some Ascend products: reductions and random numbers on the device, counters
+// that streams wait for, advice for managed memory. A product that lacks a feature refuses it with
 // [ropeway.ErrRTFeatureNotSupport].
 //
 // Functions that queue work take the stream first, return at once, and fail as methods of [ropeway.Stream] do.
@@ -45,14 +45,14 @@ func misuse(api, arg, text string) error {
 	return &ropeway.Error{Code: ropeway.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text}
 }
 
-// outOfBounds refuses what goes past the end of a span, which a checker reports as such.
+// outOfBounds refuses an access past the end of a span, which a checker reports as such.
 func (q queue) outOfBounds(arg, text string) error {
 	e := &core.Error{Code: abi.ErrRTParamInvalid, API: q.api, Arg: arg, Index: -1, Text: text,
 		Cause: core.OutOfBounds}
 	return q.result(e)
 }
 
-// otherRuntime is what is wrong with things of another runtime.
+// otherRuntime is the text of the error for objects of another runtime.
 const otherRuntime = "belongs to another runtime"
 
 // seconds is a limit of time as C has it.

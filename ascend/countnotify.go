@@ -27,16 +27,16 @@ func NewCountNotify(d *ropeway.Device) (*CountNotify, error) {
 	return n, nil
 }
 
-// Close closes the count notify. What is queued with it goes on.
+// Close closes the count notify. Work queued with it still runs.
 func (n *CountNotify) Close() error { return goapi.Result(n.t, signal.CntNotifyDestroy(n.t, n.h)) }
 
-// Change is what [RecordCount] does to the number.
+// Change is a change of the number by [RecordCount].
 type Change int32
 
 // Changes; v is the value of the call.
 const (
 	SetCount Change = Change(abi.CntNotifyRecordSetValueMode) // the number becomes v
-	AddCount Change = Change(abi.CntNotifyRecordAddMode)      // v is added; numbers go round
+	AddCount Change = Change(abi.CntNotifyRecordAddMode)      // v is added, modulo 2^32
 	SetBits  Change = Change(abi.CntNotifyRecordBitOrMode)    // the bits of v are set
 	KeepBits Change = Change(abi.CntNotifyRecordBitAndMode)   // the bits that are not in v are cleared
 )
@@ -51,8 +51,7 @@ func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error 
 		Value: v}))
 }
 
-// CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go
-// round.
+// CountCondition is the condition of a [CountWait]. Unlike in a [ropeway.Condition], comparisons do not wrap around.
 type CountCondition int32
 
 // Conditions of a count; v is the value of the wait.
@@ -64,7 +63,7 @@ const (
 	CountHasBits CountCondition = CountCondition(abi.CntNotifyWaitEqualWithBitmaskMode) // all bits of v are set
 )
 
-// CountWait says what [WaitCount] waits for.
+// CountWait is a wait of [WaitCount].
 type CountWait struct {
 	Is      CountCondition
 	Value   uint32

@@ -8,8 +8,7 @@ import (
 	"ropeway/internal/goapi"
 )
 
-// Advice is what a program knows about how managed memory ([ropeway.Device.AllocManaged]) will be used. It changes
-// how fast things are, never what they do.
+// Advice tells how a program will use managed memory ([ropeway.Device.AllocManaged]). It affects speed, never results.
 type Advice int32
 
 // The advice that can be given, and taken back.
@@ -22,7 +21,7 @@ const (
 	NotAccessedBy Advice = Advice(abi.MemAdviseUnsetAccessedBy)        // undoes AccessedBy
 )
 
-// Advise says how managed memory will be used, at a device or, for nil, the host. d is the device that is asked.
+// Advise gives advice about the use of managed memory at a device or, for nil, the host. The call is made on d.
 func Advise(d *ropeway.Device, mem ropeway.Span, a Advice, at *ropeway.Device) error {
 	const api = "aclrtMemManagedAdvise"
 	t, _ := goapi.Device(d)

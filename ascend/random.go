@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/random"
 )
 
-// Distribution is what random numbers are like. Its parameters are rounded to the type of the numbers; those of whole
-// numbers have to be whole.
+// Distribution is a distribution of random numbers. Its parameters are rounded to the type of the numbers; those of
+// whole numbers have to be whole.
 type Distribution struct {
 	kind abi.RandomNumFuncType
 	of   Type
@@ -40,7 +40,7 @@ func Dropout(ratio float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeDropoutBitmask, Float32, ratio, 0}
 }
 
-// RandomSource is what random numbers are drawn from. The same seed and counter give the same numbers.
+// RandomSource is a source of random numbers. The same seed and counter give the same numbers.
 type RandomSource struct {
 	Seed uint64
 
@@ -99,7 +99,7 @@ func given(bits uint64, size int) (p abi.RandomParaInfo) {
 	return p
 }
 
-// bitsOf is v as a number of a type, and how many bytes that has; 0 if there is no such number.
+// bitsOf converts v to a number of a type, and returns its size in bytes; 0 if there is no such number.
 func bitsOf(of Type, v float64) (bits uint64, size int) {
 	whole := func(low, end float64, n int) (uint64, int) {
 		switch {

@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// Reduction is how [Reduce] combines two numbers.
+// Reduction is an operation of [Reduce] on two numbers.
 type Reduction int32
 
 // The reductions.

@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"ropeway"
@@ -25,10 +26,24 @@ func TestLaunchAllocs(t *testing.T) {
 		for range 100 {
 			check(t, k.Launch(s, 1, x, 7))
 		}
+		// A wait may allocate: the race detector drops values of a sync.Pool.
+		for idle := false; !idle; runtime.Gosched() {
+			idle, err = s.Idle()
+			check(t, err)
+		}
+	}
+	// How many launches are in flight at once depends on the machine. What grows with them grows before the count.
+	for range 3 {
+		gate := make(chan struct{})
+		check(t, s.Call(func() { <-gate }))
+		for range 128 {
+			check(t, k.Launch(s, 1, x, 7))
+		}
+		close(gate)
 		check(t, s.Synchronize(context.Background()))
 	}
-	if n := testing.AllocsPerRun(20, row); n > 2*100+2 { // two more in Synchronize
-		t.Errorf("100 launches and a wait allocate %v times", n)
+	if n := testing.AllocsPerRun(20, row); n > 2*100 {
+		t.Errorf("100 launches allocate %v times", n)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"ropeway/internal/goapi"
 )
 
-// Config says how a kernel is launched. What is zero is left as it is.
+// Config configures a launch of a kernel. Zero fields have no effect.
 type Config struct {
 	Blocks int // how many, 1 to 65535; of a SIMT kernel 0
 

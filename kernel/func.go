@@ -23,13 +23,13 @@ type Block struct{ of *kernel.Block }
 // Index is the number of the block, from 0.
 func (b *Block) Index() int { return int(b.of.Index) }
 
-// Num is how many blocks there are.
+// Num returns the number of blocks.
 func (b *Block) Num() int { return int(b.of.Num) }
 
 // Args is the argument buffer.
 func (b *Block) Args() []byte { return core.Array(core.Pointer[byte](b.of.Args), b.of.Size) }
 
-// Arg is the i-th argument, from 0: 8 bytes of the buffer. It panics if there is no such argument.
+// Arg returns the i-th argument, from 0: 8 bytes of the buffer. It panics if there is no such argument.
 func (b *Block) Arg(i int) uint64 { return binary.LittleEndian.Uint64(b.Args()[8*i:]) }
 
 // Reads says that the block reads bytes at an address, such as an argument, so that the checker judges it as it judges

@@ -1,7 +1,7 @@
 // Package kernel loads kernels and launches them in streams.
 //
-// On the software device a kernel is a C function of a shared object for this CPU; docs/kernels.md says how to write
-// one. The code that runs them is part of the toolkit's libascendcl.so, which is opened when the first kernel is
+// On the software device a kernel is a C function of a shared object for this CPU; docs/kernels.md explains how to
+// write one. The code that runs them is part of the toolkit's libascendcl.so, which is opened when the first kernel is
 // loaded: LD_LIBRARY_PATH has to lead to it. For tests, [LoadFuncs] makes kernels of Go functions, which needs no
 // library.
 //
@@ -71,7 +71,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 }
 
 // Variable finds a variable of the binary, by its name, as memory of the device. Kernels see what is copied there.
-// Closing the buffer does nothing: the variable goes with the module.
+// Closing the buffer has no effect: the variable is freed with the module.
 func (m *Module) Variable(name string) (*ropeway.Buffer, error) {
 	var at core.Addr
 	var n uint64
@@ -123,7 +123,7 @@ func (k *Kernel) buffer(t *core.Thread, api string, room []byte, args []any) ([]
 	return buffer, nil
 }
 
-// names are what errors call arguments; those of later ones have to be made.
+// names has the names of the first arguments in errors; later ones are formatted.
 var names = [...]string{"args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]", "args[6]", "args[7]"}
 
 func address(t *core.Thread, api string, i int, s ropeway.Span) (uint64, error) {

@@ -41,8 +41,8 @@ func With(m *Meter) ropeway.Option {
 	}).(ropeway.Option)
 }
 
-// Snapshot is what a runtime has done since it was opened. All numbers but those in flight only ever grow. They are
-// not of one moment: they are read one after the other, while work goes on.
+// Snapshot has the counts of a runtime's work since it was opened. All numbers except those in flight only grow. They
+// are not of a single moment: they are read one after another, while work continues.
 type Snapshot struct {
 	Copies   []Copies // one for each direction, always all of them, in the same order
 	Fills    Copies   // memory that was set
@@ -67,13 +67,13 @@ type Copies struct {
 	Ran    Histogram // seconds from start to end
 }
 
-// Waits is how often and how long the host waited.
+// Waits has the number and the duration of the host's waits.
 type Waits struct {
 	For  string    // stream, event, device: a synchronisation; copy: a call that copies itself, as with pageable memory
 	Time Histogram // seconds
 }
 
-// Histogram is how values are distributed.
+// Histogram is a distribution of values.
 type Histogram struct {
 	Bounds []float64 // upper bounds, which belong to their bucket; the last bucket has none
 	Counts []uint64  // values in each bucket, one more than bounds
@@ -92,7 +92,7 @@ var directions = []struct {
 	{meter.Work(observe.Peer), "peer"},
 	{meter.Work(observe.HostToHost), "host_to_host"},
 	{meter.Work(observe.Both), "mixed"},
-	{meter.Work(observe.NoDirection), "unknown"}, // a descriptor in device memory says where it goes, when it runs
+	{meter.Work(observe.NoDirection), "unknown"}, // a descriptor in device memory has the direction, when it runs
 }
 
 // waits are those that a Snapshot has.

@@ -19,6 +19,9 @@ import (
 // exitSlower is the exit code of a comparison that found something slower.
 const exitSlower = 87
 
+// maxDevices is how many devices there may be.
+const maxDevices = 64
+
 // benchFlags are the flags of "ropeway bench" as they were typed.
 type benchFlags struct {
 	sizes, directions, memory, segments, streams, devices []string

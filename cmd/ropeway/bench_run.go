@@ -86,7 +86,7 @@ func timeLeft(passed time.Duration, done, total int) string {
 // benchProcess does a round in a process of its own, and returns what that wrote to standard error.
 func benchProcess(ctx context.Context, variables []variable, spec bench.Spec,
 	each func(bench.Event) error) (warnings string, err error) {
-	exe, err := os.Executable()
+	exe, err := executable()
 	if err != nil {
 		return "", err
 	}

@@ -39,6 +39,7 @@ type checkOptions struct {
 	most      int
 	inject    []string
 	list      bool
+	allowNone bool
 }
 
 const (
@@ -48,6 +49,7 @@ const (
 	mostSchedules   = 1 << 20
 	defaultFindings = 100
 	exitFindings    = 86
+	exitNothing     = 85
 )
 
 func (a *app) check() *cobra.Command {
@@ -86,6 +88,9 @@ EXIT CODE
   86           there are findings that count and are not suppressed. --fail-on
                error, warning (the default), note or never says which count,
                --error-exitcode chooses another number
+  85           nothing was checked: the program ended with 0, and neither it nor
+               a process that it started has called AscendCL with the checker.
+               The summary says why; --allow-none makes it 0
   128+N        signal N ended the program. A crash with findings gives 86, but
                SIGINT, SIGQUIT, SIGTERM and SIGHUP give 128+N in any case
   126, 127     the program cannot be run, or not found
@@ -114,8 +119,7 @@ FAULTS
 LIMITS
   C programs that are statically linked cannot be checked: no library gets into
   them. Go programs that use package ropeway can, however they are linked, if
-  they import ropeway/check; without it opening the runtime fails and says so.
-  The summary says so if no process reported.`,
+  they import ropeway/check; without it opening the runtime fails and says so.`,
 		Example: `  ropeway check ./my_program --its-own-flag
   ropeway check --schedules 20 -- python3 serve.py
   ropeway check --seed 7 --product 310P ./my_program
@@ -140,6 +144,7 @@ LIMITS
 	f.IntVar(&o.depth, "depth", defaultDepth, "queue `N` tasks ahead at most")
 	f.StringVar(&o.failOn, "fail-on", "warning", "least `severity` that counts")
 	f.IntVar(&o.errorCode, "error-exitcode", exitFindings, "exit `code` if findings count")
+	f.BoolVar(&o.allowNone, "allow-none", false, "succeed if nothing was checked")
 	f.StringVar(&o.format, "format", "text", "`form` of the report")
 	f.StringVarP(&o.output, "output", "o", "", "`file` for the report; - is standard output")
 	f.BoolVar(&o.annotate, "annotate", false, "write annotations of GitHub Actions, too")
@@ -246,14 +251,14 @@ func (a *app) checkSession(o *checkOptions, rules []string, suppressions []*find
 			return asked
 		},
 	}
+	if !o.allowNone {
+		options.NothingCode = exitNothing
+	}
 	if o.failOn != "never" {
 		options.FailOn = finding.Severity(o.failOn)
 	}
-	out, width := ui.New(a.stderr, a.getenv), 0
-	if out.Width != nil {
-		width = min(max(out.Width(), leastWidth), mostWidth)
-	}
-	return checkrun.New(options, out, width)
+	out := ui.New(a.stderr, a.getenv)
+	return checkrun.New(options, out, terminalWidth(out))
 }
 
 // variables say to a process how it is checked.

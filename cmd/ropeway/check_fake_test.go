@@ -112,6 +112,8 @@ func (f *fake) do(verb, value string) {
 			sum += int(s.(syscall.Signal))
 		}
 		os.Exit(sum)
+	case "counts":
+		counts()
 	case "race": // a real program: two streams write the same memory, and nothing orders them
 		race()
 	case "forever":

@@ -123,7 +123,7 @@ func TestCheckSuppressions(t *testing.T) {
 	for text, want := range map[string]string{"[x]\nrule: leek\n": known +
 		`:2: there is no rule "leek"; did you mean leak?`, "": ""} {
 		write(t, known, text, 0o644)
-		_, stderr, code := checked(t, "--suppress "+known, "print=ran")
+		_, stderr, code := checked(t, "--allow-none --suppress "+known, "print=ran")
 		if (code != 0) != (want != "") {
 			t.Errorf("%q: exit code %d", text, code)
 		}
@@ -153,14 +153,23 @@ func TestCheckCannotRun(t *testing.T) {
 	contains(t, stderr, "there is no "+checkLibrary, "run make dist again")
 }
 
-// TestCheckStatic proves that a program without a loader runs: it may be one in Go, which reports by itself.
-func TestCheckStatic(t *testing.T) {
-	prog := compile(t, filepath.Join(t.TempDir(), "prog"), `int main(void) { return 6; }`, "-static")
-	_, stderr, code := outcome(t, program(t, checkedToolkit(t), nil, "check", prog))
-	if code != 6 {
-		t.Errorf("exit code %d", code)
+// TestCheckUnreached proves that the summary says why a program was not checked. A program without a loader runs: it
+// may be one in Go, which reports by itself.
+func TestCheckUnreached(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "libascendcl.so"), "", 0o644)
+	for why, flags := range map[string][]string{
+		"statically linked":                        {"-static"},
+		"RPATH makes it load " + dir:               {"-Wl,--disable-new-dtags,-rpath,$ORIGIN"},
+		"neither it nor a process that it started": {"-Wl,--enable-new-dtags,-rpath,$ORIGIN"},
+	} {
+		prog := compile(t, filepath.Join(dir, "prog"), `int main(void) { return 6; }`, flags...)
+		_, stderr, code := outcome(t, program(t, checkedToolkit(t), nil, "check", prog))
+		if code != 6 {
+			t.Errorf("%s: exit code %d", why, code)
+		}
+		contains(t, stderr, "nothing was checked", why)
 	}
-	contains(t, stderr, "nothing was checked", "statically linked C program")
 }
 
 // TestCheckLongTemporary proves that a TMPDIR too long for a socket does no harm.

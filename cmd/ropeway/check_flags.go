@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"ropeway/internal/check/inject"
 	"ropeway/internal/explain"
 	"ropeway/internal/finding"
+	"ropeway/internal/readfile"
 )
 
 // checkFlags proves that flags make sense, brings them into the form that processes read, and returns the rules they
@@ -156,9 +156,8 @@ func (a *app) fault(text string) (string, error) {
 // meant says what a name that does not exist may have meant.
 func (a *app) meant(err error) string {
 	var missing *explain.NotFound
-	var f *failure
-	if errors.As(err, &missing) && len(missing.Near) > 0 && errors.As(a.notFound(missing), &f) {
-		return f.next
+	if errors.As(err, &missing) {
+		return a.notFound(missing).next
 	}
 	return "see " + a.name + " explain --help"
 }
@@ -166,7 +165,7 @@ func (a *app) meant(err error) string {
 // readSuppressions reads files.
 func readSuppressions(files []string) (all []*finding.Suppression, err error) {
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := readfile.Bounded(file, readfile.Text)
 		if err != nil {
 			return nil, &failure{err: fmt.Errorf("--suppress: %w", err),
 				next: "check the path; --write-suppressions writes such a file"}

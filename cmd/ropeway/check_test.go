@@ -95,8 +95,15 @@ func TestCheckText(t *testing.T) {
 	if !strings.HasPrefix(stderr, "ropeway check: no findings in ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("without findings: %q", stderr)
 	}
-	_, stderr, _ = checked(t, "", "print=x")
-	contains(t, stderr, "no process reported, so nothing was checked")
+	var code int
+	_, stderr, code = checked(t, "", "print=x")
+	contains(t, stderr, "ropeway check: nothing was checked in ", "neither it nor a process", "exit code is 85")
+	if code != exitNothing {
+		t.Errorf("nothing was checked, and the exit code is %d", code)
+	}
+	if _, stderr, code = checked(t, "--allow-none", "print=x"); code != 0 || strings.Contains(stderr, "code is 85") {
+		t.Errorf("--allow-none: exit code %d, %s", code, stderr)
+	}
 }
 
 // TestCheckVariables proves which variables the program gets.
@@ -111,8 +118,8 @@ func TestCheckVariables(t *testing.T) {
 			"ROPEWAY_INJECT=aclrtMalloc:1=507013/submit;aclrtMemsetAsync:1=507013\n"},
 		{"--product 310P --blocking", "ROPEWAY_PRODUCT=310P\nASCEND_LAUNCH_BLOCKING=1\n"},
 	} {
-		stdout, stderr, code := checked(t, tt.flags, "env=ROPEWAY_CHECK", "env=ROPEWAY_INJECT", "env=ROPEWAY_PRODUCT",
-			"env=ASCEND_LAUNCH_BLOCKING")
+		stdout, stderr, code := checked(t, tt.flags+" --allow-none", "env=ROPEWAY_CHECK", "env=ROPEWAY_INJECT",
+			"env=ROPEWAY_PRODUCT", "env=ASCEND_LAUNCH_BLOCKING")
 		if code != 0 {
 			t.Errorf("%s: exit code %d, %s", tt.flags, code, stderr)
 		}
@@ -187,7 +194,7 @@ func TestCheckTroubled(t *testing.T) {
 		{"large", "start huge=1000000 find=leak,f,1 end=1", 86, []string{"note: xxxx", "1 finding"}},
 		{"too large", "start huge=20000000 find=leak,f,1 end=1", 86,
 			[]string{"sent a record of more than 16 MiB", "1 finding"}},
-		{"only garbage", "raw=GET~/ exit=2", 2, []string{"sent something that is no record", "no process reported"}},
+		{"only garbage", "raw=GET~/ exit=2", 2, []string{"sent something that is no record", "nothing was checked"}},
 		{"a forked child", "start child=start~find=fork-after-init,f,1 end", 86, []string{"error: fork-after-init",
 			"what to do: Fork before", "fork-after-init        1 finding, once\n"}},
 		{"no rule of ours", "start find=newer,f,1 end=1", 86, []string{"error: newer: It happened"}},
@@ -296,4 +303,12 @@ func TestCheckInjectedFatal(t *testing.T) {
 	_, stderr, _ = checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+b+",2", "shot="+a+",0",
 		"shot="+b+",3", "end")
 	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 3 times")
+}
+
+// TestSuppressEndless: a file of suppressions without end is an error, and does not take all memory.
+func TestSuppressEndless(t *testing.T) {
+	_, err := readSuppressions([]string{"/dev/zero"})
+	if err == nil || !strings.Contains(err.Error(), "has more than") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -14,6 +14,56 @@ import (
 	"ropeway/internal/timeline"
 )
 
+// counts is a program of six tasks: a synchronous copy, a copy, a record and a wait for it, and two executions of a
+// model of two streams.
+func counts() {
+	rt, err := ropeway.Open(ropeway.WithDevices(1))
+	must(err)
+	dev, err := rt.Device(0)
+	must(err)
+	host, err := dev.AllocPinned(4096)
+	must(err)
+	mem, err := dev.Alloc(4096)
+	must(err)
+	a, err := dev.NewStream()
+	must(err)
+	b, err := dev.NewStream()
+	must(err)
+	event, err := dev.NewEvent()
+	must(err)
+	must(dev.Copy(mem.Range(0, 64), host.Range(0, 64)))
+	must(a.Copy(mem.Range(0, 64), host.Range(0, 64)))
+	must(a.Record(event))
+	must(b.Wait(event))
+	g, err := b.Capture(func() error {
+		must(b.Record(event))
+		must(a.Wait(event))
+		must(a.Copy(mem.Range(64, 64), host.Range(64, 64)))
+		must(a.Copy(mem.Range(128, 64), host.Range(128, 64)))
+		must(a.Record(event))
+		return b.Wait(event)
+	})
+	must(err)
+	must(g.Run(b))
+	must(g.Run(b))
+	must(dev.Synchronize(context.Background()))
+	must(g.Close())
+	must(rt.Close())
+}
+
+// TestOneCountOfTasks proves that check and trace count the same tasks of a program: what it submitted to streams, an
+// execution of a model as one, and what its calls carried out themselves.
+func TestOneCountOfTasks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "counts.html")
+	_, stderr, code := checked(t, "--fail-on never --report "+file, "counts")
+	if code != exitOK || !strings.Contains(stderr, "(1 process, 6 tasks, ") {
+		t.Errorf("check: exit code %d: %s", code, stderr)
+	}
+	if run := readPage(t, file); len(run.Tasks.Number) != 6 {
+		t.Errorf("the page of check has %d tasks", len(run.Tasks.Number))
+	}
+}
+
 // race is a program with a stream-race: the second copies of two streams write the same memory.
 func race() {
 	rt, err := ropeway.Open(ropeway.WithDevices(1))

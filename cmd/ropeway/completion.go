@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // shells are those that have a completion script.
@@ -58,6 +59,14 @@ example is for the shell that is running; the others are for all shells to come.
 			}
 			return root.GenZshCompletion(a.stdout)
 		},
+	}
+}
+
+// unquoted takes the marks of values out of what flags say of themselves: a shell shows the text as it is.
+func unquoted(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+	for _, below := range c.Commands() {
+		unquoted(below)
 	}
 }
 

@@ -40,6 +40,22 @@ func TestCompletePrograms(t *testing.T) {
 	}
 }
 
+// TestCompletionText: what a shell shows beside a flag or a number is plain text.
+func TestCompletionText(t *testing.T) {
+	ask := func(args ...string) string {
+		stdout, _, _ := call(t, append([]string{"__complete"}, args...)...) // cobra says more on stderr
+		return stdout
+	}
+	text := ask("run", "--")
+	contains(t, text, "--product\tname: 310", "--visible\tlist of the devices")
+	if strings.Contains(text, "`") {
+		t.Errorf("marks are left:\n%s", text)
+	}
+	contains(t, ask("explain", "10700"), "107002\tACL_ERROR_RT_CONTEXT_NULL\n")
+	contains(t, ask("explain", "stream-r"), "stream-race\ttwo tasks")
+	contains(t, ask("explain", "aclrtMemcpyAsy"), "aclrtMemcpyAsync\n")
+}
+
 // TestShells: bash completes with the script, and zsh and fish can read theirs.
 func TestShells(t *testing.T) {
 	dir := t.TempDir()

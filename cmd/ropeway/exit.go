@@ -21,6 +21,7 @@ var exitMeanings = []exitMeaning{
 	{"0", "all", "It worked. A program that ran ended with 0."},
 	{"1", "all", "It failed; what to do is said on standard error."},
 	{"2", "all", "It was called wrongly: an unknown flag, a value that is refused, no program."},
+	{fmt.Sprint(exitNothing), "check", "Nothing was checked: no process called AscendCL. --allow-none makes it 0."},
 	{fmt.Sprint(exitFindings), "check", "There are findings that count. --error-exitcode chooses another number."},
 	{fmt.Sprint(exitSlower), "bench --compare", "Something is slower than it was."},
 	{fmt.Sprint(exitCannotRun), "those that run a program", "The program was found, but cannot be run."},

@@ -36,6 +36,7 @@ func TestExitCodes(t *testing.T) {
 		{nil, "check " + text, exitCannotRun, "126"},
 		{nil, "run no-such-program-anywhere", exitNotFound, "127"},
 		{nil, "check " + text + "-not", exitNotFound, "127"},
+		{nil, "check /bin/true", exitNothing, "85"},
 		{interrupt, "demo --quick", 128 + 15, "128+N"},
 	} {
 		if tt.ctx == nil {
@@ -54,7 +55,8 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s is documented, but nothing here ends with it", m.code)
 		}
 	}
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitFindings, exitSlower, exitCannotRun, exitNotFound} {
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitNothing, exitFindings, exitSlower, exitCannotRun,
+		exitNotFound} {
 		if !strings.Contains(exitText(), "\n  "+strconv.Itoa(code)+" ") {
 			t.Errorf("%d is not documented", code)
 		}

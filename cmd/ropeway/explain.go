@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,12 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
 			answer, err := book.Find(args[0])
 			var missing *explain.NotFound
 			if errors.As(err, &missing) {
-				return a.notFound(missing)
+				missing.Near = slices.Concat(explain.Near(args[0], finding.RuleNames()), missing.Near)
+				f := a.notFound(missing)
+				if missing.Range == "" {
+					f.err = fmt.Errorf("there is no code, function, type or rule %q", args[0])
+				}
+				return f
 			}
 			if err != nil {
 				return err
@@ -87,11 +93,24 @@ func completeNames(_ *cobra.Command, args []string, word string) ([]string, cobr
 	if book, err := explain.Open(); err == nil && len(args) == 0 {
 		for _, name := range slices.Concat(book.Names(), book.Numbers(), finding.RuleNames()) {
 			if strings.HasPrefix(name, word) {
-				fit = append(fit, name)
+				fit = append(fit, name+"\t"+oneLine(book, name))
 			}
 		}
 	}
 	return fit, cobra.ShellCompDirectiveNoFileComp
+}
+
+// oneLine says what a number or a rule is; "" for names, which say it themselves.
+func oneLine(book *explain.Book, name string) string {
+	if rule := finding.ByName(name); rule != nil {
+		return rule.Catches
+	}
+	if _, err := strconv.Atoi(name); err == nil {
+		if found, err := book.Find(name); err == nil && found.Code != nil {
+			return found.Code.Name
+		}
+	}
+	return ""
 }
 
 // explainRule explains a rule of the checker.
@@ -106,19 +125,26 @@ func (a *app) explainRule(rule *finding.Rule, asJSON bool) error {
 	w.item("severity", string(rule.Severity))
 	w.item("finds", rule.Catches)
 	w.item("what to do", rule.Advice)
-	w.item("leave it out", a.name+" check --no-rule "+rule.Name)
-	w.item("example", "docs/check.md#"+rule.Name)
+	w.item("without it", a.name+" check --no-rule "+rule.Name)
+	w.item("example", rule.Page())
 	return nil
 }
 
-func (a *app) notFound(missing *explain.NotFound) error {
-	next := "see " + a.name + " explain --help"
-	if n := len(missing.Near); n == 1 {
-		next = "did you mean " + missing.Near[0] + "?"
-	} else if n > 1 {
-		next = "did you mean " + strings.Join(missing.Near[:n-1], ", ") + " or " + missing.Near[n-1] + "?"
+// notFound says what is like a name that does not exist.
+func (a *app) notFound(missing *explain.NotFound) *failure {
+	return &failure{err: missing, next: didYouMean(missing.Near, "see "+a.name+" explain --help")}
+}
+
+// didYouMean asks for one of some names; without any it returns otherwise.
+func didYouMean(near []string, otherwise string) string {
+	switch n := len(near); n {
+	case 0:
+		return otherwise
+	case 1:
+		return "did you mean " + near[0] + "?"
+	default:
+		return "did you mean " + strings.Join(near[:n-1], ", ") + " or " + near[n-1] + "?"
 	}
-	return &failure{err: missing, next: next}
 }
 
 // explanation writes an entry as text.
@@ -135,6 +161,15 @@ func (w *explanation) answer(a *explain.Answer) {
 		w.function(a.Function)
 	case a.Type != nil:
 		w.typ(a.Type)
+	case a.Older != nil:
+		w.Line("%s", w.Bold(a.Older.Name))
+		w.prototype(a.Older.Prototype)
+		w.item("what", "an older name, below the API; no header declares it, and programs look it up with dlsym in "+
+			"libascendcl.so or libruntime.so")
+		w.item("built", "yes")
+		if a.Older.Calls != "" {
+			w.item("does", "what "+a.Older.Calls+" does, with its codes; see ropeway explain "+a.Older.Calls)
+		}
 	case a.Outside != nil:
 		w.Line("%s  is not part of the runtime", w.Bold(a.Outside.Name))
 		w.item("belongs to", a.Outside.What)
@@ -194,7 +229,7 @@ func functions(n int) string {
 func (w *explanation) source(s explain.Source) {
 	w.Line("  %s", s.Function)
 	for _, r := range s.Rules {
-		w.beside(fmt.Sprintf("  %4d  ", r.Number), r.If)
+		w.beside("    ", r.Name+": "+r.If)
 	}
 }
 
@@ -236,7 +271,7 @@ func notBuilt(f *explain.Function) string {
 	case 1:
 		text += "makes the first check below, then it "
 	default:
-		text += fmt.Sprintf("makes %d of the checks below, up to number %d, then it ", f.Checked, f.LastChecked)
+		text += fmt.Sprintf("makes %d of the checks below, up to %s, then it ", f.Checked, f.LastChecked)
 	}
 	return text + "returns 207000, or NULL or 0 where it returns no code, and says so once on standard error"
 }
@@ -295,7 +330,7 @@ func (w *explanation) rules(rules []explain.Rule) {
 	seen := map[int32]bool{}
 	for _, r := range rules {
 		code := "-"
-		text := r.If
+		text := r.Name + ": " + r.If
 		if r.Code != nil {
 			code = fmt.Sprint(*r.Code)
 			if !seen[*r.Code] {
@@ -304,6 +339,9 @@ func (w *explanation) rules(rules []explain.Rule) {
 			}
 		} else {
 			text += ": " + r.Ret
+			if r.SuchAs != nil {
+				text += fmt.Sprintf(", such as %d", *r.SuchAs)
+			}
 		}
 		if r.Note != "" {
 			text += " (" + r.Note + ")"
@@ -311,12 +349,12 @@ func (w *explanation) rules(rules []explain.Rule) {
 		if r.Where != "" {
 			text += " [" + r.Where + "]"
 		}
-		w.beside(fmt.Sprintf("  %2d %7s  ", r.Number, code), text)
-		w.beside(strings.Repeat(" ", 14), mark(r))
+		w.beside(fmt.Sprintf("  %7s  ", code), text)
+		w.beside(strings.Repeat(" ", 11), mark(r))
 	}
 	w.head("CODES")
 	for _, r := range codes {
-		w.Line("     %7d  %s", *r.Code, r.Ret)
+		w.Line("  %7d  %s", *r.Code, r.Ret)
 	}
 }
 
@@ -326,7 +364,7 @@ func mark(r explain.Rule) string {
 	case "needs":
 		return "[not here yet: needs " + r.Why + "]"
 	case "shadowed":
-		return "[never reached: rule " + r.Why + "]"
+		return "[never reached: " + r.Why + "]"
 	case "decided":
 		return "[ropeway: " + r.Why + "]"
 	}

@@ -13,7 +13,6 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
-	"ropeway/internal/driver"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
@@ -203,15 +202,14 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	if err := process.GetDeviceCount(th, &n); err != nil && err.Code != abi.ErrRTNoDevice {
 		return nil, err
 	}
-	placer, onGPUs := driver.As[driver.Placer](rt.Driver)
 	for i := range int(n) {
 		d := deviceInfo{ID: i}
-		if onGPUs {
+		if rt.Caps.GPU != nil {
 			var phys int32
 			if err := process.GetPhyDevIdByUserDevId(th, int32(i), &phys); err != nil {
 				return nil, err
 			}
-			gpu := placer.GPU(int(phys))
+			gpu := rt.Caps.GPU(int(phys))
 			d.GPU = &gpu
 		}
 		if d.Free, d.Total, err = memoryOf(th, int32(i)); err != nil {

@@ -15,6 +15,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ropeway/internal/explain"
 	"ropeway/internal/ui"
 )
 
@@ -93,6 +97,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 	}
 	root := a.root()
 	root.SetArgs(args[1:])
+	if len(args) > 1 && args[1] == cobra.ShellCompRequestCmd {
+		unquoted(root)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -113,8 +120,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 		return exitUsage
 	}
 	if !a.started {
-		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name,
-			strings.TrimPrefix(cmd.CommandPath(), root.Name())))
+		a.report(err.Error(), didYouMean(flagsLike(cmd, err), fmt.Sprintf("see %s%s --help", a.name,
+			strings.TrimPrefix(cmd.CommandPath(), root.Name()))))
 		return exitUsage
 	}
 	var failed *failure
@@ -130,6 +137,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 	}
 	a.report(err.Error(), next)
 	return status
+}
+
+// flagsLike returns the flags of a command that are like the one that err says does not exist.
+func flagsLike(cmd *cobra.Command, err error) (near []string) {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
+		return nil
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	for _, name := range explain.Near(missing.GetSpecifiedName(), names) {
+		near = append(near, "--"+name)
+	}
+	return near
 }
 
 // getenv is the value of a variable, "" if it is not set.

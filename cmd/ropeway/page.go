@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"ropeway/internal/ui"
 )
@@ -15,16 +17,21 @@ type page struct {
 
 const (
 	leastWidth  = 40
+	lineWidth   = 80  // where there is no terminal
 	mostWidth   = 100 // longer lines are hard to read
 	labelColumn = 12
 )
 
 func newPage(o *ui.Output) *page {
-	p := &page{o, lineWidth}
-	if o.Width != nil {
-		p.width = min(max(o.Width(), leastWidth), mostWidth)
+	return &page{o, cmp.Or(terminalWidth(o), lineWidth)}
+}
+
+// terminalWidth returns how wide text may be on a terminal; 0 elsewhere, where lines are of any length.
+func terminalWidth(o *ui.Output) int {
+	if o.Width == nil {
+		return 0
 	}
-	return p
+	return min(max(o.Width(), leastWidth), mostWidth)
 }
 
 // head writes a line that begins a part.
@@ -35,7 +42,7 @@ func (p *page) head(text string) {
 
 // item writes a label and, beside it, text. Without text there is nothing.
 func (p *page) item(label, text string) {
-	p.beside(fmt.Sprintf("%-*s", labelColumn, label), text)
+	p.beside(fmt.Sprintf("%-*s", labelColumn, label+" "), text)
 }
 
 // beside writes text after the first cells of a row, and its further lines below it.
@@ -60,5 +67,17 @@ func (p *page) list(names []string) {
 			line += fmt.Sprintf("%-*s", widest, names[i])
 		}
 		p.Line("%s", strings.TrimRight(line, " "))
+	}
+}
+
+// duration writes seconds with three digits that count, more or less.
+func duration(seconds float64) string {
+	switch t := time.Duration(seconds * float64(time.Second)); {
+	case t < time.Millisecond:
+		return fmt.Sprintf("%.1f us", seconds*1e6)
+	case t < time.Second:
+		return fmt.Sprintf("%.2f ms", seconds*1e3)
+	default:
+		return fmt.Sprintf("%.2f s", seconds)
 	}
 }

@@ -84,7 +84,7 @@ func (w *podNetwork) add(i int) error {
 	return nil
 }
 
-// wait waits until the device of a server runs: UCX uses no other.
+// wait waits until the device of a server is up.
 func (w *podNetwork) wait(name string) error {
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		out, err := w.output("-n", name, "-o", "link", "show", "dev", podDevice, "up")

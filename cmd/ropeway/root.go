@@ -17,9 +17,9 @@ func (a *app) root() *cobra.Command {
 		Long: `ropeway is the AscendCL runtime in Go, with a software device that behaves like
 an Ascend NPU: the same checks, the same error codes, the same asynchrony.
 
-Start with the demo: it copies in every direction, checks every byte and shows
-how fast it was.`,
-		Example: `  ropeway demo                    copy, verify and measure, in seconds
+Start with the demo: it shows a race and what the checker finds, copies in every
+direction and verifies every byte.`,
+		Example: `  ropeway demo                    a race and its finding, and copies, in seconds
   ropeway run ./my_program        run a C, C++ or Python program of yours
   ropeway check ./my_program      find what it does wrong
   ropeway trace ./my_program      see what it did when

@@ -145,6 +145,11 @@ func (a *app) wantedVariables(cmd *cobra.Command) ([]variable, error) {
 		}
 	}
 	help := fmt.Sprintf("see %s %s --help", a.name, cmd.Name())
+	if folder := cmd.Flags().Lookup("kernels").Value.String(); folder != "" {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return nil, &usageError{fmt.Errorf("--kernels=%q is refused: it is not a folder", folder), help}
+		}
+	}
 	settings, err := setup.Read(overlay(a.lookup, wanted))
 	if err != nil {
 		return nil, &usageError{errors.New(strings.NewReplacer(names...).Replace(err.Error())), help}

@@ -53,11 +53,20 @@ func isToolkit(root string) bool {
 
 // toolkit finds the toolkit that this program belongs to.
 func (a *app) toolkit() (*toolkit, error) {
-	exe, err := os.Executable() // with symbolic links resolved, by the kernel
+	exe, err := executable()
 	if err != nil {
 		return nil, err
 	}
 	return findToolkit(exe, a.getenv(homeVariable))
+}
+
+// executable is the path of this program, with symbolic links resolved, by the kernel.
+func executable() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", &failure{err: err, next: "mount /proc: it says where this program is"}
+	}
+	return exe, nil
 }
 
 // docsVariable names the address of the documentation, for reports; without it the toolkit's is taken.

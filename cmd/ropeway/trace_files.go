@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/finding"
-	"ropeway/internal/observe"
 	"ropeway/internal/report"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
@@ -157,22 +153,7 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		run.Shorten(func(file string) string { return finding.Below(dir, file) })
 	}
 	out := ui.New(a.stderr, a.getenv)
-	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
-	for _, line := range kernelLines(run) {
-		out.Line("  %s", line)
-	}
-	for _, note := range run.Notes {
-		out.Line("  %s", note)
-	}
-	for i, d := range advice.Of(run) {
-		if i == mostAdvice {
-			break
-		}
-		out.Line("  %s", d.Title)
-		for _, line := range d.Lines {
-			out.Line("    at %s", line)
-		}
-	}
+	sayRun(out, run)
 	for _, f := range files {
 		if err := whole(f.name, f.named, func(name string) error { return f.write(name, run) }); err != nil {
 			return &failure{err: err, next: "the program has run; with --keep DIR what is recorded stays"}
@@ -182,47 +163,53 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 	return nil
 }
 
+// sayRun says what a run was and what to change, in lines as wide as the terminal.
+func sayRun(out *ui.Output, run *timeline.Run) {
+	fold := func(text string) {
+		for _, line := range ui.Fold(text, terminalWidth(out)) {
+			out.Line("%s", line)
+		}
+	}
+	fold(out.Bold("ropeway:") + " " + traceSummary(run))
+	for _, line := range kernelLines(run) {
+		fold("  " + line)
+	}
+	for _, note := range run.Notes {
+		fold("  " + note)
+	}
+	for i, d := range advice.Of(run) {
+		if i == mostAdvice {
+			break
+		}
+		fold("  " + d.Title)
+		for _, line := range d.Lines {
+			out.Line("    at %s", line)
+		}
+	}
+}
+
 // mostAdvice is how much advice the terminal shows; the report has all of it.
 const mostAdvice = 3
 
 // mostKernels is how many kernels the terminal shows.
 const mostKernels = 5
 
-// kernelLines say how often each kernel ran and for how long, those that took longest first.
+// kernelLines say how often each kernel ran and for how long, in models too, those that took longest first.
 func kernelLines(run *timeline.Run) (lines []string) {
-	type sum struct {
-		name     string
-		launches int
-		blocks   uint64
-		took     int64
-	}
-	all := map[string]*sum{}
-	for i := range run.Tasks {
-		t := &run.Tasks[i]
-		if t.Kind != observe.Kernel {
-			continue
-		}
-		s := all[t.Kernel]
-		if s == nil {
-			s = &sum{name: t.Kernel}
-			all[t.Kernel] = s
-		}
-		s.launches++
-		s.blocks += uint64(t.Segments)
-		if t.Ran() {
-			s.took += t.End - t.Start
-		}
-	}
-	sums := slices.SortedFunc(maps.Values(all), func(a, b *sum) int {
-		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.name, b.name))
-	})
-	for i, s := range sums {
+	all := run.Kernels()
+	for i, k := range all {
 		if i == mostKernels {
-			lines = append(lines, fmt.Sprintf("and %s", finding.Plural(len(sums)-i, "other kernel")))
+			lines = append(lines, fmt.Sprintf("and %s", finding.Plural(len(all)-i, "other kernel")))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("kernel %s: %d x, %s, %s in all", s.name, s.launches,
-			finding.Plural(int(s.blocks), "block"), duration(float64(s.took)/1e9)))
+		line := fmt.Sprintf("kernel %s: %d x, %s", k.Name, k.Launches, finding.Plural(int(k.Blocks), "block"))
+		if k.Untimed < k.Launches {
+			line += fmt.Sprintf(", %s in all", duration(float64(k.Took)/1e9))
+		}
+		if k.Untimed > 0 {
+			line += fmt.Sprintf(", %d without times of their own", k.Untimed)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

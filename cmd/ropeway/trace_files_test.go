@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
+	"ropeway/internal/ui"
 )
 
 // TestWhole: a file is replaced when the new one is complete, and stays as it is when that fails; links stay links.
@@ -128,5 +129,13 @@ func TestKernelLines(t *testing.T) {
 		"kernel e: 1 x, 8 blocks, 5.00 ms in all", "and 1 other kernel"}
 	if lines := kernelLines(run); !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
+	}
+	run.Tasks[1].Kernel = "fused_attention_with_rotary_embedding"
+	var text strings.Builder
+	sayRun(&ui.Output{W: &text, Width: func() int { return 60 }}, run)
+	for line := range strings.Lines(text.String()) {
+		if len(line) > 61 {
+			t.Errorf("on 60 columns there is the line %q", line)
+		}
 	}
 }

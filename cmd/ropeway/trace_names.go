@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ropeway/internal/readfile"
 	"ropeway/internal/report"
 )
 
@@ -96,7 +97,7 @@ func replaceable(page string, ours func(command []string) bool) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	text, err := os.ReadFile(page)
+	text, err := readfile.Regular(page, 1<<30)
 	if err != nil {
 		return false
 	}

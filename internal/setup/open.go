@@ -23,10 +23,7 @@ const (
 // Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
 // that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The
 // error is an [*Error].
-func (s Settings) Open(warn io.Writer) (*core.Runtime, error) { return s.OpenThrough(warn, nil) }
-
-// OpenThrough is Open with something between the core and the driver; wrap may be nil.
-func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Driver) (*core.Runtime, error) {
+func (s Settings) Open(warn io.Writer) (*core.Runtime, error) {
 	if warn == nil {
 		warn = io.Discard
 	}
@@ -61,8 +58,8 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 			say(text)
 		}
 	}
-	if wrap != nil {
-		d = wrap(d)
+	if s.Wrap != nil {
+		d = s.Wrap(d)
 	}
 	o := core.Options{
 		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking,
@@ -109,7 +106,7 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 func OpenSoft(s *Settings, say func(string)) (driver.Driver, error) {
 	o := soft.Options{
 		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say,
-		Guard: s.Check != nil, Shade: s.Shade, KernelProcess: s.KernelProcess,
+		Guard: s.Check != nil, Shade: s.Shade,
 	}
 	if s.Devices == 0 {
 		o.Devices, o.Memory = 1, leastMemory
@@ -119,6 +116,8 @@ func OpenSoft(s *Settings, say func(string)) (driver.Driver, error) {
 
 // noDevices is a driver all of whose devices are gone. Pinned memory is still to be had.
 type noDevices struct{ driver.Driver }
+
+func (d noDevices) Caps() driver.Caps { return driver.Caps{Base: d} }
 
 func (noDevices) Devices() int { return 0 }
 

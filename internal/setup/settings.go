@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/driver"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
 )
@@ -34,7 +35,6 @@ const (
 	EnvPod          = "ROPEWAY_POD"
 	EnvPodServer    = "ROPEWAY_POD_SERVER"
 	EnvKernels      = "ROPEWAY_KERNELS"
-	EnvProcess      = "ROPEWAY_KERNEL_PROCESS"
 )
 
 // DefaultDevices is how many devices there are by default.
@@ -63,11 +63,12 @@ type Settings struct {
 	Pod          Pod     // other servers; nil: there are none
 	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
 
-	KernelProcess bool // kernels run in a process of their own
-
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
 	Tracer observe.Tracer // receives what runs when, beside the recorder; may be nil
+
+	// Wrap returns a driver in front of the one that the settings name, in tests; may be nil.
+	Wrap func(driver.Driver) driver.Driver
 
 	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers
 	// that keep such memory apart; may be nil.
@@ -113,8 +114,6 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Trace:        r.value(EnvTrace),
 		Pod:          r.pod(),
 		Kernels:      r.value(EnvKernels),
-
-		KernelProcess: r.switched(EnvProcess),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list
@@ -122,13 +121,6 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	if s.Check != nil && s.Driver == CUDADriver {
 		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the "+
 			"driver soft")
-	}
-	if s.KernelProcess && (s.Check != nil || s.Driver == CUDADriver) {
-		why := "the checker watches kernels in the process of the program"
-		if s.Driver == CUDADriver {
-			why = "kernels run on the GPU"
-		}
-		r.notes = append(r.notes, fmt.Sprintf("%s=1 changes nothing here: %s", EnvProcess, why))
 	}
 	s.Notes = r.notes
 	if r.err != nil {

@@ -66,8 +66,6 @@ func TestReadGoodValues(t *testing.T) {
 		// judged when the devices are known
 		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"},
 		{"ASCEND_LAUNCH_BLOCKING=1", func(s Settings) any { return s.Blocking }, true},
-		{"ROPEWAY_KERNEL_PROCESS=1", func(s Settings) any { return s.KernelProcess }, true},
-		{"ROPEWAY_KERNEL_PROCESS=0", func(s Settings) any { return s.KernelProcess }, false},
 		{"ROPEWAY_STRICT=1", func(s Settings) any { return s.Strict }, true},
 		{"ROPEWAY_STRICT=0", func(s Settings) any { return s.Strict }, false},
 		{"ASCEND_LAUNCH_BLOCKING=0", func(s Settings) any { return s.Blocking }, false},

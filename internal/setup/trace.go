@@ -14,7 +14,7 @@ func (s Settings) record(d driver.Driver, say func(string)) observe.Tracer {
 		return nil
 	}
 	o := recorder.Options{Dir: s.Trace, Driver: d.Name(), Program: os.Args, Checked: s.Check != nil}
-	if f, ok := driver.As[driver.Fabric](d); ok {
+	if f := d.Caps().Fabric; f != nil {
 		server, _ := f.Server()
 		o.Server = &server
 	}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,6 +31,26 @@ func (c Columns) Row(cells ...string) string {
 
 func abs(n int) int { return max(n, -n) }
 
+// escape matches what colours text and takes no room.
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// columns is the room that text takes.
+func columns(text string) int { return utf8.RuneCountInString(escape.ReplaceAllString(text, "")) }
+
+// Fold returns text as lines of at most width columns; 0 is any width. Lines after the first are indented by two more.
+func Fold(text string, width int) []string {
+	if width <= 0 || columns(text) <= width {
+		return []string{text}
+	}
+	start := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	lines := Wrap(text, width-len(start)-2)
+	lines[0] = start + lines[0]
+	for i := range lines[1:] {
+		lines[i+1] = start + "  " + lines[i+1]
+	}
+	return lines
+}
+
 // Wrap breaks text into lines of at most width columns, at blanks.
 func Wrap(text string, width int) []string {
 	var lines []string
@@ -38,7 +59,7 @@ func Wrap(text string, width int) []string {
 		switch {
 		case line == "":
 			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+		case columns(line)+1+columns(word) <= width:
 			line += " " + word
 		default:
 			lines = append(lines, line)

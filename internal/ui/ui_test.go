@@ -196,3 +196,17 @@ func TestPlain(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestFold: lines keep to the width, what colours them takes no room, and nothing is folded without a width.
+func TestFold(t *testing.T) {
+	text := "  one \x1b[31mtwo three\x1b[0m four five"
+	for width, want := range map[int][]string{
+		0: {text}, 25: {text},
+		21: {"  one \x1b[31mtwo three\x1b[0m", "    four five"}, // 4 columns are kept for the indentation
+		14: {"  one \x1b[31mtwo", "    three\x1b[0m four", "    five"},
+	} {
+		if got := Fold(text, width); !slices.Equal(got, want) {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+}

@@ -21,15 +21,16 @@ func TestOneVersion(t *testing.T) {
 		t.Fatalf("VERSION is %q, generated was %s: run go run ./spec/gen and make man", text, Ropeway)
 	}
 	for file, form := range map[string]string{
-		"packaging/ropeway.pc":                 `(?m)^Version: (.*)$`,
-		"packaging/AscendCLRopeway.cmake":      `AscendCL_ROPEWAY_VERSION "(.*)"`,
-		"capi/include/ropeway/version.h":       `ROPEWAY_VERSION "(.*)"`,
-		"packaging/man/man1/ropeway.1":         `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
-		"packaging/man/man1/ropeway-version.1": `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
-		"docs/cli.md":                          `(?m)^Of ropeway (\d+\.\d+\.\d+)\. `,
-		"packaging/ci/gitlab.yml":              `ROPEWAY_VERSION: "(.*)"`,
-		"docs/compatibility.md":                `(?m)^This is version ([0-9.]+)\. `,
-		"CITATION.cff":                         `(?m)^version: "?([^"\n]*)"?$`,
+		"tools/packaging/ropeway.pc":                 `(?m)^Version: (.*)$`,
+		"tools/packaging/AscendCLRopeway.cmake":      `AscendCL_ROPEWAY_VERSION "(.*)"`,
+		"capi/include/ropeway/version.h":             `ROPEWAY_VERSION "(.*)"`,
+		"python/acl/_version.py":                     `__version__ = "(.*)"`,
+		"tools/packaging/man/man1/ropeway.1":         `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
+		"tools/packaging/man/man1/ropeway-version.1": `(?m)^\.TH .* "ropeway (\S+)" "ropeway"$`,
+		"docs/cli.md":                   `(?m)^Of ropeway (\d+\.\d+\.\d+)\. `,
+		"tools/packaging/ci/gitlab.yml": `ROPEWAY_VERSION: "(.*)"`,
+		"docs/compatibility.md":         `(?m)^This is version ([0-9.]+)\. `,
+		"CITATION.cff":                  `(?m)^version: "?([^"\n]*)"?$`,
 	} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if os.IsNotExist(err) && file == "CITATION.cff" {

@@ -60,8 +60,9 @@ func (s *socketSink) End(e finding.End) {
 
 // textSink writes findings for people, as they happen, and their number at the end.
 type textSink struct {
-	w io.Writer
-	n int
+	w      io.Writer
+	n      int
+	layout finding.Layout
 }
 
 func (s *textSink) Start(finding.Start) {}
@@ -72,7 +73,9 @@ func (s *textSink) Finding(f *finding.Finding) {
 	if f.Severity != finding.Notice {
 		s.n++
 	}
-	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is no other place to report it
+	if !f.Told {
+		io.WriteString(s.w, s.layout.Text(f)) //nolint:errcheck // there is no other place to report it
+	}
 }
 func (s *textSink) Note(text string)          { fmt.Fprintln(s.w, "ropeway: check:", text) }
 func (s *textSink) Fired(finding.Shot)        {}

@@ -33,10 +33,11 @@ func TestPod(t *testing.T) {
 		t.Fatal(s.Pod, err)
 	}
 	var found driver.Fabric
-	rt, err := s.OpenThrough(nil, func(d driver.Driver) driver.Driver {
-		found, _ = driver.As[driver.Fabric](d)
+	s.Wrap = func(d driver.Driver) driver.Driver {
+		found = d.Caps().Fabric
 		return d
-	})
+	}
+	rt, err := s.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close() //nolint:errcheck // nothing is open on it
-	if _, ok := driver.As[driver.Fabric](rt.Driver); ok || !strings.Contains(warned.String(), "ROPEWAY_PRODUCT=A3") {
+	if ok := rt.Caps.Fabric != nil; ok || !strings.Contains(warned.String(), "ROPEWAY_PRODUCT=A3") {
 		t.Errorf("on an A2: a pod %v, warned %q", ok, warned.String())
 	}
 }
