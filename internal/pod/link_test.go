@@ -23,7 +23,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 	}
 	to := place{x.Handle.Server, x.Handle.Port}
 	a.mu.Lock()
-	old, _ := a.served[b.importer(to)].(*responder)
+	old := a.served[b.importer(to)]
 	a.mu.Unlock()
 	if old == nil {
 		t.Fatal("the owner does not know the link")

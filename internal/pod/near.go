@@ -31,11 +31,7 @@ const (
 
 // isNear reports whether a server is on this machine, in this network namespace.
 func (n *Node) isNear(s Server) bool {
-	if n.config.Transport != TransportAuto {
-		return false
-	}
-	_, ok := deviceOf(s.Address)
-	return ok
+	return n.config.Transport == TransportAuto && isOurs(s.Address)
 }
 
 // allNear reports whether all servers are on this machine.
