@@ -84,8 +84,7 @@ test-release: ## install what is in release/ in clean systems without Go, by tar
 	$(call need,rpm,rpm,rpm)
 	tools/packaging/test-release.sh
 
-# The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
-RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./tools/packaging/runtests -toolkit "$(TESTKIT)"
+RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" tools/packaging/test.sh "$(TESTKIT)"
 
 test: ## run the tests: 5 minutes on 2 cores, the same every time
 	$(needgo)

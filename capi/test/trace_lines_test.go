@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"ropeway/internal/testenv"
-	"ropeway/internal/testenv/tool"
 	"ropeway/internal/timeline"
 )
 
@@ -132,7 +131,7 @@ func TestTraceLinesGone(t *testing.T) {
 func TestTraceLinesPython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
-		testenv.Missing(t, tool.Missing("python3"))
+		testenv.Missing(t, "python3 is missing: apt-get install python3")
 	}
 	script := filepath.Join(t.TempDir(), "lines.py")
 	text := `import acl

@@ -13,7 +13,6 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/testenv"
-	"ropeway/internal/testenv/tool"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
 )
@@ -438,7 +437,7 @@ func TestTraceChecked(t *testing.T) {
 func TestTracePython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
-		testenv.Missing(t, tool.Missing("python3"))
+		testenv.Missing(t, "python3 is missing: apt-get install python3")
 	}
 	script := filepath.Join(t.TempDir(), "copy.py")
 	text := `import acl, threading, time

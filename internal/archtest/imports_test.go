@@ -46,7 +46,7 @@ func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"
 var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
 	"internal/driver/cuda/imitation", "internal/kernel/kerneltest", "internal/conformance", "internal/archtest",
 	"internal/compat",
-	"internal/randprog", "tools/packaging/runtests", "ropewaytest"}
+	"internal/randprog", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {

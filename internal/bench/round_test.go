@@ -5,7 +5,6 @@ import (
 	"errors"
 	"ropeway/internal/ui"
 	"testing"
-	"time"
 
 	"ropeway"
 )
@@ -122,30 +121,6 @@ func TestStale(t *testing.T) {
 				t.Fatalf("byte %d of %d is the same in both places", i, n)
 			}
 		}
-	}
-}
-
-// TestSlowdown proves that a run can be slowed by a known part: a sample takes that much longer than it would.
-func TestSlowdown(t *testing.T) {
-	s := &setting{Case: Case{Memory: Pinned}}
-	took, err := s.sample(t.Context(), 0)
-	if err != nil || took <= 0 {
-		t.Fatal(took, err)
-	}
-	r := open(t)
-	room, err := openMemory(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err = room.prepare(Case{HostToDevice, Pageable, 3 * mib, 0, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	start := time.Now()
-	took, err = s.sample(t.Context(), 3)
-	if passed := time.Since(start); err != nil || took > passed || took < passed/2 {
-		t.Errorf("%v of %v, %v", took, passed, err)
 	}
 }
 

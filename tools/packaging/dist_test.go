@@ -1,4 +1,4 @@
-package main
+package packaging
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 // TestDist: the toolkit is built again if what it is made of has changed, or if a part is missing, and else not.
 func TestDist(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "tools/packaging"), os.DirFS("..")); err != nil {
+	if err := os.CopyFS(filepath.Join(root, "tools/packaging"), os.DirFS(".")); err != nil {
 		t.Fatal(err)
 	}
 	write := func(name, text string) {

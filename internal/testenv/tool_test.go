@@ -1,4 +1,4 @@
-package tool
+package testenv
 
 import (
 	"os"
@@ -11,7 +11,7 @@ func TestMissing(t *testing.T) {
 		"valgrind": "valgrind is missing: apt-get install valgrind",
 		"groff":    "groff is missing: apt-get install groff-base",
 	} {
-		if got := Missing(name); got != want {
+		if got := missing(name); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -19,7 +19,7 @@ func TestMissing(t *testing.T) {
 
 // TestAsInCI: what a message says to install is what .ci/run installs.
 func TestAsInCI(t *testing.T) {
-	text, err := os.ReadFile("../../../.ci/run")
+	text, err := os.ReadFile("../../.ci/run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func TestAsInCI(t *testing.T) {
 	}
 	for _, m := range list {
 		if name, want := string(m[1]), string(m[1])+" is missing: apt-get install "+
-			string(m[2]); Missing(name) != want {
-			t.Errorf("%q, want %q", Missing(name), want)
+			string(m[2]); missing(name) != want {
+			t.Errorf("%q, want %q", missing(name), want)
 		}
 	}
 }
