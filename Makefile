@@ -256,7 +256,7 @@ check-noasm:
 
 check-lint:
 	$(needgo)
-	GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) tool staticcheck ./...
+	GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) tool -modfile=tools/tools.mod staticcheck ./...
 
 check-tidy:
 	$(needgo)
