@@ -134,7 +134,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 // soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its
 // turn, and other programs have files in /dev/shm for a moment.
 func soon(want string, ask func() string) (got string) {
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if got = ask(); got == want || time.Now().After(until) {
 			return got
 		}

@@ -173,15 +173,10 @@ func tryJoin(t testing.TB) (*network, error) {
 		ip(t, "-n", n.names[i], "link", "set", n.devices[i], "up")
 	}
 	for i := range 2 { // until it runs
-		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		testenv.Eventually(t, n.devices[i]+" comes up", func() bool {
 			out, err := runIP("-n", n.names[i], "-o", "link", "show", "dev", n.devices[i], "up")
-			if err == nil && strings.Contains(out, "state UP") {
-				break
-			}
-			if time.Since(begin) > time.Minute {
-				t.Fatalf("%s does not come up: %s", n.devices[i], out)
-			}
-		}
+			return err == nil && strings.Contains(out, "state UP")
+		})
 	}
 	return n, nil
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // well proves that an owner still serves members of the pod.
@@ -344,14 +346,7 @@ func TestGreedy(t *testing.T) {
 			break
 		}
 	}
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, open := a.Exports(); open == 0 {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("it is still served")
-		}
-	}
+	testenv.Eventually(t, "its link ends", func() bool { _, open := a.Exports(); return open == 0 })
 	well(t, b, x.Handle)
 }
 

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -385,16 +384,13 @@ func TestStoppedExporter(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for { // until it has stopped
+	testenv.Eventually(t, "the process stops", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(b), ") T ") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return strings.Contains(string(b), ") T ")
+	})
 	_, err := Import(k, Allocation)
 	wantError(t, err, ErrSilent, fmt.Sprint("process ", c.Process.Pid), "stopped")
 	if err := c.Process.Signal(syscall.SIGCONT); err != nil {

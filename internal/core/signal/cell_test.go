@@ -16,6 +16,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/testenv"
 )
 
 // alloc is memory of the thread's device.
@@ -58,7 +59,7 @@ func TestCellOrder(t *testing.T) {
 			select {
 			case i := <-woken:
 				return i
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("nobody was woken")
 			}
 			return -1
@@ -290,11 +291,7 @@ func TestCellDestroyedInUse(t *testing.T) {
 		})
 		m.Within("threads", all.Wait)
 	}
-	for wait := time.Now().Add(10 * time.Second); coretest.OpenFiles(t) > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(wait) {
-			t.Fatalf("%d files are open, %d were", coretest.OpenFiles(t), before)
-		}
-	}
+	testenv.Eventually(t, "its files are closed", func() bool { return coretest.OpenFiles(t) <= before })
 }
 
 // allow fails the test unless a call ended well, or found that others had done something to what it is about.

@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // What a stream is like that waits for a cell.
@@ -59,9 +60,7 @@ func TestCellHoldsStream(t *testing.T) {
 				if status != abi.StreamStatusNotReady {
 					m.Error("the stream is ready")
 				}
-				for q := m.Runtime.Streams.Get(s); !q.Stalled(); {
-					time.Sleep(time.Millisecond)
-				}
+				testenv.Eventually(t, "the stream is stalled", m.Runtime.Streams.Get(s).Stalled)
 				open()
 				m.OK(m.Th.SynchronizeStream(s))
 				m.OK(m.Th.StreamQuery(s, &status))

@@ -8,9 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // TestIPCBeginKilled: a process that is killed while it begins a record, at whatever moment, takes one number and no
@@ -205,11 +206,10 @@ func killed(t *testing.T) func(w []atomic.Uint64) maker {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for wait := time.Now().Add(20 * time.Second); err == nil; time.Sleep(time.Millisecond) {
-		if _, err = began(c.Process.Pid); time.Now().After(wait) {
-			t.Fatal("a process that was killed does not end")
-		}
-	}
+	testenv.Eventually(t, "a killed process ends", func() bool {
+		_, err = began(c.Process.Pid)
+		return err != nil
+	})
 	if !errors.Is(err, unix.ESRCH) || start == 0 {
 		t.Fatal(err)
 	}

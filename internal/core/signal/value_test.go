@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 func word(m *coretest.Machine) core.Addr {
@@ -50,11 +51,7 @@ func TestValueNobodyWaits(t *testing.T) {
 	m.Within("the first wait", func() { m.OK(m.Th.SynchronizeStream(s)) })
 	m.OK(transfer.Memset(m.Th, p, 8, 2, 1)) // a change that is not reported
 	m.Within("the second wait", func() { m.OK(m.Th.SynchronizeDevice()) })
-	m.Within("looking", func() {
-		for looking() {
-			time.Sleep(time.Millisecond)
-		}
-	})
+	testenv.Eventually(t, "polling stops", func() bool { return !looking() })
 	if n := v.waiting.Load(); n != 0 || len(v.waits) != 0 {
 		t.Errorf("%d waits are counted, %d words are known", n, len(v.waits))
 	}

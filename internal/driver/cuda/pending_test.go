@@ -92,9 +92,8 @@ func TestPendingBegins(t *testing.T) {
 				q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 			}
 			if tt.over {
-				for release(); !q.Idle(); {
-					time.Sleep(time.Millisecond)
-				}
+				release()
+				testenv.Eventually(t, "the queue is idle", q.Idle)
 			}
 			q.Mu.Lock()
 			if tt.awake {

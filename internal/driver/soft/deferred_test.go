@@ -5,10 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // lent is a range of addresses in use, and how to free it.
@@ -180,16 +180,7 @@ func TestUnreserveBusy(t *testing.T) {
 			}
 		}
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if d.reclaim(); d.deferrals() == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("%d are still put aside", d.deferrals())
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Eventually(t, "all that was put aside is reclaimed", func() bool { d.reclaim(); return d.deferrals() == 0 })
 	stop.Store(true)
 	wg.Wait()
 }

@@ -355,7 +355,7 @@ func TestHammerPool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for round := range rounds(40) {
+	for range rounds(40) {
 		g.crowd(8, func(i int, rnd *rand.Rand) {
 			q, _ := g.queue()
 			for range 60 {
@@ -379,13 +379,7 @@ func TestHammerPool(t *testing.T) {
 			defer p.mu.Unlock()
 			return p.idle, p.workers
 		}
-		deadline := time.Now().Add(5 * time.Second)
-		for n, w := idle(); n != w; n, w = idle() {
-			if time.Now().After(deadline) {
-				t.Fatalf("round %d: %d of %d workers idle, and nothing to do", round, n, w)
-			}
-			time.Sleep(50 * time.Microsecond)
-		}
+		testenv.Eventually(t, "all workers are idle", func() bool { n, w := idle(); return n == w })
 		// One task for each worker, each waiting for the others.
 		var there sync.WaitGroup
 		there.Add(p.max)

@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
 	"ropeway/internal/kernel/native"
+	"ropeway/internal/testenv"
 )
 
 // load compiles and loads C source.
@@ -187,11 +188,7 @@ void waits(volatile uint32_t *in) { __atomic_fetch_add(in, 1, __ATOMIC_SEQ_CST);
 				Args: uintptr(addr(args)), Size: 8})
 			done := make(chan struct{})
 			go func() { r.Together(func() { r.Work(nil) }); close(done) }()
-			for start := time.Now(); (*(*uint32)(unsafe.Pointer(&in[0]))) < 4; time.Sleep(time.Millisecond) {
-				if time.Since(start) > time.Minute {
-					t.Fatal("the blocks do not begin")
-				}
-			}
+			testenv.Eventually(t, "the blocks begin", func() bool { return (*(*uint32)(unsafe.Pointer(&in[0]))) >= 4 })
 			r.Stop(turn-1, late)
 			r.Stop(turn, late)
 			<-done
