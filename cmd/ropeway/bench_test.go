@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ropeway/internal/bench"
+	"ropeway/internal/testenv"
 )
 
 // tiny are flags of a sweep that is over at once.
@@ -39,9 +40,7 @@ func benchFile(t *testing.T, change func(*bench.Result)) string {
 		change(r)
 	}
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return write(t, filepath.Join(t.TempDir(), "r.json"), string(text), 0o600)
 }
 

@@ -102,9 +102,7 @@ func TestRunPodNamespaces(t *testing.T) {
 	root := fakeToolkit(t)
 	const all = "/run/netns/ropeway-*"
 	before, err := filepath.Glob(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	script := `test "$RANK" = 0 || exit 5; echo "$ROPEWAY_POD_ADDRESSES"; ls /sys/class/net`
 	out, errs, code := outcome(t, program(t, root, nil, "run", "--pod", "2", "--namespaces", "sh", "-c", script))
 	if code != 5 {

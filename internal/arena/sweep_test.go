@@ -52,8 +52,6 @@ func TestSweepTimer(t *testing.T) {
 	for range 20 { // while it is closed
 		a := open(t, Options{Capacity: gib, sweepAfter: 100 * time.Microsecond})
 		free(t, a, alloc(t, a, 32*mib))
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Close())
 	}
 }

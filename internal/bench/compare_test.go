@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 	"slices"
 	"strings"
@@ -77,9 +78,7 @@ func trials(t *testing.T, n noise, times, rounds int, slow func(Case) float64) m
 		before := synthetic(random, n, rounds, never)
 		after := synthetic(random, n, rounds, slow)
 		c, err := Compare(before, after, DefaultThreshold, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		verdicts[c.Verdict]++
 	}
 	return verdicts

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 )
 
@@ -108,9 +109,7 @@ func TestTable(t *testing.T) {
 func TestCSV(t *testing.T) {
 	r := sampleResult()
 	var b bytes.Buffer
-	if err := r.WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.WriteCSV(&b))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != len(r.Points)+1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
@@ -130,21 +129,13 @@ func TestJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	write := func(change func(map[string]any)) error {
 		var b bytes.Buffer
-		if err := r.WriteJSON(&b); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, r.WriteJSON(&b))
 		fields := map[string]any{}
-		if err := json.Unmarshal(b.Bytes(), &fields); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal(b.Bytes(), &fields))
 		change(fields)
 		text, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
+		testenv.OK(t, os.WriteFile(file, text, 0o600))
 		got, err := Read(file)
 		if err == nil && !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v is not %+v", got, r)
@@ -197,9 +188,7 @@ func TestJSON(t *testing.T) {
 func TestHTML(t *testing.T) {
 	r := sampleResult()
 	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.WriteHTML(&b))
 	text := b.String()
 	for _, want := range []string{"a &lt;CPU&gt;", "prefers-color-scheme: dark", "Host to device, by size",
 		"Batches, by size of a segment",
@@ -227,9 +216,7 @@ func TestHTML(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "circle" {
 				dots++
 				for _, a := range e.Attr {
@@ -275,9 +262,7 @@ func TestChanges(t *testing.T) {
 		return 0
 	})
 	c, err := Compare(before, after, DefaultThreshold, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var b bytes.Buffer
 	c.WriteTable(&ui.Output{W: &b}, false)
 	text := b.String()

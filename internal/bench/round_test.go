@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 	"testing"
 	"time"
@@ -14,9 +15,7 @@ import (
 func open(t *testing.T, options ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
 	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithLogger(nil)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
@@ -49,9 +48,7 @@ func TestRun(t *testing.T) {
 			}
 			steps++
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" ||
 		r.Machine.CPUs < 1 || r.Ropeway != "v1" {
 		t.Errorf("%+v", r)
@@ -74,9 +71,7 @@ func TestSkipped(t *testing.T) {
 	axes.Sizes = []int{4096}
 	r, err := Run(t.Context(), Options{Cases: axes.Cases(), Rounds: 1,
 		Round: inProcess(t, ropeway.WithProduct(ropeway.Product310, ropeway.EP), ropeway.WithDevices(1))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, p := range r.Points {
 		want := ""
 		switch {
@@ -95,9 +90,7 @@ func TestSkipped(t *testing.T) {
 func TestVerify(t *testing.T) {
 	cases := small().Cases()
 	r, err := openMemory(open(t), cases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i, c := range cases {
 		sample, at := 0, 0
 		err := r.measure(t.Context(), memcpy{}, &Spec{Cases: cases, tamper: func(_ Case, b []byte) {
@@ -134,13 +127,9 @@ func TestSlowdown(t *testing.T) {
 	}
 	r := open(t)
 	room, err := openMemory(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err = room.prepare(Case{HostToDevice, Pageable, 3 * mib, 0, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer s.close()
 	start := time.Now()
 	took, err = s.sample(t.Context(), 3)

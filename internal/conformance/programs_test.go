@@ -56,9 +56,7 @@ func leavesNothing(t *testing.T) func() {
 	t.Helper()
 	mappings := func() int {
 		text, err := os.ReadFile("/proc/self/maps")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return strings.Count(string(text), "ropeway")
 	}
 	goroutines, files, mapped := goleak.IgnoreCurrent(), coretest.OpenFiles(t), mappings()
@@ -101,9 +99,7 @@ type interpreter struct {
 
 func runProgram(t *testing.T, p *randprog.Program) {
 	prod, err := product.Find(p.Product, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	in := &interpreter{T: t, p: p, slots: make([]uint64, p.Slots), returned: make([]int, p.Threads),
 		blocks: map[uint64][]byte{}}
 	in.moved = sync.NewCond(&in.mu)

@@ -22,13 +22,9 @@ import (
 func newFaulty(t *testing.T) (*core.Runtime, *core.Thread, *faulty.Driver) {
 	t.Helper()
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := faulty.Wrap(d)
 	rt := core.New(core.Options{Driver: f, Product: p})
 	t.Cleanup(func() {
@@ -210,9 +206,7 @@ func TestAbortSeenLate(t *testing.T) {
 		abi.ErrRTDeviceTaskAbort: func(th *core.Thread, _ core.Handle) *core.Error { return th.DeviceTaskAbort(0, 0) },
 	} {
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		p, _ := product.Find("A2", "")
 		slow := make(chan struct{})
 		rt := core.New(core.Options{Driver: tardyDriver{d, slow}, Product: p})

@@ -37,9 +37,7 @@ func rounds(t *testing.T) int {
 // afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seed, err := testenv.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := rounds(t)
 	var done [kinds]int
 	temp := t.TempDir()
@@ -145,9 +143,7 @@ func soon(want string, ask func() string) (got string) {
 func listens(t testing.TB, key string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return bytes.Contains(text, []byte("@ropeway-"+key[3:8]+"\n"))
 }
 

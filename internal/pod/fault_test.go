@@ -204,14 +204,10 @@ func podOn(t testing.TB, n *network, more string) string {
 	t.Helper()
 	file := podFile(t, 1, more)
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	list := fmt.Sprintf("- {id: 0, address: %s}\n  - {id: 1, address: %s}\n", n.addresses[0], n.addresses[1])
 	text = []byte(strings.Replace(string(text), "- {id: 0, address: 127.0.0.1}\n", list, 1))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 

@@ -227,9 +227,7 @@ func TestCellProcessNotReaped(t *testing.T) {
 	p.do("hold")
 	p.do("record")
 	m.OK(m.Th.StreamWaitEvent(s, event))
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, p.cmd.Process.Kill())
 	m.Within("the wait", func() { m.OK(m.Th.SynchronizeStream(s)) })
 	m.Want(m.Th.SynchronizeEvent(event), abi.ErrRTStreamAbort)
 }

@@ -104,13 +104,9 @@ func TestCellHoldsStream(t *testing.T) {
 // it.
 func TestCellBlocking(t *testing.T) {
 	prod, err := product.Find("950", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Blocking: true})}
 	defer m.Runtime.Close()
 	m.Th = m.NewThread(0)
@@ -174,13 +170,9 @@ func (l *taskList) Close() error                                    { return nil
 // TestCellObserved: records and waits are tasks of a kind of their own, and name what they have in common.
 func TestCellObserved(t *testing.T) {
 	prod, err := product.Find("950", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	l := &taskList{}
 	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Probe: core.Probe{Trace: l}})}
 	defer m.Runtime.Close()

@@ -115,13 +115,9 @@ func (d wordless) Caps() driver.Caps { return driver.Caps{Base: d} }
 // TestValueWithoutWords: a driver that cannot change single words does not have the calls.
 func TestValueWithoutWords(t *testing.T) {
 	prod, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := core.New(core.Options{Driver: wordless{d}, Product: prod})
 	defer rt.Close()
 	m := &coretest.Machine{T: t, Runtime: rt}

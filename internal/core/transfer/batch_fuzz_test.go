@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // Regions a segment of a fuzzed batch may lie in.
@@ -40,13 +41,9 @@ const dead, foreign = 3, 2
 
 func newBench(f *testing.F, name string) *bench {
 	p, err := product.Find(name, "")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	b := &bench{rt: core.New(core.Options{Driver: d, Product: p}), name: name, page: make([]byte, 1024)}
 	f.Cleanup(func() { b.rt.Close() })
 	done := func(err *core.Error) {

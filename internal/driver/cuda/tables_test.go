@@ -50,9 +50,7 @@ func newNervous(t *testing.T, most uint64) (*bed, *nervous) {
 	t.Helper()
 	n := &nervous{fake: newFake(1)}
 	d, err := start(n, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d.mostTables = most
 	return newBedOf(t, d, n.fake), n
 }

@@ -36,9 +36,7 @@ func podFile(t testing.TB, n int) string {
 		text += fmt.Sprintf("- {id: %d, address: 127.0.0.1}\n", i)
 	}
 	for name, text := range map[string]string{"key": "0123456789abcdef0123456789abcdef", "pod.yaml": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return filepath.Join(dir, "pod.yaml")
 }
@@ -47,21 +45,13 @@ func podFile(t testing.TB, n int) string {
 func open(t testing.TB, file string, id int) *Driver {
 	t.Helper()
 	c, err := pod.Read(file, fmt.Sprint(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := pod.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	below, err := soft.New(soft.Options{Devices: 2, Memory: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := New(below, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 
@@ -96,9 +86,7 @@ const size = 2 * extent
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return v
 	}
 }

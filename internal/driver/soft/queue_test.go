@@ -302,9 +302,7 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	q := dev.NewQueue(logged()).(*queue)
 	rounds := 30_000

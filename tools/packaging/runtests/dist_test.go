@@ -6,23 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestDist: the toolkit is built again if what it is made of has changed, or if a part is missing, and else not.
 func TestDist(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "tools/packaging"), os.DirFS("..")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(filepath.Join(root, "tools/packaging"), os.DirFS("..")))
 	write := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		testenv.OK(t, os.WriteFile(file, []byte(text), 0o755))
 	}
 	for _, dir := range []string{"capi/shim/", "capi/check/"} {
 		write(dir+"a.c", "")
@@ -63,9 +59,7 @@ case "$*" in "env CC") echo bin/cc ;; "env GOARCH") echo arm64 ;; env*) ;; *) `+
 			t.Fatalf("%s: %v\n%s", step.name, err, out)
 		}
 		log, err := os.ReadFile(filepath.Join(root, "bin/log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := strings.Count(string(log), "\n"); (got > builds) != step.built {
 			t.Errorf("%s: builds again: %v, want %v", step.name, got > builds, step.built)
 		} else {

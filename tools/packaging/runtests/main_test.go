@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/internal/testenv/tool"
 )
 
@@ -110,9 +111,7 @@ func TestProgress(t *testing.T) {
 func TestNothingIsInNeither(t *testing.T) {
 	t.Chdir("../../..")
 	all, err := (&runner{}).packages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	long := map[string]bool{}
 	for _, p := range all {
 		long[p.dir] = p.long
@@ -126,9 +125,7 @@ func TestNothingIsInNeither(t *testing.T) {
 		}
 	}
 	ci, err := os.ReadFile(".ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name := range suites {
 		if !strings.Contains(string(ci), "\nmake "+name+"\n") {
 			t.Errorf(".ci/run does not run make %s", name)
