@@ -275,6 +275,8 @@ const struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS] = {
 	{"aclGetCannAttribute", 1},
 	{"aclGetDeviceCapability", 1},
 	{"aclAppLog", 0},
+	{"aclrtApiInjectionSetFunc", 1},
+	{"aclrtApiInjectionGetFunc", 1},
 	{"aclFloat16ToFloat", 0},
 	{"aclFloatToFloat16", 0},
 	{"aclDataTypeSize", 0},

@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Distinguishes tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x2e701e6fu
+#define ROPEWAY_TABLE 0xf2554938u
 
 /* One number for each function of the API. */
 enum {
@@ -280,6 +280,8 @@ enum {
 	ROPEWAY_aclGetCannAttribute,
 	ROPEWAY_aclGetDeviceCapability,
 	ROPEWAY_aclAppLog,
+	ROPEWAY_aclrtApiInjectionSetFunc,
+	ROPEWAY_aclrtApiInjectionGetFunc,
 	ROPEWAY_aclFloat16ToFloat,
 	ROPEWAY_aclFloatToFloat16,
 	ROPEWAY_aclDataTypeSize,

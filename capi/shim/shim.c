@@ -354,6 +354,7 @@ __attribute__((constructor)) static void prepare(int argc, char **argv)
 	int directory = slash ? (int)(slash - library + 1) : 0;
 	snprintf(core_path, sizeof core_path, "%.*s%s", directory, library, ROPEWAY_CORE);
 	snprintf(check_path, sizeof check_path, "%.*s%s", directory, library, ROPEWAY_CHECK_LIBRARY);
+	ropeway_load_tool();
 }
 
 /* The only function with a variable number of arguments: the text is made here. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "acl/acl_rt.h"
 #include "entry.h"
 #include "floats.h"
 
@@ -22,6 +23,27 @@ struct ropeway_name {
 	int returns_code;
 };
 extern const struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS];
+
+/*
+ * Hooks (hooks.c), by number. An exported function runs its hook if there is one. ropeway_originals are the functions that do the
+ * work without looking at hooks; NULL for a function that cannot be hooked.
+ */
+extern _Atomic(aclrtApiFunc) ropeway_hooks[ROPEWAY_FUNCTIONS];
+extern const aclrtApiFunc ropeway_originals[ROPEWAY_FUNCTIONS];
+
+/* The body of an exported function that can be hooked. */
+#define HOOKABLE(f, ...) \
+	__typeof__(&f) hook = (__typeof__(&f))(void (*)(void))atomic_load_explicit(&ropeway_hooks[ROPEWAY_##f], memory_order_acquire); \
+	if (!LIKELY(!hook)) \
+		return hook(__VA_ARGS__); \
+	return do_##f(__VA_ARGS__)
+
+/* The core's part of aclrtApiInjectionSetFunc and GetFunc, for calls that are wrong: it returns the code and keeps the message. */
+aclError refuse_aclrtApiInjectionSetFunc(const char *name, aclrtApiFunc func);
+aclError refuse_aclrtApiInjectionGetFunc(const char *name, aclrtApiFunc *originFunc, aclrtApiFunc *currentFunc);
+
+/* Loads the tool that ACL_API_INJECTION names, if any. */
+void ropeway_load_tool(void);
 
 /* The core's entry point: NULL before the first call, then the core's entry, or a function that refuses (shim.c). */
 extern _Atomic(ropeway_entry) ropeway_core_entry;

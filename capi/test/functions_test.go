@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -85,12 +86,8 @@ func functionsEnv(t *testing.T) []string {
 	t.Helper()
 	home := t.TempDir()
 	info := filepath.Join(home, "share", "info", "runtime")
-	if err := os.MkdirAll(info, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(info, 0o755))
+	testenv.OK(t, os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644))
 	kernels := compile(t, []string{"kernels/functions.c"}, "-shared", "-fPIC")
 	return []string{"ROPEWAY_TEST_KERNELS=" + kernels, "ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M",
 		"ASCEND_HOME_PATH=" + home, "ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestHops runs a small copy like the one before it, and a synchronisation when everything has run, instruction by
@@ -50,9 +52,7 @@ func TestHops(t *testing.T) {
 	if len(over) < 4 || len(over) > 14 {
 		t.Errorf("a synchronisation enters %d functions:\n%s", len(over), strings.Join(over, "\n"))
 	}
-	if err := syscall.PtraceDetach(p.pid); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.PtraceDetach(p.pid))
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, out.Bytes())
 	}
@@ -129,15 +129,11 @@ func (p *stepped) step() (entered []string) {
 func functions(t *testing.T, pid int, dir string) map[uint64]string {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := map[uint64]string{}
 	for _, name := range []string{"libascendcl.so", "libropeway_core.so"} {
 		path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var base uint64
 		for line := range strings.Lines(string(maps)) {
 			if strings.HasSuffix(strings.TrimSpace(line), path) {
@@ -159,15 +155,11 @@ func functions(t *testing.T, pid int, dir string) map[uint64]string {
 func symbols(t *testing.T, path string) map[string]uint64 {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	all := map[string]uint64{}
 	dynamic, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, s := range dynamic {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Value != 0 {
 			all[s.Name] = s.Value
@@ -178,13 +170,9 @@ func symbols(t *testing.T, path string) map[string]uint64 {
 		return all
 	}
 	data, err := section.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	table, err := gosym.NewTable(nil, gosym.NewLineTable(data, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// The table counts from where Go's code begins. Functions that are exported to C have both places.
 	var begin uint64
 	for _, fn := range table.Funcs {

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 )
 
@@ -48,9 +49,7 @@ func TestDemoJSON(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			p, err := product.Find(name, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			var r demoReport
 			parse(t, good(t, "demo", "--quick", "--size", "1MB", "--product", name, "--json"), &r)
 			if r.Product != name || r.Size != 1e6 || r.Devices != 2 || r.Driver != "soft" || r.Chip == "" ||
@@ -112,14 +111,10 @@ func TestDemoInterrupt(t *testing.T) {
 func TestDemoTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p, err := product.Find("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := &demo{ctx: t.Context(), out: &ui.Output{W: &out, Live: true, Color: true}, log: &out, product: p, devices: 2,
 		size: 1 << 20}
-	if err := d.showCopies(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.showCopies())
 	contains(t, out.String(), "\x1b[32mok\x1b[0m", "\x1b[1mCopies of 1 MiB, A2", "100%")
 	for _, line := range strings.Split(out.String(), "\n") {
 		if i := strings.LastIndex(line, "\r"); i >= 0 && strings.Contains(line[i:], "%") {

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestExitCodes: each code that is documented has a call that ends with it, and each call ends with one that is.
 func TestExitCodes(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no program"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(text, []byte("no program"), 0o644))
 	interrupt, cancel := context.WithCancelCause(t.Context())
 	cancel(interrupted(syscall.SIGTERM))
 	// A program's own, findings and what is slower have tests of their own.

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/explain"
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 )
 
@@ -98,14 +99,10 @@ func TestExplainJSON(t *testing.T) {
 // TestExplainEverything writes every entry there is and expects lines that fit.
 func TestExplainEverything(t *testing.T) {
 	book, err := explain.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range book.Names() {
 		answer, err := book.Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var b strings.Builder
 		w := &explanation{newPage(&ui.Output{W: &b}), true}
 		w.answer(answer)

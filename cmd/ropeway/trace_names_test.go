@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ropeway/internal/report"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 )
 
@@ -45,9 +46,7 @@ func TestUnusedNames(t *testing.T) {
 	page := func(name string, command ...string) {
 		t.Helper()
 		var text bytes.Buffer
-		if err := report.Write(&text, &timeline.Run{Program: command}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, report.Write(&text, &timeline.Run{Program: command}, ""))
 		write(t, name, text.String(), 0o644)
 	}
 	mine := []string{"python3", "serve.py", "--port", "1"}
@@ -68,12 +67,8 @@ func TestUnusedNames(t *testing.T) {
 	write(t, "serve-2.html", "<p>something else</p>", 0o644)
 	is("serve-3")
 	page("kept.html", mine...)
-	if err := os.Symlink("kept.html", "serve-3.html"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("kept.html", "serve-3.html"))
 	is("serve-4")
-	if err := os.Symlink(filepath.Join(t.TempDir(), "nowhere"), "serve-4.trace.json.gz"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(filepath.Join(t.TempDir(), "nowhere"), "serve-4.trace.json.gz"))
 	is("serve-5")
 }

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -106,11 +105,12 @@ func (e *env) waits(release func(), call func() *core.Error) *core.Error {
 	done := make(chan *core.Error, 1)
 	go func() { done <- call() }()
 	parked := func(function string) bool { return testenv.Parked("conformance.(*env).waits.func", function) > 0 }
-	for start := time.Now(); !slices.ContainsFunc(waitIn, parked); time.Sleep(100 * time.Microsecond) {
-		if len(done) > 0 || time.Since(start) > time.Minute {
-			e.Fatalf("it did not wait (%d calls ended)", len(done))
+	testenv.Eventually(e, "the call waits", func() bool {
+		if len(done) > 0 {
+			e.Fatal("the call did not wait")
 		}
-	}
+		return slices.ContainsFunc(waitIn, parked)
+	})
 	release()
 	return <-done
 }
@@ -126,12 +126,12 @@ func (e *env) whileAborting(call func() *core.Error) *core.Error {
 		close(gate)
 		e.ok(<-done)
 	}()
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		if err := call(); err != nil {
-			return err
-		}
-	}
-	return nil
+	var err *core.Error
+	testenv.Eventually(e, "the call fails", func() bool {
+		err = call()
+		return err != nil
+	})
+	return err
 }
 
 // freed is memory that was allocated and is not any more.

@@ -36,9 +36,7 @@ func memAvailable() (kib uint64) {
 func large(t *testing.T) *env {
 	t.Helper()
 	p, err := product.Find("A2", "EP")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	e := &env{T: t, faults: faulty.Wrap(coretest.Open(t, soft.Options{Devices: 1, Memory: 6 << 30}))}
 	e.rt = core.New(core.Options{Driver: e.faults, Product: p})
 	t.Cleanup(func() {

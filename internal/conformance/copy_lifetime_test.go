@@ -9,6 +9,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
+	"ropeway/internal/testenv"
 )
 
 // gone accepts what may become of work whose memory goes before its turn: it fails there, or it was quick enough.
@@ -84,9 +85,7 @@ func TestClosedInFlight(t *testing.T) {
 	for _, n := range []int{8192, 8 << 20} {
 		e := newEnv(t, machine{})
 		b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		e.Cleanup(func() { unix.Munmap(b) })
 		p, size := sliceAddr(b), uint64(n)
 		e.ok(memory.HostRegisterV2(e.th, p, size, abi.HostRegPinned))
@@ -100,17 +99,13 @@ func TestClosedInFlight(t *testing.T) {
 		} {
 			s, release := e.blocked()
 			e.ok(put(s))
-			if err := unix.Mprotect(b[n/2:], unix.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, unix.Mprotect(b[n/2:], unix.PROT_NONE))
 			release()
 			e.gone(s, true)
 			// On an idle stream too, where a small copy is made by the submitter.
 			e.ok(put(s))
 			e.gone(s, true)
-			if err := unix.Mprotect(b[n/2:], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, unix.Mprotect(b[n/2:], unix.PROT_READ|unix.PROT_WRITE))
 			e.ok(put(s))
 			e.ok(e.th.SynchronizeStream(s))
 		}
@@ -157,9 +152,7 @@ func TestWildInRC(t *testing.T) {
 	e := newEnv(t, machine{product: "310B", form: "RC"})
 	for _, n := range []uint64{8192, 1 << 20} {
 		closed, err := unix.Mmap(-1, 0, int(n), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		e.Cleanup(func() { unix.Munmap(closed) })
 		d, s := e.device(n), e.stream()
 		for _, kind := range []abi.MemcpyKind{h2h, d2d} {

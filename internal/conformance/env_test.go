@@ -19,6 +19,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // env is a runtime of its own, on four small software devices or on GPUs, with a thread th that has device 0 set.
@@ -68,9 +69,7 @@ func newEnv(t *testing.T, m machine) *env {
 func makeEnv(t *testing.T, m machine) *env {
 	t.Helper()
 	p, err := product.Find(m.product, m.form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if m.devices == 0 {
 		m.devices = 4
 	}

@@ -72,13 +72,14 @@ func init() {
 	behaves("aclrtEventElapsedTime", func(e *env) {
 		countsOnHaste(e)
 		for _, k := range eventKinds {
-			first, last := k.make(e), e.timedEvent()
+			first, last, begin := k.make(e), e.timedEvent(), time.Now()
 			e.done(first)
 			time.Sleep(5 * time.Millisecond)
 			e.done(last)
+			most := float32(time.Since(begin).Milliseconds()) + 2
 			there, back := e.elapsed(first, last), e.elapsed(last, first)
-			if there < 4 || there > 5000 || back != -there { // as below
-				e.Errorf("%s: %v ms there, %v ms back", k.name, there, back)
+			if there < 4 || there > most || back != -there { // as below
+				e.Errorf("%s: %v ms there, %v ms back, within %v ms", k.name, there, back, most)
 			}
 			if ms := e.elapsed(first, first); ms != 0 {
 				e.Errorf("%s: %v ms between an event and itself", k.name, ms)
@@ -100,7 +101,7 @@ func init() {
 		e.ok(o.SetDevice(1))
 		e.ok(o.RecordEvent(end, 0))
 		e.ok(o.SynchronizeEvent(end))
-		if ms := e.elapsed(last, end); ms < 0 || ms > 5000 {
+		if ms := e.elapsed(last, end); ms < 0 || ms > 60_000 {
 			e.Errorf("%v ms to an event of another device", ms)
 		}
 	})
@@ -123,7 +124,7 @@ func init() {
 			first := e.timestamp(h)
 			time.Sleep(5 * time.Millisecond)
 			e.done(h)
-			if d := e.timestamp(h) - first; first == 0 || d < 5_000 || d > 5_000_000 {
+			if d := e.timestamp(h) - first; first == 0 || d < 5_000 || d > 60_000_000 {
 				e.Errorf("%s: %d, then %d us later", k.name, first, d)
 			}
 			g := e.done(k.make(e))

@@ -36,6 +36,22 @@ func (e *env) installed(packages map[string]string) machine {
 }
 
 func init() {
+	unhookable := []string{
+		"aclInit", "aclprofInit", "aclrtmalloc", "aclrtMalloc ", "aclrtApiInjectionSetFunc", "rtMalloc", "",
+	}
+	prove("aclrtApiInjectionSetFunc", "name-unknown", func(e *env) *core.Error {
+		e.ok(process.ApiInjectionSetFunc(e.stranger(), cText("aclrtMalloc"), 1))
+		e.ok(process.ApiInjectionSetFunc(e.th, cText("aclmdlRIExecuteAsync"), 1))
+		return lastOf(e, abi.ErrInvalidParam, unhookable, func(name string) *core.Error {
+			return process.ApiInjectionSetFunc(e.th, cText(name), 1)
+		})
+	})
+	prove("aclrtApiInjectionGetFunc", "name-unknown", func(e *env) *core.Error {
+		e.ok(process.ApiInjectionGetFunc(e.stranger(), cText("aclrtMalloc"), nil, nil))
+		return lastOf(e, abi.ErrInvalidParam, unhookable, func(name string) *core.Error {
+			return process.ApiInjectionGetFunc(e.th, cText(name), nil, nil)
+		})
+	})
 	behaves("aclrtGetVersion", func(e *env) {
 		v := [3]int32{7, 7, 7}
 		e.ok(process.GetVersion(e.stranger(), &v[0], &v[1], &v[2]))

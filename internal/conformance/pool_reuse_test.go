@@ -2,27 +2,23 @@ package conformance
 
 import (
 	"testing"
-	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 )
 
 // reached waits until a stream has nothing to do, without synchronising it.
 func (e *env) reached(s core.Handle) {
 	e.Helper()
-	for range 10_000 {
+	testenv.Eventually(e, "the stream comes to an end", func() bool {
 		var status abi.StreamStatus
 		e.ok(e.th.StreamQuery(s, &status))
-		if status == abi.StreamStatusComplete {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	e.Fatal("the stream does not come to an end")
+		return status == abi.StreamStatusComplete
+	})
 }
 
 // TestPoolReuse proves who gets memory again, and when (spec/semantics.md, section 15).

@@ -649,6 +649,12 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclGetDeviceCapability": func(t *core.Thread, a []uint64) *core.Error {
 		return process.AclGetDeviceCapability(t, uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))
 	},
+	"aclrtApiInjectionSetFunc": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ApiInjectionSetFunc(t, pointer[byte](a[0]), core.Addr(a[1]))
+	},
+	"aclrtApiInjectionGetFunc": func(t *core.Thread, a []uint64) *core.Error {
+		return process.ApiInjectionGetFunc(t, pointer[byte](a[0]), pointer[core.Addr](a[1]), pointer[core.Addr](a[2]))
+	},
 	"aclDestroyDataBuffer": func(t *core.Thread, a []uint64) *core.Error { return transfer.DestroyDataBuffer(t, core.Handle(a[0])) },
 	"aclUpdateDataBuffer": func(t *core.Thread, a []uint64) *core.Error {
 		return transfer.UpdateDataBuffer(t, core.Handle(a[0]), core.Addr(a[1]), a[2])

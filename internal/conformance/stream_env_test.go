@@ -8,6 +8,7 @@ import (
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 )
 
 // cstr is a C string.
@@ -79,7 +80,7 @@ func (e *env) within(f func() *core.Error) *core.Error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		e.Fatal("it hangs")
 		return nil
 	}
@@ -117,9 +118,9 @@ func (e *env) abortingDevice0(f func(core.Handle)) {
 	probe := e.stream()
 	done := make(chan *core.Error, 1)
 	go func() { done <- e.rt.NewThread(8).DeviceTaskAbort(0, 0) }()
-	for e.th.LaunchHostFunc(probe, func(core.Addr) {}, 0) == nil { // until submissions are refused
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Eventually(e, "submissions are refused", func() bool {
+		return e.th.LaunchHostFunc(probe, func(core.Addr) {}, 0) != nil
+	})
 	f(s)
 	release()
 	e.ok(<-done)

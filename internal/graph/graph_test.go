@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 	_ "ropeway/internal/testenv/seeded"
 )
 
@@ -332,9 +333,7 @@ func FuzzCompile(f *testing.F) {
 			tasks = append(tasks, Task{Op: op, Off: data[3] == 255})
 		}
 		g := New(tasks, nil)
-		if err := verify(tasks, g, true, 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, verify(tasks, g, true, 1))
 		for i := range tasks {
 			j := (i*7 + 3) % len(tasks)
 			tasks[i] = tasks[j]

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -69,9 +70,7 @@ func TestStuck(t *testing.T) {
 // TestCalls proves that random calls reach all functions that may be called at random.
 func TestCalls(t *testing.T) {
 	all, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
 		for _, l := range Calls(seed, all, 4, 1000).Lines {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // flood connects to an exporter again and again, from many goroutines, and says nothing. It is a role of the test
@@ -47,9 +49,7 @@ func TestFlood(t *testing.T) {
 	begin := time.Now()
 	for range 50 { // each takes 5 s at most
 		it, err := b.Import(k, Allocation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		it.Close()
 	}
 	if took := time.Since(begin); took > 30*time.Second {
@@ -90,9 +90,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "safe", Options{Open: true})
 	c, err := wait(socketName(k.tag), 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	for begin := time.Now(); ; runtime.Gosched() { // until it has a place
 		b.server.mu.Lock()
@@ -107,9 +105,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	others := spawn(t, "crowd", 65534)
 	guest := spawn(t, "import", 65534)
-	if err := b.Allow(k, []int32{int32(guest.Process.Pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(guest.Process.Pid)}))
 	if said := others.imports(t, k); said != "alone" {
 		t.Fatal(said)
 	}

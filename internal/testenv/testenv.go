@@ -118,3 +118,11 @@ func Settled(t testing.TB) []string {
 	Need(t, "setarch")
 	return []string{"setarch", "-R"}
 }
+
+// OK ends the test if err is not nil.
+func OK(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}

@@ -82,6 +82,10 @@ func fakeCall(b *bytes.Buffer, t *table.Table, f *table.Function, number int) er
 			args, slots = append(args, `"%s %d", "text", 7`), append(slots, "FAKE_TEXT")
 			break
 		}
+		if strings.HasPrefix(f.Name, injection) && i == 0 { // the shim reads the name
+			args, slots = append(args, `"text 7"`), append(slots, "FAKE_TEXT")
+			continue
+		}
 		if byAddress(t, p.Type) {
 			name := fmt.Sprintf("s%d", i)
 			structs = append(structs, fmt.Sprintf("\t%s %s;\n\tfake_fill(&%s, sizeof %s, %d);\n", p.Type,

@@ -7,14 +7,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec"
 )
 
 func TestLoad(t *testing.T) {
 	tab, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	core, rules := 0, 0
 	for _, f := range tab.Functions {
 		if f.Status == Core {
@@ -148,9 +147,7 @@ func broken(t *testing.T, file, old, new string) fs.FS {
 	for _, name := range append(slices.Clone(functionFiles), "types.yaml", "errors.yaml", "advice.yaml",
 		"overloads.yaml", "older.yaml", "outside.yaml") {
 		data, err := spec.Files.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if name == file {
 			if !strings.Contains(string(data), old) {
 				t.Fatalf("%s has no %q", file, old)

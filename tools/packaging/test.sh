@@ -29,7 +29,7 @@ toolkit() { make --no-print-directory --silent dist DIST="$kit"; }
 
 # go_tests ARGUMENTS... runs "go test". Packages are shown as they end, tests that failed at the end.
 go_tests() {
-	"$GO" tool gotestsum --format pkgname --hide-summary skipped --jsonfile "$log.json" --raw-command -- \
+	"$GO" tool -modfile=tools/tools.mod gotestsum --format pkgname --hide-summary skipped --jsonfile "$log.json" --raw-command -- \
 		"$GO" test -json -vet=off -trimpath -timeout 60m "$@"
 	code=$?
 	sed -n 's/.*"Output":" *[^ "]*_test\.go:[0-9]*: \([^"]* is missing[^"]*\)\\n".*/skipped: Go tests (\1)/p' "$log.json" >>"$log"

@@ -1,6 +1,6 @@
 // Command site writes the documentation as a static site: every page of the repository, the files that pages link to,
-// and a page for each function, error code and type that "ropeway explain" knows. Nothing needs a server or a network:
-// pages open from disk, and so does the search.
+// and a page for each function, error code and type that "ropeway explain" knows and for each Go package. Nothing needs
+// a server or a network: pages open from disk, and so does the search.
 //
 //	go run . -out ../../site
 //

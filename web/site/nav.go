@@ -56,5 +56,5 @@ func (s *site) navigation() {
 		{"Functions", functionsPage}, {"Error codes", codesPage}, {"Types and macros", typesPage},
 	}}
 	// The last group is for those who change the project.
-	s.Nav = slices.Insert(groups, max(0, len(groups)-1), api)
+	s.Nav = slices.Insert(groups, max(0, len(groups)-1), api, goNavigation())
 }

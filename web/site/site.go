@@ -121,6 +121,7 @@ func build(root string) (*site, error) {
 	}
 	s.navigation()
 	s.referencePages()
+	s.goPackagePages()
 	s.sources()
 	s.searchIndex()
 	for _, p := range s.pages {

@@ -51,6 +51,7 @@ test("the search finds functions, codes, pages and sections, from disk", async (
     ["stream-race", "docs/check.html#stream-race"],
     ["install", "README.html#install"],
     ["trace", "docs/trace.html"],
+    ["Stream.Copy", "go/ropeway.html#Stream.Copy"],
     ["memcpy", "functions/aclrtMemcpy.html"],
     ["aclrtMemcpyAsnyc", "functions/aclrtMemcpyAsync.html"], // two letters are wrong
   ]) {

@@ -132,6 +132,17 @@ func TestEverythingHasAPage(t *testing.T) {
 			}
 		}
 	}
+	exported, err := os.ReadFile(filepath.Join(root, "tools/compat/go.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^(\S+): (?:const|func|type|method) (?:\(\*?(\w+)[^)]*\) )?(?:[\w/]+\.)?(\w+)`)
+	for _, m := range names.FindAllStringSubmatch(string(exported), -1) {
+		id := strings.TrimPrefix(m[2]+"."+m[3], ".")
+		if !bytes.Contains(s.files[goPath(m[1])], []byte(` id="`+id+`"`)) {
+			t.Errorf("%s of %s is on no page", id, m[1])
+		}
+	}
 	for _, c := range all.Codes() {
 		if !bytes.Contains(s.files[codePath(c.Number)], []byte(c.Name)) {
 			t.Errorf("%d %s has no page", c.Number, c.Name)
@@ -227,6 +238,7 @@ func TestSearchIndex(t *testing.T) {
 	}
 	for _, want := range []string{
 		"functions/aclrtMemcpy.html", "codes/107002.html", "docs/check.html#stream-race", "index.html",
+		"go/ropeway/check.html#With",
 	} {
 		if !paths[want] {
 			t.Errorf("the search does not know %s", want)

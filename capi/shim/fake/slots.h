@@ -279,6 +279,8 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	2, /* aclGetCannAttribute */
 	3, /* aclGetDeviceCapability */
 	5, /* aclAppLog */
+	2, /* aclrtApiInjectionSetFunc */
+	3, /* aclrtApiInjectionGetFunc */
 	1, /* aclFloat16ToFloat */
 	1, /* aclFloatToFloat16 */
 	1, /* aclDataTypeSize */

@@ -1401,6 +1401,8 @@ extern aclmdlAIPP* type_aclmdlAIPP;
 extern struct aclmdlAIPP* type_aclmdlAIPP;
 extern aclmdlConfigHandle* type_aclmdlConfigHandle;
 extern struct aclmdlConfigHandle* type_aclmdlConfigHandle;
+extern aclrtApiFunc type_aclrtApiFunc;
+extern int (*type_aclrtApiFunc)(void);
 extern aclrtCallback type_aclrtCallback;
 extern void (*type_aclrtCallback)(void* userData);
 extern aclrtHostFunc type_aclrtHostFunc;
@@ -1702,6 +1704,8 @@ aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num);
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value);
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value);
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...);
+aclError aclrtApiInjectionSetFunc(const char* name, aclrtApiFunc func);
+aclError aclrtApiInjectionGetFunc(const char* name, aclrtApiFunc* originFunc, aclrtApiFunc* currentFunc);
 float aclFloat16ToFloat(aclFloat16 value);
 aclFloat16 aclFloatToFloat16(float value);
 size_t aclDataTypeSize(aclDataType dataType);
@@ -1946,8 +1950,8 @@ aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo* info)
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void* value);
 
 typedef void (*any_function)(void);
-extern const any_function all_functions[514];
-const any_function all_functions[514] = {
+extern const any_function all_functions[516];
+const any_function all_functions[516] = {
     (any_function)aclrtMemcpy,
     (any_function)aclrtMemcpyAsync,
     (any_function)aclrtMemcpyAsyncWithCondition,
@@ -2220,6 +2224,8 @@ const any_function all_functions[514] = {
     (any_function)aclGetCannAttribute,
     (any_function)aclGetDeviceCapability,
     (any_function)aclAppLog,
+    (any_function)aclrtApiInjectionSetFunc,
+    (any_function)aclrtApiInjectionGetFunc,
     (any_function)aclFloat16ToFloat,
     (any_function)aclFloatToFloat16,
     (any_function)aclDataTypeSize,

@@ -64,7 +64,7 @@ func (m *Machine) Within(what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		m.Fatalf("%s: hangs", what)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/testenv"
 )
 
 // bed is a driver with all devices open and some memory.
@@ -31,9 +32,7 @@ func newBedOn(t *testing.T, f *fake, o Options) *bed {
 	t.Helper()
 	f.careful = true
 	d, err := start(f, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return newBedOf(t, d, f)
 }
 

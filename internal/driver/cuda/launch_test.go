@@ -13,6 +13,7 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/kernel"
+	"ropeway/internal/testenv"
 )
 
 // load loads the kernels of drivertest on a device.
@@ -254,9 +255,7 @@ func TestModulesGo(t *testing.T) {
 	if n := unloaded(); n != 1 {
 		t.Errorf("%d modules went, want the one that nothing holds any more", n)
 	}
-	if err := b.devs[0].Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Close())
 	if n := unloaded(); n != 2 {
 		t.Errorf("%d modules went, want both", n)
 	}

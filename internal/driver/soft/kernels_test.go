@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 const kernelSource = `
@@ -148,9 +149,7 @@ func TestLaunch(t *testing.T) {
 			cell := b.alloc(8)
 			b.fill(z, 1, 41)
 			b.q.Wait(0, nil)
-			if err := b.d.Store(cell, uint64(z)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, b.d.Store(cell, uint64(z)))
 			b.launch("follow", 1, nil, cell) // follows an address stored in device memory
 			if got := b.words(z, 1)[0]; got != 42 {
 				t.Errorf("through a pointer in device memory: %d, want 42", got)
@@ -182,9 +181,7 @@ func TestLaunchArgsOnDevice(t *testing.T) {
 func TestLaunchFails(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	reserved, err := b.d.Reserve(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range []struct {
 		kernel string
 		arg    uintptr
@@ -244,9 +241,7 @@ func TestLaunchTogether(t *testing.T) {
 func TestGlobals(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	addr, err := b.m.Global("scale", 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if l := b.d.Locate(addr); l.Place != driver.OnDevice || l.Device != 0 || l.Room != 4 {
 		t.Errorf("the variable is %+v", l)
 	}
@@ -278,9 +273,7 @@ func TestRegisteredInKernel(t *testing.T) {
 	host := make([]byte, 8192)
 	binary.LittleEndian.PutUint32(host, 5)
 	alias, err := b.d.Register(addressOf(host), uint64(len(host)), true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b.launch("times", 1, nil, alias, 1)
 	b.q.Wait(0, nil)
 	if got := binary.LittleEndian.Uint32(host); got != 15 {
@@ -296,16 +289,10 @@ func TestRegisteredInKernel(t *testing.T) {
 func TestMappedInKernel(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	at, err := b.d.Reserve(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m, err := b.d.Create(0, extent, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.d.Map(at, m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, b.d.Map(at, m))
 	b.fill(at, 4, 9)
 	b.launch("times", 1, nil, at, 4)
 	if got := b.words(at, 4)[3]; got != 27 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // listen is a socket with a listener.
@@ -19,9 +20,7 @@ func listen(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "report")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	return path, l
 }
@@ -31,13 +30,9 @@ func listen(t *testing.T) (path string, l net.Listener) {
 func TestSocketSink(t *testing.T) {
 	path, l := listen(t)
 	s, err := connect(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer conn.Close()
 	lines := bufio.NewReader(conn)
 	start := finding.Start{Process: 1, Command: []string{"a", "b c"}, Seed: 3, Depth: 4}
@@ -57,9 +52,7 @@ func TestSocketSink(t *testing.T) {
 	} {
 		step.send()
 		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var got finding.Record
 		if err := json.Unmarshal(line, &got); err != nil || !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s: got %+v, %v", line, got, err)
@@ -75,13 +68,9 @@ func TestSocketSink(t *testing.T) {
 func TestSocketSinkLosesItsListener(t *testing.T) {
 	path, l := listen(t)
 	s, err := connect(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn.Close()
 	for range 1000 { // far more than a socket has room for
 		s.Finding(&finding.Finding{Summary: strings.Repeat("x", 1000)})

@@ -1,4 +1,4 @@
-package modeltest
+package transfer_test
 
 import (
 	"bytes"
@@ -7,10 +7,11 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // Regions a segment of a fuzzed batch may lie in.
@@ -40,13 +41,9 @@ const dead, foreign = 3, 2
 
 func newBench(f *testing.F, name string) *bench {
 	p, err := product.Find(name, "")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, err)
 	b := &bench{rt: core.New(core.Options{Driver: d, Product: p}), name: name, page: make([]byte, 1024)}
 	f.Cleanup(func() { b.rt.Close() })
 	done := func(err *core.Error) {
@@ -63,17 +60,17 @@ func newBench(f *testing.F, name string) *bench {
 		ctx[dev] = b.rt.ThreadIn(c)
 	}
 	b.ctx = ctx[0]
-	done(corememory.DeviceEnablePeerAccess(b.ctx, 1, 0))
+	done(memory.DeviceEnablePeerAccess(b.ctx, 1, 0))
 	done(b.ctx.CreateStream(&b.streams[1]))
 	done(ctx[1].CreateStream(&b.streams[foreign]))
 	done(b.ctx.CreateStream(&b.streams[dead]))
 	done(b.ctx.DestroyStream(b.streams[dead]))
-	done(corememory.Malloc(b.ctx, &b.addr[device0], 256, abi.MemMallocHugeFirst))
-	done(corememory.Malloc(ctx[1], &b.addr[device1], 256, abi.MemMallocHugeFirst))
-	done(corememory.MallocHost(b.ctx, &b.addr[pinnedMem], 256))
-	done(corememory.Malloc(b.ctx, &b.addr[freedMem], 256, abi.MemMallocHugeFirst))
-	done(corememory.Free(b.ctx, b.addr[freedMem]))
-	b.addr[pageMem] = addrOf(b.page)
+	done(memory.Malloc(b.ctx, &b.addr[device0], 256, abi.MemMallocHugeFirst))
+	done(memory.Malloc(ctx[1], &b.addr[device1], 256, abi.MemMallocHugeFirst))
+	done(memory.MallocHost(b.ctx, &b.addr[pinnedMem], 256))
+	done(memory.Malloc(b.ctx, &b.addr[freedMem], 256, abi.MemMallocHugeFirst))
+	done(memory.Free(b.ctx, b.addr[freedMem]))
+	b.addr[pageMem] = core.AddrOf(b.page)
 	size := 256 + int(p.Padding)
 	b.room = [regions]int{device0: size, device1: size, pinnedMem: 256, pageMem: len(b.page)}
 	for i, n := range b.room {
@@ -89,7 +86,7 @@ func (b *bench) reset(t *testing.T) {
 			b.want[i][j] = byte(i*64 + j*3 + j>>5)
 		}
 		if n := uint64(len(b.want[i])); n > 0 {
-			if err := transfer.Memcpy(b.ctx, b.addr[i], n, addrOf(b.want[i]), n, abi.MemcpyDefault); err != nil {
+			if err := transfer.Memcpy(b.ctx, b.addr[i], n, core.AddrOf(b.want[i]), n, abi.MemcpyDefault); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -104,7 +101,7 @@ func (b *bench) compare(t *testing.T) {
 			continue
 		}
 		got := make([]byte, n)
-		if err := transfer.Memcpy(b.ctx, addrOf(got), n, b.addr[i], n, abi.MemcpyDefault); err != nil {
+		if err := transfer.Memcpy(b.ctx, core.AddrOf(got), n, b.addr[i], n, abi.MemcpyDefault); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, b.want[i]) {

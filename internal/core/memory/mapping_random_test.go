@@ -1,4 +1,4 @@
-package modeltest
+package memory_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -93,18 +93,18 @@ func (w *mapWorld) reserve(t *rapid.T) {
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "pages")
 	r := &mapReservation{pages: make([]*mapped, n)}
-	must(t, corememory.ReserveMemAddress(w.th, &r.addr, uint64(n)*pageBytes, 0, 0, 0))
+	must(t, memory.ReserveMemAddress(w.th, &r.addr, uint64(n)*pageBytes, 0, 0, 0))
 	w.spaces = append(w.spaces, r)
 }
 
 func (w *mapWorld) release(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	if slices.ContainsFunc(r.pages, func(b *mapped) bool { return b != nil }) {
-		expect(t, corememory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid,
+		expect(t, memory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid,
 			"ReleaseMemAddress of what is mapped")
 		return
 	}
-	must(t, corememory.ReleaseMemAddress(w.th, r.addr))
+	must(t, memory.ReleaseMemAddress(w.th, r.addr))
 	w.spaces = slices.DeleteFunc(w.spaces, func(o *mapReservation) bool { return o == r })
 }
 
@@ -119,18 +119,18 @@ func (w *mapWorld) create(t *rapid.T) {
 		prop.Location = abi.MemLocation{Type: abi.MemLocationTypeHost}
 	}
 	m := &mapMemory{dev: dev, refs: 1}
-	must(t, corememory.MallocPhysical(w.th, &m.h, uint64(n)*pageBytes, &prop, 0))
+	must(t, memory.MallocPhysical(w.th, &m.h, uint64(n)*pageBytes, &prop, 0))
 	for range n {
 		m.pages = append(m.pages, make([]byte, pageBytes))
 	}
 	w.memories = append(w.memories, m)
 	// What memory holds at first is nobody's promise.
 	var a core.Addr
-	must(t, corememory.ReserveMemAddress(w.th, &a, uint64(n)*pageBytes, 0, 0, 0))
-	must(t, corememory.MapMem(w.th, a, uint64(n)*pageBytes, 0, m.h, 0))
+	must(t, memory.ReserveMemAddress(w.th, &a, uint64(n)*pageBytes, 0, 0, 0))
+	must(t, memory.MapMem(w.th, a, uint64(n)*pageBytes, 0, m.h, 0))
 	must(t, transfer.Memset(w.th, a, uint64(n)*pageBytes, 0, uint64(n)*pageBytes))
-	must(t, corememory.UnmapMem(w.th, a))
-	must(t, corememory.ReleaseMemAddress(w.th, a))
+	must(t, memory.UnmapMem(w.th, a))
+	must(t, memory.ReleaseMemAddress(w.th, a))
 }
 
 // drop forgets memory that nobody has.
@@ -141,10 +141,10 @@ func (w *mapWorld) drop() {
 func (w *mapWorld) free(t *rapid.T) {
 	m := pick(t, w.memories, "memory")
 	if m.refs == 0 {
-		expect(t, corememory.FreePhysical(w.th, m.h), abi.ErrRTParamInvalid, "FreePhysical, once too often")
+		expect(t, memory.FreePhysical(w.th, m.h), abi.ErrRTParamInvalid, "FreePhysical, once too often")
 		return
 	}
-	must(t, corememory.FreePhysical(w.th, m.h))
+	must(t, memory.FreePhysical(w.th, m.h))
 	m.refs--
 	w.drop()
 }
@@ -154,7 +154,7 @@ func (w *mapWorld) retain(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	i := rapid.IntRange(0, len(r.pages)-1).Draw(t, "page")
 	var h core.Handle
-	err := corememory.MemRetainAllocationHandle(w.th, r.addr+core.Addr(i*pageBytes+77), &h)
+	err := memory.MemRetainAllocationHandle(w.th, r.addr+core.Addr(i*pageBytes+77), &h)
 	b := r.pages[i]
 	if b == nil {
 		expect(t, err, abi.ErrRTParamInvalid, "MemRetainAllocationHandle of nothing")
@@ -177,11 +177,11 @@ func (w *mapWorld) mapIt(t *rapid.T) {
 		good = r.pages[j] == nil
 	}
 	call := func(virPtr core.Addr, size uint64, offset uint64, handle core.Handle, flags uint64) *core.Error {
-		return corememory.MapMem(w.th, virPtr, size, offset, handle, flags)
+		return memory.MapMem(w.th, virPtr, size, offset, handle, flags)
 	}
 	if !open {
 		call = func(virPtr core.Addr, size uint64, offset uint64, handle core.Handle, flags uint64) *core.Error {
-			return corememory.MemMapNoAccess(w.th, virPtr, size, offset, handle, flags)
+			return memory.MemMapNoAccess(w.th, virPtr, size, offset, handle, flags)
 		}
 	}
 	err := call(r.addr+core.Addr(i*pageBytes), uint64(len(m.pages))*pageBytes, 0, m.h, 0)
@@ -200,7 +200,7 @@ func (w *mapWorld) unmap(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	i := rapid.IntRange(0, len(r.pages)-1).Draw(t, "page")
 	w.sync(t) // it waits for nothing
-	err := corememory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes))
+	err := memory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes))
 	b := r.pages[i]
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTParamInvalid, "UnmapMem of nothing")
@@ -225,7 +225,7 @@ func (w *mapWorld) access(t *rapid.T) {
 	}
 	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite,
 		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
-	err := corememory.MemSetAccess(w.th, r.addr+core.Addr(i*pageBytes), n, &desc, 1)
+	err := memory.MemSetAccess(w.th, r.addr+core.Addr(i*pageBytes), n, &desc, 1)
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTDrvInternalError, "MemSetAccess of no mapping")
 		return
@@ -344,9 +344,9 @@ func (w *mapWorld) ask(t *rapid.T) {
 	b := x.r.pages[x.off/pageBytes]
 	var base core.Addr
 	var n uint64
-	err := corememory.MemGetAddressRange(w.th, x.addr(), &base, &n)
+	err := memory.MemGetAddressRange(w.th, x.addr(), &base, &n)
 	var a abi.PtrAttributes
-	must(t, corememory.PointerGetAttributes(w.th, x.addr(), &a))
+	must(t, memory.PointerGetAttributes(w.th, x.addr(), &a))
 	switch {
 	case b == nil:
 		expect(t, err, abi.ErrRTParamInvalid, "MemGetAddressRange of nothing")
@@ -374,7 +374,7 @@ func (w *mapWorld) end(t *rapid.T) {
 			if b == nil || !b.open {
 				continue
 			}
-			must(t, transfer.Memcpy(w.th, addrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes,
+			must(t, transfer.Memcpy(w.th, core.AddrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes,
 				abi.MemcpyDefault))
 			if !bytes.Equal(got, b.m.pages[b.page]) {
 				t.Fatalf("page %d of the reservation at %#x is not as it should be", i, r.addr)
@@ -382,20 +382,20 @@ func (w *mapWorld) end(t *rapid.T) {
 		}
 		for i, b := range r.pages {
 			if b != nil && b.from == i {
-				must(t, corememory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes)))
+				must(t, memory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes)))
 			}
 		}
-		must(t, corememory.ReleaseMemAddress(w.th, r.addr))
+		must(t, memory.ReleaseMemAddress(w.th, r.addr))
 	}
 	for _, m := range w.memories {
 		for ; m.refs > 0; m.refs-- {
-			must(t, corememory.FreePhysical(w.th, m.h))
+			must(t, memory.FreePhysical(w.th, m.h))
 		}
 	}
 	for dev := range 2 {
 		must(t, w.th.SetDevice(int32(dev)))
 		var free, total uint64
-		must(t, corememory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
+		must(t, memory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
 		if free != total {
 			t.Fatalf("device %d: %d of %d bytes are free, but everything was freed", dev, free, total)
 		}

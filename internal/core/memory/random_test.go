@@ -1,4 +1,4 @@
-package modeltest
+package memory_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
+// TestMain has rapid try more programs, and longer ones, than it does by default.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	byDefault("rapid.steps", "50")

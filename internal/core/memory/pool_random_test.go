@@ -1,4 +1,4 @@
-package modeltest
+package memory_test
 
 import (
 	"testing"
@@ -9,7 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/coretest"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -101,7 +102,7 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 	w := &poolWorld{rt: core.New(core.Options{Driver: d, Product: p}), freed: map[core.Addr]*pooled{}}
 	w.th = w.rt.NewThread(1)
 	must(t, w.th.SetDevice(0))
-	must(t, corememory.MallocHost(w.th, &w.slots, mostLooks))
+	must(t, memory.MallocHost(w.th, &w.slots, mostLooks))
 	w.newPool(t)
 	for range 3 {
 		w.addStream(t)
@@ -110,7 +111,7 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 }
 
 func (w *poolWorld) newPool(t *rapid.T) {
-	must(t, corememory.MemPoolCreate(w.th, &w.pool,
+	must(t, memory.MemPoolCreate(w.th, &w.pool,
 		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
 	w.attrs, w.keep = [4]bool{}, 0
 	clear(w.freed)
@@ -165,7 +166,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 	asked := uint64(rapid.IntRange(1, 3*poolPage).Draw(t, "size"))
 	size := (asked + poolPage - 1) &^ (poolPage - 1)
 	var a core.Addr
-	if err := corememory.MemPoolMallocAsync(w.th, &a, asked, w.pool, s.h); err != nil {
+	if err := memory.MemPoolMallocAsync(w.th, &a, asked, w.pool, s.h); err != nil {
 		expect(t, err, abi.ErrRTInternalError, "MemPoolMallocAsync")
 		if w.used()+size <= poolMax && len(w.freed) == 0 {
 			t.Fatalf("%d bytes refused, %d of %d are used and nothing was freed", size, w.used(), poolMax)
@@ -185,7 +186,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 	}
 	var base core.Addr
 	var n uint64
-	must(t, corememory.MemGetAddressRange(w.th, a, &base, &n))
+	must(t, memory.MemGetAddressRange(w.th, a, &base, &n))
 	if base != a || n < size {
 		t.Fatalf("%d bytes at %#x, asked for %d at %#x", n, base, size, a)
 	}
@@ -281,18 +282,18 @@ func (w *poolWorld) free(t *rapid.T) {
 	m, s := w.take(t), w.stream(t)
 	w.after(t, s, m)
 	w.look(t, m, s)
-	must(t, corememory.MemPoolFreeAsync(w.th, m.addr, s.h))
+	must(t, memory.MemPoolFreeAsync(w.th, m.addr, s.h))
 	w.submitted(s)
 	m.on, m.task = s, s.tasks
 	w.freed[m.addr] = m
-	expect(t, corememory.MemPoolFreeAsync(w.th, m.addr, s.h), abi.ErrRTParamInvalid, "a second free")
+	expect(t, memory.MemPoolFreeAsync(w.th, m.addr, s.h), abi.ErrRTParamInvalid, "a second free")
 }
 
 func (w *poolWorld) freeByHost(t *rapid.T) {
 	m := w.take(t)
 	w.look(t, m, m.on)
 	w.wait(t, m.on)
-	must(t, corememory.Free(w.th, m.addr))
+	must(t, memory.Free(w.th, m.addr))
 	m.on = nil
 	w.freed[m.addr] = m
 }
@@ -325,7 +326,7 @@ func (w *poolWorld) event(t *rapid.T) {
 
 func (w *poolWorld) trim(t *rapid.T) {
 	keep := uint64(rapid.IntRange(0, poolMax).Draw(t, "keep"))
-	err := corememory.MemPoolTrimTo(w.th, w.pool, keep)
+	err := memory.MemPoolTrimTo(w.th, w.pool, keep)
 	if err != nil && keep >= w.used() {
 		t.Fatalf("%v, but %d are used", err, w.used())
 	}
@@ -335,12 +336,12 @@ func (w *poolWorld) attribute(t *rapid.T) {
 	attr := rapid.IntRange(1, 4).Draw(t, "attribute")
 	if attr == 4 {
 		w.keep = uint64(rapid.SampledFrom([]int{0, poolPage, poolMax}).Draw(t, "threshold"))
-		must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttrReleaseThreshold,
+		must(t, memory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttrReleaseThreshold,
 			core.Addr(unsafe.Pointer(&w.keep))))
 		return
 	}
 	on := uint32(rapid.IntRange(0, 1).Draw(t, "on"))
-	must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttr(attr), core.Addr(unsafe.Pointer(&on))))
+	must(t, memory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttr(attr), core.Addr(unsafe.Pointer(&on))))
 	w.attrs[attr] = on == 1
 }
 
@@ -365,7 +366,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 	for len(w.live) > 0 {
 		w.free(t)
 	}
-	must(t, corememory.MemPoolDestroy(w.th, w.pool))
+	must(t, memory.MemPoolDestroy(w.th, w.pool))
 	freed := w.freed
 	w.freed = map[core.Addr]*pooled{}
 	w.newPool(t)
@@ -375,7 +376,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 }
 
 func (w *poolWorld) number(t *rapid.T, attr abi.MemPoolAttr) (n uint64) {
-	must(t, corememory.MemPoolGetAttr(w.th, w.pool, attr, core.Addr(unsafe.Pointer(&n))))
+	must(t, memory.MemPoolGetAttr(w.th, w.pool, attr, core.Addr(unsafe.Pointer(&n))))
 	return n
 }
 
@@ -396,18 +397,51 @@ func (w *poolWorld) end(t *rapid.T) {
 		w.free(t)
 	}
 	w.syncDevice(t)
-	for i, b := range view(w.slots, len(w.looks)) {
+	for i, b := range coretest.Bytes(w.slots, uint64(len(w.looks))) {
 		if b != w.looks[i] {
 			t.Fatalf("look %d saw %#x, want %#x: memory was used by two", i, b, w.looks[i])
 		}
 	}
-	must(t, corememory.MemPoolDestroy(w.th, w.pool))
+	must(t, memory.MemPoolDestroy(w.th, w.pool))
 	var free, total uint64
-	must(t, corememory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
+	must(t, memory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
 	if free != total {
 		t.Fatalf("%d of %d bytes are free, but everything was freed", free, total)
 	}
 	if err := w.rt.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Which work is ordered is a matter of vector clocks. The host submits everything, so whatever the host knows to be
+// done is before whatever it submits later; what it did itself is too. Component i of a clock is how many tasks of
+// stream i are known to be over.
+
+// clock is a vector clock; missing components are 0.
+type clock []uint64
+
+func (c clock) at(i int) uint64 {
+	if i < len(c) {
+		return c[i]
+	}
+	return 0
+}
+
+// join is the knowledge of both.
+func join(a, b clock) clock {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	sum := append(clock(nil), a...)
+	for i, n := range b {
+		sum[i] = max(sum[i], n)
+	}
+	return sum
+}
+
+// with is c with component i raised to n.
+func (c clock) with(i int, n uint64) clock {
+	one := make(clock, i+1)
+	one[i] = n
+	return join(c, one)
 }
