@@ -26,7 +26,7 @@ var large = map[string][]string{
 		"internal/product.Product",
 	},
 	"methods": {
-		"internal/arena.Arena", "internal/check.Checker", "internal/check.program", "internal/conformance.env",
+		"internal/arena.Arena", "internal/check.Checker", "internal/check.program",
 		"internal/core.Stream", "internal/core.Thread", "internal/core/model.Model", "internal/driver/cuda.fake",
 		"internal/driver/cuda.queue", "internal/driver/cuda/libcuda.library", "internal/driver/hostqueue.Queue",
 		"internal/driver/soft.Driver",
