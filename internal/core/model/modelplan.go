@@ -72,7 +72,7 @@ func (m *Model) compile() {
 		m.compileLanes(p)
 		return
 	}
-	p.all = m.build(len(m.tasks), func(i int, t *graph.Task) { m.graphTask(int32(i), t) })
+	p.all = m.build(len(m.tasks), func(i int) graph.Task { return m.graphTask(int32(i)) })
 }
 
 // holds reports whether a model with such a task keeps its streams. mu is held.
@@ -90,19 +90,19 @@ func (k taskKind) inLanes() bool {
 	return false
 }
 
-// graphTask sets t to task i. mu is held.
-func (m *Model) graphTask(i int32, t *graph.Task) {
+// graphTask returns task i for a graph. mu is held.
+func (m *Model) graphTask(i int32) graph.Task {
 	v := &m.tasks[i]
 	k := v.more
-	if k == nil {
-		t.Op.Kind, t.Op.Dst, t.Op.Src, t.Op.N = driver.OpCopy, v.dst, v.src, v.n
-		return
+	switch {
+	case k == nil:
+		return graph.Task{Copy: driver.Segment{Dst: v.dst, Src: v.src, N: v.n}}
+	case k.off || k.kind != workTask:
+		return graph.Task{}
 	}
-	t.Off = k.off || k.kind != workTask
-	if !t.Off {
-		t.Op, t.Anything = k.op, k.touch
-		t.Op.Done = nil
-	}
+	op := k.op
+	op.Done = nil
+	return graph.Task{Op: &op, Anything: k.touch}
 }
 
 // compileLanes compiles every lane to a list of items. mu is held.
@@ -120,7 +120,7 @@ func (m *Model) compileLane(p *plan, l *lane) {
 	flush := func() {
 		if len(run) > 0 {
 			tasks := run
-			g := m.build(len(tasks), func(j int, t *graph.Task) { m.graphTask(tasks[j], t) })
+			g := m.build(len(tasks), func(j int) graph.Task { return m.graphTask(tasks[j]) })
 			list = append(list, item{graph: g, tasks: tasks})
 			run = nil
 		}

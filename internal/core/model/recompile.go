@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"ropeway/internal/core"
-	"ropeway/internal/graph"
 )
 
 // Only the changed parts of a model are compiled again. A task of a program is compiled with those that touched, or
@@ -60,7 +59,7 @@ func (m *Model) compileChanges() bool {
 	for _, i := range m.changes {
 		f.task(int(i))
 		if p.all != nil {
-			p.all.Set(int(i), m.changedTask(i))
+			p.all.Set(int(i), m.graphTask(i))
 		} else {
 			m.changeInLane(i)
 		}
@@ -71,12 +70,6 @@ func (m *Model) compileChanges() bool {
 	}
 	p.stale = nil
 	return true
-}
-
-// changedTask returns the graph task of task i. mu is held.
-func (m *Model) changedTask(i int32) (t graph.Task) {
-	m.graphTask(i, &t)
-	return t
 }
 
 // changeInLane compiles a task of a lane, or leaves that to the lane. mu is held.
@@ -102,7 +95,7 @@ func (m *Model) changeInLane(i int32) {
 	case was != is:
 		p.stale = append(p.stale, l)
 	case is == inProgram:
-		p.lanes[l.index][at.item].graph.Set(int(at.at), m.changedTask(i))
+		p.lanes[l.index][at.item].graph.Set(int(at.at), m.graphTask(i))
 	}
 }
 

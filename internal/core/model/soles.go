@@ -6,7 +6,7 @@ import (
 )
 
 // build compiles tasks, and looks up each allocation once. mu is held.
-func (m *Model) build(n int, at func(i int, t *graph.Task)) *graph.Graph {
+func (m *Model) build(n int, at func(i int) graph.Task) *graph.Graph {
 	s := &soles{rt: m.rt, sole: stateOf(m.rt).sole}
 	g := graph.Build(n, s.of, at)
 	s.built = true
