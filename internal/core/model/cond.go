@@ -82,7 +82,7 @@ func MdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, defaultLaunchVal
 	made := false
 	core.Locked(&m.mu, func() {
 		if c.handle = stateOf(t.Runtime).conds.Add(c); c.handle != 0 && !m.gone {
-			m.conds, made = append(m.conds, c), true
+			m.atEnd, made = append(m.atEnd, c.end), true
 		}
 	})
 	if !made {
@@ -222,7 +222,7 @@ func MdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream co
 	if ok {
 		c.used = true
 		m.branches = append(m.branches, b)
-		l.add(t, &taskMore{kind: branchTask, branch: b})
+		l.add(t, &work{detail: b})
 	}
 	m.mu.Unlock()
 	if !ok {
@@ -260,32 +260,14 @@ func MdlRICaptureToModelRIBegin(t *core.Thread, stream, modelRI core.Handle, mod
 	return m.capture(api, t, s, mode)
 }
 
-// unfinished returns a sub-model, at any depth, whose capture was not ended; nil if there is none. mu is held, and
-// those of sub-models are taken.
+// unfinished returns a sub-model whose capture was not ended; nil if there is none. mu is held.
 func (m *Model) unfinished() *Model {
 	for _, b := range m.branches {
 		for _, sub := range b.subs {
-			sub.mu.Lock()
-			state, deeper := sub.state, sub.unfinished()
-			sub.mu.Unlock()
-			if state != modelReady {
+			if sub.plan.Load() == nil {
 				return sub
-			}
-			if deeper != nil {
-				return deeper
 			}
 		}
 	}
 	return nil
-}
-
-// within returns the model and its sub-models, at any depth. mu is held, or the model is complete.
-func (m *Model) within() []*Model {
-	list := []*Model{m}
-	for _, b := range m.branches {
-		for _, sub := range b.subs {
-			list = append(list, sub.within()...)
-		}
-	}
-	return list
 }

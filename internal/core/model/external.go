@@ -12,6 +12,7 @@ import (
 
 // external is such a place.
 type external struct {
+	place  int // index in Model.externals
 	event  *core.Event
 	record bool
 }
@@ -39,8 +40,9 @@ func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) 
 		return true, core.NoEvent(api, "event", e.Handle)
 	}
 	e.Publish()
-	l.add(t, &taskMore{kind: externalTask, place: len(m.externals), event: e, op: driver.Op{Done: e.Release}})
-	m.externals = append(m.externals, external{e, record})
+	x := &external{len(m.externals), e, record}
+	l.add(t, &work{done: e.Release, detail: x})
+	m.externals = append(m.externals, x)
 	return true, nil
 }
 
@@ -51,8 +53,8 @@ type bound struct {
 }
 
 // bind fills the places for an execution on s.
-func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
-	for _, x := range m.externals { // lockcheck: a model that is ready keeps them
+func (p *plan) bind(s *core.Stream, tag driver.Tag) (b bound) {
+	for _, x := range p.externals {
 		var r core.EventRecord
 		op := driver.Op{Kind: driver.OpAwait, Flag: x.event.Latest()}
 		if x.record {
@@ -61,15 +63,6 @@ func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
 		b.ops, b.records = append(b.ops, op), append(b.records, r)
 	}
 	return b
-}
-
-// publish makes the records of a queued execution the newest ones of their events.
-func (m *Model) publish(b bound) {
-	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
-		if x.record {
-			x.event.Queued(b.records[i])
-		}
-	}
 }
 
 // op returns the operation of a place.
@@ -81,7 +74,7 @@ func (b *bound) op(place int) driver.Op {
 }
 
 // params sets p to the parameters of a place, for the program.
-func (x external) params(p *abi.MdlRITaskParams) {
+func (x *external) params(p *abi.MdlRITaskParams) {
 	if x.record {
 		p.Type = abi.ModelRiTaskEventRecord
 		p.Union.EventRecordTaskParams().RecordFlag = 1

@@ -149,7 +149,7 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	mark.lane, mark.task = l, int32(len(m.tasks))
-	l.add(t, &taskMore{kind: labelTask})
+	l.add(t, &work{detail: setLabel{}})
 	return nil
 }
 
@@ -274,12 +274,13 @@ func SwitchLabelByIndex(t *core.Thread, ptr core.Addr, maxValue uint32, list, st
 	if err != nil {
 		return err
 	}
-	k := &taskMore{kind: jumpTask, most: maxValue, list: stateOf(t.Runtime).list(list),
-		op: driver.Op{Kind: driver.OpCompute, Src: ptr, N: 4}}
-	if k.list == nil {
+	to := stateOf(t.Runtime).list(list)
+	if to == nil {
 		return knownList(t, api, list)
 	}
-	return control(t, api, s, s, k)
+	return control(t, api, s, s, func(*lane) *work {
+		return &work{op: driver.Op{Kind: driver.OpCompute, Src: ptr, N: 4}, detail: &jump{to, maxValue}}
+	})
 }
 
 // at returns the place of a label by its index: a lane of m and a task; false if there is none.
