@@ -63,15 +63,18 @@ const (
 
 // New compiles tasks. sole reports of an address whether its memory has no other one; nil means that all has none.
 func New(tasks []Task, sole func(addr uintptr) bool) *Graph {
-	return Build(len(tasks), sole, func(i int) Task { return tasks[i] })
+	return Build(len(tasks), sole, func(i int, t *Task) { *t = tasks[i] })
 }
 
-// Build is New for n tasks that are not in a list: at returns task i.
-func Build(n int, sole func(addr uintptr) bool, at func(i int) Task) *Graph {
+// Build is New for n tasks that are not in a list: at makes t, the zero Task, task i.
+func Build(n int, sole func(addr uintptr) bool, at func(i int, t *Task)) *Graph {
 	g := &Graph{sole: sole, nodes: make([]node, n)}
+	var t Task
 	for i := range n {
+		t = Task{}
+		at(i, &t)
 		g.nodes[i].at = -1
-		g.set(i, at(i))
+		g.set(i, &t)
 	}
 	g.compile()
 	return g
@@ -88,14 +91,14 @@ func (g *Graph) Depth() int { return int(g.depth) }
 func (g *Graph) Level(i int) int { return int(g.nodes[i].level) }
 
 // set makes task i what t says. Its level is not known then.
-func (g *Graph) set(i int, t Task) {
+func (g *Graph) set(i int, t *Task) {
 	v := &g.nodes[i]
 	old := v.at
 	had := v.at >= 0 && v.form != plain
 	if t.Op != nil && t.Op.Kind == driver.OpCopy {
 		t.Copy = driver.Segment{Dst: t.Op.Dst, Src: t.Op.Src, N: t.Op.N}
 	}
-	*v = node{dst: t.Copy.Dst, src: t.Copy.Src, n: t.Copy.N, at: -1, form: formOf(&t)}
+	*v = node{dst: t.Copy.Dst, src: t.Copy.Src, n: t.Copy.N, at: -1, form: formOf(t)}
 	if had && v.form != plain {
 		v.at = old // of a task that does nothing, it may come back
 	}

@@ -28,7 +28,7 @@ func (g *Graph) Set(i int, t Task) {
 	if !fences && (g.index == nil || len(g.index.fresh) >= g.index.most) {
 		g.index = g.newIndex()
 	}
-	g.set(i, t)
+	g.set(i, &t)
 	g.program.Kept.Store(nil)
 	v := &g.nodes[i]
 	v.level = before.level

@@ -26,7 +26,7 @@ func MdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) *core.Er
 	if err != nil {
 		return err
 	}
-	m := newBuilt(c)
+	m := stateOf(c.Runtime).add(&Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding, open: &capture{}})
 	if m == nil {
 		return core.Fail(api, abi.ErrRTNoModelResource, "",
 			"the process has as many models as there are handles; destroy some")
@@ -85,19 +85,23 @@ func MdlRIBindStream(t *core.Thread, modelRI, stream core.Handle, flag uint32) *
 	if !s.EnterCapture(&l.self) {
 		m.lanes = m.lanes[:l.index]
 		l.own.EndHidden()
-		return isBound(api, "stream", s)
+		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is bound to a model", s.ID)
 	}
 	m.watchLane(t, l)
 	return nil
 }
 
-func isBound(api, arg string, s *core.Stream) *core.Error {
-	return core.Fail(api, abi.ErrRTStreamModel, arg, "stream %d is bound to a model", s.ID)
+// laneBound returns the lane of a stream that is bound to a model; nil if it is not.
+func laneBound(s *core.Stream) *lane {
+	if l, _ := s.Lane().(*lane); l != nil && l.bound {
+		return l
+	}
+	return nil
 }
 
 // boundLane returns the lane of a stream that is bound to the model; nil if it is not.
 func (m *Model) boundLane(s *core.Stream) *lane {
-	if l, _ := s.Lane().(*lane); l != nil && l.bound && l.model == m {
+	if l := laneBound(s); l != nil && l.model == m {
 		return l
 	}
 	return nil
@@ -199,10 +203,10 @@ func MdlRIEndTask(t *core.Thread, modelRI, stream core.Handle) *core.Error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.boundLane(s)
-	if l == nil {
-		return core.Fail(api, abi.ErrRTInternalError, "stream", "is not bound to model %d", m.id)
+	if err := boundHere(t, api, m, s); err != nil {
+		return err
 	}
+	l := m.boundLane(s)
 	if err := l.checkOpen(api); err != nil {
 		return err
 	}
@@ -298,10 +302,9 @@ func ActiveStream(t *core.Thread, activeStream, stream core.Handle) *core.Error 
 
 // control adds a task to a bound stream that may start another one, or jump there.
 func control(t *core.Thread, api string, s, other *core.Stream, make func(target *lane) *work) *core.Error {
-	l, _ := s.Lane().(*lane)
-	target, _ := other.Lane().(*lane)
-	if l == nil || target == nil || !l.bound || !target.bound {
-		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
+	l, target := laneBound(s), laneBound(other)
+	if l == nil || target == nil {
+		return isUnbound(api, s)
 	}
 	l.model.mu.Lock()
 	defer l.model.mu.Unlock()
@@ -310,6 +313,10 @@ func control(t *core.Thread, api string, s, other *core.Stream, make func(target
 	}
 	l.add(t, make(target))
 	return nil
+}
+
+func isUnbound(api string, s *core.Stream) *core.Error {
+	return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
 }
 
 // elsewhereFirst refuses a stream of another context, if the product checks that first.

@@ -223,46 +223,20 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		return notCaptured(api, s) // it ended since
 	}
 	m := l.model
-	left := false
-	core.Locked(&m.mu, func() { left = l.left })
-	if !left && !m.IsSub() {
+	open := false
+	core.Locked(&m.mu, func() { open = !l.left })
+	if open && !m.IsSub() {
 		*modelRI = 0
 	}
-	goesOn, err := core.Under(&m.mu, func() (bool, *core.Error) {
-		if l.left {
-			return true, notCaptured(api, s)
-		}
-		if l.index != 0 {
-			e := core.Fail(
-				api,
-				abi.ErrRTStreamCaptureUnmatched,
-				"stream",
-				"stream %d joined the capture that began on stream %d; end it there",
-				s.ID,
-				m.lanes[0].user.ID,
-			).InCapture(m.id)
-			e.Stream = s.ID
-			return true, e
-		}
-		err := m.complete(api, t)
-		if err != nil {
-			m.state = modelLost
-		}
-		m.leave()
-		return false, err
-	})
-	if goesOn {
-		return err
-	}
-	if err != nil {
+	if over, err := l.endCapture(api, t); err != nil {
 		switch {
-		case m.IsSub():
+		case !over || m.IsSub():
 		case err.Code == abi.ErrRTStreamCaptureWrongThread: // the program has to destroy the model
 			t.Acquired(m.resource())
 		default:
 			m.destroy()
 		}
-		return err.InCapture(m.id)
+		return err
 	}
 	if modelRI != nil {
 		*modelRI = m.handle
@@ -271,6 +245,28 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		t.Acquired(m.resource())
 	}
 	return nil
+}
+
+// endCapture ends the capture that began on the stream of l; over is false if it goes on.
+func (l *lane) endCapture(api string, t *core.Thread) (over bool, err *core.Error) {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, notCaptured(api, l.user)
+	}
+	if l.index != 0 {
+		err := core.Fail(api, abi.ErrRTStreamCaptureUnmatched, "stream",
+			"stream %d joined the capture that began on stream %d; end it there", l.user.ID, m.lanes[0].user.ID)
+		err.Stream = l.user.ID
+		return false, err.InCapture(m.id)
+	}
+	if err = m.complete(api, t); err != nil {
+		m.state = modelLost
+		err = err.InCapture(m.id)
+	}
+	m.leave()
+	return true, err
 }
 
 func notCaptured(api string, s *core.Stream) *core.Error {

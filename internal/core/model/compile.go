@@ -49,7 +49,7 @@ func (m *Model) compile() {
 			p.conditions = append(p.conditions, s.conditions...)
 		}
 	}
-	near := m.allocations()
+	near := &allocations{rt: m.rt, sole: stateOf(m.rt).sole}
 	keepers := 0
 	for i := range m.tasks {
 		p.memory.add(near, &m.tasks[i], true)
@@ -65,14 +65,11 @@ func (m *Model) compile() {
 			p.lanes = append(p.lanes, m.compileLane(near, l))
 		}
 	} else {
-		p.all = graph.Build(len(m.tasks), near.isSole, func(i int) graph.Task { return m.tasks[i].forGraph() })
+		p.all = graph.Build(len(m.tasks), near.isSole, func(i int, t *graph.Task) { m.tasks[i].forGraph(t) })
 	}
 	near.built = true
 	m.publish(p)
 }
-
-// allocations returns a cache of the allocations of tasks.
-func (m *Model) allocations() *allocations { return &allocations{rt: m.rt, sole: stateOf(m.rt).sole} }
 
 // keepsLanes returns 1 if a model with such a task keeps its streams, else 0. mu is held.
 func (m *Model) keepsLanes(w *work) int {
@@ -90,16 +87,21 @@ func (m *Model) keepsLanes(w *work) int {
 	return 0
 }
 
-// forGraph returns the task as one of a graph.
-func (v *task) forGraph() graph.Task {
-	switch w := v.work; {
-	case w == nil:
-		return graph.Task{Copy: v.Segment}
-	case w.off || w.alone || !w.isOp():
-		return graph.Task{}
-	default:
-		return graph.Task{Op: &w.op, Anything: w.anything}
+// forGraph sets t, the zero Task, to the task as one of a graph.
+func (v *task) forGraph(t *graph.Task) {
+	w := v.work
+	if w == nil {
+		t.Copy.Dst, t.Copy.Src, t.Copy.N = v.Dst, v.Src, v.N
+	} else if w.isOp() && !w.off && !w.alone {
+		t.Op, t.Anything = &w.op, w.anything
 	}
+}
+
+// setIn makes the task of a graph with index at this one.
+func (v *task) setIn(g *graph.Graph, at int) {
+	var t graph.Task
+	v.forGraph(&t)
+	g.Set(at, t)
 }
 
 // compileLane compiles a lane. mu is held.
@@ -108,7 +110,7 @@ func (m *Model) compileLane(near *allocations, l *lane) laneItems {
 	var steps []int32 // tasks that do not wait, after the last that does
 	flush := func() {
 		if tasks := steps; len(tasks) > 0 {
-			g := graph.Build(len(tasks), near.isSole, func(j int) graph.Task { return m.tasks[tasks[j]].forGraph() })
+			g := graph.Build(len(tasks), near.isSole, func(j int, t *graph.Task) { m.tasks[tasks[j]].forGraph(t) })
 			c.items = append(c.items, item{graph: g, tasks: tasks, number: m.tasks[tasks[0]].number})
 			steps = nil
 		}
@@ -189,23 +191,27 @@ func (m *Model) recompile() {
 		m.compile()
 		return
 	}
-	p := *c.plan
-	near := m.allocations()
+	p := c.plan
+	near := allocations{rt: m.rt, sole: stateOf(m.rt).sole}
+	memory := p.memory
 	for _, i := range c.changes {
-		p.memory = p.memory.add(near, &m.tasks[i], p.memory != c.plan.memory)
+		memory = memory.add(&near, &m.tasks[i], memory != p.memory)
 		if p.all != nil {
-			p.all.Set(int(i), m.tasks[i].forGraph())
+			m.tasks[i].setIn(p.all, int(i))
 		}
 	}
-	if p.all == nil {
-		m.recompileLanes(&p, near)
+	if p.all == nil || memory != p.memory || m.rt.Tracer() != nil {
+		next := *p
+		next.memory = memory
+		if p = &next; p.all == nil {
+			m.recompileLanes(p)
+		}
 	}
-	near.built = true
-	m.publish(&p)
+	m.publish(p)
 }
 
-// recompileLanes compiles the changes of a plan with lanes. mu is held.
-func (m *Model) recompileLanes(p *plan, near *allocations) {
+// recompileLanes compiles the changes of lanes. mu is held.
+func (m *Model) recompileLanes(p *plan) {
 	p.lanes = slices.Clone(p.lanes)
 	for n := range p.lanes {
 		p.lanes[n].items = slices.Clone(p.lanes[n].items)
@@ -224,15 +230,17 @@ func (m *Model) recompileLanes(p *plan, near *allocations) {
 		case was != is:
 			stale = append(stale, v.lane)
 		case is == inProgram:
-			it.graph.Set(at, v.forGraph())
+			v.setIn(it.graph, at)
 		case is == alone:
 			it.work = v.work
 		}
 	}
+	near := &allocations{rt: m.rt, sole: stateOf(m.rt).sole}
 	slices.Sort(stale)
 	for _, n := range slices.Compact(stale) {
 		p.lanes[n] = m.compileLane(near, m.lanes[n])
 	}
+	near.built = true
 }
 
 // find returns the item with task i, and its place there; nil if there is none. Tasks of a lane are in order.

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Executions of a model that keeps its streams. Each lane is a list of items (modelplan.go); a goroutine passes them to
+// Executions of a model that keeps its streams. Each lane is a list of items (plan.go); a goroutine passes them to
 // the queue of the lane one after another. If the next item depends on a value in memory, the goroutine first waits for
 // the earlier ones, reads the value, and continues where that directs it: the items are compiled, and their order is
 // decided here.
@@ -39,8 +39,8 @@ type entry struct {
 	by   *core.Order // order from the task that starts it, for a checker; nil: it starts with the model
 }
 
-// play runs a model with lanes once.
-func (r *run) play(of *plan, after *branch) {
+// pass runs a model with lanes once.
+func (r *run) pass(of *plan, after *branch) {
 	m := of.model
 	n := len(of.lanes)
 	p := &pass{run: r, plan: of, round: m.running.round.Add(1), after: after, busy: make([]bool, n),
@@ -102,11 +102,11 @@ func (p *pass) lane(l *lane, from entry) {
 	q, r, at := l.own, p.run, from.item
 	defer q.Drain()
 	if p.after != nil {
-		p.orders(q, &p.after.begins, true)
-		defer p.orders(q, &p.after.ends, false)
+		p.reportOrder(q, &p.after.begins, true)
+		defer p.reportOrder(q, &p.after.ends, false)
 	}
 	if from.by != nil {
-		p.orders(q, from.by, true)
+		p.reportOrder(q, from.by, true)
 	}
 	items := p.plan.lanes[l.index].items
 	waited := false // the queue has a task that may wait for something outside of the model
@@ -145,13 +145,13 @@ func (p *pass) lane(l *lane, from entry) {
 func (p *pass) control(l *lane, w *work, at int) int {
 	switch w.detail.(type) {
 	case *choice:
-		p.looks(l.own, w.op.Dst, w.op.N)
-		p.looks(l.own, w.op.Src, w.op.N)
+		p.reportRead(l.own, w.op.Dst, w.op.N)
+		p.reportRead(l.own, w.op.Src, w.op.N)
 	case *jump:
-		p.looks(l.own, w.op.Src, w.op.N)
+		p.reportRead(l.own, w.op.Src, w.op.N)
 	}
 	by := new(core.Order)
-	p.orders(l.own, by, false)
+	p.reportOrder(l.own, by, false)
 	l.own.Drain()
 	switch d := w.detail.(type) {
 	case endMark:
@@ -196,9 +196,9 @@ func (p *pass) control(l *lane, w *work, at int) int {
 	return at
 }
 
-// orders submits a task that signals an order or waits for it. Only a checker needs it: the queue reaches the task
+// reportOrder submits a task that signals an order or waits for it. Only a checker needs it: the queue reaches the task
 // after the wait anyway.
-func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
+func (p *pass) reportOrder(q *core.Stream, o *core.Order, waits bool) {
 	if !p.plan.model.rt.Checked() {
 		return
 	}
@@ -209,8 +209,9 @@ func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	q.Submit(op, o)
 }
 
-// looks submits a task that reads the value which decides the next item. Only a checker needs it: read reads the value.
-func (p *pass) looks(q *core.Stream, addr core.Addr, n uint64) {
+// reportRead submits a task that reads the value which decides the next item. Only a checker needs it: read reads the
+// value.
+func (p *pass) reportRead(q *core.Stream, addr core.Addr, n uint64) {
 	if p.plan.model.rt.Checked() {
 		q.Submit(driver.Op{Kind: driver.OpCompute, Src: addr, N: n, Work: func() error { return nil }}, nil)
 	}
@@ -225,8 +226,8 @@ func (passed) Leave()           {}
 // branch runs a condition task.
 func (p *pass) branch(l *lane, b *branch, number uint32) {
 	for q := l.own; ; {
-		p.looks(q, b.cond.addr, condBytes)
-		p.orders(q, &b.begins, false)
+		p.reportRead(q, b.cond.addr, condBytes)
+		p.reportOrder(q, &b.begins, false)
 		q.Drain()
 		value, ok := p.read(b.cond.addr, condBytes)
 		if !ok {
@@ -240,8 +241,8 @@ func (p *pass) branch(l *lane, b *branch, number uint32) {
 			op := driver.Op{Kind: driver.OpProgram, Program: all.Program(), Tag: driver.Tag{Task: number}}
 			p.submit(l, op, nil, pieces{model: sub.model.id, count: uint32(len(all.Program().Steps))})
 		} else {
-			p.run.play(sub, b)
-			p.orders(q, &b.ends, true)
+			p.run.pass(sub, b)
+			p.reportOrder(q, &b.ends, true)
 		}
 		if b.typ != abi.ModelRiCondTypeWhile || p.run.stopped.Load() {
 			return

@@ -67,13 +67,12 @@ func CreateLabel(t *core.Thread, label *core.Handle) *core.Error {
 func (s *state) addLabel(c *core.Context) core.Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.alive) == mostLabels || c.Gone() {
+	if s.labels.Count() == mostLabels || c.Gone() {
 		return 0
 	}
 	s.labelIDs++
 	l := &label{ctx: c, id: s.labelIDs}
 	l.handle = s.labels.Add(l)
-	s.alive[l] = struct{}{}
 	return l.handle
 }
 
@@ -81,12 +80,11 @@ func (s *state) addLabel(c *core.Context) core.Handle {
 func (s *state) endLabels(c *core.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := range s.alive {
+	s.labels.Each(func(l *label) {
 		if l.ctx == c {
 			s.labels.Remove(l.handle)
-			delete(s.alive, l)
 		}
-	}
+	})
 }
 
 // DestroyLabel is aclrtDestroyLabel. Lists that have it keep it.
@@ -95,11 +93,7 @@ func DestroyLabel(t *core.Thread, label core.Handle) *core.Error {
 	if err != nil {
 		return err
 	}
-	st := stateOf(t.Runtime)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.labels.Remove(l.handle)
-	delete(st.alive, l)
+	stateOf(t.Runtime).labels.Remove(l.handle)
 	return nil
 }
 
@@ -135,9 +129,9 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	if err != nil {
 		return err
 	}
-	l, _ := s.Lane().(*lane)
-	if l == nil || !l.bound {
-		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
+	l := laneBound(s)
+	if l == nil {
+		return isUnbound(api, s)
 	}
 	m := l.model
 	m.mu.Lock()
@@ -241,6 +235,10 @@ func DestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 	if l != nil && l.dev.Free(core.Addr(list)) == nil {
 		return nil
 	}
+	return noList(api, list)
+}
+
+func noList(api string, list core.Handle) *core.Error {
 	return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
 		Because(core.Gone, uintptr(list))
 }
@@ -255,8 +253,7 @@ func (s *state) DeviceClosed(_ *core.Device, was *core.OpenDevice) {
 // knownList refuses a handle that is not a list of labels.
 func knownList(t *core.Thread, api string, list core.Handle) *core.Error {
 	if stateOf(t.Runtime).list(list) == nil {
-		return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
-			Because(core.Gone, uintptr(list))
+		return noList(api, list)
 	}
 	return nil
 }
@@ -276,7 +273,7 @@ func SwitchLabelByIndex(t *core.Thread, ptr core.Addr, maxValue uint32, list, st
 	}
 	to := stateOf(t.Runtime).list(list)
 	if to == nil {
-		return knownList(t, api, list)
+		return noList(api, list)
 	}
 	return control(t, api, s, s, func(*lane) *work {
 		return &work{op: driver.Op{Kind: driver.OpCompute, Src: ptr, N: 4}, detail: &jump{to, maxValue}}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -71,14 +72,14 @@ type destroyFunc struct {
 // lane is a stream of a model: a hidden stream with the tasks that were submitted to a stream of the program during the
 // capture.
 type lane struct {
-	model *Model       // immutable
-	user  *core.Stream // immutable; the program's stream
-	bound bool         // immutable; user is bound to the model, not captured
-	waits bool         // immutable; another stream starts it
-	own   *core.Stream // immutable; the hidden stream
-	self  core.Lane    // immutable; the lane
-	index int32        // immutable; index in Model.lanes
-	given given        // operations that own has not run, for a tracer
+	model   *Model       // immutable
+	user    *core.Stream // immutable; the program's stream
+	bound   bool         // immutable; user is bound to the model, not captured
+	waits   bool         // immutable; another stream starts it
+	own     *core.Stream // immutable; the hidden stream
+	self    core.Lane    // immutable; the lane
+	index   int32        // immutable; index in Model.lanes
+	pending pending      // operations that own has not run, for a tracer
 
 	tasks   []int32 // guarded by Model.mu; indices of Model.tasks, in order
 	left    bool    // guarded by Model.mu; the user's stream has left the model
@@ -88,28 +89,7 @@ type lane struct {
 // newModel returns a model of c, for a condition task of parent if that is not nil; nil if no handle is left or c is
 // being destroyed.
 func newModel(c *core.Context, parent *Model) *Model {
-	st := stateOf(c.Runtime)
-	return addModel(st, &Model{rt: c.Runtime, ctx: c, parent: parent})
-}
-
-// newBuilt returns a model that is built by hand.
-func newBuilt(c *core.Context) *Model {
-	return addModel(stateOf(c.Runtime),
-		&Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding, open: &capture{}})
-}
-
-// addModel adds m and returns it; nil if no handle is left or its context is being destroyed.
-func addModel(st *state, m *Model) *Model {
-	m.id = st.count.Add(1)
-	m.ends = func() { m.runs.Add(-1) }
-	if m.handle = st.table.Add(m); m.handle == 0 {
-		return nil
-	}
-	if !st.add(m) {
-		st.table.Remove(m.handle)
-		return nil
-	}
-	return m
+	return stateOf(c.Runtime).add(&Model{rt: c.Runtime, ctx: c, parent: parent})
 }
 
 // findModel returns the model of a handle.
@@ -179,18 +159,8 @@ func (m *Model) destroy() bool {
 	m.destroys, m.atEnd, m.branches, m.args = nil, nil, nil, nil
 	current := m.running.current
 	m.mu.Unlock()
-	st := stateOf(m.rt)
-	st.table.Remove(m.handle)
-	st.remove(m)
-	slices.SortFunc(destroys, func(a, b destroyFunc) int {
-		switch {
-		case a.f.Key < b.f.Key:
-			return -1
-		case a.f.Key > b.f.Key:
-			return 1
-		}
-		return 0
-	})
+	stateOf(m.rt).remove(m)
+	slices.SortFunc(destroys, func(a, b destroyFunc) int { return cmp.Compare(a.f.Key, b.f.Key) })
 	for _, d := range destroys {
 		d.f.Call(d.data)
 	}

@@ -108,13 +108,13 @@ func (r *run) report(p pieces, began int64) {
 	}
 }
 
-// given is the list of operations in the queue of a lane that have not ended, oldest first.
-type given struct {
+// pending is the list of operations in the queue of a lane that have not ended, oldest first.
+type pending struct {
 	mu   sync.Mutex
-	list []givenOp // guarded by mu
+	list []pendingOp // guarded by mu
 }
 
-type givenOp struct {
+type pendingOp struct {
 	times   *times
 	part    pieces
 	at      int64 // time of submission
@@ -125,15 +125,15 @@ type givenOp struct {
 // submit submits an operation that has pieces to the queue of a lane.
 func (p *pass) submit(l *lane, op driver.Op, o *core.Order, part pieces) {
 	if t := p.run.times; t != nil {
-		l.given.mu.Lock()
-		l.given.list = append(l.given.list, givenOp{times: t, part: part, at: t.now()})
-		l.given.mu.Unlock()
+		l.pending.mu.Lock()
+		l.pending.list = append(l.pending.list, pendingOp{times: t, part: part, at: t.now()})
+		l.pending.mu.Unlock()
 	}
 	l.own.Submit(op, o)
 }
 
 // oldest returns the operation that the queue is running; nil if there is none. mu is held.
-func (g *given) oldest() *givenOp {
+func (g *pending) oldest() *pendingOp {
 	if len(g.list) == 0 {
 		return nil
 	}
@@ -142,9 +142,9 @@ func (g *given) oldest() *givenOp {
 
 // Ran implements core.HiddenOwner.
 func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	op := l.given.oldest()
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	op := l.pending.oldest()
 	if op == nil {
 		return
 	}
@@ -157,16 +157,16 @@ func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
 	if !op.stepped && err != driver.ErrAborted {
 		op.times.report(op.part, op.began, ended)
 	}
-	if l.given.list = l.given.list[1:]; len(l.given.list) == 0 {
-		l.given.list = nil
+	if l.pending.list = l.pending.list[1:]; len(l.pending.list) == 0 {
+		l.pending.list = nil
 	}
 }
 
 // RanSteps implements core.HiddenOwner.
 func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	if op := l.given.oldest(); op != nil {
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	if op := l.pending.oldest(); op != nil {
 		op.stepped = true
 		part := pieces{op.part.model, op.part.first + uint32(first), uint32(count)}
 		op.times.report(part, began, ended)
@@ -175,9 +175,9 @@ func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
 
 // Execution implements core.HiddenOwner.
 func (l *lane) Execution() (at observe.At) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	if op := l.given.oldest(); op != nil {
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	if op := l.pending.oldest(); op != nil {
 		at = observe.At{Stream: op.times.stream, Number: op.times.number}
 	}
 	return at

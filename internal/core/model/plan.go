@@ -86,14 +86,20 @@ type allocation struct {
 	known  bool
 }
 
-// at returns the allocation of an address; its Size is 0 if there is none.
+// at returns the allocation of an address; its Size is 0 if there is none. It is inlined.
 func (a *allocations) at(addr core.Addr) *allocation {
-	for i := range a.last {
-		if l := &a.last[i]; uint64(addr-l.Start) < l.Size {
-			return l
-		}
+	if l := &a.last[0]; uint64(addr-l.Start) < l.Size {
+		return l
 	}
-	a.last[0], a.last[1] = a.last[1], a.last[0]
+	if l := &a.last[1]; uint64(addr-l.Start) < l.Size {
+		return l
+	}
+	return a.lookUp(addr)
+}
+
+// lookUp returns the allocation of an address, which becomes the first of the remembered ones.
+func (a *allocations) lookUp(addr core.Addr) *allocation {
+	a.last[1] = a.last[0]
 	a.last[0] = allocation{Allocation: a.rt.Driver.Describe(addr), sole: a.sole(addr)}
 	return &a.last[0]
 }
@@ -110,37 +116,47 @@ func (a *allocations) isSole(addr core.Addr) bool {
 // copy.
 func (y *memory) add(a *allocations, v *task, own bool) *memory {
 	to := y
+	if v.work == nil && v.N > 0 {
+		to = to.note(a, v.Src, v.Src+core.Addr(v.N), own)
+		return to.note(a, v.Dst, v.Dst+core.Addr(v.N), own || to != y)
+	}
 	v.ranges(func(lo, hi uintptr) bool {
-		if lo == 0 {
-			return true
-		}
-		at := a.at(lo)
-		if !at.known {
-			if i, ok := to.starts[at.Start]; ok && at.Size > 0 && to.regions[i].place == at.Place {
-				at.region, at.known = i, true
-			}
-		}
-		if at.known && to.regions[at.region].lo <= lo && hi <= to.regions[at.region].hi {
-			return true
-		}
-		if to == y && !own {
-			to = y.clone()
-		}
-		switch {
-		case at.known:
-			r := &to.regions[at.region]
-			r.lo, r.hi = min(r.lo, lo), max(r.hi, hi)
-			return true
-		case at.Size == 0: // it was freed already; the first execution reports that
-			to.epoch.Store(^uint64(0))
-		default:
-			at.region, at.known = len(to.regions), true
-			to.starts[at.Start] = at.region
-		}
-		to.regions = append(to.regions, region{lo, hi, at.Place})
+		to = to.note(a, lo, hi, own || to != y)
 		return true
 	})
 	return to
+}
+
+// note is add for one range.
+func (y *memory) note(a *allocations, lo, hi core.Addr, own bool) *memory {
+	if lo == 0 {
+		return y
+	}
+	at := a.at(lo)
+	if !at.known {
+		if i, ok := y.starts[at.Start]; ok && at.Size > 0 && y.regions[i].place == at.Place {
+			at.region, at.known = i, true
+		}
+	}
+	if at.known && y.regions[at.region].lo <= lo && hi <= y.regions[at.region].hi {
+		return y
+	}
+	if !own {
+		y = y.clone()
+	}
+	switch {
+	case at.known:
+		r := &y.regions[at.region]
+		r.lo, r.hi = min(r.lo, lo), max(r.hi, hi)
+		return y
+	case at.Size == 0: // it was freed already; the first execution reports that
+		y.epoch.Store(^uint64(0))
+	default:
+		at.region, at.known = len(y.regions), true
+		y.starts[at.Start] = at.region
+	}
+	y.regions = append(y.regions, region{lo, hi, at.Place})
+	return y
 }
 
 // ranges calls f with each range that a task names, until f returns false.

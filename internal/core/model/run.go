@@ -30,7 +30,7 @@ func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 
 // execute queues an execution on a stream, if that is possible, and returns the plan.
 func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Stream) (*plan, *core.Error) {
-	p, refused := m.take(api)
+	p, refused := m.admit(api)
 	if p == nil && !m.built { // of a model that is built by hand, the stream is checked first
 		return nil, refused
 	}
@@ -68,8 +68,8 @@ func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// take counts a queued execution and returns the plan. It refuses a model that is not complete.
-func (m *Model) take(api string) (*plan, *core.Error) {
+// admit counts a queued execution and returns the plan. It refuses a model that is not complete.
+func (m *Model) admit(api string) (*plan, *core.Error) {
 	m.runs.Add(1) // before it looks: from here on the model cannot be changed, see withdraw
 	p := m.plan.Load()
 	if p == nil {
@@ -216,7 +216,7 @@ func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 			break
 		}
 	}
-	r.play(r.plan, nil)
+	r.pass(r.plan, nil)
 	s.EndExecution(&r.self)
 	var retired []*driver.Launch
 	core.Locked(&m.mu, func() { x.current, retired, x.retired = nil, x.retired, nil })
@@ -253,8 +253,8 @@ func (r *run) operation(m *Model, w *work, round uint64) (driver.Op, *core.Order
 		defer m.mu.Unlock()
 	}
 	op := w.op
-	if g, ok := op.Gate.(interface{ Again() driver.Gate }); ok {
-		op.Gate = g.Again()
+	if g, ok := op.Gate.(interface{ Renew() driver.Gate }); ok {
+		op.Gate = g.Renew()
 	}
 	if op.Launch != nil {
 		op.Launch = op.Launch.Lend() // the model keeps it

@@ -94,11 +94,11 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	if err != nil {
 		return err
 	}
-	l, ok := s.Owner().(*lane)
-	if own, _ := s.Lane().(*lane); !ok && own != nil && own.bound {
-		l, ok = own, true
+	l, _ := s.Owner().(*lane)
+	if l == nil {
+		l = laneBound(s)
 	}
-	if !ok {
+	if l == nil {
 		return core.Refused(api, "stream", "stream %d belongs to no model; take one of aclmdlRIGetStreams", s.ID)
 	}
 	m := l.model

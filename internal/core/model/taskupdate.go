@@ -65,7 +65,7 @@ func TaskUpdateAsync(t *core.Thread, taskStream core.Handle, taskID uint32, info
 	if err != nil {
 		return err
 	}
-	l, _ := task.Lane().(*lane)
+	l := laneBound(task)
 	if info.ID == abi.UpdateAicAivTask {
 		return updateKernel(t, api, l, taskID, info.Val.AicAivTaskAttr(), exec)
 	}
@@ -97,7 +97,7 @@ func (l *lane) find(number uint32) int32 {
 
 // random returns the Changer of a task of random numbers; nil if there is no such task.
 func (l *lane) random(number uint32) core.Changer {
-	if l == nil || !l.bound {
+	if l == nil {
 		return nil
 	}
 	l.model.mu.Lock()
@@ -121,8 +121,8 @@ type kernelUpdate struct {
 // updateKernel adds a change of a kernel of target to exec, which is also a stream of a model.
 func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *abi.AicAivTaskUpdateAttr,
 	exec *core.Stream) *core.Error {
-	l, _ := exec.Lane().(*lane)
-	if target == nil || l == nil || !target.bound || !l.bound {
+	l := laneBound(exec)
+	if target == nil || l == nil {
 		return core.Fail(api, abi.ErrRTStreamModel, "taskStream", "is not bound to a model any more")
 	}
 	by, err := launch.ChangesOf(t, api, target.model.ctx, core.Handle(a.BinHandle))
