@@ -23,14 +23,14 @@ import (
 type pass struct {
 	run   *run
 	plan  *plan
-	round uint64
 	after *branch // the condition task that runs it, or nil
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	busy  []bool      // guarded by mu; running lanes
-	next  [][]entry   // guarded by mu; by lane: where to start again
-	ended atomic.Bool // the mark was reached
+	busy  []bool                      // guarded by mu; running lanes
+	next  [][]entry                   // guarded by mu; by lane: where to start again
+	flags map[*innerEvent]driver.Flag // guarded by mu; of records that a lane has reached
+	ended atomic.Bool                 // the mark was reached
 }
 
 // entry is where a lane starts.
@@ -43,8 +43,8 @@ type entry struct {
 func (r *run) pass(of *plan, after *branch) {
 	m := of.model
 	n := len(of.lanes)
-	p := &pass{run: r, plan: of, round: m.running.round.Add(1), after: after, busy: make([]bool, n),
-		next: make([][]entry, n)}
+	p := &pass{run: r, plan: of, after: after, busy: make([]bool, n),
+		next: make([][]entry, n), flags: map[*innerEvent]driver.Flag{}}
 	for _, l := range of.streams[:n] {
 		if !l.waits {
 			p.start(l, entry{})
@@ -133,7 +133,7 @@ func (p *pass) lane(l *lane, from entry) {
 				waited = false
 			}
 			waited = waited || it.work.waits()
-			op, order := r.operation(p.plan.model, it.work, p.round)
+			op, order := p.operation(it.work)
 			op.Tag = tag
 			p.submit(l, op, order, part)
 		}

@@ -3,7 +3,6 @@ package model
 import (
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"ropeway/internal/core"
@@ -236,51 +235,4 @@ func (p *plan) waitsOutside() bool {
 		}
 	}
 	return false
-}
-
-// edge is a record of an event inside a model that runs in lanes. Each execution sets it once.
-type edge struct {
-	mu    sync.Mutex
-	round uint64 // guarded by mu; number of the last execution that has set it
-	wakes map[*edgeWait]func()
-}
-
-// set ends the waits for the record in an execution.
-func (e *edge) set(round uint64) {
-	e.mu.Lock()
-	e.round = round
-	gone := e.wakes
-	e.wakes = nil
-	e.mu.Unlock()
-	for _, wake := range gone {
-		wake()
-	}
-}
-
-// edgeWait is a wait for a record in an execution: the gate of a lane.
-type edgeWait struct {
-	edge  *edge
-	round uint64
-}
-
-// Pass implements driver.Gate.
-func (w *edgeWait) Pass(wake func()) bool {
-	e := w.edge
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.round >= w.round {
-		return true
-	}
-	if e.wakes == nil {
-		e.wakes = map[*edgeWait]func(){}
-	}
-	e.wakes[w] = wake
-	return false
-}
-
-// Leave implements driver.Gate.
-func (w *edgeWait) Leave() {
-	w.edge.mu.Lock()
-	defer w.edge.mu.Unlock()
-	delete(w.edge.wakes, w)
 }

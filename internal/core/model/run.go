@@ -153,7 +153,6 @@ func (p *plan) launch(api string, t *core.Thread, s *core.Stream) {
 // execution is the execution that uses the lanes of a model: one at a time.
 type execution struct {
 	turn    sync.Mutex       // held while lanes run
-	round   atomic.Uint64    // number of executions begun in lanes
 	current *run             // guarded by Model.mu
 	late    *core.Stream     // guarded by Model.mu; stream on which aclmdlRIExecute timed out, or nil
 	retired []*driver.Launch // guarded by Model.mu; replaced kernels that the execution may use
@@ -238,17 +237,18 @@ func (r *run) end() {
 	}
 }
 
-// operation returns the operation of a task of m for an execution, and the order that it signals or waits for. It locks
-// m.mu for kernels, which a task group may change at any time.
-func (r *run) operation(m *Model, w *work, round uint64) (driver.Op, *core.Order) {
+// operation returns the operation of a task for an execution, and the order that it signals or waits for. It locks
+// Model.mu for kernels, which a task group may change at any time.
+func (p *pass) operation(w *work) (driver.Op, *core.Order) {
 	switch d := w.detail.(type) {
 	case *external:
-		return r.bound.op(d.place), nil
+		return p.run.bound.op(d.place), nil
 	case record:
-		return driver.Op{Kind: driver.OpFunc, Fn: func() { d.gate.set(round) }}, &d.order
+		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, &d.order
 	case join:
-		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&d.gate, round}}, &d.order
+		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, &d.order
 	case *kernel:
+		m := p.plan.model
 		m.mu.Lock()
 		defer m.mu.Unlock()
 	}
@@ -260,6 +260,18 @@ func (r *run) operation(m *Model, w *work, round uint64) (driver.Op, *core.Order
 		op.Launch = op.Launch.Lend() // the model keeps it
 	}
 	return op, w.order
+}
+
+// flag returns the flag of a record of an event, which the record sets once in a pass.
+func (p *pass) flag(of *innerEvent) driver.Flag {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.flags[of]
+	if f == nil {
+		f = p.plan.model.rt.Driver.NewFlag()
+		p.flags[of] = f
+	}
+	return f
 }
 
 // Stop ends the execution and drops the tasks that have not run.
