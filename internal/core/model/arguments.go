@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/binary"
-	"runtime"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -31,9 +30,8 @@ func (m *Model) argsOf(l *driver.Launch, k *kernel) (core.Addr, error) {
 		m.args = append(m.args, b)
 		k.args = b
 	}
-	bytes, base := make([]byte, l.Size), m.rt.Caps.Base
-	defer runtime.KeepAlive(bytes)
-	if err := base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(bytes), Src: l.Args, N: l.Size}); err != nil {
+	bytes := make([]byte, l.Size)
+	if err := load(m.rt, bytes, l.Args); err != nil {
 		return 0, err
 	}
 	if l.Within {
@@ -43,7 +41,7 @@ func (m *Model) argsOf(l *driver.Launch, k *kernel) (core.Addr, error) {
 			}
 		}
 	}
-	return b.addr, base.Run(driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: core.AddrOf(bytes), N: l.Size})
+	return b.addr, store(m.rt, b.addr, bytes)
 }
 
 // useArgs records that a kernel reads its arguments at addr. mu is held.

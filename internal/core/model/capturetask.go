@@ -180,14 +180,11 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	if !e.IsEx() {
 		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
 	}
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	inner := &innerEvent{task: int32(len(m.tasks)), id: t.Runtime.NextEventID()}
 	l.add(t, &work{typ: abi.ModelRiTaskEventRecord, detail: record{inner}})
@@ -201,14 +198,11 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 // addEvent adds a task that sets, clears or awaits the state of an event.
 func (l *lane) addEvent(api string, t *core.Thread, e *core.Event, typ abi.MdlRITaskType,
 	kind driver.OpKind) (bool, *core.Error) {
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	if !e.Hold() {
 		return true, core.NoEvent(api, "event", e.Handle)
@@ -270,13 +264,13 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 	if l != nil && l.model != m {
 		return true, collide(t, api, s, l.model, m)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if l != nil {
-		if err := l.Admits(api, t, false); err != nil {
+		if err := l.admits(api, t, false); err != nil {
 			return true, err
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.state != modelOpen && m.state != modelInvalid {
 		return false, nil // the capture has ended since
 	}

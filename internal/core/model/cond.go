@@ -103,12 +103,19 @@ func (c *condition) resource() core.Resource {
 
 // write sets the value, unordered with any stream.
 func (c *condition) write(value uint64) error {
-	var b [condBytes]byte
-	binary.LittleEndian.PutUint64(b[:], value)
-	err := c.model.rt.Caps.Base.Run(
-		driver.Op{Kind: driver.OpCopy, Dst: c.addr, Src: core.AddrOf(b[:]), N: condBytes})
-	runtime.KeepAlive(&b)
-	return err
+	return store(c.model.rt, c.addr, binary.LittleEndian.AppendUint64(nil, value))
+}
+
+// load reads len(b) bytes at addr, unordered with any stream.
+func load(rt *core.Runtime, b []byte, addr core.Addr) error {
+	defer runtime.KeepAlive(b)
+	return rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: addr, N: uint64(len(b))})
+}
+
+// store writes b to addr, unordered with any stream.
+func store(rt *core.Runtime, addr core.Addr, b []byte) error {
+	defer runtime.KeepAlive(b)
+	return rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(b), N: uint64(len(b))})
 }
 
 // end frees the value.

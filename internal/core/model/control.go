@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -271,9 +270,7 @@ func (p *pass) read(addr core.Addr, n uint64) (uint64, bool) {
 		return 0, false
 	}
 	var b [8]byte
-	err := p.plan.model.rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b[:]), Src: addr, N: n})
-	runtime.KeepAlive(&b)
-	if err != nil {
+	if err := load(p.plan.model.rt, b[:n], addr); err != nil {
 		p.run.Stop(modelFailure{err})
 		return 0, false
 	}

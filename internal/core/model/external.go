@@ -19,14 +19,11 @@ type external struct {
 
 // external adds a place for a record of an event, or for a wait.
 func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) (bool, *core.Error) {
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	for _, x := range m.externals {
 		if x.event == e {

@@ -22,9 +22,14 @@ type taskGroup struct {
 
 // Admits implements core.Lane: it refuses a task that breaks an open task group.
 func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
+	l.model.mu.Lock()
+	defer l.model.mu.Unlock()
+	return l.admits(api, t, kernel)
+}
+
+// admits is Admits with Model.mu held.
+func (l *lane) admits(api string, t *core.Thread, kernel bool) *core.Error {
 	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err := l.checkOpen(api); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/binary"
 	"maps"
-	"runtime"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -188,10 +187,7 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	if e != nil {
 		return core.FromDriver(api, "", e)
 	}
-	e = t.Runtime.Caps.Base.Run(
-		driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(table), N: uint64(len(table))})
-	runtime.KeepAlive(table)
-	if e != nil {
+	if e = store(t.Runtime, addr, table); e != nil {
 		l.dev.Free(addr) //nolint:errcheck // ours
 		return core.FromDriver(api, "", e)
 	}

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/handles"
@@ -78,10 +80,8 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 				m.id,
 			)
 		}
-		list := core.Array(streams, uint64(n))
-		for i, h := range all {
-			list[int(n)-1-i] = h // the last to join comes first
-		}
+		slices.Reverse(all) // the last to join comes first
+		copy(core.Array(streams, uint64(n)), all)
 	}
 	*numStreams = n
 	return nil
@@ -116,12 +116,8 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	}
 	room := *numTasks
 	list := core.Array(tasks, uint64(room))
-	for i := range list {
-		list[i] = 0
-		if uint32(i) < n {
-			list[i] = all[i]
-		}
-	}
+	clear(list)
+	copy(list, all)
 	if room < n {
 		return core.Fail(
 			api,
