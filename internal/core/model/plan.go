@@ -80,9 +80,9 @@ type allocations struct {
 
 type allocation struct {
 	driver.Allocation
-	sole   bool // it has only one address
-	region int  // in memory.regions, if known
-	known  bool
+	sole   bool   // it has only one address
+	region region // of the memory; hi is 0 if there is none yet
+	number int    // of the region
 }
 
 // at returns the allocation of an address; its Size is 0 if there is none. It is inlined.
@@ -132,29 +132,29 @@ func (y *memory) note(a *allocations, lo, hi core.Addr, own bool) *memory {
 		return y
 	}
 	at := a.at(lo)
-	if !at.known {
-		if i, ok := y.starts[at.Start]; ok && at.Size > 0 && y.regions[i].place == at.Place {
-			at.region, at.known = i, true
+	if at.region.hi == 0 && at.Size > 0 {
+		if i, ok := y.starts[at.Start]; ok && y.regions[i].place == at.Place {
+			at.number, at.region = i, y.regions[i]
 		}
 	}
-	if at.known && y.regions[at.region].lo <= lo && hi <= y.regions[at.region].hi {
+	if at.region.lo <= lo && hi <= at.region.hi {
 		return y
 	}
 	if !own {
 		y = y.clone()
 	}
-	switch {
-	case at.known:
-		r := &y.regions[at.region]
+	switch r := &at.region; {
+	case r.hi > 0:
 		r.lo, r.hi = min(r.lo, lo), max(r.hi, hi)
+		y.regions[at.number] = *r
 		return y
 	case at.Size == 0: // it was freed already; the first execution reports that
 		y.epoch.Store(^uint64(0))
 	default:
-		at.region, at.known = len(y.regions), true
-		y.starts[at.Start] = at.region
+		y.starts[at.Start] = len(y.regions)
 	}
-	y.regions = append(y.regions, region{lo, hi, at.Place})
+	at.number, at.region = len(y.regions), region{lo, hi, at.Place}
+	y.regions = append(y.regions, at.region)
 	return y
 }
 
