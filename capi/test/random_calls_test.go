@@ -30,8 +30,8 @@ func callable(f *table.Function) bool {
 	return f.Status == table.Core && !left[f.Name] && !strings.HasPrefix(f.Name, "aclrtAllocator")
 }
 
-// callProgram returns a program of n calls of any functions by several threads, whose results do not matter. They use the
-// handles and the memory that other calls have made, at the same time and after their end, or anything else. Only a
+// callProgram returns a program of n calls of any functions by several threads, whose results do not matter. They use
+// the handles and the memory that other calls have made, at the same time and after their end, or anything else. Only a
 // crash or a hang is a fault.
 func callProgram(seed uint64, t *table.Table, threads, n int) *randprog.Program {
 	c := &caller{Rand: rand.New(rand.NewPCG(seed, 2)), table: t, slots: map[string]int{}}
