@@ -33,6 +33,7 @@ type Config struct {
 	Self    int           // index of Servers
 	Servers []Server      // in the order of the file
 	Timeout time.Duration // longest time without progress of a copy, and longest time of connecting
+	Devices string        // RDMA devices, as in mlx5_0:1; "": the one that has the address
 	// Transport is the way to other servers.
 	Transport Transport
 	Plain     bool // copies between machines are not encrypted
@@ -46,8 +47,12 @@ type Config struct {
 type Transport string
 
 const (
-	TransportAuto Transport = "auto" // Unix sockets on one machine, else TCP
-	TransportTCP  Transport = "tcp"  // also on one machine
+	// TransportAuto is RDMA if there is an adapter, Unix sockets on one machine, else TCP.
+	TransportAuto Transport = "auto"
+	TransportTCP  Transport = "tcp" // also on one machine
+	// TransportUCX is TCP by UCX. It lets any host that can connect to the ports of UCX write to any memory of the
+	// process.
+	TransportUCX Transport = "ucx-tcp"
 )
 
 const mostConnections = mostLanes
@@ -159,7 +164,7 @@ func (c *Config) find(self string) (int, error) {
 	}
 	found := -1
 	for i, s := range c.Servers {
-		if !isOurs(s.Address) {
+		if _, ok := deviceOf(s.Address); !ok {
 			continue
 		}
 		if found >= 0 {
@@ -176,26 +181,35 @@ func (c *Config) find(self string) (int, error) {
 	return found, nil
 }
 
-// isOurs reports whether this machine has an address.
-func isOurs(a netip.Addr) bool {
-	all, err := net.InterfaceAddrs()
+// deviceOf returns the network device that has an address.
+func deviceOf(a netip.Addr) (string, bool) {
+	all, err := net.Interfaces()
 	if err != nil {
-		return false
+		return "", false
 	}
-	return slices.ContainsFunc(all, func(x net.Addr) bool {
-		n, ok := x.(*net.IPNet)
-		if !ok {
-			return false
+	for _, i := range all {
+		list, err := i.Addrs()
+		if err != nil {
+			continue
 		}
-		has, ok := netip.AddrFromSlice(n.IP)
-		return ok && has.Unmap() == a || a.IsLoopback() && n.Contains(a.AsSlice())
-	})
+		for _, x := range list {
+			n, ok := x.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			if has, ok := netip.AddrFromSlice(n.IP); ok && has.Unmap() == a || a.IsLoopback() &&
+				n.Contains(a.AsSlice()) {
+				return i.Name, true
+			}
+		}
+	}
+	return "", false
 }
 
 // parse parses a pod file, and returns the name of the key file. It accepts only the part of YAML that such a file
 // needs.
 //
-//	pod: 7                  # optional, and so are timeout, transport, encryption and connections
+//	pod: 7                  # optional, and so are timeout, transport, encryption, connections and devices
 //	key: pod.key
 //	timeout: 10s
 //	servers:
@@ -251,10 +265,12 @@ func parse(text []byte) (*Config, string, error) {
 			if c.Timeout, err = time.ParseDuration(value); err == nil && c.Timeout < leastTimeout {
 				err = fmt.Errorf("timeout %v is less than %v", c.Timeout, leastTimeout)
 			}
+		case "devices":
+			c.Devices = value
 		case "transport":
 			c.Transport = Transport(value)
-			if c.Transport != TransportAuto && c.Transport != TransportTCP {
-				err = fmt.Errorf("transport %q is not one of auto, tcp", value)
+			if !slices.Contains([]Transport{TransportAuto, TransportTCP, TransportUCX}, c.Transport) {
+				err = fmt.Errorf("transport %q is not one of auto, tcp, ucx-tcp", value)
 			}
 		case "encryption":
 			if c.Plain = value == "none"; !c.Plain && value != "tls" {
@@ -270,8 +286,8 @@ func parse(text []byte) (*Config, string, error) {
 				err = errors.New("servers: is followed by lines that begin with a dash")
 			}
 		default:
-			err = fmt.Errorf("%q is not one of pod, key, timeout, transport, encryption, connections, servers",
-				name)
+			err = fmt.Errorf("%q is not one of pod, key, timeout, transport, encryption, connections, devices, "+
+				"servers", name)
 		}
 		if err != nil {
 			return bad(err)

@@ -18,6 +18,7 @@ func TestParse(t *testing.T) {
 pod: 7
 key: "keys/pod.key"
 timeout: 250ms
+devices: mlx5_0:1,eth1
 transport: tcp
 encryption: none
 connections: 3
@@ -26,7 +27,7 @@ servers:
 - {id: 1022, address: "::1", ports: 7700-7799} # the last
 `))
 	want := &Config{
-		Pod: 7, Timeout: 250 * time.Millisecond,
+		Pod: 7, Timeout: 250 * time.Millisecond, Devices: "mlx5_0:1,eth1",
 		Transport: TransportTCP, Plain: true, Connections: 3,
 		Servers: []Server{{ID: 0, Address: netip.MustParseAddr("10.0.0.1")},
 			{ID: 1022, Address: netip.MustParseAddr("::1"), Ports: [2]uint16{7700, 7799}}},

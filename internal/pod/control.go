@@ -14,8 +14,8 @@ import (
 // A frame is its length in 4 bytes, followed by JSON.
 
 const (
-	protocol  = 4        // version of all messages between processes
-	mostFrame = 16 << 10 // most bytes
+	protocol  = 3        // version of all messages between processes
+	mostFrame = 16 << 10 // most bytes; a worker's address has a few hundred
 )
 
 // Kinds of requests.
@@ -31,6 +31,8 @@ type request struct {
 	Protocol int    `json:",omitempty"` // hello
 	Server   int    `json:",omitempty"` // hello
 	Pid      int    `json:",omitempty"` // hello: the process number in white lists
+	Worker   []byte `json:",omitempty"` // hello: address of the UCX worker, if there is one
+	Token    []byte `json:",omitempty"` // hello, with a worker: token of messages to the importer
 	Importer []byte `json:",omitempty"` // hello: secret; the same for all links of a node to one process
 	Secret   []byte `json:",omitempty"` // open
 	Again    bool   `json:",omitempty"` // open: it was open when the previous link failed
@@ -47,6 +49,8 @@ const (
 type response struct {
 	Refused string `json:",omitempty"` // why the request was refused; "" if it was not
 	Pid     int    `json:",omitempty"` // hello
+	Worker  []byte `json:",omitempty"` // hello: copies go over UCX
+	Token   []byte `json:",omitempty"` // hello: token of messages to the owner
 	Share   uint64 `json:",omitempty"` // open
 	About   About  `json:",omitzero"`  // open
 	Ticket  []byte `json:",omitempty"` // bulk; open: for the file of the memory

@@ -29,7 +29,7 @@ func (n *Node) dial(to place) (l *link, err error) {
 	switch {
 	case err == nil:
 		return l, nil
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrHere), errors.Is(err, ErrClosed):
 		return nil, err
 	case errors.Is(err, errKey):
 		return nil, fmt.Errorf("%w: server %d has another key", ErrGone, to.server)
@@ -79,6 +79,9 @@ func (n *Node) dialOnce(to place) (*link, error) {
 		return l, nil
 	}
 	raw.Close() //nolint:errcheck // it cannot be used
+	if l.c != nil {
+		l.c.close(ErrClosed)
+	}
 	return nil, dropped(err)
 }
 
@@ -124,30 +127,46 @@ func (n *Node) dialUnix(to place, deadline time.Time) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// greet proves the key and begins the link.
-func (l *link) greet(raw net.Conn, c *tls.Conn) error {
+// greet proves the key and agrees with the owner on the carrier of copies.
+func (l *link) greet(raw net.Conn, c *tls.Conn) (err error) {
 	limit := l.n.config.Timeout
 	if err := c.HandshakeContext(l.n.ctx); err != nil {
 		return err
 	}
-	me := l.n.importer(l.to)
-	if err := writeFrame(c, limit, request{Do: doHello, Protocol: protocol, Server: l.n.config.Me().ID,
-		Pid: int(l.n.pid), Importer: me[:]}); err != nil {
+	mine, me := newToken(), l.n.importer(l.to)
+	hello := request{Do: doHello, Protocol: protocol, Server: l.n.config.Me().ID, Pid: int(l.n.pid), Importer: me[:]}
+	failed := func(err error) {
+		l.once.Do(func() { l.why = err; close(l.failed) })
+		go raw.Close()
+	}
+	var e *engine
+	if unixOf(raw) == nil && l.n.config.ucxDevices() != "" {
+		if e, err = l.n.newEngine(); err != nil {
+			return err
+		}
+		l.c = e
+		hello.Worker, hello.Token = e.w.Address(), mine[:]
+	}
+	if err := writeFrame(c, limit, hello); err != nil {
 		return err
 	}
 	var a response
 	if err := readFrame(c, limit, false, &a); err != nil {
 		return err
 	}
-	if a.Refused != "" {
+	if a.Refused != "" || len(a.Worker) > 0 && (e == nil || len(a.Token) != len(token{})) {
 		return fmt.Errorf("pod: the other side refuses: %q", a.Refused)
 	}
 	raw.SetDeadline(time.Time{}) //nolint:errcheck // a connection that is closed fails below
-	l.c = newRequester(l.n, l.dialBulk, func(err error) {
-		l.once.Do(func() { l.why = err; close(l.failed) })
-		go raw.Close()
-	})
-	return nil
+	if len(a.Worker) > 0 {
+		err = e.connect(a.Worker, mine, token(a.Token), failed)
+	} else {
+		if e != nil {
+			e.close(ErrClosed) // the owner has no UCX
+		}
+		l.c = newRequester(l.n, l.dialBulk, failed)
+	}
+	return err
 }
 
 // dialBulk makes a connection for copies.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,4 +133,20 @@ func TestDropped(t *testing.T) {
 	if len(seen) != made+dialTries {
 		t.Errorf("%d connections to an owner that ends all", len(seen)-made)
 	}
+}
+
+// TestNotHere proves that a process that cannot use UCX reports that, and not that the other server is gone.
+func TestNotHere(t *testing.T) {
+	file := podFile(t, 2, "")
+	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 1)
+	x, _ := export(t, a, 4096, true)
+	c.config.Transport, c.config.Devices = TransportUCX, "nosuch0"
+	_, err := c.Import(x.Handle)
+	if !errors.Is(err, ErrHere) || errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "ucp_init") {
+		t.Errorf("import: %v", err)
+	}
+	if _, err = c.Export(memfd(t, 4096), 0, About{Size: 4096}, true); !errors.Is(err, ErrHere) {
+		t.Errorf("export: %v", err)
+	}
+	well(t, b, x.Handle)
 }

@@ -6,11 +6,12 @@
 //	Copy ──── the same port, TLS or a ticket ────→ checked against what is exported, then received into place
 //
 // A link joins two processes: a control connection, over which memory is opened and closed, and connections for copies.
-// On one machine they are Unix sockets, and memory is mapped instead of copied: near.go. The link ends with the process
-// at its other end.
+// On one machine they are Unix sockets, and memory is mapped instead of copied: near.go. With RDMA, copies use UCX:
+// engine.go. The link ends with the process at its other end.
 //
 // The owner of memory carries out every access: a write is a message that it receives into place, a read a request that
-// it answers with the bytes. So no address leaves a process, and every range is checked by its owner.
+// it answers with the bytes. So no address leaves a process, and every range is checked by its owner. RATIONALE.md says
+// why that is not UCX's TCP.
 //
 // # Links
 //
@@ -29,11 +30,11 @@
 // of its process, whatever the owner says: an answer counts when all of its request was sent.
 //
 // Of an importer's lane one goroutine sends and one receives, of an owner's one does both; a small copy on an idle lane
-// is sent by its caller.
+// is sent by its caller. Over RDMA a link has an engine instead, a goroutine with a UCX worker of its own.
 //
 // # Locks
 //
-// Order: Remote.opening → Node.mu, link.mu → requester.mu; responder.mu → Export.mu. Nothing is locked with
+// Order: Remote.opening → Node.mu, link.mu → requester.mu, engine.mu; responder.mu → Export.mu. Nothing is locked with
 // Remote.mu or Export.mu held. Three locks are held over a wait: link.mu while the owner is asked and answers,
 // Remote.opening while a link is made and memory opened again, Export.mirroring while a Mirror copies. No lock is held
 // while a done function runs, which may be in the goroutine that began the copy.

@@ -232,6 +232,11 @@ func (n *Node) listen() error {
 	if n.listening != nil {
 		return nil
 	}
+	if n.config.ucxDevices() != "" {
+		if err := n.openLocked(); err != nil {
+			return err
+		}
+	}
 	me := n.config.Me()
 	var failed error
 	for p := int(me.Ports[0]); p <= int(me.Ports[1]); p++ {

@@ -10,8 +10,8 @@ import (
 // A forked child that does not execute another program inherits the process's sockets. A connection then stays open
 // until the child has ended as well, and a listener still accepts connections: other servers would not notice that the
 // process was killed. Only C can fork in this way, and only C runs in the child, so the C library closes the
-// descriptors recorded here: connections of links, and listeners. Without a link or a listener nothing is recorded or
-// closed.
+// descriptors recorded here: connections of links, and listeners. Connections of UCX may stay, because a link ends with
+// its control connection. Without a link or a listener nothing is recorded or closed.
 
 // inherited records whether a forked child has to close a descriptor; nil: there are no such children.
 var inherited atomic.Pointer[func(fd int, closes bool)]

@@ -22,6 +22,25 @@ import (
 // A ticket is random, is sent over TLS to a process that has proved the key, and is valid once, for the pod's timeout.
 // The owner answers it with the proof that was sent with it, so that both ends know each other.
 
+// carrier moves the bytes of a link. An importer starts copies; an owner opens and shuts exports.
+type carrier interface {
+	stop(err error)  // fails the link, without waiting
+	close(err error) // fails the link and waits until it uses no memory
+}
+
+// starter is the importer's carrier.
+type starter interface {
+	carrier
+	start(t *transfer) // t.done is called when the copy has ended
+}
+
+// opener is the owner's carrier.
+type opener interface {
+	carrier
+	open(share uint64, x *Export) bool
+	shut(share uint64)
+}
+
 // ticket admits one connection.
 type ticket [32]byte
 
@@ -157,14 +176,36 @@ func (n *Node) bulk(raw net.Conn, k *counted, c net.Conn) {
 // control serves the control connection of a link.
 func (n *Node) control(raw net.Conn, c *tls.Conn, hello *request) {
 	limit := n.config.Timeout
-	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Importer) != len(token{}) {
+	if hello.Do != doHello || hello.Protocol != protocol || len(hello.Importer) != len(token{}) ||
+		len(hello.Worker) > 0 && len(hello.Token) != len(token{}) {
 		writeFrame(c, limit, response{Refused: wordProtocol}) //nolint:errcheck // it is refused anyway
 		return
 	}
-	r := newResponder(n, func(error) { go raw.Close() })
-	n.serve(token(hello.Importer), r)
-	defer n.unserve(token(hello.Importer), r)
-	if writeFrame(c, limit, response{Pid: int(n.pid)}) != nil {
+	a := response{Pid: int(n.pid)}
+	ended := func(error) { go raw.Close() }
+	var to opener
+	var r *responder
+	if len(hello.Worker) > 0 && n.config.ucxDevices() != "" {
+		e, err := n.newEngine()
+		if err != nil {
+			writeFrame(c, limit, response{Refused: err.Error()}) //nolint:errcheck // as above
+			return
+		}
+		to = e
+		mine := newToken()
+		a.Worker, a.Token = e.w.Address(), mine[:]
+		n.serve(token(hello.Importer), to)
+		defer n.unserve(token(hello.Importer), to)
+		if e.connect(hello.Worker, mine, token(hello.Token), ended) != nil {
+			return
+		}
+	} else {
+		r = newResponder(n, ended)
+		to = r
+		n.serve(token(hello.Importer), to)
+		defer n.unserve(token(hello.Importer), to)
+	}
+	if writeFrame(c, limit, a) != nil {
 		return
 	}
 	opened := map[uint64]*Export{}
@@ -187,11 +228,11 @@ func (n *Node) control(raw net.Conn, c *tls.Conn, hello *request) {
 				last++
 				a.Share, a.About = last, x.about
 				opened[last] = x
-				if !r.open(last, x) {
+				if !to.open(last, x) {
 					x.release() // the link has ended
 					return
 				}
-				if x.file != nil && unixOf(raw) != nil {
+				if r != nil && x.file != nil && unixOf(raw) != nil {
 					if t, proof, ok := n.admit(r, x); ok {
 						a.Ticket, a.Proof = t[:], proof[:]
 					}
@@ -199,9 +240,12 @@ func (n *Node) control(raw net.Conn, c *tls.Conn, hello *request) {
 			}
 		case doClose:
 			delete(opened, q.Share)
-			r.shut(q.Share)
+			to.shut(q.Share)
 		case doBulk:
-			t, proof, ok := n.admit(r, nil)
+			t, proof, ok := ticket{}, ticket{}, false
+			if r != nil {
+				t, proof, ok = n.admit(r, nil)
+			}
 			if !ok {
 				return
 			}
@@ -217,10 +261,10 @@ func (n *Node) control(raw net.Conn, c *tls.Conn, hello *request) {
 
 // serve registers the owner's end of a link. It first closes the older link of the same importer and waits: writes that
 // the importer has given up, but that are still on their way, must not arrive after those of the new link.
-func (n *Node) serve(importer token, r *responder) {
+func (n *Node) serve(importer token, c carrier) {
 	n.mu.Lock()
 	old := n.served[importer]
-	n.served[importer] = r
+	n.served[importer] = c
 	n.mu.Unlock()
 	if old != nil {
 		old.close(fmt.Errorf("%w: it has made another link", ErrGone))
@@ -228,17 +272,34 @@ func (n *Node) serve(importer token, r *responder) {
 }
 
 // unserve ends the owner's end of a link, and its tickets.
-func (n *Node) unserve(importer token, r *responder) {
-	r.close(fmt.Errorf("%w: its connection has ended", ErrGone))
+func (n *Node) unserve(importer token, c carrier) {
+	c.close(fmt.Errorf("%w: its connection has ended", ErrGone))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.served[importer] == r {
+	if n.served[importer] == c {
 		delete(n.served, importer)
 	}
-	n.endTickets(func(a *admission) bool { return a.to == r })
+	n.endTickets(func(a *admission) bool { return carrier(a.to) == c })
 }
 
 const mostOpened = 1 << 16 // most exports that a process has open
+
+// share lets the other side use an export that was admitted.
+func (x *end) share(share uint64, export *Export) {
+	if x.e.why != nil {
+		export.release()
+		return
+	}
+	x.shares[share] = export
+}
+
+// giveUp undoes share.
+func (x *end) giveUp(share uint64) {
+	if export := x.shares[share]; export != nil {
+		delete(x.shares, share)
+		export.release()
+	}
+}
 
 // keepAlive makes the kernel detect that the other machine is gone, without wake-ups of this process.
 func keepAlive(c net.Conn, limit time.Duration) {

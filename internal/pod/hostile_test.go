@@ -40,12 +40,12 @@ func listenerOf(n *Node) string {
 	return n.listening[0].Addr().String()
 }
 
-// TestQuiet proves that nothing listens before something is exported.
+// TestQuiet proves that nothing listens, and UCX has no worker, before something is exported.
 func TestQuiet(t *testing.T) {
 	n := node(t, podFile(t, 2, ""), 0)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.listening != nil {
+	if n.listening != nil || n.ucx != nil {
 		t.Error("a node that exports and imports nothing listens")
 	}
 }
@@ -346,8 +346,8 @@ func TestFrames(t *testing.T) {
 		"nothing": nil, "half a length": {1, 0}, "a huge length": {255, 255, 255, 255}, "less than it says": {100, 0, 0,
 			0, '{'},
 		"no JSON": frame("hello"), "other JSON": frame("[1,2]"), "another protocol": frame(`{"Do":"hello","Protocol":9}`),
-		"no importer": frame(`{"Do":"hello","Protocol":4}`),
-		"no ticket":   []byte(bulkMagic), "a ticket of nobody": append([]byte(bulkMagic), make([]byte, 32)...),
+		"no importer": frame(`{"Do":"hello","Protocol":3}`), "no token": frame(`{"Do":"hello","Protocol":3,"Worker":"AAAA"}`),
+		"no ticket": []byte(bulkMagic), "a ticket of nobody": append([]byte(bulkMagic), make([]byte, 32)...),
 		"no hello": frame(`{"Do":"open"}`), "deep": frame(strings.Repeat("[", 10000)),
 	} {
 		c := proves(t, a)

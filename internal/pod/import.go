@@ -11,11 +11,11 @@ import (
 
 // link is the importer's link to a process. It exists while memory of that process is imported.
 type link struct {
-	n     *Node      // immutable
-	to    place      // immutable
-	conn  net.Conn   // immutable
-	c     *requester // immutable; carries copies
-	users int        // guarded by Node.mu
+	n     *Node    // immutable
+	to    place    // immutable
+	conn  net.Conn // immutable
+	c     starter  // immutable; carries copies
+	users int      // guarded by Node.mu
 
 	mu     sync.Mutex // held over a request and its response
 	failed chan struct{}
@@ -214,7 +214,7 @@ func (r *Remote) Write(segs []Segment, done func(error)) {
 }
 
 // WriteStaying is Write from memory that stays accessible until done is called, whatever the program does: the kernel
-// reads it in place. Write copies it first, and fails with ErrFault if it is unmapped.
+// and UCX read it in place. Write copies it first, and fails with ErrFault if it is unmapped.
 func (r *Remote) WriteStaying(segs []Segment, done func(error)) {
 	r.copy(segs, &transfer{write: true, stays: true, done: done})
 }

@@ -21,7 +21,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 	testenv.OK(t, err)
 	to := place{x.Handle.Server, x.Handle.Port}
 	a.mu.Lock()
-	old := a.served[b.importer(to)]
+	old, _ := a.served[b.importer(to)].(*responder)
 	a.mu.Unlock()
 	if old == nil {
 		t.Fatal("the owner does not know the link")

@@ -31,7 +31,11 @@ const (
 
 // isNear reports whether a server is on this machine, in this network namespace.
 func (n *Node) isNear(s Server) bool {
-	return n.config.Transport == TransportAuto && isOurs(s.Address)
+	if n.config.Transport != TransportAuto {
+		return false
+	}
+	_, ok := deviceOf(s.Address)
+	return ok
 }
 
 // allNear reports whether all servers are on this machine.

@@ -7,18 +7,25 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"ropeway/internal/ucx"
 )
 
-// Node is a process of a pod. New opens nothing: the first export starts listening.
+// Node is a process of a pod. New opens nothing: the first export or import loads UCX, and the first export starts
+// listening.
 type Node struct {
 	config  *Config        // immutable
 	tls     *tls.Config    // immutable
@@ -29,12 +36,13 @@ type Node struct {
 	cancel  context.CancelFunc
 
 	mu        sync.Mutex
+	ucx       *ucx.Context          // guarded by mu; nil before the first use
 	listening []net.Listener        // guarded by mu; none before the first export
 	port      uint16                // guarded by mu; of the listeners
 	exports   map[[24]byte]*Export  // guarded by mu; by secret
 	guests    []net.Conn            // guarded by mu; connections that have proved the key, oldest first
 	unproven  []net.Conn            // guarded by mu; those that have not, oldest first
-	served    map[token]*responder  // guarded by mu; newest link of each node that imports from this one
+	served    map[token]carrier     // guarded by mu; newest link of each node that imports from this one
 	tickets   map[ticket]*admission // guarded by mu; unused tickets
 	links     map[place]*link       // guarded by mu; to other processes
 	dialing   map[place]*dialing    // guarded by mu; links being made
@@ -58,7 +66,7 @@ func New(c *Config) (*Node, error) {
 	}
 	n := &Node{
 		config: c, tls: t, pid: int32(os.Getpid()), exports: map[[24]byte]*Export{},
-		served: map[token]*responder{}, tickets: map[ticket]*admission{}, links: map[place]*link{},
+		served: map[token]carrier{}, tickets: map[ticket]*admission{}, links: map[place]*link{},
 		dialing: map[place]*dialing{}, secret: newToken(),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -67,6 +75,100 @@ func New(c *Config) (*Node, error) {
 
 // Config returns the configuration of the pod.
 func (n *Node) Config() *Config { return n.config }
+
+// openLocked opens UCX, once. mu is held.
+func (n *Node) openLocked() error {
+	if n.closed {
+		return ErrClosed
+	}
+	if n.ucx != nil {
+		return nil
+	}
+	if n.config.Transport == TransportUCX {
+		warnUCX()
+	}
+	c, err := ucx.Open(n.config.options())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrHere, err)
+	}
+	n.ucx = c
+	return nil
+}
+
+// newEngine starts an engine, for a link. It ends when the link fails, or by its close.
+func (n *Node) newEngine() (*engine, error) {
+	n.mu.Lock()
+	if err := n.openLocked(); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	c := n.ucx
+	n.serving.Add(1) // keeps c open
+	n.mu.Unlock()
+	e, err := newEngine(c, n.config.Timeout)
+	if err != nil {
+		n.serving.Done()
+		return nil, fmt.Errorf("%w: %w", ErrHere, err)
+	}
+	go func() {
+		defer n.serving.Done()
+		e.run()
+	}()
+	return e, nil
+}
+
+// warnings receives the text of warnUCX.
+var warnings io.Writer = os.Stderr
+
+// warnUCX warns of the access that "transport: ucx-tcp" allows.
+func warnUCX() {
+	fmt.Fprintln(warnings, "ropeway: with transport: ucx-tcp every host that reaches this process over the network, "+
+		"and every user of this machine, can write to all of its memory and end it, without the pod's key. "+
+		"Use it for measuring, on a network of your own.")
+}
+
+// options returns the options of UCX. Whatever the environment says, UCX uses only RDMA, where the adapter checks
+// accesses to memory, and neither TCP nor shared memory, where nothing does. With "transport: ucx-tcp" it uses only
+// TCP. The cache of registered memory is off: nothing is registered, and the context would keep 2 MiB of each closed
+// worker.
+func (c *Config) options() []ucx.Option {
+	transports := "ib"
+	if c.Transport == TransportUCX {
+		transports = "tcp"
+	}
+	return []ucx.Option{{Name: "TLS", Value: transports, Must: true},
+		{Name: "NET_DEVICES", Value: c.ucxDevices()}, {Name: "RCACHE_ENABLE", Value: "n"}}
+}
+
+// ucxDevices returns the devices for UCX; "" if UCX is not used.
+func (c *Config) ucxDevices() string {
+	switch {
+	case c.Transport == TransportUCX && c.Devices == "":
+		d, _ := deviceOf(c.Me().Address)
+		return d
+	case c.Transport == TransportUCX, c.Transport == TransportAuto && strings.Contains(c.Devices, ":"):
+		return c.Devices
+	case c.Transport == TransportAuto && c.Devices == "":
+		return rdmaOf(c.Me().Address)
+	}
+	return ""
+}
+
+// rdmaOf returns the RDMA device and port that has an address, as in mlx5_0:1; "" if there is none.
+func rdmaOf(a netip.Addr) string {
+	name, ok := deviceOf(a)
+	if !ok {
+		return ""
+	}
+	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/*/gid_attrs/ndevs/*") //nolint:errcheck // valid
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == name {
+			part := strings.Split(file, "/")
+			return part[4] + ":" + part[6]
+		}
+	}
+	return ""
+}
 
 // Close ends all exports, imports and copies in flight, and waits.
 func (n *Node) Close() {
@@ -90,6 +192,9 @@ func (n *Node) Close() {
 	n.serving.Wait()
 	n.mu.Lock()
 	left := maps.Clone(n.exports)
+	if n.ucx != nil {
+		n.ucx.Close()
+	}
 	n.mu.Unlock()
 	for _, x := range left {
 		x.Withdraw()

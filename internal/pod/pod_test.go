@@ -89,12 +89,15 @@ func wait(t testing.TB, f func([]Segment, func(error)), segs ...Segment) error {
 
 // TestCopies proves that bytes arrive, in both directions, in pieces of all sizes, on every transport.
 func TestCopies(t *testing.T) {
-	for _, more := range []string{onTCP, onTCP + "encryption: none\n", onTCP + "connections: 4\n", near} {
+	for _, more := range []string{onTCP, onTCP + "encryption: none\n", onTCP + "connections: 4\n", near, onUCX} {
 		t.Run(strings.ReplaceAll(strings.TrimSpace(more), "\n", ", "), func(t *testing.T) { copies(t, more) })
 	}
 }
 
 func copies(t *testing.T, more string) {
+	if more == onUCX {
+		needUCX(t)
+	}
 	file := podFile(t, 2, more)
 	a, b := node(t, file, 0), node(t, file, 1)
 	const size = 8 << 20

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	window     = 16       // most requests in flight on a lane
 	aloneLeast = 64 << 10 // least bytes of a segment that has requests of its own
 	inlineMost = 16 << 10 // most bytes of a copy that its caller sends itself, on an idle connection
 	moreBytes  = 8 << 20  // least bytes of a copy that is worth several connections
@@ -70,7 +69,7 @@ func newRequester(n *Node, dial func() (*pipe, error), failed func(error)) *requ
 	return q
 }
 
-// start begins a copy; t.done is called when it has ended.
+// start implements carrier.
 func (q *requester) start(t *transfer) {
 	q.mu.Lock()
 	if why := q.why; why != nil || len(t.segs) == 0 {

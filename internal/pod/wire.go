@@ -6,7 +6,8 @@ import (
 )
 
 // The messages of copies. Every message has a header, and most have data. Requests identify memory by the number from
-// opening it on the link, and places in it by their offset. The owner answers each request once.
+// opening it on the link, and places in it by their offset. The owner answers each request once; over UCX it answers a
+// kRead of several pieces with one answer for each.
 
 // kind is the kind of a message.
 type kind uint8
@@ -20,7 +21,7 @@ const (
 	// The order matters: kGather-kRead equals kScatter-kWrite.
 
 	kAck  // a request has ended, with a status
-	kData // the bytes of a read
+	kData // the bytes of a read, or the piece of them at offset
 )
 
 // Results of a request.
@@ -32,16 +33,17 @@ const (
 )
 
 const (
-	headerSize = 48
+	headerSize = 64
 	placeSize  = 16 // bytes of an entry of a list: offset and length
 
-	pieceMost  = 256 << 10 // most bytes of a write that are copied before they are sent
-	readMost   = 1 << 20   // most bytes of a request
-	placesMost = 4096      // most entries of a list that an owner takes
-	scatters   = 1000      // most entries of a list that an importer sends
+	pieceMost  = 256 << 10 // most bytes of one message
+	readMost   = 1 << 20   // most bytes of a kRead
+	placesMost = 4096      // most entries of a list
+	scatters   = 1000      // most entries in a kScatter, which has a piece after the list
+	dataMost   = pieceMost + scatters*placeSize
 )
 
-// token is the secret name of a node as an importer.
+// token begins every UCX message to one side of a link. Only the two sides know it.
 type token [16]byte
 
 func newToken() (t token) {
@@ -51,6 +53,7 @@ func newToken() (t token) {
 
 // header is the header of a message.
 type header struct {
+	token          token
 	kind           kind
 	status         uint8
 	count          uint32 // places of a list
@@ -60,25 +63,27 @@ type header struct {
 }
 
 func (h *header) put(b *[headerSize]byte) {
-	b[0], b[1], b[2], b[3] = byte(h.kind), h.status, 0, 0
-	binary.LittleEndian.PutUint32(b[4:], h.count)
-	binary.LittleEndian.PutUint64(b[8:], h.op)
-	binary.LittleEndian.PutUint64(b[16:], h.share)
-	binary.LittleEndian.PutUint64(b[24:], h.offset)
-	binary.LittleEndian.PutUint64(b[32:], h.length)
-	binary.LittleEndian.PutUint64(b[40:], 0)
+	copy(b[:], h.token[:])
+	b[16], b[17], b[18], b[19] = byte(h.kind), h.status, 0, 0
+	binary.LittleEndian.PutUint32(b[20:], h.count)
+	binary.LittleEndian.PutUint64(b[24:], h.op)
+	binary.LittleEndian.PutUint64(b[32:], h.share)
+	binary.LittleEndian.PutUint64(b[40:], h.offset)
+	binary.LittleEndian.PutUint64(b[48:], h.length)
+	binary.LittleEndian.PutUint64(b[56:], 0)
 }
 
 func getHeader(b []byte) (h header, ok bool) {
 	if len(b) != headerSize {
 		return h, false
 	}
-	h.kind, h.status = kind(b[0]), b[1]
-	h.count = binary.LittleEndian.Uint32(b[4:])
-	h.op = binary.LittleEndian.Uint64(b[8:])
-	h.share = binary.LittleEndian.Uint64(b[16:])
-	h.offset = binary.LittleEndian.Uint64(b[24:])
-	h.length = binary.LittleEndian.Uint64(b[32:])
+	copy(h.token[:], b)
+	h.kind, h.status = kind(b[16]), b[17]
+	h.count = binary.LittleEndian.Uint32(b[20:])
+	h.op = binary.LittleEndian.Uint64(b[24:])
+	h.share = binary.LittleEndian.Uint64(b[32:])
+	h.offset = binary.LittleEndian.Uint64(b[40:])
+	h.length = binary.LittleEndian.Uint64(b[48:])
 	return h, h.kind >= kWrite && h.kind <= kData
 }
 

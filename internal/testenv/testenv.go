@@ -28,6 +28,7 @@ var packages = map[string]string{
 	"qemu-aarch64":          "qemu-user",
 	"setarch":               "util-linux",
 	"sh":                    "dash",
+	"ucx_info":              "ucx-utils libucx0 libucx-dev",
 }
 
 // missing says that a tool is missing and what to install.

@@ -103,7 +103,7 @@ func (d *Driver) Close() error {
 // endWithin is the longest wait of End.
 const endWithin = 2 * time.Second
 
-// End is Caps.End: it closes the node, so that other servers see its links end.
+// End is Caps.End: it closes the node, so that no thread is in UCX when the process ends its library.
 func (d *Driver) End() {
 	over := make(chan struct{})
 	go func() {
