@@ -131,11 +131,15 @@ func TestSlowdown(t *testing.T) {
 	s, err = room.prepare(Case{HostToDevice, Pageable, 3 * mib, 0, 1, 1})
 	testenv.OK(t, err)
 	defer s.close()
-	start := time.Now()
-	took, err = s.sample(t.Context(), 3)
-	if passed := time.Since(start); err != nil || took > passed || took < passed/2 {
-		t.Errorf("%v of %v, %v", took, passed, err)
-	}
+	testenv.Eventually(t, "a sample is most of the time that passes", func() bool { // a busy machine may pause between
+		start := time.Now()
+		took, err := s.sample(t.Context(), 3)
+		passed := time.Since(start)
+		if err != nil || took > passed {
+			t.Fatalf("%v of %v, %v", took, passed, err)
+		}
+		return took >= passed/2
+	})
 }
 
 func TestInterrupted(t *testing.T) {
