@@ -95,9 +95,7 @@ func (p *stepped) stop() syscall.Signal {
 func (p *stepped) toSignal() {
 	p.Helper()
 	for signal := syscall.Signal(0); signal != hopSignal; signal = p.stop() {
-		if err := syscall.PtraceCont(p.pid, int(signal)); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceCont(p.pid, int(signal)))
 	}
 }
 
@@ -107,16 +105,12 @@ func (p *stepped) step() (entered []string) {
 	p.Helper()
 	const most = 1 << 20
 	for range most {
-		if err := syscall.PtraceSingleStep(p.pid); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceSingleStep(p.pid))
 		if p.stop() == hopSignal {
 			return entered
 		}
 		var regs syscall.PtraceRegs
-		if err := syscall.PtraceGetRegs(p.pid, &regs); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceGetRegs(p.pid, &regs))
 		if name, ok := p.functions[regs.Rip]; ok {
 			entered = append(entered, name)
 		}

@@ -135,16 +135,12 @@ func (e *env) hole() core.Addr {
 	e.Helper()
 	page := os.Getpagesize()
 	b, err := unix.Mmap(-1, 0, 3*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	e.Cleanup(func() { unix.Munmap(b) })
 	for i := range b {
 		b[i] = 0x5A
 	}
-	if err := unix.Mprotect(b[page:2*page], unix.PROT_NONE); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, unix.Mprotect(b[page:2*page], unix.PROT_NONE))
 	return core.AddrOf(b)
 }
 
@@ -161,13 +157,9 @@ func aroundHole(e *env, p core.Addr) {
 func unmapped(e *env) core.Addr {
 	e.Helper()
 	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	p := core.AddrOf(b)
-	if err := unix.Munmap(b); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, unix.Munmap(b))
 	return p
 }
 

@@ -53,17 +53,13 @@ func large(t *testing.T) *env {
 func tiled(e *env, tile []byte, size int) core.Addr {
 	e.Helper()
 	fd, err := unix.MemfdCreate("tile", unix.MFD_CLOEXEC)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	defer unix.Close(fd)
 	if _, err := unix.Pwrite(fd, tile, 0); err != nil {
 		e.Fatal(err)
 	}
 	b, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	e.Cleanup(func() { unix.Munmap(b) })
 	for at := 0; at < size; at += len(tile) {
 		n := min(len(tile), size-at)

@@ -246,9 +246,7 @@ func proveFaults() {
 		// A thread without a context takes that of a configured default device, and asks about that one only.
 		e = bare(e)
 		file := filepath.Join(e.TempDir(), "acl.json")
-		if err := os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600))
 		e.ok(process.Init(e.th, cstr(file)))
 		for range 2 {
 			e.want(process.GetMemUceInfo(e.th, 0, &uce[0], 1, &n), abi.ErrRTContextNull)

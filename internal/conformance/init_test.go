@@ -10,15 +10,14 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/process"
+	"ropeway/internal/testenv"
 )
 
 // configFile is the path of a file with text in it, as aclInit takes it.
 func configFile(e *env, text string) *byte {
 	e.Helper()
 	path := filepath.Join(e.TempDir(), "acl.json")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, []byte(text), 0o644))
 	return cText(path)
 }
 

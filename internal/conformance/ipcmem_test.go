@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // Two runtimes in this process are two processes to the API: each has a driver and a broker of its own. That they
@@ -102,9 +103,7 @@ func (d plain) Caps() driver.Caps { return driver.Caps{Base: d} }
 func unshared(e *env, name string) *env {
 	e.Helper()
 	p, err := product.Find(name, "")
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	o := e.on(machine{product: name, bare: true})
 	// o's first runtime is closed with the test
 	o.rt = core.New(core.Options{Driver: plain{o.faults}, Product: p})

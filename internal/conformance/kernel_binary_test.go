@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 func init() {
@@ -38,9 +39,7 @@ func loadOptions(e *env, pairs ...uint32) *abi.BinaryLoadOptions {
 func file(e *env, name string, data []byte) string {
 	e.Helper()
 	path := filepath.Join(e.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -106,14 +105,10 @@ func proveLoads() {
 		path := file(e, "k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		side := filepath.Join(filepath.Dir(path), "k.json")
 		for _, text := range []string{`{"debugOptions": 1}`, `{"debugOptions": "a,printf"}`} {
-			if err := os.WriteFile(side, []byte(text), 0o600); err != nil {
-				e.Fatal(err)
-			}
+			testenv.OK(e, os.WriteFile(side, []byte(text), 0o600))
 			e.want(load(e, path), abi.ErrRTParamInvalid)
 		}
-		if err := os.WriteFile(side, []byte("broken"), 0o600); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(side, []byte("broken"), 0o600))
 		e.ok(load(e, path))
 		os.WriteFile(side, []byte(`{"debugOptions": "printf"}`), 0o600) //nolint:errcheck // as above
 		return load(e, path)
@@ -130,9 +125,7 @@ func proveLoads() {
 		if a == b {
 			e.Error("a file that is loaded twice has one handle")
 		}
-		if err := os.Remove(path); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.Remove(path))
 		var f core.Handle
 		e.ok(launch.BinaryGetFunction(e.th, a, ctext("times"), &f)) // the file may go
 	})

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // cpuSource has functions for the AI CPU.
@@ -47,9 +48,7 @@ func cpuFile(e *env) string {
 	e.Helper()
 	path := file(e, "ops.so", kerneltest.Compile(e.launches().T, cpuSource))
 	path = filepath.Join(filepath.Dir(path), "ops.json")
-	if err := os.WriteFile(path, []byte(cpuList), 0o600); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, []byte(cpuList), 0o600))
 	return path
 }
 
@@ -83,14 +82,10 @@ func proveCPU() {
 	prove("aclrtBinaryLoadFromFile", "no-library", func(e *env) *core.Error {
 		path := cpuFile(e)
 		so := filepath.Join(filepath.Dir(path), "ops.so")
-		if err := os.WriteFile(so, nil, 0o600); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(so, nil, 0o600))
 		_, err := cpuLoad(e, path, 1)
 		e.want(err, abi.ErrRTParamInvalid)
-		if err := os.Remove(so); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.Remove(so))
 		_, err = cpuLoad(e, path, 0)
 		e.ok(err) // it is not needed
 		_, err = cpuLoad(e, path, 1)
@@ -99,15 +94,11 @@ func proveCPU() {
 	prove("aclrtBinaryLoadFromFile", "no-json", func(e *env) *core.Error {
 		path := cpuFile(e)
 		for _, mode := range []uint32{0, 1} {
-			if err := os.WriteFile(path, []byte("no list"), 0o600); err != nil {
-				e.Fatal(err)
-			}
+			testenv.OK(e, os.WriteFile(path, []byte("no list"), 0o600))
 			_, err := cpuLoad(e, path, mode)
 			e.want(err, abi.ErrRTParamInvalid)
 		}
-		if err := os.Remove(path); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.Remove(path))
 		_, err := cpuLoad(e, path, 0)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"ropeway/internal/core/process"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // installed is a machine with packages installed: names to version texts. A name with a slash is a path of its own.
@@ -24,13 +25,9 @@ func installed(e *env, packages map[string]string) machine {
 		if strings.Contains(name, "/") {
 			dir = filepath.Join(home, name)
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.MkdirAll(dir, 0o755))
 		text := fmt.Sprintf("timestamp=20250101\n%s\n", version)
-		if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644))
 	}
 	return machine{home: home, bare: true}
 }
@@ -220,9 +217,7 @@ func init() {
 	behaves("aclAppLog", func(e *env) {
 		e.th.AppLog(abi.LogLevelError, nil, nil, 0, nil) // without a writer nothing happens
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, err)
 		p, _ := product.Find("A2", "")
 		var lines strings.Builder
 		timeless := func(_ []string, a slog.Attr) slog.Attr {

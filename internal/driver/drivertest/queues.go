@@ -344,7 +344,7 @@ func testManyQueues(e *env) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if n := runtime.NumGoroutine() - goroutines; n > 0 {
+	if n := runtime.NumGoroutine() - goroutines; n > 100 { // others may come and go
 		e.Errorf("%d queues started %d goroutines", many, n)
 	}
 	if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > many*2048 {

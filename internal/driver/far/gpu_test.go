@@ -50,9 +50,7 @@ func newMachine(t testing.TB, file string, id int, gpu bool) *machine {
 
 func (m *machine) ok(err error) {
 	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
 }
 
 // copied returns bytes of the machine's own memory.
