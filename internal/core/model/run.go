@@ -244,9 +244,9 @@ func (p *pass) operation(w *work) (driver.Op, *core.Order) {
 	case *external:
 		return p.run.bound.op(d.place), nil
 	case record:
-		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, &d.order
+		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, nil
 	case join:
-		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, &d.order
+		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, nil
 	case *kernel:
 		m := p.plan.model
 		m.mu.Lock()
