@@ -83,8 +83,7 @@ func Build(n int, sole func(addr uintptr) bool, at func(i int, t *Task)) *Graph 
 // Program is what the tasks were compiled into. It stays the same variable, and changes with Set.
 func (g *Graph) Program() *driver.Program { return &g.program }
 
-// Len is how many tasks there are, and Depth how many levels.
-func (g *Graph) Len() int   { return len(g.nodes) }
+// Depth returns the number of levels.
 func (g *Graph) Depth() int { return int(g.depth) }
 
 // Level is that of task i; of one that does nothing it means nothing.

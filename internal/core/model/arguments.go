@@ -28,6 +28,7 @@ func (m *Model) argsOf(l *driver.Launch, k *kernel) (core.Addr, error) {
 		}
 		b = &argBlock{addr: addr, size: l.Size}
 		m.args = append(m.args, b)
+		m.atEnd = append(m.atEnd, func() { m.ctx.Device.Opened.Load().Free(addr) })
 		k.args = b
 	}
 	bytes := make([]byte, l.Size)

@@ -188,11 +188,6 @@ func MdlRICaptureGetInfo(
 	state, model := abi.ModelRiCaptureStatusNone, core.Handle(0)
 	if l := laneOf(s); l != nil {
 		state, model = abi.ModelRiCaptureStatusActive, l.model.handle
-		core.Locked(&l.model.mu, func() {
-			if l.invalid {
-				state = abi.ModelRiCaptureStatusInvalidated
-			}
-		})
 	}
 	if status != nil {
 		*status = state

@@ -20,7 +20,7 @@ type compiled struct {
 // plan comes back with recompile. mu is held.
 func (m *Model) withdraw() bool {
 	p := m.plan.Swap(nil)
-	if m.runs.Load() == 0 { // an execution is counted before it takes the plan
+	if m.runs.Load() == 0 { // an execution is counted before it has the plan
 		return true
 	}
 	m.plan.Store(p)

@@ -118,69 +118,61 @@ func (p *pass) lane(l *lane, from entry) {
 			continue
 		}
 		switch d := it.work.detail.(type) {
-		case *branch:
+		case *branch, activate, *choice, *jump, endMark, *kernelUpdate:
 			began := r.now()
-			p.branch(l, d, it.number)
+			at = p.control(l, it, at)
 			r.report(part, began)
-		case activate, *choice, *jump, endMark, *kernelUpdate:
-			began := r.now()
-			at = p.control(l, it.work, at)
-			r.report(part, began)
-		default:
-			if k, ok := d.(*kernel); ok && (k.late || k.group != nil && waited) {
-				q.Drain() // the wait may end after a change of the kernel
+			continue
+		case *kernel:
+			if d.late || d.group != nil && waited { // the wait may end after a change of the kernel
+				q.Drain()
 				waited = false
 			}
-			waited = waited || it.work.waits()
-			op, order := p.operation(it.work)
-			op.Tag = tag
-			p.submit(l, op, order, part)
 		}
+		waited = waited || it.work.waits()
+		op, order := p.operation(it.work)
+		op.Tag = tag
+		p.submit(l, op, order, part)
 	}
 }
 
-// control carries out a task that starts a lane or jumps, or is the end. It returns the next item, or -1 if the lane
-// stops.
-func (p *pass) control(l *lane, w *work, at int) int {
-	switch w.detail.(type) {
-	case *choice:
-		p.reportRead(l.own, w.op.Dst, w.op.N)
-		p.reportRead(l.own, w.op.Src, w.op.N)
-	case *jump:
-		p.reportRead(l.own, w.op.Src, w.op.N)
+// control carries out a task that runs a sub-model, starts a lane or jumps, or is the end. It returns the next item: at
+// if the lane goes on, -1 if it stops.
+func (p *pass) control(l *lane, it *item, at int) int {
+	w, q, n := it.work, l.own, it.work.op.N
+	switch d := w.detail.(type) {
+	case *branch:
+		p.branch(l, d, it.number)
+		return at
+	case *kernelUpdate:
+		n = 8 // the entry; the blocks have op.N bytes
+	case *choice, *jump:
+		p.reportRead(q, w.op.Dst, n)
+		p.reportRead(q, w.op.Src, n)
 	}
 	by := new(core.Order)
-	p.reportOrder(l.own, by, false)
-	l.own.Drain()
+	p.reportOrder(q, by, false)
+	q.Drain()
+	left, right := p.read(w.op.Src, n), p.read(w.op.Dst, w.op.N)
+	if p.run.stopped.Load() {
+		return -1
+	}
 	switch d := w.detail.(type) {
 	case endMark:
 		p.ended.Store(true)
 	case activate:
 		p.start(d.lane, entry{by: by})
 	case *kernelUpdate:
-		entry, blocks, ok := p.readTwo(w.op.Src, 8, w.op.Dst, 4)
-		if !ok {
-			return -1
-		}
-		if err := d.apply(entry, uint32(blocks)); err != nil {
+		if err := d.apply(left, uint32(right)); err != nil {
 			p.run.Stop(modelFailure{err})
-			return -1
 		}
 	case *choice:
-		left, right, ok := p.readTwo(w.op.Src, w.op.N, w.op.Dst, w.op.N)
-		if !ok {
-			return -1
-		}
-		if d.holds(left, right, w.op.N) {
+		if d.holds(left, right, n) {
 			p.start(d.target, entry{by: by})
 			return -1
 		}
 	case *jump:
-		index, ok := p.read(w.op.Src, w.op.N)
-		if !ok {
-			return -1
-		}
-		to, task, ok := d.list.at(p.plan.model, min(index, uint64(d.most)))
+		to, task, ok := d.list.at(p.plan.model, min(left, uint64(d.most)))
 		if !ok || !p.plan.has(to) {
 			p.run.Stop(modelFailure{errElsewhere})
 			return -1
@@ -211,7 +203,7 @@ func (p *pass) reportOrder(q *core.Stream, o *core.Order, waits bool) {
 // reportRead submits a task that reads the value which decides the next item. Only a checker needs it: read reads the
 // value.
 func (p *pass) reportRead(q *core.Stream, addr core.Addr, n uint64) {
-	if p.plan.model.rt.Checked() {
+	if p.plan.model.rt.Checked() && addr != 0 {
 		q.Submit(driver.Op{Kind: driver.OpCompute, Src: addr, N: n, Work: func() error { return nil }}, nil)
 	}
 }
@@ -228,12 +220,8 @@ func (p *pass) branch(l *lane, b *branch, number uint32) {
 		p.reportRead(q, b.cond.addr, condBytes)
 		p.reportOrder(q, &b.begins, false)
 		q.Drain()
-		value, ok := p.read(b.cond.addr, condBytes)
-		if !ok {
-			return
-		}
-		sub := b.chosen(value)
-		if sub == nil {
+		sub := b.chosen(p.read(b.cond.addr, condBytes))
+		if sub == nil || p.run.stopped.Load() {
 			return
 		}
 		if all := sub.all; all != nil {
@@ -263,24 +251,15 @@ func (b *branch) chosen(value uint64) *plan {
 	return b.subs[at].plan.Load()
 }
 
-// read reads a number of 4 or 8 bytes. It stops the execution if the memory is not accessible, and returns false if the
-// execution is stopped.
-func (p *pass) read(addr core.Addr, n uint64) (uint64, bool) {
-	if p.run.stopped.Load() {
-		return 0, false
-	}
+// read returns the number of 4 or 8 bytes at addr, 0 if addr is 0. It stops the execution if the memory is not
+// accessible.
+func (p *pass) read(addr core.Addr, n uint64) uint64 {
 	var b [8]byte
+	if addr == 0 || p.run.stopped.Load() {
+		return 0
+	}
 	if err := load(p.plan.model.rt, b[:n], addr); err != nil {
 		p.run.Stop(modelFailure{err})
-		return 0, false
 	}
-	return binary.LittleEndian.Uint64(b[:]), true
-}
-
-// readTwo reads two numbers.
-func (p *pass) readTwo(a core.Addr, an uint64, b core.Addr, bn uint64) (x, y uint64, ok bool) {
-	if x, ok = p.read(a, an); ok {
-		y, ok = p.read(b, bn)
-	}
-	return x, y, ok
+	return binary.LittleEndian.Uint64(b[:])
 }

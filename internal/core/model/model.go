@@ -81,9 +81,8 @@ type lane struct {
 	index   int32        // immutable; index in Model.lanes
 	pending pending      // operations that own has not run, for a tracer
 
-	tasks   []int32 // guarded by Model.mu; indices of Model.tasks, in order
-	left    bool    // guarded by Model.mu; the user's stream has left the model
-	invalid bool    // guarded by Model.mu; a task could not be placed
+	tasks []int32 // guarded by Model.mu; indices of Model.tasks, in order
+	left  bool    // guarded by Model.mu; the user's stream has left the model
 }
 
 // newModel returns a model of c, for a condition task of parent if that is not nil; nil if no handle is left or c is
@@ -155,8 +154,8 @@ func (m *Model) destroy() bool {
 	}
 	m.gone = true
 	m.leave()
-	destroys, lanes, atEnd, branches, args := m.destroys, m.lanes, m.atEnd, m.branches, m.args
-	m.destroys, m.atEnd, m.branches, m.args = nil, nil, nil, nil
+	destroys, lanes, atEnd, branches := m.destroys, m.lanes, m.atEnd, m.branches
+	m.destroys, m.atEnd, m.branches = nil, nil, nil
 	current := m.running.current
 	m.mu.Unlock()
 	stateOf(m.rt).remove(m)
@@ -170,9 +169,6 @@ func (m *Model) destroy() bool {
 	core.Locked(&m.running.turn, func() {}) // waits for a running execution; none can begin
 	for _, b := range branches {
 		b.end()
-	}
-	for _, b := range args {
-		m.ctx.Device.Opened.Load().Free(b.addr)
 	}
 	m.mu.Lock()
 	tasks := m.tasks

@@ -70,12 +70,16 @@ func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 
 // admit counts a queued execution and returns the plan. It refuses a model that is not complete.
 func (m *Model) admit(api string) (*plan, *core.Error) {
-	m.runs.Add(1) // before it looks: from here on the model cannot be changed, see withdraw
 	p := m.plan.Load()
+	if p != nil {
+		m.runs.Add(1) // before it looks again: from here on the model cannot be changed, see withdraw
+		if p = m.plan.Load(); p == nil {
+			m.ends()
+		}
+	}
 	if p == nil {
 		var err *core.Error
-		if p, err = m.refusal(api); err != nil {
-			m.ends()
+		if p, err = m.admitOrdered(api); err != nil {
 			return nil, err
 		}
 	}
@@ -88,12 +92,13 @@ func (m *Model) admit(api string) (*plan, *core.Error) {
 	return p, nil
 }
 
-// refusal returns why the model cannot be executed, or its plan if that has come back.
-func (m *Model) refusal(api string) (*plan, *core.Error) {
+// admitOrdered is admit, after or before a change in another thread, for a model without a plan at first sight.
+func (m *Model) admitOrdered(api string) (*plan, *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch m.state {
 	case modelReady:
+		m.runs.Add(1)
 		return m.plan.Load(), nil
 	case modelBuilding:
 		if !m.open.marked && needsMark(m.rt) {
@@ -244,9 +249,9 @@ func (p *pass) operation(w *work) (driver.Op, *core.Order) {
 	case *external:
 		return p.run.bound.op(d.place), nil
 	case record:
-		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, &d.order
+		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, nil
 	case join:
-		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, &d.order
+		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, nil
 	case *kernel:
 		m := p.plan.model
 		m.mu.Lock()

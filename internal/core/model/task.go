@@ -62,8 +62,7 @@ type jump struct {
 type innerEvent struct {
 	task  int32 // the record, an index of Model.tasks
 	id    uint32
-	waits int32      // guarded by Model.mu; number of tasks that wait for it
-	order core.Order // from the record to its waits, for a checker
+	waits int32 // guarded by Model.mu; number of tasks that wait for it
 }
 
 // isOp reports whether the work of the task is its operation.

@@ -95,6 +95,15 @@ func (l *lane) find(number uint32) int32 {
 	return -1
 }
 
+// kernel returns a kernel by its number, and its task; nil if there is no such task. Model.mu is held.
+func (l *lane) kernel(number uint32) (int32, *kernel) {
+	if i := l.find(number); i >= 0 && l.model.typeOf(i) == abi.ModelRiTaskKernel {
+		d, _ := l.model.tasks[i].work.detail.(*kernel)
+		return i, d
+	}
+	return -1, nil
+}
+
 // random returns the Changer of a task of random numbers; nil if there is no such task.
 func (l *lane) random(number uint32) core.Changer {
 	if l == nil {
@@ -149,18 +158,14 @@ func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 	m.awaitIdle(t.Runtime.Patience)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := l.find(number)
-	if i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel {
-		return nil
-	}
-	fresh := *m.tasks[i].work
-	d, _ := fresh.detail.(*kernel)
-	if d.late {
+	i, d := l.kernel(number)
+	if d == nil || d.late {
 		return nil
 	}
 	if !m.withdraw() {
 		return core.Fail(api, abi.ErrRTModelRunning, "taskStream", "model %d is running", m.id)
 	}
+	fresh := *m.tasks[i].work
 	fresh.alone, fresh.anything = true, false
 	fresh.detail = &kernel{group: d.group, late: true, args: d.args}
 	m.replace(i, &fresh)
@@ -177,8 +182,8 @@ var errNoKernel = errors.New("the task that is to be changed is no kernel of a m
 func (u *kernelUpdate) apply(entry uint64, blocks uint32) error {
 	m := u.lane.model
 	m.mu.Lock()
-	i := u.lane.find(u.number)
-	if m.gone || i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel {
+	i, d := u.lane.kernel(u.number)
+	if m.gone || d == nil {
 		m.mu.Unlock()
 		return errNoKernel
 	}
