@@ -6,7 +6,6 @@ import (
 	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 	"testing"
-	"time"
 
 	"ropeway"
 )
