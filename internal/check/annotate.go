@@ -45,7 +45,7 @@ func (c *Checker) Findings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for _, f := range c.kept {
+	for _, f := range c.report.kept {
 		if f.Severity != finding.Notice {
 			n++
 		}
@@ -57,7 +57,7 @@ func (c *Checker) Findings() int {
 func (c *Checker) Tell(change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.telling += change
+	c.report.telling += change
 }
 
 // News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes do
@@ -65,13 +65,13 @@ func (c *Checker) Tell(change int) {
 func (c *Checker) News() string {
 	var news []finding.Finding
 	c.mu.Lock()
-	for i, f := range c.kept {
-		if i == len(c.told) {
-			c.told = append(c.told, 0)
+	for i, f := range c.report.kept {
+		if i == len(c.report.told) {
+			c.report.told = append(c.report.told, 0)
 		}
 		again := *f
-		again.Count -= c.told[i]
-		c.told[i] = f.Count
+		again.Count -= c.report.told[i]
+		c.report.told[i] = f.Count
 		if again.Count > 0 && f.Severity != finding.Notice {
 			news = append(news, again)
 		}
@@ -98,7 +98,7 @@ func (c *Checker) Report() []byte {
 	}
 	list := []entry{}
 	c.mu.Lock()
-	for _, f := range c.kept {
+	for _, f := range c.report.kept {
 		list = append(list, entry{Finding: *f})
 	}
 	c.mu.Unlock()
@@ -127,5 +127,5 @@ func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 func (c *Checker) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(text)
+	c.report.note(text)
 }

@@ -430,7 +430,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 		t.Fatal("no end")
 	}
 	p.c.mu.Lock()
-	p.c.report(draft{rule: "leak", role: "made", summary: "too late"})
+	p.c.report.add(draft{rule: "leak", role: "made", summary: "too late"})
 	p.c.mu.Unlock()
 	p.c.end()
 	if p.kept.end != end {

@@ -37,8 +37,8 @@ func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes
 
 // setPages tells the front end which pages have bytes of pinned memory. mu is held.
 func (c *Checker) setPages(a *allocation, there bool) {
-	if c.front != nil && c.closing && a.what == core.PinnedMemory {
-		c.front.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
+	if c.report.front != nil && c.closing && a.what == core.PinnedMemory {
+		c.report.front.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write 
 		lo = max(lo, a.end())
 	}
 	a.marred = true
-	c.report(draft{
+	c.report.add(draft{
 		rule: "host-out-of-bounds", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s %s %s", does(write), count(hi-lo), besides(a, lo, hi)),
 	})
@@ -101,7 +101,7 @@ func (c *Checker) verify(from *origin, a *allocation) {
 		return // the allocation fills its pages
 	}
 	now := c.calls.Load()
-	if a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
+	if a.marred || a.verified == now || c.guard == nil || !c.report.on("host-out-of-bounds") {
 		return
 	}
 	a.verified = now
@@ -124,7 +124,7 @@ func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
 	if a.intact.site != nil {
 		d.others = []other{{"intact", a.intact}}
 	}
-	c.report(d)
+	c.report.add(d)
 }
 
 // verifyAll verifies all pinned memory. mu is held.

@@ -57,7 +57,6 @@ package check
 
 import (
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,12 +65,10 @@ import (
 
 	"ropeway/internal/check/inject"
 	"ropeway/internal/check/shadow"
-	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
-	"ropeway/internal/symbol"
 )
 
 // Options say what to check and where findings go.
@@ -135,21 +132,18 @@ type Checker struct {
 	under    driver.Driver // immutable
 	guard    driver.Guard  // immutable; nil if host memory cannot be closed
 	seed     uint64        // immutable
-	server   *int          // immutable; in a pod: see finding.Finding
 	depth    int           // immutable
 	patience time.Duration // immutable
-	off      map[string]bool
-	start    time.Time // immutable
-	drv      *watched  // immutable
+	start    time.Time     // immutable
+	drv      *watched      // immutable
 	calls    atomic.Uint64
 	wanted   atomic.Int32 // threads that wait for functions of streams
 	ticker   atomic.Bool  // a goroutine runs work that no call waits for
 
 	mu       sync.Mutex
+	report   *report
 	rng      *rand.Rand
-	front    FrontEnd         // nil: a Go program, or a test
-	language finding.Language // of the program, unless an interpreter is in it
-	closing  bool             // close the program's view of pinned memory while copies are pending
+	closing  bool // close the program's view of pinned memory while copies are pending
 	queues   []*queue
 	byStream map[int32]*queue
 	lines    []uint64 // number of the last task on each line
@@ -163,8 +157,7 @@ type Checker struct {
 	known   *clock // what the host knows to be complete; replaced, never changed
 	shadow  shadow.Shadow[maker]
 	paged   shadow.Shadow[maker] // pages that kernels were seen to touch
-	stacks  stacks.Table[fromHere]
-	kernels map[string]*part // by their names
+	kernels map[string]*part     // by their names
 	modules map[driver.Module]*loaded
 
 	memory         btree.Map[uintptr, *allocation] // live allocations by address
@@ -184,30 +177,13 @@ type Checker struct {
 	isolated       int                             // ranges that the system was asked to keep apart
 	born           uint64                          // number of allocations, handles and frees of pool memory so far
 
-	failures    []failure             // the last calls that failed
-	failedTasks []origin              // the last tasks that failed
-	blamed      map[taskName]struct{} // tasks with findings
-
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // number of functions that have begun
 	served    []*serving          // kernels that run, oldest first
 	waits     waits
 	unawaited unawaited
 
-	inject  []*inject.Injection
-	symbols *symbol.Table
-	kept    []*finding.Finding
-	telling int   // more than 0: the program prints new findings itself
-	told    []int // counts of kept at the last call of News
-	sink    Sink
-	folded  map[foldKey]int
-	alike   map[string]int // by finding.Key
-	counts  []int
-	noted   map[string]bool
-	ended   bool
-
-	held   *[]draft // holds back findings about a call that may be refused; nil: none
-	tiring bool     // the last finding has been reported often
+	inject []*inject.Injection
 }
 
 // New makes a checker around a driver.
@@ -218,30 +194,20 @@ func New(o Options) *Checker {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	if o.Sink == nil {
-		o.Sink = drop{}
-	}
 	c := &Checker{
-		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
+		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(), report: newReport(o),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
 		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
 		models: map[uint32]*model{}, kernels: map[string]*part{}, modules: map[driver.Module]*loaded{},
 		serving: map[uint32]*serving{}, waits: waits{}, unawaited: unawaited{}, shutRegistered: map[*allocation]bool{},
 		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
-		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},
-		noted: map[string]bool{},
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])
 	}
 	caps := o.Driver.Caps()
-	if caps.Fabric != nil {
-		server, _ := caps.Fabric.Server()
-		c.server = &server
-	}
 	c.guard = caps.Guard
 	c.drv = &watched{Driver: o.Driver, c: c}
-	o.Sink.Start(finding.Start{Process: os.Getpid(), Command: os.Args, Seed: o.Seed, Depth: o.Depth})
 	return c
 }
 
@@ -254,7 +220,7 @@ var _ core.CheckHooks = (*Checker)(nil)
 func (c *Checker) SetFrontEnd(f FrontEnd) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.front = f
+	c.report.front = f
 }
 
 // CloseMemory makes the checker close the program's view of pinned memory while copies are pending: the front end
@@ -263,9 +229,9 @@ func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closing = c.guard != nil
-	if c.closing && c.front != nil {
-		c.front.SetDeviceSpan(c.guard.DeviceSpan())
-		c.front.SetPinnedSpan(c.guard.Span())
+	if c.closing && c.report.front != nil {
+		c.report.front.SetDeviceSpan(c.guard.DeviceSpan())
+		c.report.front.SetPinnedSpan(c.guard.Span())
 	}
 	c.setSpans(0, 0)
 }
@@ -276,14 +242,14 @@ func (c *Checker) CloseMemory() {
 func (c *Checker) SpeakGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.language = finding.Go
-	if !c.on("leak") {
+	c.report.language = finding.Go
+	if !c.report.on("leak") {
 		return
 	}
 	s := &site{api: "ropeway.Open"}
-	s.stack, s.api = c.stacks.Here()
+	s.stack, s.api = c.report.stacks.Here()
 	s.api = "ropeway.Open"
-	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
+	c.report.sink.Unclosed(c.report.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
 		summary: "the runtime is never closed"}))
 }
 

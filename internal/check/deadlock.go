@@ -105,11 +105,11 @@ func (w *wait) report(h *hold, least finding.Severity) {
 	w.told = true
 	name := "a call"
 	if w.from.site != nil {
-		if n := h.c.name(w.from.site); n != "" {
+		if n := h.c.report.name(w.from.site); n != "" {
 			name = n
 		}
 	}
-	h.c.report(draft{
+	h.c.report.add(draft{
 		rule: "deadlock", least: least, role: "called", offence: w.from, others: h.others,
 		summary: fmt.Sprintf("%s waits for stream %d: %s", name, w.on.stream, strings.Join(h.why, ", and ")),
 	})
@@ -154,12 +154,12 @@ func (h *hold) follow(q *queue) int {
 		if t.op.Kind == driver.OpWaitCond && t.op.N > 0 {
 			what = "a value that nothing queued writes"
 		}
-		h.why = append(h.why, fmt.Sprintf("%s waits for %s", h.c.task(t.from), what))
+		h.why = append(h.why, fmt.Sprintf("%s waits for %s", h.c.report.task(t.from), what))
 		return bySilence
 	}
 	all := byItself
 	for _, o := range openers {
-		h.why = append(h.why, fmt.Sprintf("%s waits for stream %d", h.c.task(t.from), o.stream))
+		h.why = append(h.why, fmt.Sprintf("%s waits for stream %d", h.c.report.task(t.from), o.stream))
 		switch h.follow(o) {
 		case byWork:
 			return byWork
@@ -181,12 +181,12 @@ func (h *hold) function(q *queue) int {
 		switch {
 		case thread == h.thread:
 			h.why = append(h.why, fmt.Sprintf("the function of %s, which makes this call, has to return first",
-				h.c.task(q.current.from)))
+				h.c.report.task(q.current.from)))
 			return byItself
 		case w == nil || w.on == nil:
 			return byWork
 		}
-		h.why = append(h.why, fmt.Sprintf("the function of %s waits for stream %d", h.c.task(q.current.from),
+		h.why = append(h.why, fmt.Sprintf("the function of %s waits for stream %d", h.c.report.task(q.current.from),
 			w.on.stream))
 		return h.follow(w.on)
 	}

@@ -36,7 +36,7 @@ func (t *task) leadTo(words []uintptr) {
 // shutGiven closes the host memory of an allocation that is given to a kernel of t. Checker.mu is held.
 func (t *task) shutGiven(a *allocation) {
 	c := t.q.c
-	if !a.ofHost() || a.vanished || !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
+	if !a.ofHost() || a.vanished || !c.report.on("host-write-in-flight") && !c.report.on("host-read-in-flight") {
 		return
 	}
 	t.q.given = t.n

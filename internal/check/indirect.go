@@ -18,7 +18,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 			break
 		}
 		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
-			c.report(draft{
+			c.report.add(draft{
 				rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: op.Src, hi: op.Src + uintptr(op.N),
 				memory:  a,
 				summary: "a copy uses a descriptor that was never set",
@@ -50,7 +50,7 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 		if gone == nil {
 			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
 		}
-		c.report(draft{
+		c.report.add(draft{
 			rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: lo, hi: hi, memory: memory,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})

@@ -13,9 +13,9 @@ import (
 // fired counts a failure of an injection. The sink gets it at once, because the process may die of it. mu is held.
 func (c *Checker) fired(i *inject.Injection) {
 	i.Fired()
-	if !c.ended {
+	if !c.report.ended {
 		s := i.Shot()
-		c.sink.Fired(finding.Shot{What: s.What, Times: s.Times})
+		c.report.sink.Fired(finding.Shot{What: s.What, Times: s.Times})
 	}
 }
 
@@ -34,7 +34,7 @@ func (c *Checker) arm(s *site, stream int32) (fails *injected) {
 	if len(c.inject) == 0 || s == nil {
 		return nil
 	}
-	name := c.function(s)
+	name := c.report.function(s)
 	for _, i := range c.inject {
 		if i.Fires(name, stream, true) {
 			fails = &injected{i}

@@ -101,7 +101,7 @@ func did(p *past, wrote bool) string {
 }
 
 // stillDoes names the task of an access in flight and what the task may still do.
-func (c *Checker) stillDoes(f flight) string {
+func (r *report) stillDoes(f flight) string {
 	still := f.does
 	switch f.does {
 	case did(&past{Way: gives}, false):
@@ -109,17 +109,17 @@ func (c *Checker) stillDoes(f flight) string {
 	case does(false), does(true), did(&past{Way: frees}, false):
 		still = "may still " + strings.TrimSuffix(f.does, "s")
 	}
-	return fmt.Sprintf("a pending %s %s", strings.TrimPrefix(c.task(f.from), "a "), still)
+	return fmt.Sprintf("a pending %s %s", strings.TrimPrefix(r.task(f.from), "a "), still)
 }
 
 // isWord reports whether t writes one word atomically, for waits.
 func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.
-func (c *Checker) task(from origin) string {
+func (r *report) task(from origin) string {
 	name := "a task"
 	if from.site != nil {
-		if n := c.name(from.site); n != "" {
+		if n := r.name(from.site); n != "" {
 			name = n
 		}
 	}
@@ -136,19 +136,19 @@ func (c *Checker) task(from origin) string {
 }
 
 // name returns the program's name of the function at a site, "" if it is not known.
-func (c *Checker) name(s *site) string {
+func (r *report) name(s *site) string {
 	if s.api != "" {
 		return s.api
 	}
-	return c.languageOf(origin{site: s}).Name(c.function(s))
+	return r.languageOf(origin{site: s}).Name(r.function(s))
 }
 
 // function returns the name of the C function at a site, "" if it is not known.
-func (c *Checker) function(s *site) string {
-	if !s.inCall || c.front == nil {
+func (r *report) function(s *site) string {
+	if !s.inCall || r.front == nil {
 		return ""
 	}
-	name, _ := c.front.Describe(s.function, nil)
+	name, _ := r.front.Describe(s.function, nil)
 	return name
 }
 
@@ -187,7 +187,7 @@ func judgeSelf(c *Checker, from origin, role string, op *driver.Op) {
 	if op.Kind != driver.OpCopy || op.Dst == op.Src || lo >= hi {
 		return
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo), detail: "copy",
 		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
 		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
@@ -198,9 +198,9 @@ func judgeSelf(c *Checker, from origin, role string, op *driver.Op) {
 // judgeBatch reports segments of a batch that overlap where one of them writes: segments run in any order. role says
 // what from did with the batch. mu is held.
 func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
-	if c.on("batch-overlap") {
+	if c.report.on("batch-overlap") {
 		if a, b, lo, hi, found := findOverlap(op.Segs.List); found {
-			c.report(draft{
+			c.report.add(draft{
 				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
 					count(hi-lo)),
@@ -238,7 +238,7 @@ const alignment = 64
 
 // judgeAlignment reports a copy whose addresses are not aligned. role says what from did with it. mu is held.
 func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
-	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.on("misaligned") {
+	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.report.on("misaligned") {
 		return
 	}
 	name, at := "dst", c.canonical(op.Dst)
@@ -249,7 +249,7 @@ func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 	if a == nil || at%alignment == 0 {
 		return // memory of the core, or a variable of the device
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "misaligned", role: role, offence: from, lo: at, hi: at + uintptr(op.N), memory: a,
 		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
 	})
@@ -270,7 +270,7 @@ func (c *Checker) judgeBounds(from *origin, op *driver.Op, a *allocation, lo, hi
 	}
 	whole, segment := access{lo, hi}, c.segment(op, lo, hi)
 	lo = max(lo, end)
-	c.report(draft{
+	c.report.add(draft{
 		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, does: does(write),
 		whole: whole,
 		summary: fmt.Sprintf("%s%s past the end of %d bytes of %s memory would be %s", segment, count(hi-lo), a.size,
@@ -329,7 +329,8 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	*p = past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{t.from, t.early}, Word: t.isWord(),
 		Small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.Len()+c.paged.Len() > mostCells {
-		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
+		c.report.note("too many separate ranges were touched without a synchronisation: what is known of them was " +
+			"dropped")
 		c.shadow, c.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
 	}
 	c.compare(t)
@@ -399,8 +400,8 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 	d := draft{
 		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.Of.from}}, lo: lo,
 		hi: hi, memory: a, does: does(write), did: does(wrote), whole: whole,
-		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(from), does(write),
-			amount(p, before, lo, hi), c.task(before.Of.from), did(before, wrote)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.report.task(from), does(write),
+			amount(p, before, lo, hi), c.report.task(before.Of.from), did(before, wrote)),
 	}
 	if m, b := from.is().model, before.Of.from; m != nil && m == b.is().model &&
 		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions of the model
@@ -417,7 +418,7 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 			"first task, and " +
 			"aclrtStreamWaitEvent after that, in the order of the calls."
 	}
-	c.report(d)
+	c.report.add(d)
 }
 
 // usedBy returns what op does with the bytes that it reads, for people.
@@ -434,7 +435,7 @@ func usedBy(op *driver.Op) string {
 // judgeWritten reports a read of device memory that was never written; used says what reads it. op may be nil. mu is
 // held.
 func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, op *driver.Op, used string) {
-	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
+	if a.what != core.DeviceMemory || !c.report.on("uninitialised-read") {
 		return
 	}
 	whole := access{lo, hi}
@@ -445,11 +446,11 @@ func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, op *
 				c.segment(op, whole.lo, whole.hi), count(hi-lo), are(hi-lo, "is", "are"), used,
 				are(hi-lo, "was", "were")),
 		}
-		if f := c.failedOn(a); f != nil {
+		if f := c.report.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.from}}
 			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
-		c.report(d)
+		c.report.add(d)
 		a.written.Add(lo, hi) // report it once
 	}
 }
@@ -500,13 +501,13 @@ func (c *Checker) collision(from origin, write bool, f flight) {
 	}
 	subject := "the host"
 	if from.site != nil {
-		if n := c.name(from.site); n != "" {
+		if n := c.report.name(from.site); n != "" {
 			subject = n
 		}
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo), did: f.does,
-		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), c.stillDoes(f)),
+		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), c.report.stillDoes(f)),
 	})
 }

@@ -159,7 +159,7 @@ func (c *Checker) judgeBlocks(t *task) {
 	}
 	asked := runs
 	if given := s.arguments(); len(given) > 1 && uint32(given[1]) > 0xFFFF && uint32(given[1])&0xFFFF == runs &&
-		strings.HasPrefix(c.function(s), "aclrtLaunchKernel") {
+		strings.HasPrefix(c.report.function(s), "aclrtLaunchKernel") {
 		asked = uint32(given[1])
 	}
 	if runs != 0 && asked == runs {
@@ -169,7 +169,7 @@ func (c *Checker) judgeBlocks(t *task) {
 	if asked != runs {
 		how = fmt.Sprintf("is launched with %d blocks and runs with %d", asked, runs)
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "out-of-bounds", least: finding.Warning, role: "submitted", offence: t.from, detail: "blocks",
 		summary: fmt.Sprintf("kernel %s %s: a device takes the low 16 bits of their number", t.from.is().kernel, how),
 		advice:  "Launch at most 65535 blocks, and let each do more.",
@@ -188,7 +188,7 @@ func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.
 	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
 		return // the device uses the host's memory, or the mapping cannot be read
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "wrong-direction", least: least, role: "submitted", offence: t.from, lo: at, hi: at + 1, detail: what,
 		summary: fmt.Sprintf("kernel %s is given %shost memory that is neither pinned nor registered, which a device "+
 			"does not reach", t.from.is().kernel, what),
@@ -206,7 +206,7 @@ func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
 	if f := t.q.flying; f != nil && slices.Contains(f.lost, a) {
 		return true // reported when it was freed
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "use-after-free", role: "submitted", offence: t.from, lo: at, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", t.from.is().kernel, how, a.kind()),
 	})
@@ -244,7 +244,7 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 	if a == nil || a.ofHost() || at-a.end() >= farthest {
 		return
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "out-of-bounds", role: how(t.from), offence: t.from, lo: at, hi: at + 1, memory: a,
 		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.is().kernel,
 			count(at-a.end()), a.size, a.kind()),

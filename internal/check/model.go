@@ -169,9 +169,9 @@ func judgeModelGone(c *Checker, from origin, id uint32) {
 		return
 	}
 	if l := m.ran.pending(c.knownTo(from)); l != nil {
-		c.report(draft{
+		c.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", l.from}},
-			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, c.task(l.from)),
+			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, c.report.task(l.from)),
 			advice:  "Synchronise before aclmdlRIDestroy: for a model that was built by hand it does not wait.",
 		})
 	}

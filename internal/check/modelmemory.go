@@ -41,7 +41,7 @@ func (c *Checker) judgeStale(from origin, m *model) (found bool) {
 			if now := c.find(s.lo); now != nil {
 				what = "and another allocation has its address now"
 			}
-			c.report(draft{
+			c.report.add(draft{
 				rule: "stale-model", role: "called", offence: from, others: []other{{"captured", t.from}}, lo: s.lo,
 				hi: min(s.hi, s.memory.end()), memory: s.memory,
 				summary: fmt.Sprintf("model %d is executed, and task %d of it %s %s of %s memory that was %s after "+
@@ -245,8 +245,8 @@ func (c *Checker) taskOf(p *past, w access, how string) *capturedTask {
 }
 
 // nameCall names a captured call, for a summary.
-func (c *Checker) nameCall(from origin, s *finding.Site) string {
-	name := cmp.Or(c.name(from.site), "task")
+func (r *report) nameCall(from origin, s *finding.Site) string {
+	name := cmp.Or(r.name(from.site), "task")
 	if place := s.Line(); place != "" {
 		return fmt.Sprintf("the %s captured at %s", name, place)
 	}
@@ -274,8 +274,8 @@ func (s *touched) near(lo, hi uintptr) int {
 	return nearNot
 }
 
-// nameCaptured adds the captured calls of tasks of models to a finding. mu is held.
-func (c *Checker) nameCaptured(d *draft) {
+// nameCaptured adds the captured calls of tasks of models to a finding. Checker.mu is held.
+func (r *report) nameCaptured(d *draft) {
 	var last *site
 	add := func(from origin, lo, hi uintptr, how string) {
 		m := from.is().model

@@ -66,7 +66,7 @@ func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 	if write {
 		want = closed
 	}
-	if !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
+	if !c.report.on("host-write-in-flight") && !c.report.on("host-read-in-flight") {
 		return
 	}
 	left := lo // everything before left is closed or has a snapshot
@@ -89,7 +89,7 @@ func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 
 // sum takes a snapshot of host memory that cannot be closed. mu is held.
 func (c *Checker) sum(t *task, lo, hi uintptr, write bool) {
-	if lo < hi && c.on("host-write-in-flight") {
+	if lo < hi && c.report.on("host-write-in-flight") {
 		t.sums = append(t.sums, sum{lo, uint64(hi - lo), c.guard.Sum(lo, uint64(hi-lo)), write})
 	}
 }
@@ -109,7 +109,7 @@ func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 			j++
 		}
 		if c.runs >= mostRuns {
-			c.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further "+
+			c.report.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further "+
 				"copies are compared with a snapshot instead", mostRuns))
 			return false
 		}
@@ -133,7 +133,7 @@ func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
 	}
 	lo, hi := r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes
 	if err := c.guard.Protect(lo, hi, access); err != nil {
-		c.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
+		c.report.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
 			"snapshot instead", err))
 		return false
 	}
@@ -186,10 +186,10 @@ func (c *Checker) compare(t *task) {
 		if a := c.find(s.lo); a != nil && a.vanished {
 			continue // the program has freed it, which was reported
 		}
-		c.report(draft{
+		c.report.add(draft{
 			rule: "host-write-in-flight", role: "found", offence: t.from, others: []other{{"submitted", t.from}},
 			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
-			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.from)),
+			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.report.task(t.from)),
 			advice: "These bytes were written between the submission and the synchronisation: leave the " +
 				"buffer alone, or use a second one.",
 		})

@@ -66,11 +66,12 @@ func (c *Checker) goes(q *queue, t *task) {
 			return
 		}
 		told[name] = true
-		c.report(draft{
+		c.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: t.from, others: []other{{"submitted", from}}, lo: lo,
 			hi: hi, memory: a,
-			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.from),
-				c.task(from), does),
+			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two",
+				c.report.task(t.from),
+				c.report.task(from), does),
 			advice: "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or " +
 				"synchronise before freeing it.",
 		})
@@ -132,11 +133,11 @@ func losePool(c *Checker, from origin, pool uintptr) {
 			a.orphan = &from
 			return true
 		}
-		c.report(draft{
+		c.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 			hi: f.hi, memory: a,
 			summary: fmt.Sprintf("a memory pool is destroyed, and %s %s memory of it, which is not known to be "+
-				"complete", c.task(f.from), f.does),
+				"complete", c.report.task(f.from), f.does),
 			advice: "Free the memory of a pool, and synchronise, before aclrtMemPoolDestroy.",
 		})
 		return true
@@ -149,7 +150,7 @@ func freeStray(c *Checker, from origin, a *allocation) {
 	if a == nil || a.orphan == nil {
 		return
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "use-after-free", role: "called", offence: from, others: []other{{"freed", *a.orphan}}, lo: a.start,
 		hi: a.end(), memory: a, summary: "memory is freed to a pool that was destroyed",
 		advice: "Free the memory of a pool before aclrtMemPoolDestroy.",
@@ -187,7 +188,7 @@ func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
 	if from.is().model != nil {
 		return // reported when the model was executed
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "use-after-free", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 		summary: "memory of a pool is used after it was freed",
 	})

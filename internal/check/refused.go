@@ -26,14 +26,14 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	}
 	if c.judgeCapture(&d, err) {
 		if d.rule != "" {
-			c.report(d)
+			c.report.add(d)
 		}
-		c.failed(d.offence, err)
+		c.report.failed(d.offence, err)
 		return
 	}
 	if c.usedUp(&d, t, err) {
-		c.report(d)
-		c.failed(d.offence, err)
+		c.report.add(d)
+		c.report.failed(d.offence, err)
 		return
 	}
 	switch err.Cause {
@@ -67,26 +67,26 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		c.badFree(&d, err, a)
 	case core.Gone:
 		if m := c.models[err.Model]; m != nil && c.judgeStale(d.offence, m) {
-			c.failed(d.offence, err)
+			c.report.failed(d.offence, err)
 			return
 		}
 		if !c.isGone(&d, err) && releasesObject(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}
 	}
-	if d.rule != "" || c.apiError(&d, t.Caller(), err) {
+	if d.rule != "" || c.report.apiError(&d, t.Caller(), err) {
 		if rest, ok := strings.CutPrefix(d.summary, err.API+":"); ok && d.offence.site.api != "" {
 			d.summary = d.offence.site.api + ":" + rest // the method of the Go program
 		}
-		c.report(d)
+		c.report.add(d)
 	}
-	c.failed(d.offence, err)
+	c.report.failed(d.offence, err)
 }
 
 // strange reports whether a call frees memory that is in no allocation and drops the code. A program that looks at the
 // code may be trying several functions. mu is held.
 func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
-	if err.Value == 0 || !freesMemory(err.API) || !c.drops(by, d.offence.site) {
+	if err.Value == 0 || !freesMemory(err.API) || !c.report.drops(by, d.offence.site) {
 		return false
 	}
 	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be freed", err.API, err.Arg, err.Value)
@@ -161,7 +161,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	}
 	f := draft{role: "called", offence: c.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
 	name := "the call"
-	if n := c.name(f.offence.site); n != "" {
+	if n := c.report.name(f.offence.site); n != "" {
 		name = n
 	}
 	switch d.Kind {
@@ -194,7 +194,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	default:
 		return
 	}
-	c.report(f)
+	c.report.add(f)
 }
 
 // staleAlias returns memory that was unregistered and that a call is given by its device address, at: addr or another

@@ -38,10 +38,10 @@ func (u *flagWaits) report(c *Checker, reset, wait, last origin) {
 	if last == reset {
 		first = wait
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "stream-race", role: "submitted", offence: last, others: []other{{"submitted", first}}, detail: "event",
-		summary: fmt.Sprintf("%s resets an event that %s waits for, and nothing orders the two", c.task(reset),
-			c.task(wait)),
+		summary: fmt.Sprintf("%s resets an event that %s waits for, and nothing orders the two", c.report.task(reset),
+			c.report.task(wait)),
 		advice: "Reset an event on the stream that waits for it, after the wait, and record it again after that: let " +
 			"an event or a synchronisation order the two.",
 	})

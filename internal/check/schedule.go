@@ -139,7 +139,7 @@ func (c *Checker) advanceWithin(q *queue, b bound) bool {
 	if n == nil {
 		return false
 	}
-	if c.seed != 0 && c.rng.IntN(2) == 0 {
+	if c.report.seed != 0 && c.rng.IntN(2) == 0 {
 		n = c.any()
 	}
 	c.step(n, b)
@@ -267,7 +267,7 @@ func (c *Checker) move(q *queue, t *task) error {
 	}
 	o := c.hand(q, t)
 	c.judgeRun(q, t)
-	if s := t.op.Segs; s != nil && c.seed != 0 {
+	if s := t.op.Segs; s != nil && c.report.seed != 0 {
 		c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
 	}
 	op := t.op
@@ -285,7 +285,7 @@ func (c *Checker) move(q *queue, t *task) error {
 func (q *queue) finish(t *task, err error) {
 	c := q.c
 	if err != nil {
-		c.failedTasks = keepLast(c.failedTasks, t.from)
+		c.report.failedTasks = keepLast(c.report.failedTasks, t.from)
 	}
 	if q.events.Ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began

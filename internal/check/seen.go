@@ -57,7 +57,7 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 
 // judgeDeclared reports pages [lo, hi) of an allocation that a kernel touched and did not declare. mu is held.
 func (c *Checker) judgeDeclared(t *task, a *allocation, lo, hi uintptr, write bool) {
-	c.report(draft{
+	c.report.add(draft{
 		rule: "out-of-bounds", least: finding.Warning, role: how(t.from), offence: t.from, lo: lo, hi: hi, memory: a,
 		does: does(write),
 		summary: fmt.Sprintf("kernel %s %s memory on %s of %d bytes of %s memory, which it does not declare",

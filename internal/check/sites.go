@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 
-	"ropeway/internal/check/shadow"
 	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
@@ -96,19 +95,20 @@ type fromHere struct {
 // mostCells the shadow is dropped.
 const mostCells = 1_500_000
 
-// here returns the call that t is in. t may be nil. mu is held.
-func (c *Checker) here(t *core.Thread) *site {
+// here returns the call that t is in; t may be nil. Of plain calls, those from one place share a site. Checker.mu is
+// held.
+func (r *report) here(t *core.Thread, plain bool) *site {
 	if t == nil {
 		return &site{}
 	}
 	by := t.Caller()
 	if by == nil {
 		s := &site{thread: t.ID()}
-		s.stack, s.api = c.stacks.Here()
+		s.stack, s.api = r.stacks.Here()
 		return s
 	}
-	stack := c.stacks.By(by)
-	if c.shadow.Len() >= shadow.ManyCells {
+	stack := r.stacks.By(by)
+	if plain {
 		function, arguments, in := by.Calling()
 		if p := stack.Of.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {
@@ -130,50 +130,50 @@ func ignored(by core.Caller) bool {
 }
 
 // frames returns the frames of a stack with their names.
-func (c *Checker) frames(s *stack) []finding.Frame {
-	if c.front == nil {
-		return s.Frames(nil, c.symbols.Frames)
+func (r *report) frames(s *stack) []finding.Frame {
+	if r.front == nil {
+		return s.Frames(nil, r.symbols.Frames)
 	}
-	return s.Frames(c.front.FrameName, c.symbols.Frames)
+	return s.Frames(r.front.FrameName, r.symbols.Frames)
 }
 
 // languageOf returns the language of the calls at an origin.
-func (c *Checker) languageOf(from origin) finding.Language {
+func (r *report) languageOf(from origin) finding.Language {
 	if s := from.site; s != nil && s.stack != nil && len(s.stack.Named) > 0 {
 		return finding.Python
 	}
-	return c.language
+	return r.language
 }
 
 // call formats the call of a site for people.
-func (c *Checker) call(s *site) string {
+func (r *report) call(s *site) string {
 	switch {
 	case s == nil:
 		return ""
 	case s.api != "":
 		return s.api
-	case !s.inCall || c.front == nil:
+	case !s.inCall || r.front == nil:
 		return ""
 	}
-	name, text := c.front.Describe(s.function, s.arguments())
+	name, text := r.front.Describe(s.function, s.arguments())
 	if s.cut {
-		return c.languageOf(origin{site: s}).Name(name) + "(...)"
+		return r.languageOf(origin{site: s}).Name(name) + "(...)"
 	}
-	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
-		return l.Name(name) + "(" + c.front.PythonArguments(s.function, s.arguments()) + ")"
+	if l := r.languageOf(origin{site: s}); l.Name(name) != name {
+		return l.Name(name) + "(" + r.front.PythonArguments(s.function, s.arguments()) + ")"
 	}
 	return name + "(" + text + ")"
 }
 
 // at returns an origin as a site of a finding.
-func (c *Checker) at(role string, from origin) finding.Site {
+func (r *report) at(role string, from origin) finding.Site {
 	f := finding.Site{Role: role, Thread: from.thread}
 	if from.task != 0 {
 		number := from.stream
 		f.Stream, f.Task = &number, from.task
 	}
 	if s := from.site; s != nil {
-		f.Call, f.Stack = c.call(s), c.frames(s.stack)
+		f.Call, f.Stack = r.call(s), r.frames(s.stack)
 		if f.Thread == 0 {
 			f.Thread = s.thread
 		}

@@ -53,7 +53,7 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	}
 	d.rule, d.code, d.detail = "streams-used-up", err.Code, fmt.Sprint(err.API, int(err.Code))
 	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), what)
-	lines := c.byLine(taken)
+	lines := c.report.byLine(taken)
 	if n := len(lines) - mostNamed; n > 0 {
 		d.summary += fmt.Sprintf("; %s more took some", finding.Plural(n, "line"))
 	}
@@ -110,8 +110,8 @@ type taker struct {
 	n     int
 }
 
-// byLine sorts calls by the line that they are in, the most frequent first. mu is held.
-func (c *Checker) byLine(calls []other) (lines []*taker) {
+// byLine sorts calls by the line that they are in, the most frequent first. Checker.mu is held.
+func (r *report) byLine(calls []other) (lines []*taker) {
 	type key struct {
 		role  string
 		stack *stack
@@ -122,7 +122,7 @@ func (c *Checker) byLine(calls []other) (lines []*taker) {
 		from := key{role: o.role, stack: stackOf(o.from)}
 		l := known[from]
 		if l == nil {
-			site := c.at(o.role, o.from)
+			site := r.at(o.role, o.from)
 			line := key{role: o.role, line: finding.Layout{}.Place(&site)}
 			if l = known[line]; l == nil {
 				l = &taker{call: o, calls: map[*stack]int{}}

@@ -32,7 +32,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	if thread != kernelThread {
 		runGiven(c, addr)
 	}
-	from := c.accessBy(by, thread)
+	from := c.report.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
 		if near := c.fencedBy(addr); near != nil && c.findGone(addr) == nil {
@@ -40,7 +40,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 			return Touch{What: notOurs}
 		}
 		if gone := c.findGone(addr); gone != nil {
-			c.report(draft{
+			c.report.add(draft{
 				rule: "use-after-free", role: done(write), offence: from, lo: addr, hi: addr + length, memory: gone,
 				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
 			})
@@ -62,9 +62,9 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	return c.judgeTouch(addr, addr+length, write, from, a, r)
 }
 
-// accessBy returns the origin of an access to memory, usually outside of any call. mu is held.
-func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
-	stack := c.stacks.By(by)
+// accessBy returns the origin of an access to memory, usually outside of any call. Checker.mu is held.
+func (r *report) accessBy(by core.Caller, thread uint32) origin {
+	stack := r.stacks.By(by)
 	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
 	s.calls(by)
 	return origin{thread: thread, site: s}
@@ -89,7 +89,7 @@ func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 		a, hi = r, min(hi-r.alias+r.start, r.end())
 		lo = c.canonical(lo)
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "device-memory-on-host", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), address, where),
 	})
@@ -143,7 +143,7 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 			kernel.follows(page) {
 			step, level = true, most
 		}
-		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(from, page, most)) {
+		if level > most && (mistake && (r.gaveUp(page) || c.report.tiring) || c.opensFor(from, page, most)) {
 			level = open
 		}
 		if level > most {
@@ -252,7 +252,7 @@ func (c *Checker) Window() (low, high uintptr) {
 
 // setSpans tells the front end where to catch faults: in pinned memory, registered memory and [lo, hi). mu is held.
 func (c *Checker) setSpans(lo, hi uintptr) {
-	if c.front == nil || !c.closing {
+	if c.report.front == nil || !c.closing {
 		return
 	}
 	var all spanSet
@@ -264,7 +264,7 @@ func (c *Checker) setSpans(lo, hi uintptr) {
 		}
 		return true
 	})
-	c.front.SetSpans(all.Pairs())
+	c.report.front.SetSpans(all.Pairs())
 }
 
 // reserved returns the reserved address range that addr is in, or nil. mu is held.
@@ -288,7 +288,7 @@ func (c *Checker) elsewhere(addr uintptr) bool {
 // memory. mu is held.
 func (c *Checker) setRegistered() {
 	c.setSpans(0, 0)
-	if c.front == nil {
+	if c.report.front == nil {
 		return
 	}
 	var hosts, aliases spanSet
@@ -310,5 +310,5 @@ func (c *Checker) setRegistered() {
 		aliases.Add(alias, alias+uintptr(a.size))
 		return true
 	})
-	c.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
+	c.report.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
 }

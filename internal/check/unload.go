@@ -60,9 +60,9 @@ func (c *Checker) module(of driver.Module) *loaded {
 func (c *Checker) usesModule(t *task) {
 	m := c.module(t.op.Launch.Module)
 	if m.gone {
-		c.report(draft{
+		c.report.add(draft{
 			rule: "use-after-free", role: "submitted", offence: t.from, others: []other{{"unloaded", m.by}},
-			summary: fmt.Sprintf("%s runs after its binary was unloaded", c.task(t.from)),
+			summary: fmt.Sprintf("%s runs after its binary was unloaded", c.report.task(t.from)),
 			advice:  "Destroy the model before aclrtBinaryUnLoad, or execute it no more.",
 		})
 	}
@@ -81,9 +81,9 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []c
 		m := c.module(of)
 		if l := m.last.pending(known); l != nil && !found {
 			found = true
-			c.report(draft{
+			c.report.add(draft{
 				rule: "free-in-flight", role: "unloaded", offence: from, others: []other{{"submitted", l.from}},
-				summary: fmt.Sprintf("a binary is unloaded while %s is pending", c.task(l.from)),
+				summary: fmt.Sprintf("a binary is unloaded while %s is pending", c.report.task(l.from)),
 				advice:  "Synchronise before the binary is unloaded: a device may take the code away at once.",
 			})
 		}

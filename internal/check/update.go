@@ -61,13 +61,13 @@ func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
 		d := draft{rule: "stream-race", role: "submitted", offence: run,
 			others: []other{{"submitted", update}, {"captured", m.tasks[s.task].from}},
 			summary: fmt.Sprintf("%s %s %s, and nothing orders the two: the old one may run, or the new one",
-				c.task(run), how, c.task(update))}
+				c.report.task(run), how, c.report.task(update))}
 		if s.update.site != nil {
 			d.others = append(d.others, other{"captured", s.update})
 		} else if !write || !wrote {
 			d.advice = updateAdvice
 		}
-		c.report(d)
+		c.report.add(d)
 	})
 }
 

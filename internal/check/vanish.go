@@ -57,7 +57,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
 	c.decide(lo, hi)
-	from := c.accessBy(by, thread)
+	from := c.report.accessBy(by, thread)
 	if how.Call != "" {
 		from.site.api = how.Call
 	}
@@ -77,7 +77,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 // held.
 func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
 	name, _, _ := strings.Cut(how.Call, "(")
-	c.report(draft{
+	c.report.add(draft{
 		rule: "invalid-free", role: "called", offence: from, lo: at, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
 			name, at),
@@ -115,10 +115,10 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 	}
 	switch {
 	case found:
-		c.report(draft{
+		c.report.add(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, others: []other{{"submitted", f.from}},
 			lo: f.lo, hi: f.hi, memory: a,
-			summary: "registered memory " + how.under(c.stillDoes(f)),
+			summary: "registered memory " + how.under(c.report.stillDoes(f)),
 			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before releasing it.",
 		})
 		a.vanished = true // so that its bytes are not compared
@@ -126,7 +126,7 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
 		return // a neighbour on the same page, which is registered too
 	case !a.leaked:
-		c.report(draft{
+		c.report.add(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, lo: start, hi: end, memory: a,
 			summary: fmt.Sprintf("registered memory %s before it was unregistered: devices may still use it", how),
 			advice:  "Unregister the memory (aclrtHostUnregister) before releasing it.",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -20,15 +21,18 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 		c.tasks++
 	}
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
-		s := submission{task: task, site: c.here(t), order: orderOf(o)}
+		s := submission{task: task, site: c.report.here(t, c.crowded()), order: orderOf(o)}
 		s.fails = c.arm(s.site, stream)
 		q.coming = append(q.coming, s)
 	}
 }
 
+// crowded reports whether memory has so many accesses that no more is to be kept of each. mu is held.
+func (c *Checker) crowded() bool { return c.shadow.Len() >= shadow.ManyCells }
+
 // originOf returns the current call of a thread as an origin. mu is held.
 func (c *Checker) originOf(t *core.Thread) origin {
-	s := c.here(t)
+	s := c.report.here(t, c.crowded())
 	if s.thread == 0 && len(c.serving) > 0 { // a Go program: the system thread identifies its functions
 		if n := systemThread(); c.serving[n] != nil {
 			s.thread = n
@@ -47,8 +51,8 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	from := c.originOf(t)
 	c.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
 	var found []draft
-	c.held = &found
-	defer func() { c.held = nil }()
+	c.report.held = &found
+	defer func() { c.report.held = nil }()
 	switch op.Kind {
 	case driver.OpBatch:
 		c.judgeBatch(from, "called", op)
@@ -81,7 +85,7 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range found {
-		c.report(d)
+		c.report.add(d)
 	}
 	if !collides {
 		judgeKernels(c, from, op)
@@ -246,16 +250,16 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 			d := draft{
 				rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", q.workBy}},
 				summary: fmt.Sprintf("stream %d goes with its context while %s is pending", r.Number,
-					c.task(q.workBy)),
+					c.report.task(q.workBy)),
 			}
 			if !r.Swept {
 				d.least, d.advice = finding.Warning,
 					"Synchronise first if the work is wanted, or call aclrtDestroyStream, which waits for it."
 				d.inGo = "Call Stream.Synchronize first if the work is wanted."
 				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is pending, may be dropped",
-					r.Number, c.task(q.workBy))
+					r.Number, c.report.task(q.workBy))
 			}
-			c.report(d)
+			c.report.add(d)
 		}
 	}
 }
@@ -270,10 +274,10 @@ func (c *Checker) judgeFree(from origin, a *allocation) {
 	if !found {
 		return
 	}
-	c.report(draft{
+	c.report.add(draft{
 		rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 		hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), c.stillDoes(f)),
+		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), c.report.stillDoes(f)),
 	})
 	c.settle(a)
 }
@@ -391,9 +395,9 @@ func (c *Checker) Ending(t *core.Thread) {
 	switch {
 	case t != nil:
 		where, from = "aclFinalize is called", c.originOf(t)
-	case c.language == finding.Go:
+	case c.report.language == finding.Go:
 		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
-		from.site.stack, from.site.api = c.stacks.Here()
+		from.site.stack, from.site.api = c.report.stacks.Here()
 	}
 	c.verifyAll(from)
 	for _, q := range c.queues {
@@ -401,9 +405,9 @@ func (c *Checker) Ending(t *core.Thread) {
 			continue
 		}
 		q.reported = q.work
-		c.report(draft{
+		c.report.add(draft{
 			rule: "unsynchronised-exit", role: role, offence: from, others: []other{{"submitted", q.workBy}},
-			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.task(q.workBy)),
+			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.report.task(q.workBy)),
 			detail:  fmt.Sprint(q.stream),
 		})
 	}
@@ -463,11 +467,11 @@ func (c *Checker) leaks() {
 // leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu is
 // held.
 func (c *Checker) leakMemory(a *allocation) {
-	if a.leaked || c.language == finding.Go {
+	if a.leaked || c.report.language == finding.Go {
 		return
 	}
 	a.leaked = true
-	c.report(draft{
+	c.report.add(draft{
 		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(),
 			are(uintptr(a.size), "is", "are")),
@@ -476,7 +480,7 @@ func (c *Checker) leakMemory(a *allocation) {
 
 // leak reports a handle that is never destroyed, unless Close does it. mu is held.
 func (c *Checker) leak(h *handle) {
-	if h.leaked || c.language == finding.Go {
+	if h.leaked || c.report.language == finding.Go {
 		return
 	}
 	h.leaked = true
@@ -493,7 +497,7 @@ func (c *Checker) leak(h *handle) {
 	if h.took > 0 {
 		h.leakCounted(&d)
 	}
-	c.report(d)
+	c.report.add(d)
 }
 
 // sweep reports and forgets the memory of a device that closes.
