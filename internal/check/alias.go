@@ -7,32 +7,32 @@ import (
 // Registered memory that is mapped has two addresses: the program's own, and an alias for devices. The checker keeps
 // memory under the first, and converts every address of a task or of the program with canonical before it judges it.
 
-// nameAlias adds the device address of a registration, if it has one. mu is held.
-func (c *Checker) nameAlias(a *allocation) {
-	if alias, err := c.under.Mapped(a.start); err == nil && alias != a.start {
+// nameAlias adds the device address of a registration, if it has one. Checker.mu is held.
+func (l *ledger) nameAlias(a *allocation) {
+	if alias, err := l.under.Mapped(a.start); err == nil && alias != a.start {
 		a.alias = alias
-		c.reused(alias, alias+uintptr(a.size))
-		c.aliases.Set(alias, a)
+		l.reused(alias, alias+uintptr(a.size))
+		l.aliases.Set(alias, a)
 	}
 }
 
-// dropAlias removes the device address of a registration, and keeps it like that of freed memory. mu is held.
-func (c *Checker) dropAlias(a *allocation) {
+// dropAlias removes the device address of a registration, and keeps it like that of freed memory. Checker.mu is held.
+func (l *ledger) dropAlias(a *allocation) {
 	if a.alias == 0 {
 		return
 	}
-	c.aliases.Delete(a.alias)
+	l.aliases.Delete(a.alias)
 	stale := *a
 	stale.start, stale.alias = a.alias, 0
-	c.wasFreed(&stale)
+	l.wasFreed(&stale)
 }
 
-// aliased returns the registration that has addr as a device address, or nil. mu is held.
-func (c *Checker) aliased(addr uintptr) (found *allocation) {
-	if c.aliases.Len() == 0 {
+// aliased returns the registration that has addr as a device address, or nil. Checker.mu is held.
+func (l *ledger) aliased(addr uintptr) (found *allocation) {
+	if l.aliases.Len() == 0 {
 		return nil
 	}
-	c.aliases.Descend(addr, func(start uintptr, a *allocation) bool {
+	l.aliases.Descend(addr, func(start uintptr, a *allocation) bool {
 		if uint64(addr-start) < a.size {
 			found = a
 		}
@@ -41,9 +41,9 @@ func (c *Checker) aliased(addr uintptr) (found *allocation) {
 	return found
 }
 
-// canonical returns the program's own address for addr. mu is held.
-func (c *Checker) canonical(addr uintptr) uintptr {
-	if a := c.aliased(addr); a != nil {
+// canonical returns the program's own address for addr. Checker.mu is held.
+func (l *ledger) canonical(addr uintptr) uintptr {
+	if a := l.aliased(addr); a != nil {
 		return addr - a.alias + a.start
 	}
 	return addr
@@ -52,20 +52,20 @@ func (c *Checker) canonical(addr uintptr) uintptr {
 // manyRows is the number of rows from which a 2-D copy counts as touching all bytes from its first to its last row.
 const manyRows = 1 << 16
 
-// touches calls f with the canonical range of every access of op. mu is held.
-func (c *Checker) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
-	if c.aliases.Len() == 0 {
+// touches calls f with the canonical range of every access of op. Checker.mu is held.
+func (l *ledger) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
+	if l.aliases.Len() == 0 {
 		op.Ranges(manyRows, f)
 		return
 	}
 	op.Ranges(manyRows, func(lo, hi uintptr, write bool) bool {
-		at := c.canonical(lo)
+		at := l.canonical(lo)
 		return f(at, at+(hi-lo), write)
 	})
 }
 
 // word returns the range of the word that a gate waits for. Checker.mu is held.
 func (t *task) word() (lo, hi uintptr) {
-	lo = t.q.c.canonical(t.op.Src)
+	lo = t.q.c.ledger.canonical(t.op.Src)
 	return lo, lo + uintptr(t.op.N)
 }

@@ -14,7 +14,7 @@ import (
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addr = c.canonical(addr)
+	addr = c.ledger.canonical(addr)
 	c.decide(addr, addr+uintptr(n))
 	runGiven(c, addr)
 	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
@@ -25,7 +25,7 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addr = c.canonical(addr)
+	addr = c.ledger.canonical(addr)
 	k := c.known.Clone()
 	raise := func(s *cell) {
 		if s.Write != nil {
@@ -119,7 +119,7 @@ func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide(addr, addr+uintptr(n))
-	runGiven(c, c.canonical(addr))
+	runGiven(c, c.ledger.canonical(addr))
 	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
 }
 

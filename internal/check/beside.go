@@ -11,11 +11,11 @@ import (
 // allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is compared when the memory
 // is copied or freed, and when the program ends.
 
-// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. mu is held.
-func (c *Checker) onPage(addr uintptr) *allocation {
-	a := c.find(addr)
+// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. Checker.mu is held.
+func (l *ledger) onPage(addr uintptr) *allocation {
+	a := l.find(addr)
 	if a == nil {
-		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
+		l.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
 			if addr < pageEnd(b.end()) {
 				a = b
 			}
@@ -23,7 +23,7 @@ func (c *Checker) onPage(addr uintptr) *allocation {
 		})
 	}
 	if a == nil {
-		c.memory.Ascend(addr, func(start uintptr, b *allocation) bool {
+		l.memory.Ascend(addr, func(start uintptr, b *allocation) bool {
 			if start&^(pageBytes-1) <= addr {
 				a = b
 			}
@@ -46,17 +46,17 @@ func (c *Checker) setPages(a *allocation, there bool) {
 // one, or there is none. mu is held.
 func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 	lo, hi := c.guard.Span()
-	if addr < lo || addr >= hi || c.onPage(addr) != nil {
+	if addr < lo || addr >= hi || c.ledger.onPage(addr) != nil {
 		return nil
 	}
 	var far uintptr
-	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
 		if a.start >= lo {
 			near, far = a, addr-a.end()
 		}
 		return false
 	})
-	c.memory.Ascend(addr, func(start uintptr, a *allocation) bool {
+	c.ledger.memory.Ascend(addr, func(start uintptr, a *allocation) bool {
 		if start < hi && (near == nil || start-addr <= far) {
 			near = a
 		}
@@ -129,7 +129,7 @@ func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
 
 // verifyAll verifies all pinned memory. mu is held.
 func (c *Checker) verifyAll(from origin) {
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		a.verified = 0
 		c.verify(&from, a)
 		return true

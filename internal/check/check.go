@@ -61,8 +61,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/btree"
-
 	"ropeway/internal/check/inject"
 	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
@@ -129,7 +127,6 @@ const DefaultPatience = 50 * time.Millisecond
 
 // Checker implements core.CheckHooks; the core uses [Checker.Driver].
 type Checker struct {
-	under    driver.Driver // immutable
 	guard    driver.Guard  // immutable; nil if host memory cannot be closed
 	seed     uint64        // immutable
 	depth    int           // immutable
@@ -142,6 +139,7 @@ type Checker struct {
 
 	mu       sync.Mutex
 	report   *report
+	ledger   *ledger
 	rng      *rand.Rand
 	closing  bool // close the program's view of pinned memory while copies are pending
 	queues   []*queue
@@ -154,28 +152,14 @@ type Checker struct {
 	waiters  hostqueue.Waiters
 	pool     []*task
 
-	known   *clock // what the host knows to be complete; replaced, never changed
-	shadow  shadow.Shadow[maker]
-	paged   shadow.Shadow[maker] // pages that kernels were seen to touch
-	kernels map[string]*part     // by their names
-	modules map[driver.Module]*loaded
+	known  *clock // what the host knows to be complete; replaced, never changed
+	shadow shadow.Shadow[maker]
+	paged  shadow.Shadow[maker] // pages that kernels were seen to touch
 
-	memory         btree.Map[uintptr, *allocation] // live allocations by address
-	near           [4]*allocation                  // the last results of find
-	nearest        int
-	gone           btree.Map[uintptr, *allocation] // freed allocations, until the address is used again
-	handles        map[uintptr]*handle
-	models         map[uint32]*model               // models and captures by their ids
-	goneModels     []*model                        // the last ones destroyed
-	frees          uint64                          // number of allocations freed so far
-	unregistered   map[uintptr]*allocation         // by their start
-	inner          map[uintptr]*allocation         // registrations of pinned memory, by their start
-	aliases        btree.Map[uintptr, *allocation] // registrations by their device address
-	runs           int                             // borders between pages of different protection
-	shutRegistered map[*allocation]bool            // registered memory that may have closed pages
-	early          []early                         // pages to open soon
-	isolated       int                             // ranges that the system was asked to keep apart
-	born           uint64                          // number of allocations, handles and frees of pool memory so far
+	runs           int                  // borders between pages of different protection
+	shutRegistered map[*allocation]bool // registered memory that may have closed pages
+	early          []early              // pages to open soon
+	isolated       int                  // ranges that the system was asked to keep apart
 
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // number of functions that have begun
@@ -195,18 +179,17 @@ func New(o Options) *Checker {
 		o.Patience = DefaultPatience
 	}
 	c := &Checker{
-		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(), report: newReport(o),
+		seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(), report: newReport(o),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
-		models: map[uint32]*model{}, kernels: map[string]*part{}, modules: map[driver.Module]*loaded{},
+		byStream: map[int32]*queue{}, known: new(clock),
 		serving: map[uint32]*serving{}, waits: waits{}, unawaited: unawaited{}, shutRegistered: map[*allocation]bool{},
-		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])
 	}
 	caps := o.Driver.Caps()
 	c.guard = caps.Guard
+	c.ledger = newLedger(o.Driver, c.report)
 	c.drv = &watched{Driver: o.Driver, c: c}
 	return c
 }

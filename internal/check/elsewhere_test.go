@@ -48,7 +48,7 @@ func TestForeignFree(t *testing.T) {
 	v.by.now, v.by.line = 0, 50
 	v.c.Vanish(host+8, 1, Way{Kind: Freed, Call: "free(ptr=0x1)"}, v.by, 1)
 	v.c.mu.Lock()
-	v.c.judgeBeside(v.c.report.accessBy(v.by, 1), v.c.find(host), host-8, host, false)
+	v.c.judgeBeside(v.c.report.accessBy(v.by, 1), v.c.ledger.find(host), host-8, host, false)
 	v.c.mu.Unlock()
 	f := v.only("invalid-free")
 	if !strings.HasPrefix(f.Summary, "free: ") || f.Bytes.Offset != 8 || f.Offence.Call != "free(ptr=0x1)" ||

@@ -26,7 +26,7 @@ const longer = 20
 // memory there. Checker.mu is held.
 func (t *task) leadTo(words []uintptr) {
 	for _, at := range words {
-		if a := t.q.c.find(at); a != nil {
+		if a := t.q.c.ledger.find(at); a != nil {
 			t.given = append(t.given, at)
 			t.shutGiven(a)
 		}
@@ -74,7 +74,7 @@ func (q *queue) givenTo(lo, hi uintptr) *task {
 // runGiven runs the kernels that are given the host memory at addr, which the host is about to touch, unless something
 // blocks them. Checker.mu is held, but released while they run.
 func runGiven(c *Checker, addr uintptr) {
-	a := c.find(addr)
+	a := c.ledger.find(addr)
 	if a == nil || !a.ofHost() {
 		return
 	}
@@ -113,7 +113,7 @@ func signals(c *Checker, f flight, lo, hi uintptr) bool {
 
 // isLent reports whether a page has host memory that is given to a kernel which is not over. Checker.mu is held.
 func isLent(c *Checker, page uintptr) bool {
-	a := c.onPage(page)
+	a := c.ledger.onPage(page)
 	return a != nil && slices.ContainsFunc(c.queues, func(q *queue) bool {
 		return q.givenTo(a.start, a.end()) != nil
 	})

@@ -10,7 +10,7 @@ import (
 
 // follow judges the copy that a descriptor now describes. mu is held.
 func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
-	a := c.find(op.Src)
+	a := c.ledger.find(op.Src)
 	l := op.Layout
 	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
 		lo := op.Src + field[0]
@@ -26,7 +26,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 			return
 		}
 	}
-	b, ok := c.peek(op.Src, op.N)
+	b, ok := c.ledger.peek(op.Src, op.N)
 	if !ok {
 		return
 	}
@@ -38,17 +38,17 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 // reach judges an access to an address found in device memory, in the size bytes at cell. It returns false if there is
 // no memory at the address. mu is held.
 func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
-	at = c.canonical(at)
-	a := c.find(at)
+	at = c.ledger.canonical(at)
+	a := c.ledger.find(at)
 	if a == nil {
-		gone := c.findGone(at)
+		gone := c.ledger.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
 			what = "was freed before the copy ran"
 		}
 		lo, hi, memory := at, at+uintptr(n), gone
 		if gone == nil {
-			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
+			lo, hi, memory = cell, cell+uintptr(size), c.ledger.find(cell)
 		}
 		c.report.add(draft{
 			rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: lo, hi: hi, memory: memory,
@@ -65,9 +65,9 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 }
 
 // peek returns a copy of device memory as it is now.
-func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
+func (l *ledger) peek(at uintptr, n uint64) ([]byte, bool) {
 	b := make([]byte, n)
-	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
+	err := l.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
 	return b, err == nil
 }
 
@@ -79,17 +79,17 @@ func (c *Checker) foresee(t *task) {
 		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
 			return nil
 		}
-		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
+		if a := c.ledger.find(at); a != nil && a.what == core.DeviceMemory {
 			if lo, hi := a.written.Missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
 				return nil
 			}
 		}
-		b, _ := c.peek(at, n)
+		b, _ := c.ledger.peek(at, n)
 		return b
 	}
 	lead := func(at, n uint64, write bool) {
 		if n > 0 {
-			lo := c.canonical(uintptr(at))
+			lo := c.ledger.canonical(uintptr(at))
 			t.led = append(t.led, led{lo: lo, hi: lo + uintptr(n), write: write})
 		}
 	}

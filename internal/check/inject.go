@@ -54,21 +54,21 @@ type fault struct {
 func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	for _, f := range m.root().faults {
 		t := &f.m.tasks[f.task]
-		if t.name == (taskName{q.stream, op.Tag.Task}) || c.touchesAll(op, t.spans) {
+		if t.name == (taskName{q.stream, op.Tag.Task}) || c.ledger.touchesAll(op, t.spans) {
 			return t.fails
 		}
 	}
 	return nil
 }
 
-// touchesAll reports whether list is not empty and op makes all accesses in it. mu is held.
-func (c *Checker) touchesAll(op *driver.Op, list []touched) bool {
+// touchesAll reports whether list is not empty and op makes all accesses in it. Checker.mu is held.
+func (l *ledger) touchesAll(op *driver.Op, list []touched) bool {
 	if !op.Kind.TouchesMemory() {
 		return false
 	}
 	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
 		missing := true
-		c.touches(op, func(lo, hi uintptr, write bool) bool {
+		l.touches(op, func(lo, hi uintptr, write bool) bool {
 			missing = lo != s.lo || hi != s.hi || write != s.write
 			return missing
 		})
@@ -97,7 +97,7 @@ func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	number := int32(-1)
-	if h := c.handles[uintptr(stream)]; h != nil {
+	if h := c.ledger.handles[uintptr(stream)]; h != nil {
 		number = h.r.Number
 	}
 	for _, i := range c.inject {

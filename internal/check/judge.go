@@ -72,7 +72,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	if t.isWord() && !write && hi-lo <= wordBytes {
 		return // a read of a word that is written atomically
 	}
-	t.q.c.touches(&t.op, func(l, h uintptr, w bool) bool {
+	t.q.c.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
 			f, found = flight{t.from, does(w), max(l, lo), min(h, hi)}, true
 		}
@@ -156,9 +156,9 @@ func (r *report) function(s *site) string {
 // held.
 func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
-	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
+	c.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
-		a := c.find(lo)
+		a := c.ledger.find(lo)
 		c.judgeBounds(&t.from, &t.op, a, lo, hi, write)
 		if a != nil {
 			c.verify(&t.from, a)
@@ -188,7 +188,7 @@ func judgeSelf(c *Checker, from origin, role string, op *driver.Op) {
 		return
 	}
 	c.report.add(draft{
-		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo), detail: "copy",
+		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.ledger.find(lo), detail: "copy",
 		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
 		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
 			"share no bytes, one after the other.",
@@ -201,7 +201,7 @@ func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
 	if c.report.on("batch-overlap") {
 		if a, b, lo, hi, found := findOverlap(op.Segs.List); found {
 			c.report.add(draft{
-				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.find(lo),
+				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.ledger.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
 					count(hi-lo)),
 			})
@@ -241,11 +241,11 @@ func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.report.on("misaligned") {
 		return
 	}
-	name, at := "dst", c.canonical(op.Dst)
-	if at%alignment == 0 || c.find(at) == nil {
-		name, at = "src", c.canonical(op.Src)
+	name, at := "dst", c.ledger.canonical(op.Dst)
+	if at%alignment == 0 || c.ledger.find(at) == nil {
+		name, at = "src", c.ledger.canonical(op.Src)
 	}
-	a := c.find(at)
+	a := c.ledger.find(at)
 	if a == nil || at%alignment == 0 {
 		return // memory of the core, or a variable of the device
 	}
@@ -259,12 +259,12 @@ func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
 // may be nil. a is the allocation at lo, or nil. mu is held.
 func (c *Checker) judgeBounds(from *origin, op *driver.Op, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil {
-		a = c.rounded(lo)
+		a = c.ledger.rounded(lo)
 	}
 	if a == nil || lo >= hi {
 		return
 	}
-	end := c.reachOf(a, hi)
+	end := c.ledger.reachOf(a, hi)
 	if hi <= end {
 		return
 	}
@@ -285,7 +285,7 @@ func (c *Checker) segment(op *driver.Op, lo, hi uintptr) string {
 		return ""
 	}
 	i := slices.IndexFunc(op.Segs.List, func(s driver.Segment) bool {
-		return uintptr(s.N) == hi-lo && (c.canonical(s.Dst) == lo || c.canonical(s.Src) == lo)
+		return uintptr(s.N) == hi-lo && (c.ledger.canonical(s.Dst) == lo || c.ledger.canonical(s.Src) == lo)
 	})
 	if i < 0 {
 		return "" // the range is part of a segment, or several adjacent ones
@@ -294,18 +294,18 @@ func (c *Checker) segment(op *driver.Op, lo, hi uintptr) string {
 }
 
 // reachOf returns the end of an allocation; for a mapping, the end of the contiguous mappings after it, as far as hi.
-func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
+func (l *ledger) reachOf(a *allocation, hi uintptr) uintptr {
 	end := a.end()
-	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = c.find(end) {
+	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = l.find(end) {
 		end = next.end()
 	}
 	return end
 }
 
 // rounded returns the allocation whose rounding has addr, just after its end, or nil. Memory after an allocation may
-// also be another one, of the program or of the core. mu is held.
-func (c *Checker) rounded(addr uintptr) *allocation {
-	a, _ := c.memory.Get(c.under.Describe(addr).Start)
+// also be another one, of the program or of the core. Checker.mu is held.
+func (l *ledger) rounded(addr uintptr) *allocation {
+	a, _ := l.memory.Get(l.under.Describe(addr).Start)
 	if a == nil || a.what == core.RegisteredMemory {
 		return nil
 	}
@@ -334,7 +334,7 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 		c.shadow, c.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
 	}
 	c.compare(t)
-	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
+	c.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
 		a := c.used(t, lo)
 		if a != nil && !a.left && reads && t.born >= a.born {
@@ -347,10 +347,10 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 	case driver.OpDesc:
 		c.follow(q, p, &t.op)
 	case driver.OpOffset:
-		if bases, ok := c.peek(t.op.Src, 8); ok {
+		if bases, ok := c.ledger.peek(t.op.Src, 8); ok {
 			c.reach(q, p, t.op.Src, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.SrcPitch), t.op.N, false)
 		}
-		if bases, ok := c.peek(t.op.Dst, 8); ok {
+		if bases, ok := c.ledger.peek(t.op.Dst, 8); ok {
 			c.reach(q, p, t.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
 		}
 	}
@@ -472,7 +472,7 @@ func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake 
 		p.Of.from, p.Way = s.q.current.from, byTask
 		report = func(before *past, wrote bool, lo, hi uintptr) {
 			mistake = true
-			c.race(p, write, before, wrote, lo, hi, c.find(lo))
+			c.race(p, write, before, wrote, lo, hi, c.ledger.find(lo))
 		}
 	}
 	if write {
@@ -507,7 +507,7 @@ func (c *Checker) collision(from origin, write bool, f flight) {
 	}
 	c.report.add(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
-		lo: f.lo, hi: f.hi, memory: c.find(f.lo), did: f.does,
+		lo: f.lo, hi: f.hi, memory: c.ledger.find(f.lo), did: f.does,
 		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), c.report.stillDoes(f)),
 	})
 }

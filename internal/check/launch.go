@@ -101,18 +101,18 @@ func (c *Checker) endKernel(s *serving) {
 // mostWords limits the words of a kernel's arguments that are read.
 const mostWords = 8192
 
-// given returns the current words of a launch's arguments. mu is held.
-func (c *Checker) given(l *driver.Launch) (words []uintptr) {
-	v := c.under.Caps().View
-	if v == nil || l.Size == 0 {
+// given returns the current words of a launch's arguments. Checker.mu is held.
+func (l *ledger) given(launch *driver.Launch) (words []uintptr) {
+	v := l.under.Caps().View
+	if v == nil || launch.Size == 0 {
 		return nil
 	}
-	args, err := v.View(l.Args, min(l.Size, 8*mostWords))
+	args, err := v.View(launch.Args, min(launch.Size, 8*mostWords))
 	if err != nil {
 		return nil // the kernel will fail and report it
 	}
 	for ; len(args) >= 8; args = args[8:] {
-		words = append(words, c.canonical(uintptr(binary.LittleEndian.Uint64(args))))
+		words = append(words, l.canonical(uintptr(binary.LittleEndian.Uint64(args))))
 	}
 	return words
 }
@@ -132,7 +132,7 @@ func kernelOf(op *driver.Op) string {
 // returns the words of the arguments. The kernel is about to run. mu is held, but released in between.
 func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 	l := t.op.Launch
-	if at := c.canonical(l.Args); !l.Copied && l.Size > 0 && c.find(at) == nil {
+	if at := c.ledger.canonical(l.Args); !l.Copied && l.Size > 0 && c.ledger.find(at) == nil {
 		if t.from.is().model == nil { // else it was reported when the model was executed
 			c.judgeFreed(t, at, "given arguments in")
 		}
@@ -140,9 +140,9 @@ func (c *Checker) judgeGiven(t *task) (words []uintptr) {
 			"Copy the arguments to device memory first, or launch with aclrtLaunchKernelWithHostArgs, which takes "+
 				"them from the host.")
 	}
-	words = c.given(l)
+	words = c.ledger.given(l)
 	for _, at := range words {
-		if c.find(at) == nil && !c.judgeFreed(t, at, "given") {
+		if c.ledger.find(at) == nil && !c.judgeFreed(t, at, "given") {
 			c.judgePageable(t, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
 				"address, or register the host memory (aclrtHostRegister) and give it the device address.")
 		}
@@ -182,7 +182,7 @@ const lowest = 1 << 32
 // judgePageable reports that a kernel is given an address of host memory that is neither pinned nor registered. No
 // allocation has at. mu is held, but released in between.
 func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
-	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+	if c.guard == nil || at < lowest || c.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
 		return
 	}
 	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
@@ -199,7 +199,7 @@ func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.
 // judgeFreed reports that a kernel is given or touches freed memory, and returns whether at is in such memory. No
 // allocation has at. mu is held.
 func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
-	a := c.findGone(at)
+	a := c.ledger.findGone(at)
 	if a == nil || a.pooled {
 		return false
 	}
@@ -223,13 +223,13 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 	if !errors.As(err, &f) || f.Signal != syscall.SIGSEGV && f.Signal != syscall.SIGBUS {
 		return
 	}
-	at := c.canonical(uintptr(f.Address))
-	if c.find(at) != nil {
+	at := c.ledger.canonical(uintptr(f.Address))
+	if c.ledger.find(at) != nil {
 		return
 	}
-	if a := c.findGone(at); a != nil {
+	if a := c.ledger.findGone(at); a != nil {
 		for _, w := range words {
-			if c.find(w) == nil && c.findGone(w) == a {
+			if c.ledger.find(w) == nil && c.ledger.findGone(w) == a {
 				return // reported when it was about to run
 			}
 		}
@@ -237,7 +237,7 @@ func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
 		return
 	}
 	var a *allocation
-	c.memory.Descend(at, func(_ uintptr, last *allocation) bool {
+	c.ledger.memory.Descend(at, func(_ uintptr, last *allocation) bool {
 		a = last
 		return false
 	})
@@ -267,19 +267,19 @@ func (k *account) asks(l *driver.Launch) {
 func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *account) {
 	declares := len(k.said) > 0 && k.allSaid
 	for _, at := range words {
-		if a := c.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
+		if a := c.ledger.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
 			a.written.Add(a.start, a.end())
 		}
 	}
 	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have read more addresses from memory
-		c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 			a.written.Add(a.start, a.end())
 			return true
 		})
 	}
 	for _, write := range []bool{false, true} { // it read before it wrote
 		for _, m := range k.said {
-			lo := c.canonical(m.Addr)
+			lo := c.ledger.canonical(m.Addr)
 			hi := lo + uintptr(m.N)
 			if m.Write != write || hi < lo {
 				continue
@@ -289,7 +289,7 @@ func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *ac
 				c.judgeFreed(t, lo, "using")
 				continue
 			}
-			c.judgeBounds(&t.from, nil, c.find(lo), lo, hi, write)
+			c.judgeBounds(&t.from, nil, c.ledger.find(lo), lo, hi, write)
 			if !write && !a.left && t.born >= a.born {
 				c.judgeWritten(&t.from, a, lo, hi, nil, "read by kernel "+t.from.is().kernel)
 			}

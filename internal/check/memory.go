@@ -7,8 +7,38 @@ import (
 	"github.com/tidwall/btree"
 
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 )
+
+// ledger has what exists and who made it: allocations, handles, models, binaries, and the last ones of each that are
+// gone. It also judges calls that the core refuses by what they name. Checker.mu guards it.
+type ledger struct {
+	report *report
+	under  driver.Driver // immutable
+	born   uint64        // number of allocations, handles and frees of pool memory so far
+	frees  uint64        // number of allocations freed so far
+
+	memory       btree.Map[uintptr, *allocation] // live allocations by address
+	near         [4]*allocation                  // the last results of find
+	nearest      int
+	gone         btree.Map[uintptr, *allocation] // freed allocations, until the address is used again
+	unregistered map[uintptr]*allocation         // by their start
+	inner        map[uintptr]*allocation         // registrations of pinned memory, by their start
+	aliases      btree.Map[uintptr, *allocation] // registrations by their device address
+
+	handles    map[uintptr]*handle
+	models     map[uint32]*model // models and captures by their ids
+	goneModels []*model          // the last ones destroyed
+	kernels    map[string]*part  // by their names
+	modules    map[driver.Module]*loaded
+}
+
+func newLedger(under driver.Driver, r *report) *ledger {
+	return &ledger{report: r, under: under, handles: map[uintptr]*handle{}, models: map[uint32]*model{},
+		kernels: map[string]*part{}, modules: map[driver.Module]*loaded{}, unregistered: map[uintptr]*allocation{},
+		inner: map[uintptr]*allocation{}}
+}
 
 // allocation is memory that the program got from the API.
 type allocation struct {
@@ -143,22 +173,22 @@ func (h *handle) String() string {
 }
 
 // find returns the allocation that addr is in, or nil.
-func (c *Checker) find(addr uintptr) *allocation {
-	for _, a := range c.near {
+func (l *ledger) find(addr uintptr) *allocation {
+	for _, a := range l.near {
 		if a != nil && addr-a.start < uintptr(a.size) {
 			return a
 		}
 	}
-	found := holding(&c.memory, addr)
+	found := holding(&l.memory, addr)
 	if found != nil {
-		c.near[c.nearest], c.nearest = found, (c.nearest+1)%len(c.near)
+		l.near[l.nearest], l.nearest = found, (l.nearest+1)%len(l.near)
 	}
 	return found
 }
 
 // findGone returns the freed allocation that addr was in, or nil.
-func (c *Checker) findGone(addr uintptr) *allocation {
-	return holding(&c.gone, addr)
+func (l *ledger) findGone(addr uintptr) *allocation {
+	return holding(&l.gone, addr)
 }
 
 // holding returns the allocation of a list that addr is in, or nil.
@@ -175,33 +205,33 @@ func holding(list *btree.Map[uintptr, *allocation], addr uintptr) (found *alloca
 // mostGone limits the freed allocations and handles that are kept.
 const mostGone = 100_000
 
-// remember adds a new allocation. mu is held.
-func (c *Checker) remember(a *allocation) {
-	c.reused(a.start, a.end())
-	delete(c.unregistered, a.start)
-	if a.what == core.RegisteredMemory && c.find(a.start) != nil {
-		c.inner[a.start] = a // it is also pinned memory, and judged as such
+// add enters a new allocation. It calls displaced with imported memory of a closed device that ends in it. Checker.mu
+// is held.
+func (l *ledger) add(a *allocation, displaced func(*allocation)) {
+	l.reused(a.start, a.end())
+	delete(l.unregistered, a.start)
+	if a.what == core.RegisteredMemory && l.find(a.start) != nil {
+		l.inner[a.start] = a // it is also pinned memory, and judged as such
 		return
 	}
-	for old := c.find(a.end() - 1); old != nil && old.what == core.ImportedMemory; old = c.find(a.end() - 1) {
-		c.forget(old, origin{}) // its device was closed
+	for old := l.find(a.end() - 1); old != nil && old.what == core.ImportedMemory; old = l.find(a.end() - 1) {
+		displaced(old)
 	}
-	c.near = [4]*allocation{}
-	c.memory.Set(a.start, a)
-	c.setPages(a, true)
+	l.near = [4]*allocation{}
+	l.memory.Set(a.start, a)
 }
 
-// reused forgets freed allocations with addresses in [lo, hi), which are used again. mu is held.
-func (c *Checker) reused(lo, hi uintptr) {
+// reused forgets freed allocations with addresses in [lo, hi), which are used again. Checker.mu is held.
+func (l *ledger) reused(lo, hi uintptr) {
 	for {
-		old := c.findGone(lo)
+		old := l.findGone(lo)
 		if old == nil {
 			break
 		}
-		c.gone.Delete(old.start)
+		l.gone.Delete(old.start)
 	}
 	var within []uintptr
-	c.gone.Ascend(lo, func(at uintptr, _ *allocation) bool {
+	l.gone.Ascend(lo, func(at uintptr, _ *allocation) bool {
 		if at >= hi {
 			return false
 		}
@@ -209,51 +239,46 @@ func (c *Checker) reused(lo, hi uintptr) {
 		return true
 	})
 	for _, at := range within {
-		c.gone.Delete(at)
+		l.gone.Delete(at)
 	}
 }
 
-// wasFreed keeps a freed allocation by its start. mu is held.
-func (c *Checker) wasFreed(a *allocation) {
-	if c.gone.Len() >= mostGone {
-		c.gone.PopMin()
+// wasFreed keeps a freed allocation by its start. Checker.mu is held.
+func (l *ledger) wasFreed(a *allocation) {
+	if l.gone.Len() >= mostGone {
+		l.gone.PopMin()
 	}
-	c.gone.Set(a.start, a)
+	l.gone.Set(a.start, a)
 }
 
-// live returns the allocation or registration that starts at addr, or nil. mu is held.
-func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
-	if a := c.inner[addr]; a != nil && kind == core.RegisteredMemory {
+// live returns the allocation or registration that starts at addr, or nil. Checker.mu is held.
+func (l *ledger) live(kind core.ResourceKind, addr uintptr) *allocation {
+	if a := l.inner[addr]; a != nil && kind == core.RegisteredMemory {
 		return a
 	}
-	a, _ := c.memory.Get(addr)
+	a, _ := l.memory.Get(addr)
 	return a
 }
 
-// forget moves an allocation to the freed ones. mu is held.
-func (c *Checker) forget(a *allocation, by origin) {
+// remove moves an allocation to the freed ones. It returns false for a registration of pinned memory. Checker.mu is
+// held.
+func (l *ledger) remove(a *allocation, by origin) (own bool) {
 	a.freed, a.freedBy = true, by
-	c.frees++
-	c.dropAlias(a)
-	if c.inner[a.start] == a {
-		delete(c.inner, a.start)
-		c.unregistered[a.start] = a
-		return
+	l.frees++
+	l.dropAlias(a)
+	if own = l.inner[a.start] != a; own {
+		l.memory.Delete(a.start)
+		l.near = [4]*allocation{}
+	} else {
+		delete(l.inner, a.start)
 	}
-	c.memory.Delete(a.start)
-	c.near = [4]*allocation{}
-	c.setPages(a, false)
-	c.dropPages(a)
-	if a.what == core.RegisteredMemory {
-		if len(c.unregistered) >= mostGone {
-			clear(c.unregistered)
-		}
-		c.unregistered[a.start] = a
-		return // the addresses still belong to the program, which may use them
+	if a.what != core.RegisteredMemory {
+		l.wasFreed(a)
+		return own
 	}
-	if !a.pooled || a.freedAt == 0 {
-		c.shadow.Forget(a.start, a.end())
-		c.paged.Forget(a.start, a.end())
+	if len(l.unregistered) >= mostGone {
+		clear(l.unregistered)
 	}
-	c.wasFreed(a)
+	l.unregistered[a.start] = a // the addresses still belong to the program, which may use them
+	return own
 }

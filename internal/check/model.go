@@ -65,11 +65,12 @@ func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.originOf(t)
-	m := c.models[id]
+	m := c.ledger.models[id]
 	if m == nil {
-		m = &model{id: id, parent: c.models[parent], device: deviceOf(t), began: from, open: !bound, built: bound,
-			runs: map[taskName]origin{}, parts: map[string]*part{}, slots: map[taskName]*slot{}}
-		c.models[id] = m
+		m = &model{id: id, parent: c.ledger.models[parent], device: deviceOf(t), began: from, open: !bound,
+			built: bound,
+			runs:  map[taskName]origin{}, parts: map[string]*part{}, slots: map[taskName]*slot{}}
+		c.ledger.models[id] = m
 		if m.parent != nil {
 			m.parent.subs = append(m.parent.subs, m)
 		}
@@ -84,7 +85,7 @@ func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32
 func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, number uint32, op *driver.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.models[id]
+	m := c.ledger.models[id]
 	if m == nil || task != len(m.tasks) {
 		return
 	}
@@ -128,12 +129,12 @@ func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
 // judgeCaptured sets the accesses of a captured task to those of op, and judges its addresses. It does so at the
 // capture because the model may execute copies as a batch, and a batch of one segment as a copy. mu is held.
 func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
-	t.spans, t.given = c.spansOf(op), nil
+	t.spans, t.given = c.ledger.spansOf(op), nil
 	if op != nil {
 		t.kernel = kernelOf(op)
 	}
 	if op != nil && op.Launch != nil && op.Launch.Copied {
-		t.given = c.given(op.Launch)
+		t.given = c.ledger.given(op.Launch)
 	}
 	if op != nil && !t.batch {
 		c.judgeAlignment(t.from, "captured", op)
@@ -145,7 +146,7 @@ func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
 func (c *Checker) CaptureEnded(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.models[id]; m != nil {
+	if m := c.ledger.models[id]; m != nil {
 		m.open = false
 	}
 }
@@ -154,7 +155,7 @@ func (c *Checker) CaptureEnded(id uint32) {
 func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.models[id]; m != nil && task < len(m.tasks) {
+	if m := c.ledger.models[id]; m != nil && task < len(m.tasks) {
 		v := &m.tasks[task]
 		v.from = c.originOf(t)
 		c.judgeCaptured(v, op)
@@ -164,7 +165,7 @@ func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.O
 // judgeModelGone reports a model that was built by hand and is destroyed while it is executed: for other models the
 // core waits. Checker.mu is held.
 func judgeModelGone(c *Checker, from origin, id uint32) {
-	m := c.models[id]
+	m := c.ledger.models[id]
 	if m == nil || !m.built {
 		return
 	}
@@ -181,36 +182,36 @@ func judgeModelGone(c *Checker, from origin, id uint32) {
 func (c *Checker) ModelGone(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.models[id]
+	m := c.ledger.models[id]
 	if m == nil {
 		return
 	}
 	for _, s := range m.streams {
 		c.endQueue(s.own)
 	}
-	delete(c.models, id)
-	c.goneModels = keepLast(c.goneModels, m)
+	delete(c.ledger.models, id)
+	c.ledger.goneModels = keepLast(c.ledger.goneModels, m)
 }
 
-// modelOf returns the model with an id, even if it was destroyed recently; nil if there is none. mu is held.
-func (c *Checker) modelOf(id uint32) *model {
-	if m := c.models[id]; m != nil {
+// modelOf returns the model with an id, even if it was destroyed recently; nil if there is none. Checker.mu is held.
+func (l *ledger) modelOf(id uint32) *model {
+	if m := l.models[id]; m != nil {
 		return m
 	}
-	if i := slices.IndexFunc(c.goneModels, func(m *model) bool { return m.id == id }); i >= 0 {
-		return c.goneModels[i]
+	if i := slices.IndexFunc(l.goneModels, func(m *model) bool { return m.id == id }); i >= 0 {
+		return l.goneModels[i]
 	}
 	return nil
 }
 
-// spansOf returns the accesses of an operation of a model; op may be nil. mu is held.
-func (c *Checker) spansOf(op *driver.Op) (list []touched) {
+// spansOf returns the accesses of an operation of a model; op may be nil. Checker.mu is held.
+func (l *ledger) spansOf(op *driver.Op) (list []touched) {
 	if op == nil || !op.Kind.TouchesMemory() {
 		return nil
 	}
-	c.touches(op, func(lo, hi uintptr, write bool) bool {
+	l.touches(op, func(lo, hi uintptr, write bool) bool {
 		if lo < hi {
-			list = append(list, touched{lo, hi, write, c.find(lo)})
+			list = append(list, touched{lo, hi, write, l.find(lo)})
 		}
 		return true
 	})
@@ -221,7 +222,7 @@ func (c *Checker) spansOf(op *driver.Op) (list []touched) {
 func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, q := c.models[id], c.byStream[stream]
+	m, q := c.ledger.models[id], c.byStream[stream]
 	if m == nil || q == nil {
 		return
 	}
@@ -231,10 +232,10 @@ func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32
 	}
 	s := &q.coming[i]
 	s.model = m
-	if m.looked != c.frees && !c.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
-		m.looked = c.frees
+	if m.looked != c.ledger.frees && !c.ledger.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
+		m.looked = c.ledger.frees
 	}
-	m.runs[taskName{stream, task}] = origin{site: s.site, part: c.partOf("", m), stream: stream, task: task,
+	m.runs[taskName{stream, task}] = origin{site: s.site, part: c.ledger.partOf("", m), stream: stream, task: task,
 		thread: t.ID()}
 }
 
@@ -242,7 +243,7 @@ func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32
 func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m, q := c.models[id], c.byStream[stream]; m != nil && q != nil {
+	if m, q := c.ledger.models[id], c.byStream[stream]; m != nil && q != nil {
 		name := taskName{stream, task}
 		before := q.clock.Clone()
 		m.run, m.before = m.runs[name], &before
@@ -252,24 +253,24 @@ func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 }
 
 // theCapture returns the capture that a refused call is about, or nil: the one named by the error, that of a stream
-// among the call's arguments, or the latest open one. mu is held.
-func (c *Checker) theCapture(err *core.Error, from origin) *model {
-	if m := c.modelOf(err.Model); m != nil {
+// among the call's arguments, or the latest open one. Checker.mu is held.
+func (l *ledger) theCapture(err *core.Error, from origin) *model {
+	if m := l.modelOf(err.Model); m != nil {
 		return m
 	}
 	if from.site != nil {
 		for _, x := range from.site.arguments() {
-			h := c.handles[uintptr(x)]
+			h := l.handles[uintptr(x)]
 			if h == nil || h.r.Kind != core.StreamHandle {
 				continue
 			}
-			if m := c.captureOf(h.r.Number); m != nil {
+			if m := l.captureOf(h.r.Number); m != nil {
 				return m
 			}
 		}
 	}
 	var latest *model
-	for _, m := range c.models {
+	for _, m := range l.models {
 		if m.open && (latest == nil || m.id > latest.id) {
 			latest = m
 		}
@@ -277,9 +278,9 @@ func (c *Checker) theCapture(err *core.Error, from origin) *model {
 	return latest
 }
 
-// captureOf returns the open capture that a stream takes part in, or nil. mu is held.
-func (c *Checker) captureOf(stream int32) *model {
-	for _, m := range c.models {
+// captureOf returns the open capture that a stream takes part in, or nil. Checker.mu is held.
+func (l *ledger) captureOf(stream int32) *model {
+	for _, m := range l.models {
 		if m.open && slices.ContainsFunc(m.streams, func(s captured) bool { return s.stream == stream }) {
 			return m
 		}
@@ -288,12 +289,12 @@ func (c *Checker) captureOf(stream int32) *model {
 }
 
 // judgeCapture makes a finding of a call that a capture does not allow or that has invalidated it. It returns false if
-// the call is neither. mu is held.
-func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
+// the call is neither. Checker.mu is held.
+func (l *ledger) judgeCapture(d *draft, err *core.Error) bool {
 	if !codeOfCapture(err.Code, err.Model != 0) {
 		return false
 	}
-	m := c.theCapture(err, d.offence)
+	m := l.theCapture(err, d.offence)
 	if m == nil {
 		return false
 	}

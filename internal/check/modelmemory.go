@@ -16,32 +16,33 @@ import (
 
 // isStale reports whether memory that a task names was freed after the capture. Memory mapped or registered again at
 // the same address is not stale.
-func (c *Checker) isStale(s touched) bool {
+func (l *ledger) isStale(s touched) bool {
 	a := s.memory
 	if a == nil || !a.freed && !a.left {
 		return false
 	}
-	now := c.find(s.lo)
+	now := l.find(s.lo)
 	return now == nil || a.what != core.MappedMemory && a.what != core.RegisteredMemory
 }
 
-// judgeStale reports memory that was freed after a model captured it, and returns whether there is any. mu is held.
-func (c *Checker) judgeStale(from origin, m *model) (found bool) {
+// judgeStale reports memory that was freed after a model captured it, and returns whether there is any. Checker.mu is
+// held.
+func (l *ledger) judgeStale(from origin, m *model) (found bool) {
 	for _, sub := range m.subs {
-		found = c.judgeStale(from, sub) || found
+		found = l.judgeStale(from, sub) || found
 	}
 	for i := range m.tasks {
 		t := &m.tasks[i]
 		for _, s := range t.spans {
-			if !c.isStale(s) {
+			if !l.isStale(s) {
 				continue
 			}
 			found = true
 			what := "and is no longer there"
-			if now := c.find(s.lo); now != nil {
+			if now := l.find(s.lo); now != nil {
 				what = "and another allocation has its address now"
 			}
-			c.report.add(draft{
+			l.report.add(draft{
 				rule: "stale-model", role: "called", offence: from, others: []other{{"captured", t.from}}, lo: s.lo,
 				hi: min(s.hi, s.memory.end()), memory: s.memory,
 				summary: fmt.Sprintf("model %d is executed, and task %d of it %s %s of %s memory that was %s after "+
@@ -74,7 +75,7 @@ func (c *Checker) leads(t *task, m *model) {
 		}
 		for _, s := range m.tasks[i].spans {
 			t.led = append(t.led, led{s.lo, s.hi, s.write, open})
-			if a := c.find(s.lo); a != nil {
+			if a := c.ledger.find(s.lo); a != nil {
 				sums := len(t.sums)
 				c.shut(t, a, s.lo, s.hi, s.write)
 				if open {
@@ -142,8 +143,8 @@ func (c *Checker) judgeKernelAgain(q *queue, k *account) {
 	}
 	for i, list := range [][]kernel.Touch{k.said, k.seen} {
 		for _, w := range list {
-			lo := c.canonical(w.Addr)
-			a := c.find(lo)
+			lo := c.ledger.canonical(w.Addr)
+			a := c.ledger.find(lo)
 			if !w.Write || a == nil {
 				continue
 			}

@@ -183,12 +183,12 @@ func (c *Checker) compare(t *task) {
 		if c.others(t, s) {
 			continue // a copy wrote it: another rule
 		}
-		if a := c.find(s.lo); a != nil && a.vanished {
+		if a := c.ledger.find(s.lo); a != nil && a.vanished {
 			continue // the program has freed it, which was reported
 		}
 		c.report.add(draft{
 			rule: "host-write-in-flight", role: "found", offence: t.from, others: []other{{"submitted", t.from}},
-			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
+			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.ledger.find(s.lo),
 			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.report.task(t.from)),
 			advice: "These bytes were written between the submission and the synchronisation: leave the " +
 				"buffer alone, or use a second one.",
@@ -249,7 +249,7 @@ func (c *Checker) openRegistered() {
 func (c *Checker) OpenKnown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		for _, r := range a.runs {
 			c.openKnown(r)
 		}

@@ -33,7 +33,7 @@ func (p *program) counted() {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	n := 0
-	p.c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	p.c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		for _, r := range a.runs {
 			n += r.borders(0, len(r.state))
 		}
@@ -224,7 +224,7 @@ func (p *program) sums(s core.Handle, task int, base core.Addr) string {
 	return strings.Join(list, " ")
 }
 
-func (p *program) numberLocked(s core.Handle) int32 { return p.c.handles[uintptr(s)].r.Number }
+func (p *program) numberLocked(s core.Handle) int32 { return p.c.ledger.handles[uintptr(s)].r.Number }
 
 // TestSeveralRuns proves that if memory can be closed only in parts, the rest has snapshots, which find a write.
 func TestSeveralRuns(t *testing.T) {

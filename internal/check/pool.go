@@ -17,7 +17,7 @@ import (
 // comes records an allocation of pool memory. mu is held.
 func (c *Checker) comes(a *allocation, r core.Resource) {
 	a.pooled = true
-	q, old := c.byStream[r.Number], c.findGone(a.start)
+	q, old := c.byStream[r.Number], c.ledger.findGone(a.start)
 	if old != nil && old.pooled && old.freedAt != 0 {
 		a.before, old.before = old, nil
 		if old.freedOn == r.Number && !old.left {
@@ -39,8 +39,8 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 
 // willGo records that a task which is about to be submitted frees pool memory. mu is held.
 func (c *Checker) willGo(a *allocation, r core.Resource) {
-	c.born++ // tasks submitted later use the memory too late
-	a.freedOn, a.freedAt = r.Number, c.born
+	c.ledger.born++ // tasks submitted later use the memory too late
+	a.freedOn, a.freedAt = r.Number, c.ledger.born
 	if q := c.byStream[r.Number]; q != nil {
 		if q.frees == nil {
 			q.frees = map[uint32]*allocation{}
@@ -121,7 +121,7 @@ func (c *Checker) goes(q *queue, t *task) {
 // afterwards. Checker.mu is held.
 func losePool(c *Checker, from origin, pool uintptr) {
 	known := c.knownTo(from)
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.pool != pool || a.freedAt != 0 {
 			return true
 		}
@@ -161,9 +161,9 @@ func freeStray(c *Checker, from origin, a *allocation) {
 // used returns the allocation at addr that t uses. For pool memory that is the one at the time of t's submission. mu is
 // held.
 func (c *Checker) used(t *task, addr uintptr) *allocation {
-	a := c.find(addr)
+	a := c.ledger.find(addr)
 	if a == nil {
-		if a = c.findGone(addr); a == nil || !a.pooled || a.freedAt == 0 {
+		if a = c.ledger.findGone(addr); a == nil || !a.pooled || a.freedAt == 0 {
 			return nil
 		}
 	}
@@ -178,7 +178,7 @@ func (c *Checker) used(t *task, addr uintptr) *allocation {
 
 // judgeGone reports an access of the host to pool memory that was freed. mu is held.
 func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
-	if a := c.findGone(lo); a != nil && a.pooled {
+	if a := c.ledger.findGone(lo); a != nil && a.pooled {
 		c.usedAfter(from, a, lo, min(hi, a.end()))
 	}
 }

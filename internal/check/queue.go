@@ -159,7 +159,7 @@ func (q *queue) submit(op *driver.Op) {
 			c.usesModule(t)
 			q.kernels = t.n
 			if l := op.Launch; l.Copied {
-				t.leadTo(c.given(l))
+				t.leadTo(c.ledger.given(l))
 			}
 		}
 	} else if t.launches() {
@@ -193,13 +193,13 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	}
 	s := q.arrived(op.Tag)
 	t.op, t.q, t.n, t.order, t.early, t.known = *op, q, c.number(q), s.order, q.early, c.known
-	t.calls, t.mark, t.born = c.functions, c.marks[q.line], c.born
+	t.calls, t.mark, t.born = c.functions, c.marks[q.line], c.ledger.born
 	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
 	if m := q.model.root(); m != nil && m.run.site != nil { // else it is part of a running model
 		t.from, s.model = m.run, q.model
 		t.known = m.before // what the host learned after the call that executes the model orders nothing
 	}
-	t.from.part = c.partOf(kernelOf(op), s.model)
+	t.from.part = c.ledger.partOf(kernelOf(op), s.model)
 	if s.model != nil && s.model.built && q.model == nil {
 		s.model.ran.add(t)
 	}

@@ -37,8 +37,8 @@ func judgeKernels(c *Checker, from origin, op *driver.Op) {
 		return // it is entered like a task
 	}
 	runKernels(c)
-	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		if lo >= hi || c.find(lo) == nil || c.judgeHost(from, lo, hi, write) || hi-lo <= wordBytes {
+	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
+		if lo >= hi || c.ledger.find(lo) == nil || c.judgeHost(from, lo, hi, write) || hi-lo <= wordBytes {
 			return true
 		}
 		for _, q := range c.queues {
@@ -54,7 +54,7 @@ func judgeKernels(c *Checker, from origin, op *driver.Op) {
 // held.
 func (f *flying) judgeHost(c *Checker) {
 	for _, h := range f.beside {
-		a := c.find(h.bytes.lo)
+		a := c.ledger.find(h.bytes.lo)
 		if a == nil {
 			continue
 		}

@@ -19,19 +19,19 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	if err.Arg != "" {
 		d.summary = err.API + ": " + err.Argument() + ": " + err.Text
 	}
-	at := c.canonical(err.Value)
-	a := c.find(at)
+	at := c.ledger.canonical(err.Value)
+	a := c.ledger.find(at)
 	if a != nil && err.Length > 0 {
 		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
 	}
-	if c.judgeCapture(&d, err) {
+	if c.ledger.judgeCapture(&d, err) {
 		if d.rule != "" {
 			c.report.add(d)
 		}
 		c.report.failed(d.offence, err)
 		return
 	}
-	if c.usedUp(&d, t, err) {
+	if c.ledger.usedUp(&d, t, err) {
 		c.report.add(d)
 		c.report.failed(d.offence, err)
 		return
@@ -42,7 +42,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.PastEnd:
 		d.rule = "out-of-bounds"
 		if a == nil {
-			a = c.rounded(at)
+			a = c.ledger.rounded(at)
 		}
 		if a != nil {
 			left := max(at, a.end()) - at
@@ -64,14 +64,14 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.Unreachable:
 		d.rule, d.memory = "peer-access", a
 	case core.NotToFree:
-		c.badFree(&d, err, a)
+		c.ledger.badFree(&d, err, a)
 	case core.Gone:
-		if m := c.models[err.Model]; m != nil && c.judgeStale(d.offence, m) {
+		if m := c.ledger.models[err.Model]; m != nil && c.ledger.judgeStale(d.offence, m) {
 			c.report.failed(d.offence, err)
 			return
 		}
-		if !c.isGone(&d, err) && releasesObject(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
-			c.badFree(&d, err, a)
+		if !c.ledger.isGone(&d, err) && releasesObject(err.API) && (a != nil || c.ledger.strange(&d, t.Caller(), err)) {
+			c.ledger.badFree(&d, err, a)
 		}
 	}
 	if d.rule != "" || c.report.apiError(&d, t.Caller(), err) {
@@ -84,17 +84,18 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 }
 
 // strange reports whether a call frees memory that is in no allocation and drops the code. A program that looks at the
-// code may be trying several functions. mu is held.
-func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
-	if err.Value == 0 || !freesMemory(err.API) || !c.report.drops(by, d.offence.site) {
+// code may be trying several functions. Checker.mu is held.
+func (l *ledger) strange(d *draft, by core.Caller, err *core.Error) bool {
+	if err.Value == 0 || !freesMemory(err.API) || !l.report.drops(by, d.offence.site) {
 		return false
 	}
 	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be freed", err.API, err.Arg, err.Value)
 	return true
 }
 
-// badFree makes a finding of an address that cannot be freed; a is the allocation around it, or nil. mu is held.
-func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
+// badFree makes a finding of an address that cannot be freed; a is the allocation around it, or nil. Checker.mu is
+// held.
+func (l *ledger) badFree(d *draft, err *core.Error, a *allocation) {
 	d.rule, d.memory = "invalid-free", a
 	if a != nil && a.start != err.Value {
 		d.lo, d.hi = err.Value, a.end()
@@ -103,14 +104,15 @@ func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
 	}
 }
 
-// isGone makes a finding of the use of a released resource, and returns false if there never was one. mu is held.
-func (c *Checker) isGone(d *draft, err *core.Error) bool {
+// isGone makes a finding of the use of a released resource, and returns false if there never was one. Checker.mu is
+// held.
+func (l *ledger) isGone(d *draft, err *core.Error) bool {
 	again := releasesObject(err.API)
 	rule, how := "use-after-free", "is used"
 	if again {
 		rule, how = "double-free", "is freed again"
 	}
-	if h := c.handles[err.Value]; h != nil && h.freed {
+	if h := l.handles[err.Value]; h != nil && h.freed {
 		d.rule, d.summary = rule, fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
 		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
 		if h.r.Kind == core.BinaryHandle || h.r.Kind == core.FunctionHandle { // the load is not kept
@@ -130,8 +132,8 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 		}
 		return true
 	}
-	a := c.findGone(err.Value)
-	if r := c.unregistered[err.Value]; a == nil && again {
+	a := l.findGone(err.Value)
+	if r := l.unregistered[err.Value]; a == nil && again {
 		a = r
 	}
 	if a == nil || again && a.start != err.Value {
@@ -150,9 +152,9 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	given := d.Addr
-	d.Addr = c.canonical(given)
-	a := c.find(d.Addr)
-	if d.Kind == core.LargeLimit && !c.tooLarge(a, d) {
+	d.Addr = c.ledger.canonical(given)
+	a := c.ledger.find(d.Addr)
+	if d.Kind == core.LargeLimit && !c.ledger.tooLarge(a, d) {
 		return
 	}
 	if d.Kind == core.StrayFree {
@@ -167,7 +169,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	switch d.Kind {
 	case core.WrongKind:
 		f.rule, f.summary = "wrong-direction", name+": "+d.Text
-		if stale, at := c.staleAlias(f.offence, given); stale != nil {
+		if stale, at := c.ledger.staleAlias(f.offence, given); stale != nil {
 			f.rule, f.memory = "use-after-free", stale
 			f.lo, f.hi = at, at+uintptr(d.Length)
 			f.summary = name + ": registered memory is used by its device address after it was unregistered"
@@ -198,14 +200,14 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 }
 
 // staleAlias returns memory that was unregistered and that a call is given by its device address, at: addr or another
-// argument. a is nil if there is none. mu is held.
-func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintptr) {
+// argument. a is nil if there is none. Checker.mu is held.
+func (l *ledger) staleAlias(from origin, addr uintptr) (a *allocation, at uintptr) {
 	addresses := []uint64{uint64(addr)}
 	if from.site != nil {
 		addresses = append(addresses, from.site.arguments()...)
 	}
 	for _, x := range addresses {
-		if a := c.findGone(uintptr(x)); a != nil && a.what == core.RegisteredMemory {
+		if a := l.findGone(uintptr(x)); a != nil && a.what == core.RegisteredMemory {
 			return a, uintptr(x)
 		}
 	}
@@ -213,12 +215,12 @@ func (c *Checker) staleAlias(from origin, addr uintptr) (a *allocation, at uintp
 }
 
 // tooLarge reports whether the limit of a call goes past the end of its destination, which is in a. After registered
-// memory the program may own more. mu is held.
-func (c *Checker) tooLarge(a *allocation, d core.Warning) bool {
+// memory the program may own more. Checker.mu is held.
+func (l *ledger) tooLarge(a *allocation, d core.Warning) bool {
 	if a == nil || a.what == core.RegisteredMemory {
 		return false
 	}
-	return d.Length > uint64(c.reachOf(a, d.Addr+uintptr(d.Length))-d.Addr)
+	return d.Length > uint64(l.reachOf(a, d.Addr+uintptr(d.Length))-d.Addr)
 }
 
 // earlyWait is a wait of a stream for an event that was not recorded yet, and so orders nothing.

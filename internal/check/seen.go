@@ -133,7 +133,7 @@ func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, w
 
 // pagedInFlight is inFlight for pages that kernels touched. mu is held.
 func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
-	a := c.find(lo)
+	a := c.ledger.find(lo)
 	if a == nil || c.paged.Len() == 0 {
 		return
 	}

@@ -25,12 +25,12 @@ type part struct {
 	born   uint64 // of an allocation of pool memory: Checker.born then
 }
 
-// partOf returns the part for a kernel and a model. mu is held.
-func (c *Checker) partOf(kernel string, m *model) *part {
+// partOf returns the part for a kernel and a model. Checker.mu is held.
+func (l *ledger) partOf(kernel string, m *model) *part {
 	if kernel == "" && m == nil {
 		return nil
 	}
-	parts := c.kernels
+	parts := l.kernels
 	if m != nil {
 		parts = m.parts
 	}

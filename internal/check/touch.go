@@ -35,18 +35,19 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	from := c.report.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
-		if near := c.fencedBy(addr); near != nil && c.findGone(addr) == nil {
+		if near := c.fencedBy(addr); near != nil && c.ledger.findGone(addr) == nil {
 			c.judgeBeside(from, near, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
-		if gone := c.findGone(addr); gone != nil {
+		if gone := c.ledger.findGone(addr); gone != nil {
 			c.report.add(draft{
 				rule: "use-after-free", role: done(write), offence: from, lo: addr, hi: addr + length, memory: gone,
 				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
 			})
 			return Touch{What: notOurs}
 		}
-		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil || c.elsewhere(addr) {
+		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.ledger.aliased(addr) != nil ||
+			c.elsewhere(addr) {
 			c.judgeDeviceTouch(from, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
@@ -72,22 +73,22 @@ func (r *report) accessBy(by core.Caller, thread uint32) origin {
 
 // judgeDeviceTouch reports an access of the host to device memory, which also faults on hardware. mu is held.
 func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
-	a := c.find(lo)
+	a := c.ledger.find(lo)
 	address := lo
 	where := "which is no allocation"
-	switch r := c.aliased(lo); {
+	switch r := c.ledger.aliased(lo); {
 	case a != nil:
 		where = fmt.Sprintf("which is memory of device %d", a.device)
 		if a.what != core.DeviceMemory {
 			where = fmt.Sprintf("which is %s memory of device %d", a.kind(), a.device)
 		}
 		hi = min(hi, a.end())
-	case c.reserved(lo) != nil:
+	case c.ledger.reserved(lo) != nil:
 		where = "where addresses are reserved, and no memory is mapped"
 	case r != nil:
 		where = "which is the device's address of registered memory"
 		a, hi = r, min(hi-r.alias+r.start, r.end())
-		lo = c.canonical(lo)
+		lo = c.ledger.canonical(lo)
 	}
 	c.report.add(draft{
 		rule: "device-memory-on-host", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
@@ -100,10 +101,10 @@ func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
 	from := addr
-	if a := c.find(addr); a != nil {
+	if a := c.ledger.find(addr); a != nil {
 		from = a.start
 	}
-	c.memory.Ascend(from, func(start uintptr, a *allocation) bool {
+	c.ledger.memory.Ascend(from, func(start uintptr, a *allocation) bool {
 		for _, r := range a.runs {
 			if r.lo > addr {
 				next = min(next, r.lo)
@@ -221,7 +222,7 @@ func (c *Checker) closeAgain(page uintptr) {
 
 // runAt returns the allocation and the page run at addr, or nil. mu is held.
 func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
-	a := c.onPage(addr)
+	a := c.ledger.onPage(addr)
 	if a == nil {
 		return nil, nil
 	}
@@ -258,7 +259,7 @@ func (c *Checker) setSpans(lo, hi uintptr) {
 	var all spanSet
 	all.Add(c.guard.Span())
 	all.Add(lo, hi)
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.what == core.RegisteredMemory {
 			all.Add(a.start, a.end())
 		}
@@ -267,9 +268,9 @@ func (c *Checker) setSpans(lo, hi uintptr) {
 	c.report.front.SetSpans(all.Pairs())
 }
 
-// reserved returns the reserved address range that addr is in, or nil. mu is held.
-func (c *Checker) reserved(addr uintptr) *handle {
-	for _, h := range c.handles {
+// reserved returns the reserved address range that addr is in, or nil. Checker.mu is held.
+func (l *ledger) reserved(addr uintptr) *handle {
+	for _, h := range l.handles {
 		if h.r.Kind == core.AddressRange && !h.freed && addr-h.r.Name < uintptr(h.r.Size) {
 			return h
 		}
@@ -280,8 +281,8 @@ func (c *Checker) reserved(addr uintptr) *handle {
 // elsewhere reports whether addr is a device address outside of the driver's device memory: it is mapped, or memory of
 // another process. mu is held.
 func (c *Checker) elsewhere(addr uintptr) bool {
-	a := c.find(addr)
-	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
+	a := c.ledger.find(addr)
+	return a != nil && a.what == core.ImportedMemory || c.ledger.reserved(addr) != nil
 }
 
 // setRegistered tells the front end which memory is registered, and which device addresses lie outside of device
@@ -292,7 +293,7 @@ func (c *Checker) setRegistered() {
 		return
 	}
 	var hosts, aliases spanSet
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		switch {
 		case a.what == core.RegisteredMemory && !a.vanished:
 			hosts.Add(a.start, a.end())
@@ -301,12 +302,12 @@ func (c *Checker) setRegistered() {
 		}
 		return true
 	})
-	for _, h := range c.handles {
+	for _, h := range c.ledger.handles {
 		if h.r.Kind == core.AddressRange && !h.freed {
 			aliases.Add(h.r.Name, h.r.Name+uintptr(h.r.Size))
 		}
 	}
-	c.aliases.Scan(func(alias uintptr, a *allocation) bool {
+	c.ledger.aliases.Scan(func(alias uintptr, a *allocation) bool {
 		aliases.Add(alias, alias+uintptr(a.size))
 		return true
 	})

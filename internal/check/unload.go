@@ -47,18 +47,18 @@ func (list launches) pending(known clock) *launched {
 	return nil
 }
 
-// module returns the record of a binary, and makes it at first. mu is held.
-func (c *Checker) module(of driver.Module) *loaded {
-	if c.modules[of] == nil {
-		c.modules[of] = new(loaded)
+// module returns the record of a binary, and makes it at first. Checker.mu is held.
+func (l *ledger) module(of driver.Module) *loaded {
+	if l.modules[of] == nil {
+		l.modules[of] = new(loaded)
 	}
-	return c.modules[of]
+	return l.modules[of]
 }
 
 // usesModule records the launch of a binary's kernel, and reports a model that launches it after the binary was
 // unloaded: the core refuses other launches. mu is held.
 func (c *Checker) usesModule(t *task) {
-	m := c.module(t.op.Launch.Module)
+	m := c.ledger.module(t.op.Launch.Module)
 	if m.gone {
 		c.report.add(draft{
 			rule: "use-after-free", role: "submitted", offence: t.from, others: []other{{"unloaded", m.by}},
@@ -78,7 +78,7 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []c
 	known := c.knownTo(from)
 	found := false
 	for _, of := range modules {
-		m := c.module(of)
+		m := c.ledger.module(of)
 		if l := m.last.pending(known); l != nil && !found {
 			found = true
 			c.report.add(draft{
@@ -90,10 +90,10 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []c
 		m.gone, m.by, m.last = true, from, nil
 	}
 	for _, r := range handles {
-		c.handles[r.Name] = &handle{r: r, freed: true, freedBy: from}
+		c.ledger.handles[r.Name] = &handle{r: r, freed: true, freedBy: from}
 	}
-	c.trimHandles()
-	if len(c.modules) >= mostGone {
-		maps.DeleteFunc(c.modules, func(_ driver.Module, m *loaded) bool { return m.gone })
+	c.ledger.trimHandles()
+	if len(c.ledger.modules) >= mostGone {
+		maps.DeleteFunc(c.ledger.modules, func(_ driver.Module, m *loaded) bool { return m.gone })
 	}
 }

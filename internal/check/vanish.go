@@ -61,11 +61,11 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	if how.Call != "" {
 		from.site.api = how.Call
 	}
-	if a := c.find(lo); a != nil && a.what == core.PinnedMemory && how.whole() {
-		c.judgeForeign(from, a, lo, how)
+	if a := c.ledger.find(lo); a != nil && a.what == core.PinnedMemory && how.whole() {
+		c.ledger.judgeForeign(from, a, lo, how)
 		return
 	}
-	for _, a := range c.registeredIn(lo, hi) {
+	for _, a := range c.ledger.registeredIn(lo, hi) {
 		if !a.vanished && !a.freed {
 			c.judgeVanish(from, a, lo, hi, how)
 		}
@@ -73,11 +73,11 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.setRegistered()
 }
 
-// judgeForeign reports pinned memory that is passed to the allocator of the C library, which does not know it. mu is
-// held.
-func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
+// judgeForeign reports pinned memory that is passed to the allocator of the C library, which does not know it.
+// Checker.mu is held.
+func (l *ledger) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
 	name, _, _ := strings.Cut(how.Call, "(")
-	c.report.add(draft{
+	l.report.add(draft{
 		rule: "invalid-free", role: "called", offence: from, lo: at, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
 			name, at),
@@ -85,8 +85,8 @@ func (c *Checker) judgeForeign(from origin, a *allocation, at uintptr, how Way) 
 	a.vanished = true // accesses of the C library beside it are not reported again
 }
 
-// registeredIn returns the registered memory with bytes in [lo, hi). mu is held.
-func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
+// registeredIn returns the registered memory with bytes in [lo, hi). Checker.mu is held.
+func (l *ledger) registeredIn(lo, hi uintptr) (list []*allocation) {
 	take := func(_ uintptr, a *allocation) bool {
 		if a.start >= hi {
 			return false
@@ -96,10 +96,10 @@ func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
 		}
 		return true
 	}
-	if first := c.find(lo); first != nil && first.start < lo {
+	if first := l.find(lo); first != nil && first.start < lo {
 		take(0, first)
 	}
-	c.memory.Ascend(lo, take)
+	l.memory.Ascend(lo, take)
 	return list
 }
 

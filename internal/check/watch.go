@@ -49,7 +49,7 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	defer c.mu.Unlock()
 	c.tasks++
 	from := c.originOf(t)
-	c.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
+	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
 	var found []draft
 	c.report.held = &found
 	defer func() { c.report.held = nil }()
@@ -60,8 +60,8 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 		judgeSelf(c, from, "called", op)
 	}
 	collides := false
-	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		a := c.find(lo)
+	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
+		a := c.ledger.find(lo)
 		c.judgeBounds(&from, op, a, lo, hi, write)
 		switch {
 		case lo >= hi:
@@ -90,8 +90,8 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool)
 	if !collides {
 		judgeKernels(c, from, op)
 	}
-	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		a := c.find(lo)
+	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
+		a := c.ledger.find(lo)
 		if a == nil || lo >= hi {
 			return true
 		}
@@ -167,13 +167,13 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.born++
+	c.ledger.born++
 	by := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
-		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born,
+		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.ledger.born,
 			pool: r.Pool, leaked: r.Swept}
-		a.phys = c.under.Locate(r.Name).Device
+		a.phys = c.ledger.under.Locate(r.Name).Device
 		if r.Pooled {
 			c.comes(a, r)
 		} else if r.Kind != core.RegisteredMemory {
@@ -181,18 +181,37 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
-			c.nameAlias(a)
+			c.ledger.nameAlias(a)
 		}
 	default:
-		if h := c.handles[r.Name]; r.Counts && h != nil && !h.freed {
+		if h := c.ledger.handles[r.Name]; r.Counts && h != nil && !h.freed {
 			h.retain(by)
 			return
 		}
-		c.handles[r.Name] = &handle{r: r, by: by, born: c.born}
-		c.trimHandles()
+		c.ledger.handles[r.Name] = &handle{r: r, by: by, born: c.ledger.born}
+		c.ledger.trimHandles()
 	}
 	if hasSpan(r.Kind) {
 		c.setRegistered()
+	}
+}
+
+// remember enters a new allocation. mu is held.
+func (c *Checker) remember(a *allocation) {
+	c.ledger.add(a, func(old *allocation) { c.forget(old, origin{}) })
+	c.setPages(a, true)
+}
+
+// forget ends an allocation, with its pages and its history. mu is held.
+func (c *Checker) forget(a *allocation, by origin) {
+	if !c.ledger.remove(a, by) {
+		return
+	}
+	c.setPages(a, false)
+	c.dropPages(a)
+	if a.what != core.RegisteredMemory && (!a.pooled || a.freedAt == 0) {
+		c.shadow.Forget(a.start, a.end())
+		c.paged.Forget(a.start, a.end())
 	}
 }
 
@@ -206,19 +225,19 @@ func hasSpan(kind core.ResourceKind) bool {
 func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a := c.find(addr); a != nil {
+	if a := c.ledger.find(addr); a != nil {
 		a.written.Add(addr, min(addr+uintptr(n), a.end()))
 	}
 }
 
-// trimHandles forgets released handles if there are too many. mu is held.
-func (c *Checker) trimHandles() {
-	if len(c.handles) < mostGone {
+// trimHandles forgets released handles if there are too many. Checker.mu is held.
+func (l *ledger) trimHandles() {
+	if len(l.handles) < mostGone {
 		return
 	}
-	for name, h := range c.handles {
+	for name, h := range l.handles {
 		if h.freed {
-			delete(c.handles, name)
+			delete(l.handles, name)
 		}
 	}
 }
@@ -231,10 +250,10 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	from := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
-		if a := c.live(r.Kind, r.Name); a != nil {
+		if a := c.ledger.live(r.Kind, r.Name); a != nil {
 			c.decide(a.start, a.end())
 		}
-		if a := c.live(r.Kind, r.Name); a != nil && r.Pooled {
+		if a := c.ledger.live(r.Kind, r.Name); a != nil && r.Pooled {
 			c.willGo(a, r)
 		} else if a != nil {
 			c.verify(&from, a)
@@ -341,7 +360,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	from := c.originOf(t)
 	switch {
 	case isMemory(r.Kind):
-		if a := c.live(r.Kind, r.Name); a != nil {
+		if a := c.ledger.live(r.Kind, r.Name); a != nil {
 			c.forget(a, from)
 			if hasSpan(r.Kind) {
 				c.setRegistered()
@@ -351,7 +370,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	case r.Kind == core.StreamHandle:
 		c.endQueue(r.Number)
 	}
-	h := c.handles[r.Name]
+	h := c.ledger.handles[r.Name]
 	switch {
 	case h == nil:
 	case r.Counts:
@@ -361,7 +380,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	default:
 		h.freed, h.freedBy, h.swept = true, from, r.Swept
 		if r.Swept {
-			c.leak(h)
+			c.ledger.leak(h)
 		}
 		if hasSpan(r.Kind) {
 			c.setRegistered()
@@ -411,7 +430,7 @@ func (c *Checker) Ending(t *core.Thread) {
 			detail:  fmt.Sprint(q.stream),
 		})
 	}
-	c.leaks()
+	c.ledger.leaks()
 	c.mu.Unlock()
 	if t == nil {
 		c.end()
@@ -438,49 +457,49 @@ func (c *Checker) Quiesce() {
 // quietLimit bounds how long an ending process waits for a copy of another thread or for a kernel.
 const quietLimit = 10 * time.Second
 
-// leaks reports resources that are not released, oldest first. mu is held.
-func (c *Checker) leaks() {
+// leaks reports resources that are not released, oldest first. Checker.mu is held.
+func (l *ledger) leaks() {
 	var memory []*allocation
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	l.memory.Scan(func(_ uintptr, a *allocation) bool {
 		memory = append(memory, a)
 		return true
 	})
-	for _, a := range c.inner {
+	for _, a := range l.inner {
 		memory = append(memory, a)
 	}
 	slices.SortFunc(memory, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
 	for _, a := range memory {
-		c.leakMemory(a)
+		l.leakMemory(a)
 	}
 	var handles []*handle
-	for _, h := range c.handles {
+	for _, h := range l.handles {
 		if !h.freed {
 			handles = append(handles, h)
 		}
 	}
 	slices.SortFunc(handles, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
 	for _, h := range handles {
-		c.leak(h)
+		l.leak(h)
 	}
 }
 
-// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu is
-// held.
-func (c *Checker) leakMemory(a *allocation) {
-	if a.leaked || c.report.language == finding.Go {
+// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it.
+// Checker.mu is held.
+func (l *ledger) leakMemory(a *allocation) {
+	if a.leaked || l.report.language == finding.Go {
 		return
 	}
 	a.leaked = true
-	c.report.add(draft{
+	l.report.add(draft{
 		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
 		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(),
 			are(uintptr(a.size), "is", "are")),
 	})
 }
 
-// leak reports a handle that is never destroyed, unless Close does it. mu is held.
-func (c *Checker) leak(h *handle) {
-	if h.leaked || c.report.language == finding.Go {
+// leak reports a handle that is never destroyed, unless Close does it. Checker.mu is held.
+func (l *ledger) leak(h *handle) {
+	if h.leaked || l.report.language == finding.Go {
 		return
 	}
 	h.leaked = true
@@ -497,7 +516,7 @@ func (c *Checker) leak(h *handle) {
 	if h.took > 0 {
 		h.leakCounted(&d)
 	}
-	c.report.add(d)
+	l.report.add(d)
 }
 
 // sweep reports and forgets the memory of a device that closes.
@@ -505,7 +524,7 @@ func (c *Checker) sweep(phys int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []*allocation
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.what == core.DeviceMemory && a.phys == phys {
 			list = append(list, a)
 		}
@@ -513,7 +532,7 @@ func (c *Checker) sweep(phys int32) {
 	})
 	slices.SortFunc(list, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
 	for _, a := range list {
-		c.leakMemory(a)
+		c.ledger.leakMemory(a)
 		c.forget(a, origin{})
 	}
 }
