@@ -64,8 +64,8 @@ func (l *ledger) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool)
 	})
 }
 
-// word returns the range of the word that a gate waits for. Checker.mu is held.
-func (t *task) word() (lo, hi uintptr) {
+// polled returns the range of the word that a gate waits for. Checker.mu is held.
+func (t *task) polled() (lo, hi uintptr) {
 	lo = t.q.c.ledger.canonical(t.op.Src)
 	return lo, lo + uintptr(t.op.N)
 }

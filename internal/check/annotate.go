@@ -17,7 +17,7 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	addr = c.ledger.canonical(addr)
 	c.decide(addr, addr+uintptr(n))
 	runGiven(c, addr)
-	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
+	_, found := c.judge.inFlight(*c.judge.known, addr, addr+uintptr(n), true)
 	return found
 }
 
@@ -26,7 +26,7 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.ledger.canonical(addr)
-	k := c.known.Clone()
+	k := c.judge.known.Clone()
 	raise := func(s *cell) {
 		if s.Write != nil {
 			k.Raise(s.Write.Line, s.Write.N)
@@ -35,9 +35,9 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 			k.Raise(r.Line, r.N)
 		}
 	}
-	c.shadow.Each(addr, addr+uintptr(n), raise)
-	c.paged.Each(addr, addr+uintptr(n), raise)
-	c.know(k)
+	c.judge.shadow.Each(addr, addr+uintptr(n), raise)
+	c.judge.paged.Each(addr, addr+uintptr(n), raise)
+	c.judge.know(k)
 }
 
 // Findings returns the number of different findings so far, without notes.
@@ -120,7 +120,7 @@ func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
 	defer c.mu.Unlock()
 	c.decide(addr, addr+uintptr(n))
 	runGiven(c, c.ledger.canonical(addr))
-	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
+	c.judge.hostAccess(c.judge.originOf(t), addr, addr+uintptr(n), write)
 }
 
 // Note adds a line to the report about a limitation of this run.

@@ -62,7 +62,6 @@ import (
 	"time"
 
 	"ropeway/internal/check/inject"
-	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
@@ -125,9 +124,13 @@ const DefaultDepth = 2048
 // call.
 const DefaultPatience = 50 * time.Millisecond
 
+// lock guards the whole checker: judging one access reads all its parts. Those that release it while work of the driver
+// runs share it.
+type lock struct{ mu sync.Mutex }
+
 // Checker implements core.CheckHooks; the core uses [Checker.Driver].
 type Checker struct {
-	guard    driver.Guard  // immutable; nil if host memory cannot be closed
+	*lock
 	seed     uint64        // immutable
 	depth    int           // immutable
 	patience time.Duration // immutable
@@ -137,35 +140,21 @@ type Checker struct {
 	wanted   atomic.Int32 // threads that wait for functions of streams
 	ticker   atomic.Bool  // a goroutine runs work that no call waits for
 
-	mu       sync.Mutex
 	report   *report
 	ledger   *ledger
+	judge    *judge
+	pages    *pages
 	rng      *rand.Rand
-	closing  bool // close the program's view of pinned memory while copies are pending
 	queues   []*queue
 	byStream map[int32]*queue
-	lines    []uint64 // number of the last task on each line
-	marks    []uint64 // number of times that the progress of each line was recorded
-	free     []uint32 // unused lines
-	pending  int      // tasks submitted and not run
+	pending  int // tasks submitted and not run
 	tasks    uint64
 	waiters  hostqueue.Waiters
 	pool     []*task
 
-	known  *clock // what the host knows to be complete; replaced, never changed
-	shadow shadow.Shadow[maker]
-	paged  shadow.Shadow[maker] // pages that kernels were seen to touch
-
-	runs           int                  // borders between pages of different protection
-	shutRegistered map[*allocation]bool // registered memory that may have closed pages
-	early          []early              // pages to open soon
-	isolated       int                  // ranges that the system was asked to keep apart
-
-	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
-	functions uint64              // number of functions that have begun
-	served    []*serving          // kernels that run, oldest first
+	functions uint64     // number of functions that have begun
+	served    []*serving // kernels that run, oldest first
 	waits     waits
-	unawaited unawaited
 
 	inject []*inject.Injection
 }
@@ -178,18 +167,19 @@ func New(o Options) *Checker {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	c := &Checker{
-		seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(), report: newReport(o),
-		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock),
-		serving: map[uint32]*serving{}, waits: waits{}, unawaited: unawaited{}, shutRegistered: map[*allocation]bool{},
+	c := &Checker{lock: new(lock), seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(),
+		rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)), byStream: map[int32]*queue{}, waits: waits{},
+		report: newReport(o),
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])
 	}
-	caps := o.Driver.Caps()
-	c.guard = caps.Guard
 	c.ledger = newLedger(o.Driver, c.report)
+	c.judge = newJudge(c.ledger, c.report)
+	c.pages = &pages{lock: c.lock, report: c.report, ledger: c.ledger, judge: c.judge, guard: o.Driver.Caps().Guard,
+		shutRegistered: map[*allocation]bool{}}
+	c.judge.learned = c.pages.learned
+	c.judge.backlog = c
 	c.drv = &watched{Driver: o.Driver, c: c}
 	return c
 }
@@ -211,12 +201,12 @@ func (c *Checker) SetFrontEnd(f FrontEnd) {
 func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closing = c.guard != nil
-	if c.closing && c.report.front != nil {
-		c.report.front.SetDeviceSpan(c.guard.DeviceSpan())
-		c.report.front.SetPinnedSpan(c.guard.Span())
+	c.pages.closing = c.pages.guard != nil
+	if c.pages.closing && c.report.front != nil {
+		c.report.front.SetDeviceSpan(c.pages.guard.DeviceSpan())
+		c.report.front.SetPinnedSpan(c.pages.guard.Span())
 	}
-	c.setSpans(0, 0)
+	c.pages.tellSpans(0, 0)
 }
 
 // SpeakGo declares the program to be a Go program: findings name Go functions, and resources that Close frees are not
@@ -267,20 +257,12 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, events: o.Events, stream: o.Number, device: d.number}
+	q := &queue{c: c, events: o.Events}
 	o.Events = driver.Events{Failed: q.failed} // the checker decides when work runs, and so reports failures and times
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.free); n > 0 {
-		q.line = c.free[n-1]
-		c.free = c.free[:n-1]
-	} else {
-		q.line = uint32(len(c.lines))
-		c.lines = append(c.lines, 0)
-		c.marks = append(c.marks, 0)
-	}
-	q.submitted = c.lines[q.line]
+	q.line = c.judge.newLine(o.Number)
 	c.queues = append(c.queues, q)
 	c.byStream[q.stream] = q
 	return q

@@ -68,7 +68,7 @@ func (all waits) blocked(c *Checker, q *queue, limited bool) {
 		return
 	}
 	if w.on == nil {
-		w.from = c.originOf(w.t)
+		w.from = c.judge.originOf(w.t)
 	}
 	w.on = q
 	h := hold{c: c, thread: thread}
@@ -172,8 +172,8 @@ func (h *hold) follow(q *queue) int {
 
 // function is follow for a queue that is running a task. Checker.mu is held.
 func (h *hold) function(q *queue) int {
-	for thread, s := range h.c.serving {
-		if s.q != q || s.n != q.running || q.current == nil || thread == kernelThread {
+	for thread, s := range h.c.judge.serving {
+		if s.line != q.line || s.n != q.running || q.current == nil || thread == kernelThread {
 			continue
 		}
 		h.others = append(h.others, other{"submitted", q.current.from})

@@ -48,7 +48,7 @@ func without(list []*queue, q *queue) []*queue {
 func (f *flag) Set() {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
-	f.raise(*f.c.known)
+	f.raise(*f.c.judge.known)
 	f.c.changed()
 }
 
@@ -64,7 +64,7 @@ func (f *flag) IsSet() bool {
 		}
 		return false
 	}
-	c.learn(f.clock)
+	c.judge.learn(f.clock)
 	return true
 }
 
@@ -98,7 +98,7 @@ func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 		return f.setters[0]
 	})
 	if ok && f.set {
-		c.learn(f.clock)
+		c.judge.learn(f.clock)
 	}
 	return ok
 }

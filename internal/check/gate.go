@@ -38,9 +38,14 @@ func (c *Checker) pass(t *task) bool {
 	return t.passed
 }
 
-// unsignalled reports whether the head of q waits for a signal that nothing queued sends. The signal comes after all
-// that the host does before it, and the tasks of q come after the signal. mu is held.
-func (c *Checker) unsignalled(q *queue) bool {
+// unsignalled reports whether the next task of a line waits for a signal that nothing queued sends. The signal comes
+// after all that the host does before it, and the tasks of the line come after the signal. mu is held.
+func (c *Checker) unsignalled(l *line) bool {
+	i := slices.IndexFunc(c.queues, func(q *queue) bool { return q.line == l })
+	if i < 0 {
+		return false
+	}
+	q := c.queues[i]
 	if q.running != 0 || len(q.waiting) == 0 {
 		return false
 	}
@@ -52,7 +57,7 @@ func (c *Checker) unsignalled(q *queue) bool {
 		return false
 	}
 	if t.op.N > 0 {
-		if lo, hi := t.word(); len(c.writers(lo, hi)) > 0 {
+		if lo, hi := t.polled(); len(c.writers(lo, hi)) > 0 {
 			return false
 		}
 	}
@@ -73,11 +78,11 @@ func (c *Checker) before(t *task) (k clock) {
 		k = o.clock.Clone()
 	}
 	if t.op.N > 0 {
-		k.Join(*c.known)
-		lo, hi := t.word()
-		c.shadow.Each(lo, hi, func(s *cell) {
+		k.Join(*c.judge.known)
+		lo, hi := t.polled()
+		c.judge.shadow.Each(lo, hi, func(s *cell) {
 			if p := s.Write; p != nil && !p.Word {
-				c.joinRun(&k, func(q *queue) bool { return q.line == p.Line })
+				c.joinRun(&k, func(q *queue) bool { return q.id == p.Line })
 			}
 		})
 	}
@@ -94,8 +99,8 @@ func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
 			continue
 		}
 		k.Join(q.clock)
-		k.Raise(q.line, q.over())
-		c.marks[q.line]++ // so that tasks that have run differ from those that have not
+		k.Raise(q.id, q.over())
+		q.mark++ // so that tasks that have run differ from those that have not
 		for _, t := range q.waiting {
 			t.mark++
 		}
@@ -127,7 +132,7 @@ func (c *Checker) hand(q *queue, t *task) *order {
 	c.gather(q, o)
 	k := o.clock.Clone()
 	k.Join(q.clock)
-	k.Raise(q.line, t.n)
+	k.Raise(q.id, t.n)
 	o.clock = k
 	return o
 }
@@ -186,7 +191,7 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	if t.op.Kind != driver.OpWaitCond || t.op.N == 0 {
 		return false
 	}
-	at, end := t.word()
+	at, end := t.polled()
 	return at < hi && lo < end
 }
 
@@ -210,11 +215,11 @@ func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if here {
-			c.learn(o.clock)
+			c.judge.learn(o.clock)
 			return
 		}
 		var k clock
 		c.joinRun(&k, func(*queue) bool { return true })
-		c.learn(k)
+		c.judge.learn(k)
 	}
 }

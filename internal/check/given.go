@@ -40,11 +40,11 @@ func (t *task) shutGiven(a *allocation) {
 		return
 	}
 	t.q.given = t.n
-	for _, r := range c.runsOf(a) {
+	for _, r := range c.pages.runsOf(a) {
 		if a.what == core.RegisteredMemory {
-			c.shutRegistered[a] = true
+			c.pages.shutRegistered[a] = true
 		}
-		c.close(t, r, r.lo, r.hi, closed)
+		c.pages.close(t, r, r.lo, r.hi, closed)
 	}
 }
 
@@ -102,17 +102,16 @@ func (s *serving) follows(page uintptr) bool {
 	return true
 }
 
-// signals reports whether the host touches at most a word that collides with the kernel now running: the kernel may
-// poll the word. Checker.mu is held.
-func signals(c *Checker, f flight, lo, hi uintptr) bool {
-	return hi-lo <= wordBytes && slices.ContainsFunc(c.queues, func(q *queue) bool {
+// polls reports whether the access f is one of a kernel that runs, which may poll a word. mu is held.
+func (c *Checker) polls(f flight) bool {
+	return slices.ContainsFunc(c.queues, func(q *queue) bool {
 		k := q.flying
 		return k != nil && k.t.from.stream == f.from.stream && k.t.from.task == f.from.task
 	})
 }
 
-// isLent reports whether a page has host memory that is given to a kernel which is not over. Checker.mu is held.
-func isLent(c *Checker, page uintptr) bool {
+// isLent reports whether a page has host memory that is given to a kernel which is not over. mu is held.
+func (c *Checker) isLent(page uintptr) bool {
 	a := c.ledger.onPage(page)
 	return a != nil && slices.ContainsFunc(c.queues, func(q *queue) bool {
 		return q.givenTo(a.start, a.end()) != nil

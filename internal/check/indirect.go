@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// follow judges the copy that a descriptor now describes. mu is held.
-func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
-	a := c.ledger.find(op.Src)
+// descriptor judges the copy that a descriptor now describes. Checker.mu is held.
+func (j *judge) descriptor(on *line, p *past, op *driver.Op) {
+	a := j.ledger.find(op.Src)
 	l := op.Layout
 	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
 		lo := op.Src + field[0]
@@ -18,7 +18,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 			break
 		}
 		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
-			c.report.add(draft{
+			j.report.add(draft{
 				rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: op.Src, hi: op.Src + uintptr(op.N),
 				memory:  a,
 				summary: "a copy uses a descriptor that was never set",
@@ -26,41 +26,41 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 			return
 		}
 	}
-	b, ok := c.ledger.peek(op.Src, op.N)
+	b, ok := j.ledger.peek(op.Src, op.N)
 	if !ok {
 		return
 	}
 	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
-	_ = c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
-		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
+	_ = j.reached(on, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
+		j.reached(on, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
 }
 
-// reach judges an access to an address found in device memory, in the size bytes at cell. It returns false if there is
-// no memory at the address. mu is held.
-func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
-	at = c.ledger.canonical(at)
-	a := c.ledger.find(at)
+// reached judges an access to an address found in device memory, in the size bytes at cell. It returns false if there
+// is no memory at the address. Checker.mu is held.
+func (j *judge) reached(on *line, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
+	at = j.ledger.canonical(at)
+	a := j.ledger.find(at)
 	if a == nil {
-		gone := c.ledger.findGone(at)
+		gone := j.ledger.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
 			what = "was freed before the copy ran"
 		}
 		lo, hi, memory := at, at+uintptr(n), gone
 		if gone == nil {
-			lo, hi, memory = cell, cell+uintptr(size), c.ledger.find(cell)
+			lo, hi, memory = cell, cell+uintptr(size), j.ledger.find(cell)
 		}
-		c.report.add(draft{
+		j.report.add(draft{
 			rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: lo, hi: hi, memory: memory,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})
 		return false
 	}
-	c.judgeBounds(&p.Of.from, nil, a, at, at+uintptr(n), write)
+	j.bounds(&p.Of.from, nil, a, at, at+uintptr(n), write)
 	if !write {
-		c.judgeWritten(&p.Of.from, a, at, at+uintptr(n), nil, "copied")
+		j.neverWritten(&p.Of.from, a, at, at+uintptr(n), nil, "copied")
 	}
-	c.enter(q, p, c.used(q.current, at), at, at+uintptr(n), write)
+	j.access(on, p, j.used(on.born, at), at, at+uintptr(n), write)
 	return true
 }
 
@@ -71,26 +71,26 @@ func (l *ledger) peek(at uintptr, n uint64) ([]byte, bool) {
 	return b, err == nil
 }
 
-// foresee adds to t.led the ranges that t will reach through device memory, unless pending work may change these
-// addresses. mu is held.
-func (c *Checker) foresee(t *task) {
-	op := &t.op
+// predict adds to t.led the ranges that t will reach through device memory, unless pending work may change these
+// addresses. Checker.mu is held.
+func (j *judge) predict(w *work) {
+	op := &w.op
 	look := func(at uintptr, n uint64) []byte {
-		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
+		if _, pending := j.inFlight(*j.known, at, at+uintptr(n), false); pending {
 			return nil
 		}
-		if a := c.ledger.find(at); a != nil && a.what == core.DeviceMemory {
+		if a := j.ledger.find(at); a != nil && a.what == core.DeviceMemory {
 			if lo, hi := a.written.Missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
 				return nil
 			}
 		}
-		b, _ := c.ledger.peek(at, n)
+		b, _ := j.ledger.peek(at, n)
 		return b
 	}
 	lead := func(at, n uint64, write bool) {
 		if n > 0 {
-			lo := c.ledger.canonical(uintptr(at))
-			t.led = append(t.led, led{lo: lo, hi: lo + uintptr(n), write: write})
+			lo := j.ledger.canonical(uintptr(at))
+			w.led = append(w.led, led{lo: lo, hi: lo + uintptr(n), write: write})
 		}
 	}
 	switch op.Kind {

@@ -19,37 +19,46 @@ type flight struct {
 	lo, hi uintptr // the bytes that both touch
 }
 
-// inFlight returns an access that is not complete for known and collides with a write or a read of [lo, hi). mu is
-// held.
-func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
-	return c.inFlightOn(nil, known, lo, hi, write)
+// inFlight returns an access that is not complete for known and collides with a write or a read of [lo, hi). Checker.mu
+// is held.
+func (j *judge) inFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+	return j.inFlightOn(nil, known, lo, hi, write)
 }
 
-// inFlightOn is inFlight without the tasks that wait on queues for which skip is true. mu is held.
-func (c *Checker) inFlightOn(skip func(*queue) bool, known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+// inFlightOn is inFlight without the tasks that wait on queues for which skip is true. Checker.mu is held.
+func (j *judge) inFlightOn(skip func(*line) bool, known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+	if f, found = j.backlog.pendingOn(skip, lo, hi, write); found {
+		return f, true
+	}
+	if p, wrote, at, end := j.shadow.Pending(known, write, lo, hi); p != nil {
+		return flight{p.Of.from, did(p, wrote), at, end}, true
+	}
+	return j.pagedInFlight(known, lo, hi, write)
+}
+
+// pendingOn returns an access of a task that has not run and collides with a write or a read of [lo, hi), except on
+// lines for which skip is true. mu is held.
+func (c *Checker) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
-			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q)) {
+			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q.line)) {
 				return f, true
 			}
 		}
 	}
-	if p, wrote, at, end := c.shadow.Pending(known, write, lo, hi); p != nil {
-		return flight{p.Of.from, did(p, wrote), at, end}, true
-	}
-	return c.pagedInFlight(known, lo, hi, write)
+	return flight{}, false
 }
 
 // knownTo returns the clock of what is complete for an origin. A function in the order of a stream also knows the
-// stream's earlier tasks. mu is held.
-func (c *Checker) knownTo(from origin) clock {
-	s := c.serving[from.thread]
+// stream's earlier tasks. Checker.mu is held.
+func (j *judge) knownTo(from origin) clock {
+	s := j.serving[from.thread]
 	if s == nil || from.thread == 0 {
-		return c.unawaited.known(c, from.thread)
+		return j.knownBeside(from.thread)
 	}
-	k := c.known.Clone()
-	k.Join(s.q.clock)
-	k.Raise(s.q.line, s.n)
+	k := j.known.Clone()
+	k.Join(s.line.clock)
+	k.Raise(s.line.id, s.n)
 	return k
 }
 
@@ -69,7 +78,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	if hi <= t.lo || lo >= t.hi || !t.op.Kind.TouchesMemory() {
 		return
 	}
-	if t.isWord() && !write && hi-lo <= wordBytes {
+	if t.word && !write && hi-lo <= wordBytes {
 		return // a read of a word that is written atomically
 	}
 	t.q.c.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
@@ -111,9 +120,6 @@ func (r *report) stillDoes(f flight) string {
 	}
 	return fmt.Sprintf("a pending %s %s", strings.TrimPrefix(r.task(f.from), "a "), still)
 }
-
-// isWord reports whether t writes one word atomically, for waits.
-func (t *task) isWord() bool { return t.op.Kind == driver.OpCompute && t.order != nil }
 
 // task names a task for people.
 func (r *report) task(from origin) string {
@@ -159,10 +165,10 @@ func (c *Checker) judgeSubmit(t *task) {
 	c.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		a := c.ledger.find(lo)
-		c.judgeBounds(&t.from, &t.op, a, lo, hi, write)
+		c.judge.bounds(&t.from, &t.op, a, lo, hi, write)
 		if a != nil {
-			c.verify(&t.from, a)
-			c.shut(t, a, lo, hi, write)
+			c.pages.verify(&t.from, a, c.calls.Load())
+			c.pages.closeFor(t, a, lo, hi, write)
 		}
 		return true
 	})
@@ -170,38 +176,38 @@ func (c *Checker) judgeSubmit(t *task) {
 	switch op.Kind {
 	case driver.OpCopy:
 		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
-			c.judgeAlignment(t.from, "submitted", op)
-			judgeSelf(c, t.from, "submitted", op)
+			c.judge.alignment(t.from, "submitted", op)
+			c.judge.selfOverlap(t.from, "submitted", op)
 		}
 	case driver.OpBatch:
-		c.judgeBatch(t.from, "submitted", op)
+		c.judge.overlaps(t.from, "submitted", op)
 	case driver.OpDesc, driver.OpOffset:
-		c.foresee(t)
+		c.judge.predict(&t.work)
 	}
 }
 
-// judgeSelf reports a copy whose source and destination overlap and are not equal. role says what from did with it.
+// selfOverlap reports a copy whose source and destination overlap and are not equal. role says what from did with it.
 // Checker.mu is held.
-func judgeSelf(c *Checker, from origin, role string, op *driver.Op) {
+func (j *judge) selfOverlap(from origin, role string, op *driver.Op) {
 	lo, hi := max(op.Dst, op.Src), min(op.Dst, op.Src)+uintptr(op.N)
 	if op.Kind != driver.OpCopy || op.Dst == op.Src || lo >= hi {
 		return
 	}
-	c.report.add(draft{
-		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.ledger.find(lo), detail: "copy",
+	j.report.add(draft{
+		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: j.ledger.find(lo), detail: "copy",
 		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
 		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
 			"share no bytes, one after the other.",
 	})
 }
 
-// judgeBatch reports segments of a batch that overlap where one of them writes: segments run in any order. role says
-// what from did with the batch. mu is held.
-func (c *Checker) judgeBatch(from origin, role string, op *driver.Op) {
-	if c.report.on("batch-overlap") {
+// overlaps reports segments of a batch that overlap where one of them writes: segments run in any order. role says what
+// from did with the batch. Checker.mu is held.
+func (j *judge) overlaps(from origin, role string, op *driver.Op) {
+	if j.report.on("batch-overlap") {
 		if a, b, lo, hi, found := findOverlap(op.Segs.List); found {
-			c.report.add(draft{
-				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: c.ledger.find(lo),
+			j.report.add(draft{
+				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: j.ledger.find(lo),
 				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
 					count(hi-lo)),
 			})
@@ -236,41 +242,41 @@ func are(n uintptr, one, many string) string {
 // alignment is the alignment of addresses that the documents of aclrtMemcpyAsync demand.
 const alignment = 64
 
-// judgeAlignment reports a copy whose addresses are not aligned. role says what from did with it. mu is held.
-func (c *Checker) judgeAlignment(from origin, role string, op *driver.Op) {
-	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !c.report.on("misaligned") {
+// alignment reports a copy whose addresses are not aligned. role says what from did with it. Checker.mu is held.
+func (j *judge) alignment(from origin, role string, op *driver.Op) {
+	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !j.report.on("misaligned") {
 		return
 	}
-	name, at := "dst", c.ledger.canonical(op.Dst)
-	if at%alignment == 0 || c.ledger.find(at) == nil {
-		name, at = "src", c.ledger.canonical(op.Src)
+	name, at := "dst", j.ledger.canonical(op.Dst)
+	if at%alignment == 0 || j.ledger.find(at) == nil {
+		name, at = "src", j.ledger.canonical(op.Src)
 	}
-	a := c.ledger.find(at)
+	a := j.ledger.find(at)
 	if a == nil || at%alignment == 0 {
 		return // memory of the core, or a variable of the device
 	}
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: "misaligned", role: role, offence: from, lo: at, hi: at + uintptr(op.N), memory: a,
 		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
 	})
 }
 
-// judgeBounds reports a range that ends after the size the program asked for; the driver's rounding does not count. op
-// may be nil. a is the allocation at lo, or nil. mu is held.
-func (c *Checker) judgeBounds(from *origin, op *driver.Op, a *allocation, lo, hi uintptr, write bool) {
+// bounds reports a range that ends after the size the program asked for; the driver's rounding does not count. op may
+// be nil. a is the allocation at lo, or nil. Checker.mu is held.
+func (j *judge) bounds(from *origin, op *driver.Op, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil {
-		a = c.ledger.rounded(lo)
+		a = j.ledger.rounded(lo)
 	}
 	if a == nil || lo >= hi {
 		return
 	}
-	end := c.ledger.reachOf(a, hi)
+	end := j.ledger.reachOf(a, hi)
 	if hi <= end {
 		return
 	}
-	whole, segment := access{lo, hi}, c.segment(op, lo, hi)
+	whole, segment := access{lo, hi}, j.segment(op, lo, hi)
 	lo = max(lo, end)
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, does: does(write),
 		whole: whole,
 		summary: fmt.Sprintf("%s%s past the end of %d bytes of %s memory would be %s", segment, count(hi-lo), a.size,
@@ -279,13 +285,13 @@ func (c *Checker) judgeBounds(from *origin, op *driver.Op, a *allocation, lo, hi
 }
 
 // segment names the segment of a batch that touches [lo, hi), for the beginning of a sentence, or returns "". op may be
-// nil. mu is held.
-func (c *Checker) segment(op *driver.Op, lo, hi uintptr) string {
+// nil. Checker.mu is held.
+func (j *judge) segment(op *driver.Op, lo, hi uintptr) string {
 	if op == nil || op.Kind != driver.OpBatch {
 		return ""
 	}
 	i := slices.IndexFunc(op.Segs.List, func(s driver.Segment) bool {
-		return uintptr(s.N) == hi-lo && (c.ledger.canonical(s.Dst) == lo || c.ledger.canonical(s.Src) == lo)
+		return uintptr(s.N) == hi-lo && (j.ledger.canonical(s.Dst) == lo || j.ledger.canonical(s.Src) == lo)
 	})
 	if i < 0 {
 		return "" // the range is part of a segment, or several adjacent ones
@@ -319,89 +325,89 @@ func done(write bool) string {
 	return "read"
 }
 
-// judgeRun judges a task that is about to run, and returns the record of its accesses. mu is held.
-func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
-	if s := t.from.site; s != nil && !s.shared && q.model == nil { // tasks of a model share the site of its execution
+// runs judges a task that is about to run, and returns the record of its accesses. Checker.mu is held.
+func (j *judge) runs(w *work) (p *past) {
+	if s := w.from.site; s != nil && !s.shared &&
+		w.line.model == nil { // tasks of a model share the site of its execution
 		p = &s.past
 	} else {
 		p = new(past)
 	}
-	*p = past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{t.from, t.early}, Word: t.isWord(),
-		Small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
-	if c.shadow.Len()+c.paged.Len() > mostCells {
-		c.report.note("too many separate ranges were touched without a synchronisation: what is known of them was " +
+	*p = past{Line: w.line.id, N: w.n, Mark: w.mark, Of: maker{w.from, w.early}, Word: w.word,
+		Small: w.op.Kind == driver.OpCopy && w.op.N <= wordBytes}
+	if j.shadow.Len()+j.paged.Len() > mostCells {
+		j.report.note("too many separate ranges were touched without a synchronisation: what is known of them was " +
 			"dropped")
-		c.shadow, c.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
+		j.shadow, j.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
 	}
-	c.compare(t)
-	c.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
-		a := c.used(t, lo)
-		if a != nil && !a.left && reads && t.born >= a.born {
-			c.judgeWritten(&t.from, a, lo, hi, &t.op, usedBy(&t.op))
+	j.ledger.touches(&w.op, func(lo, hi uintptr, write bool) bool {
+		reads := !write && w.op.Kind != driver.OpDesc || combines(&w.op)
+		a := j.used(w.born, lo)
+		if a != nil && !a.left && reads && w.born >= a.born {
+			j.neverWritten(&w.from, a, lo, hi, &w.op, usedBy(&w.op))
 		}
-		c.enter(q, p, a, lo, hi, write)
+		j.access(w.line, p, a, lo, hi, write)
 		return true
 	})
-	switch t.op.Kind {
+	switch w.op.Kind {
 	case driver.OpDesc:
-		c.follow(q, p, &t.op)
+		j.descriptor(w.line, p, &w.op)
 	case driver.OpOffset:
-		if bases, ok := c.ledger.peek(t.op.Src, 8); ok {
-			c.reach(q, p, t.op.Src, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.SrcPitch), t.op.N, false)
+		if bases, ok := j.ledger.peek(w.op.Src, 8); ok {
+			j.reached(w.line, p, w.op.Src, 8, uintptr(binary.LittleEndian.Uint64(bases)+w.op.SrcPitch), w.op.N, false)
 		}
-		if bases, ok := c.ledger.peek(t.op.Dst, 8); ok {
-			c.reach(q, p, t.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
+		if bases, ok := j.ledger.peek(w.op.Dst, 8); ok {
+			j.reached(w.line, p, w.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+w.op.DstPitch), w.op.N, true)
 		}
 	}
 	return p
 }
 
-// enter judges an access of a task against earlier ones, and records it. a is the allocation that it uses, or nil. mu
-// is held.
-func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
+// access judges an access of a task against earlier ones, and records it. a is the allocation that it uses, or nil.
+// Checker.mu is held.
+func (j *judge) access(on *line, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a == nil || lo >= hi {
 		return
 	}
 	if a.left {
-		c.usedAfter(p.Of.from, a, lo, min(hi, a.end()))
+		j.usedAfter(p.Of.from, a, lo, min(hi, a.end()))
 		return
 	}
 	whole := access{lo, hi}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
-		if before.Way == gives && q.current.born < before.Of.from.part.born {
+		if before.Way == gives && on.born < before.Of.from.part.born {
 			return // the task was submitted before this allocation of the memory
 		}
-		c.raceIn(whole, p, write, before, wrote, lo, hi, a)
+		j.raceIn(whole, p, write, before, wrote, lo, hi, a)
 	}
-	c.judgePaged(q, p, a, lo, hi, write, report)
+	j.comparePaged(on, p, a, lo, hi, write, report)
 	if !write {
-		c.shadow.Read(p, q.clock, lo, hi, report)
+		j.shadow.Read(p, on.clock, lo, hi, report)
 		return
 	}
 	if a.what == core.DeviceMemory {
 		a.written.Add(lo, hi)
 	}
-	c.shadow.Wrote(p, q.clock, lo, hi, report)
+	j.shadow.Wrote(p, on.clock, lo, hi, report)
 }
 
-// race reports two accesses that are not ordered. mu is held.
-func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
-	c.raceIn(access{}, p, write, before, wrote, lo, hi, a)
+// race reports two accesses that are not ordered. Checker.mu is held.
+func (j *judge) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+	j.raceIn(access{}, p, write, before, wrote, lo, hi, a)
 }
 
-// raceIn is race with the whole range of p's access. mu is held.
-func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+// raceIn is race with the whole range of p's access. Checker.mu is held.
+func (j *judge) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	from := p.Of.from
 	if before.Way == byHost {
-		c.collision(before.Of.from, wrote, flight{from, does(write), lo, hi})
+		j.collision(before.Of.from, wrote, flight{from, does(write), lo, hi})
 		return
 	}
 	d := draft{
 		rule: "stream-race", role: "submitted", offence: from, others: []other{{"submitted", before.Of.from}}, lo: lo,
 		hi: hi, memory: a, does: does(write), did: does(wrote), whole: whole,
-		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.report.task(from), does(write),
-			amount(p, before, lo, hi), c.report.task(before.Of.from), did(before, wrote)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", j.report.task(from), does(write),
+			amount(p, before, lo, hi), j.report.task(before.Of.from), did(before, wrote)),
 	}
 	if m, b := from.is().model, before.Of.from; m != nil && m == b.is().model &&
 		(taskName{from.stream, from.task}) != (taskName{b.stream, b.task}) { // two executions of the model
@@ -409,7 +415,7 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 			"run; or capture one for each stream, with memory of its own."
 	}
 	if m := from.is().model.root(); m != nil && inOneRun(from, before.Of.from) {
-		c.nameTasks(&d, m, p, before)
+		j.nameTasks(&d, m, p, before)
 	}
 	if w := cmp.Or(p.Of.early, before.Of.early); w != nil {
 		d.others = append(d.others, other{"waited", w.from})
@@ -418,7 +424,7 @@ func (c *Checker) raceIn(whole access, p *past, write bool, before *past, wrote 
 			"first task, and " +
 			"aclrtStreamWaitEvent after that, in the order of the calls."
 	}
-	c.report.add(d)
+	j.report.add(d)
 }
 
 // usedBy returns what op does with the bytes that it reads, for people.
@@ -432,10 +438,10 @@ func usedBy(op *driver.Op) string {
 	return "copied"
 }
 
-// judgeWritten reports a read of device memory that was never written; used says what reads it. op may be nil. mu is
-// held.
-func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, op *driver.Op, used string) {
-	if a.what != core.DeviceMemory || !c.report.on("uninitialised-read") {
+// neverWritten reports a read of device memory that was never written; used says what reads it. op may be nil.
+// Checker.mu is held.
+func (j *judge) neverWritten(from *origin, a *allocation, lo, hi uintptr, op *driver.Op, used string) {
+	if a.what != core.DeviceMemory || !j.report.on("uninitialised-read") {
 		return
 	}
 	whole := access{lo, hi}
@@ -443,71 +449,72 @@ func (c *Checker) judgeWritten(from *origin, a *allocation, lo, hi uintptr, op *
 		d := draft{
 			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, whole: whole,
 			summary: fmt.Sprintf("%s%s of device memory %s %s that %s never written",
-				c.segment(op, whole.lo, whole.hi), count(hi-lo), are(hi-lo, "is", "are"), used,
+				j.segment(op, whole.lo, whole.hi), count(hi-lo), are(hi-lo, "is", "are"), used,
 				are(hi-lo, "was", "were")),
 		}
-		if f := c.report.failedOn(a); f != nil {
+		if f := j.report.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.from}}
 			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
-		c.report.add(d)
+		j.report.add(d)
 		a.written.Add(lo, hi) // report it once
 	}
 }
 
-// judgeAccess judges an access of the host, by a call or by an instruction, and reports whether it is a mistake. The
-// access of a function in the order of a stream is judged as one of its task. mu is held.
-func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake bool) {
-	s := c.serving[from.thread]
+// hostAccess judges an access of the host, by a call or by an instruction, and reports whether it is a mistake. The
+// access of a function in the order of a stream is judged as one of its task. Checker.mu is held.
+func (j *judge) hostAccess(from origin, lo, hi uintptr, write bool) (mistake bool) {
+	s := j.serving[from.thread]
 	if s == nil || from.thread == 0 {
-		return c.judgeHost(from, lo, hi, write)
+		return j.hostAccessBeside(from, lo, hi, write)
 	}
-	from.stream, from.task = s.q.stream, s.task
-	p := &past{Line: s.q.line, N: s.n, Mark: 1<<63 | s.n, Of: maker{from: from}, Way: byHost}
+	from.stream, from.task = s.line.stream, s.from.task
+	p := &past{Line: s.line.id, N: s.n, Mark: 1<<63 | s.n, Of: maker{from: from}, Way: byHost}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
-		c.collision(from, write, flight{before.Of.from, did(before, wrote), lo, hi})
+		j.collision(from, write, flight{before.Of.from, did(before, wrote), lo, hi})
 	}
-	if from.thread == kernelThread && s.q.current != nil {
-		p.Of.from, p.Way = s.q.current.from, byTask
+	if from.thread == kernelThread {
+		p.Of.from, p.Way = s.from, byTask
 		report = func(before *past, wrote bool, lo, hi uintptr) {
 			mistake = true
-			c.race(p, write, before, wrote, lo, hi, c.ledger.find(lo))
+			j.race(p, write, before, wrote, lo, hi, j.ledger.find(lo))
 		}
 	}
 	if write {
-		c.shadow.Wrote(p, s.q.clock, lo, hi, report)
+		j.shadow.Wrote(p, s.line.clock, lo, hi, report)
 	} else {
-		c.shadow.Read(p, s.q.clock, lo, hi, report)
+		j.shadow.Read(p, s.line.clock, lo, hi, report)
 	}
 	return mistake
 }
 
-// judgeHost judges an access of the host outside of stream order, and reports whether it is a mistake. mu is held.
-func (c *Checker) judgeHost(from origin, lo, hi uintptr, write bool) bool {
-	f, found := c.inFlightOn(c.unsignalled, c.unawaited.known(c, from.thread), lo, hi, write)
-	if !found || signals(c, f, lo, hi) {
+// hostAccessBeside judges an access of the host outside of stream order, and reports whether it is a mistake.
+// Checker.mu is held.
+func (j *judge) hostAccessBeside(from origin, lo, hi uintptr, write bool) bool {
+	f, found := j.inFlightOn(j.backlog.unsignalled, j.knownBeside(from.thread), lo, hi, write)
+	if !found || hi-lo <= wordBytes && j.backlog.polls(f) {
 		return false
 	}
-	c.collision(from, write, f)
+	j.collision(from, write, f)
 	return true
 }
 
-// collision reports an access of the host that collides with one in flight. mu is held.
-func (c *Checker) collision(from origin, write bool, f flight) {
+// collision reports an access of the host that collides with one in flight. Checker.mu is held.
+func (j *judge) collision(from origin, write bool, f flight) {
 	rule, verb := "host-read-in-flight", "reads"
 	if write {
 		rule, verb = "host-write-in-flight", "writes"
 	}
 	subject := "the host"
 	if from.site != nil {
-		if n := c.report.name(from.site); n != "" {
+		if n := j.report.name(from.site); n != "" {
 			subject = n
 		}
 	}
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
-		lo: f.lo, hi: f.hi, memory: c.ledger.find(f.lo), did: f.does,
-		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), c.report.stillDoes(f)),
+		lo: f.lo, hi: f.hi, memory: j.ledger.find(f.lo), did: f.does,
+		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), j.report.stillDoes(f)),
 	})
 }

@@ -27,10 +27,9 @@ type flying struct {
 	words   []uintptr // its arguments
 	serves  serving
 	touched account
-	lost    []*allocation // freed during the run, which was reported
-	beside  []hostAccess  // accesses of the host during the run
-	awaited bool          // the host has waited for it once before touching memory given to it
-	endless bool          // the end of the process does not wait for it again
+	beside  []hostAccess // accesses of the host during the run
+	awaited bool         // the host has waited for it once before touching memory given to it
+	endless bool         // the end of the process does not wait for it again
 }
 
 // uses reports whether the kernel is given an address in [lo, hi) or has its arguments there. Checker.mu is held.
@@ -39,13 +38,19 @@ func (f *flying) uses(lo, hi uintptr) bool {
 		slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
 }
 
+// begin judges a task that is about to run, and returns the record of its accesses. mu is held.
+func (c *Checker) begin(t *task) *past {
+	c.pages.compare(t, c.functions)
+	return c.judge.runs(&t.work)
+}
+
 // launch starts a kernel, and waits for it within b and patience. If it takes longer, a goroutine of its own waits for
 // it. mu is held, but released while it waits.
 func (c *Checker) launch(q *queue, t *task, b bound) {
-	f := &flying{t: t, order: c.hand(q, t), serves: serving{q: q, n: t.n, task: t.from.task}}
-	f.p = c.judgeRun(q, t)
-	c.judgeKernelOf(q, t, f.p)
-	f.words = c.judgeGiven(t)
+	f := &flying{t: t, order: c.hand(q, t), serves: serving{line: q.line, n: t.n, from: t.from}}
+	f.p = c.begin(t)
+	c.judge.updatedKernel(&t.work, f.p)
+	f.words = c.judgeGiven(&t.work)
 	op := t.op
 	op.Launch = op.Launch.Lend()
 	f.touched.asks(op.Launch)
@@ -72,9 +77,9 @@ func (c *Checker) launch(q *queue, t *task, b bound) {
 // failure.
 func (c *Checker) land(q *queue, f *flying) {
 	c.endKernel(&f.serves)
-	c.judgeKernel(q, f.t, f.p, f.words, &f.touched)
+	c.judge.kernel(&f.t.work, f.p, f.words, &f.touched)
 	f.judgeHost(c)
-	c.judgeFault(f.t, f.words, q.failure)
+	c.judge.fault(&f.t.work, f.words, q.failure)
 	c.look(f.order)
 	q.flying = nil
 	q.finish(f.t, q.failure)
@@ -85,17 +90,17 @@ func (c *Checker) land(q *queue, f *flying) {
 func (c *Checker) serveKernel(s *serving) {
 	s.steps = map[uintptr]uint8{}
 	c.served = append(c.served, s)
-	c.serving[kernelThread] = c.served[0]
+	c.judge.serving[kernelThread] = c.served[0]
 }
 
 // endKernel undoes serveKernel. mu is held.
 func (c *Checker) endKernel(s *serving) {
 	c.served = slices.DeleteFunc(c.served, func(o *serving) bool { return o == s })
-	delete(c.serving, kernelThread)
+	delete(c.judge.serving, kernelThread)
 	if len(c.served) > 0 {
-		c.serving[kernelThread] = c.served[0]
+		c.judge.serving[kernelThread] = c.served[0]
 	}
-	c.reclose(s)
+	c.pages.reclose(s)
 }
 
 // mostWords limits the words of a kernel's arguments that are read.
@@ -130,36 +135,36 @@ func kernelOf(op *driver.Op) string {
 
 // judgeGiven reports arguments of a kernel that point to freed memory or to memory that a device does not reach. It
 // returns the words of the arguments. The kernel is about to run. mu is held, but released in between.
-func (c *Checker) judgeGiven(t *task) (words []uintptr) {
-	l := t.op.Launch
+func (c *Checker) judgeGiven(w *work) (words []uintptr) {
+	l := w.op.Launch
 	if at := c.ledger.canonical(l.Args); !l.Copied && l.Size > 0 && c.ledger.find(at) == nil {
-		if t.from.is().model == nil { // else it was reported when the model was executed
-			c.judgeFreed(t, at, "given arguments in")
+		if w.from.is().model == nil { // else it was reported when the model was executed
+			c.judge.freedOperand(w, at, "given arguments in")
 		}
-		c.judgePageable(t, at, "arguments in ", finding.Error,
+		c.judgePageable(w, at, "arguments in ", finding.Error,
 			"Copy the arguments to device memory first, or launch with aclrtLaunchKernelWithHostArgs, which takes "+
 				"them from the host.")
 	}
 	words = c.ledger.given(l)
 	for _, at := range words {
-		if c.ledger.find(at) == nil && !c.judgeFreed(t, at, "given") {
-			c.judgePageable(t, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
+		if c.ledger.find(at) == nil && !c.judge.freedOperand(w, at, "given") {
+			c.judgePageable(w, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
 				"address, or register the host memory (aclrtHostRegister) and give it the device address.")
 		}
 	}
 	return words
 }
 
-// judgeBlocks reports a kernel that runs with another number of blocks than it was launched with: a device takes 16
-// bits of the number. mu is held.
-func (c *Checker) judgeBlocks(t *task) {
-	runs, s := t.op.Launch.Blocks, t.from.site
-	if t.from.is().model != nil || s == nil {
+// blocks reports a kernel that runs with another number of blocks than it was launched with: a device takes 16 bits of
+// the number. Checker.mu is held.
+func (j *judge) blocks(w *work) {
+	runs, s := w.op.Launch.Blocks, w.from.site
+	if w.from.is().model != nil || s == nil {
 		return
 	}
 	asked := runs
 	if given := s.arguments(); len(given) > 1 && uint32(given[1]) > 0xFFFF && uint32(given[1])&0xFFFF == runs &&
-		strings.HasPrefix(c.report.function(s), "aclrtLaunchKernel") {
+		strings.HasPrefix(j.report.function(s), "aclrtLaunchKernel") {
 		asked = uint32(given[1])
 	}
 	if runs != 0 && asked == runs {
@@ -169,9 +174,9 @@ func (c *Checker) judgeBlocks(t *task) {
 	if asked != runs {
 		how = fmt.Sprintf("is launched with %d blocks and runs with %d", asked, runs)
 	}
-	c.report.add(draft{
-		rule: "out-of-bounds", least: finding.Warning, role: "submitted", offence: t.from, detail: "blocks",
-		summary: fmt.Sprintf("kernel %s %s: a device takes the low 16 bits of their number", t.from.is().kernel, how),
+	j.report.add(draft{
+		rule: "out-of-bounds", least: finding.Warning, role: "submitted", offence: w.from, detail: "blocks",
+		summary: fmt.Sprintf("kernel %s %s: a device takes the low 16 bits of their number", w.from.is().kernel, how),
 		advice:  "Launch at most 65535 blocks, and let each do more.",
 	})
 }
@@ -181,34 +186,34 @@ const lowest = 1 << 32
 
 // judgePageable reports that a kernel is given an address of host memory that is neither pinned nor registered. No
 // allocation has at. mu is held, but released in between.
-func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
-	if c.guard == nil || at < lowest || c.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+func (c *Checker) judgePageable(w *work, at uintptr, what string, least finding.Severity, advice string) {
+	if c.pages.guard == nil || at < lowest || c.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
 		return
 	}
-	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
+	if lo, hi := c.pages.guard.DeviceSpan(); lo == hi || !c.pages.accessible(at, false) {
 		return // the device uses the host's memory, or the mapping cannot be read
 	}
 	c.report.add(draft{
-		rule: "wrong-direction", least: least, role: "submitted", offence: t.from, lo: at, hi: at + 1, detail: what,
+		rule: "wrong-direction", least: least, role: "submitted", offence: w.from, lo: at, hi: at + 1, detail: what,
 		summary: fmt.Sprintf("kernel %s is given %shost memory that is neither pinned nor registered, which a device "+
-			"does not reach", t.from.is().kernel, what),
+			"does not reach", w.from.is().kernel, what),
 		advice: advice,
 	})
 }
 
-// judgeFreed reports that a kernel is given or touches freed memory, and returns whether at is in such memory. No
-// allocation has at. mu is held.
-func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
-	a := c.ledger.findGone(at)
+// freedOperand reports that a kernel is given or touches freed memory, and returns whether at is in such memory. No
+// allocation has at. Checker.mu is held.
+func (j *judge) freedOperand(w *work, at uintptr, how string) bool {
+	a := j.ledger.findGone(at)
 	if a == nil || a.pooled {
 		return false
 	}
-	if f := t.q.flying; f != nil && slices.Contains(f.lost, a) {
+	if slices.Contains(w.lost, a) {
 		return true // reported when it was freed
 	}
-	c.report.add(draft{
-		rule: "use-after-free", role: "submitted", offence: t.from, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", t.from.is().kernel, how, a.kind()),
+	j.report.add(draft{
+		rule: "use-after-free", role: "submitted", offence: w.from, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", w.from.is().kernel, how, a.kind()),
 	})
 	return true
 }
@@ -216,37 +221,37 @@ func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
 // farthest is the greatest distance from the end of an allocation at which a fault is attributed to it.
 const farthest = 1 << 20
 
-// judgeFault judges the access of a kernel that ended with a fault in device memory: unallocated pages are closed while
-// it runs. words are its arguments. mu is held.
-func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
+// fault judges the access of a kernel that ended with a fault in device memory: unallocated pages are closed while it
+// runs. words are its arguments. Checker.mu is held.
+func (j *judge) fault(w *work, words []uintptr, err error) {
 	var f *kernel.Fault
 	if !errors.As(err, &f) || f.Signal != syscall.SIGSEGV && f.Signal != syscall.SIGBUS {
 		return
 	}
-	at := c.ledger.canonical(uintptr(f.Address))
-	if c.ledger.find(at) != nil {
+	at := j.ledger.canonical(uintptr(f.Address))
+	if j.ledger.find(at) != nil {
 		return
 	}
-	if a := c.ledger.findGone(at); a != nil {
+	if a := j.ledger.findGone(at); a != nil {
 		for _, w := range words {
-			if c.ledger.find(w) == nil && c.ledger.findGone(w) == a {
+			if j.ledger.find(w) == nil && j.ledger.findGone(w) == a {
 				return // reported when it was about to run
 			}
 		}
-		c.judgeFreed(t, at, "using")
+		j.freedOperand(w, at, "using")
 		return
 	}
 	var a *allocation
-	c.ledger.memory.Descend(at, func(_ uintptr, last *allocation) bool {
+	j.ledger.memory.Descend(at, func(_ uintptr, last *allocation) bool {
 		a = last
 		return false
 	})
 	if a == nil || a.ofHost() || at-a.end() >= farthest {
 		return
 	}
-	c.report.add(draft{
-		rule: "out-of-bounds", role: how(t.from), offence: t.from, lo: at, hi: at + 1, memory: a,
-		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.is().kernel,
+	j.report.add(draft{
+		rule: "out-of-bounds", role: how(w.from), offence: w.from, lo: at, hi: at + 1, memory: a,
+		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", w.from.is().kernel,
 			count(at-a.end()), a.size, a.kind()),
 	})
 }
@@ -263,39 +268,39 @@ func (k *account) asks(l *driver.Launch) {
 	l.Seen = func(list []kernel.Touch, all bool) { k.seen, k.allSeen = list, all }
 }
 
-// judgeKernel judges the accesses of a kernel that has run. words are its arguments. mu is held.
-func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *account) {
+// kernel judges the accesses of a kernel that has run. words are its arguments. Checker.mu is held.
+func (j *judge) kernel(w *work, p *past, words []uintptr, k *account) {
 	declares := len(k.said) > 0 && k.allSaid
 	for _, at := range words {
-		if a := c.ledger.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
+		if a := j.ledger.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
 			a.written.Add(a.start, a.end())
 		}
 	}
 	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have read more addresses from memory
-		c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
+		j.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 			a.written.Add(a.start, a.end())
 			return true
 		})
 	}
 	for _, write := range []bool{false, true} { // it read before it wrote
 		for _, m := range k.said {
-			lo := c.ledger.canonical(m.Addr)
+			lo := j.ledger.canonical(m.Addr)
 			hi := lo + uintptr(m.N)
 			if m.Write != write || hi < lo {
 				continue
 			}
-			a := c.used(t, lo)
+			a := j.used(w.born, lo)
 			if a == nil {
-				c.judgeFreed(t, lo, "using")
+				j.freedOperand(w, lo, "using")
 				continue
 			}
-			c.judgeBounds(&t.from, nil, c.ledger.find(lo), lo, hi, write)
-			if !write && !a.left && t.born >= a.born {
-				c.judgeWritten(&t.from, a, lo, hi, nil, "read by kernel "+t.from.is().kernel)
+			j.bounds(&w.from, nil, j.ledger.find(lo), lo, hi, write)
+			if !write && !a.left && w.born >= a.born {
+				j.neverWritten(&w.from, a, lo, hi, nil, "read by kernel "+w.from.is().kernel)
 			}
-			c.enter(q, p, a, lo, hi, write)
+			j.access(w.line, p, a, lo, hi, write)
 		}
 	}
-	c.judgeSeen(q, t, p, k, declares)
-	c.judgeKernelAgain(q, k)
+	j.seen(w, p, k, declares)
+	j.repeatedKernel(w.line, k)
 }

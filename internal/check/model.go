@@ -64,7 +64,7 @@ type touched struct {
 func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32, bound bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from := c.originOf(t)
+	from := c.judge.originOf(t)
 	m := c.ledger.models[id]
 	if m == nil {
 		m = &model{id: id, parent: c.ledger.models[parent], device: deviceOf(t), began: from, open: !bound,
@@ -89,19 +89,19 @@ func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, numbe
 	if m == nil || task != len(m.tasks) {
 		return
 	}
-	v := capturedTask{from: c.originOf(t), name: taskName{own, number}}
+	v := capturedTask{from: c.judge.originOf(t), name: taskName{own, number}}
 	if op != nil {
 		v.fails = c.arm(v.from.site, m.captured(own))
 	}
 	if op == nil || op.Kind != driver.OpBatch {
-		c.addCaptured(m, v, op)
+		c.judge.addCaptured(m, v, op)
 		return
 	}
-	c.judgeBatch(v.from, "captured", op)
+	c.judge.overlaps(v.from, "captured", op)
 	v.batch = true
 	for i := range op.Segs.List {
 		s := &op.Segs.List[i]
-		c.addCaptured(m, v, &driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
+		c.judge.addCaptured(m, v, &driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
 		v.fails = nil // one segment is enough
 		v.name.task++
 	}
@@ -116,29 +116,29 @@ func (m *model) captured(own int32) int32 {
 	return m.streams[i].stream
 }
 
-// addCaptured appends a task that carries out op to a model. op may be nil. mu is held.
-func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
+// addCaptured appends a task that carries out op to a model. op may be nil. Checker.mu is held.
+func (j *judge) addCaptured(m *model, t capturedTask, op *driver.Op) {
 	if t.fails != nil {
 		root := m.root()
 		root.faults = append(root.faults, fault{m, len(m.tasks)})
 	}
 	m.tasks = append(m.tasks, t)
-	c.judgeCaptured(&m.tasks[len(m.tasks)-1], op)
+	j.capturedTask(&m.tasks[len(m.tasks)-1], op)
 }
 
-// judgeCaptured sets the accesses of a captured task to those of op, and judges its addresses. It does so at the
-// capture because the model may execute copies as a batch, and a batch of one segment as a copy. mu is held.
-func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
-	t.spans, t.given = c.ledger.spansOf(op), nil
+// capturedTask sets the accesses of a captured task to those of op, and judges its addresses. It does so at the capture
+// because the model may execute copies as a batch, and a batch of one segment as a copy. Checker.mu is held.
+func (j *judge) capturedTask(t *capturedTask, op *driver.Op) {
+	t.spans, t.given = j.ledger.spansOf(op), nil
 	if op != nil {
 		t.kernel = kernelOf(op)
 	}
 	if op != nil && op.Launch != nil && op.Launch.Copied {
-		t.given = c.ledger.given(op.Launch)
+		t.given = j.ledger.given(op.Launch)
 	}
 	if op != nil && !t.batch {
-		c.judgeAlignment(t.from, "captured", op)
-		judgeSelf(c, t.from, "captured", op)
+		j.alignment(t.from, "captured", op)
+		j.selfOverlap(t.from, "captured", op)
 	}
 }
 
@@ -157,22 +157,22 @@ func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.O
 	defer c.mu.Unlock()
 	if m := c.ledger.models[id]; m != nil && task < len(m.tasks) {
 		v := &m.tasks[task]
-		v.from = c.originOf(t)
-		c.judgeCaptured(v, op)
+		v.from = c.judge.originOf(t)
+		c.judge.capturedTask(v, op)
 	}
 }
 
-// judgeModelGone reports a model that was built by hand and is destroyed while it is executed: for other models the
-// core waits. Checker.mu is held.
-func judgeModelGone(c *Checker, from origin, id uint32) {
-	m := c.ledger.models[id]
+// modelGone reports a model that was built by hand and is destroyed while it is executed: for other models the core
+// waits. Checker.mu is held.
+func (j *judge) modelGone(from origin, id uint32) {
+	m := j.ledger.models[id]
 	if m == nil || !m.built {
 		return
 	}
-	if l := m.ran.pending(c.knownTo(from)); l != nil {
-		c.report.add(draft{
+	if l := m.ran.pending(j.knownTo(from)); l != nil {
+		j.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", l.from}},
-			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, c.report.task(l.from)),
+			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, j.report.task(l.from)),
 			advice:  "Synchronise before aclmdlRIDestroy: for a model that was built by hand it does not wait.",
 		})
 	}
@@ -248,7 +248,7 @@ func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 		before := q.clock.Clone()
 		m.run, m.before = m.runs[name], &before
 		delete(m.runs, name)
-		c.judgeRunAgain(q, m)
+		c.judge.repeatedRun(q.line, q.running, m)
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *Checker) leads(t *task, m *model) {
 			t.led = append(t.led, led{s.lo, s.hi, s.write, open})
 			if a := c.ledger.find(s.lo); a != nil {
 				sums := len(t.sums)
-				c.shut(t, a, s.lo, s.hi, s.write)
+				c.pages.closeFor(t, a, s.lo, s.hi, s.write)
 				if open {
 					t.sums = t.sums[:sums] // if the model does not touch it, the host may write there
 				}
@@ -113,44 +113,44 @@ func (c *Checker) joinModel(k *clock, m *model) {
 	for _, s := range m.streams {
 		if q := c.byStream[s.own]; q != nil {
 			k.Join(q.clock)
-			k.Raise(q.line, q.over())
+			k.Raise(q.id, q.over())
 		}
 	}
 }
 
-// judgeRunAgain reports an execution of a model on q that is not ordered after the one before, which may have been on
-// another stream: both use the same hidden streams. mu is held.
-func (c *Checker) judgeRunAgain(q *queue, m *model) {
+// repeatedRun reports an execution of a model on q that is not ordered after the one before, which may have been on
+// another stream: both use the same hidden streams. Checker.mu is held.
+func (j *judge) repeatedRun(on *line, n uint64, m *model) {
 	before := m.last
-	m.last, m.beside = &past{Line: q.line, N: q.running, Of: maker{from: m.run}}, nil
-	if before == nil || before.Line == q.line || q.clock.Has(before.Line, before.N) {
+	m.last, m.beside = &past{Line: on.id, N: n, Of: maker{from: m.run}}, nil
+	if before == nil || before.Line == on.id || on.clock.Has(before.Line, before.N) {
 		return
 	}
 	if t := m.touching(0, ^uintptr(0), does(true)); t != nil {
 		s := t.spans[slices.IndexFunc(t.spans, func(s touched) bool { return s.write })]
-		c.race(m.last, true, before, true, s.lo, s.hi, s.memory)
+		j.race(m.last, true, before, true, s.lo, s.hi, s.memory)
 		return
 	}
 	m.beside = before // the writes of its kernels are known after they have run
 }
 
-// judgeKernelAgain reports the first write by a kernel in an execution that is not ordered after the one before. Both
-// executions make that write, on the same hidden stream. mu is held.
-func (c *Checker) judgeKernelAgain(q *queue, k *account) {
-	m := q.model.root()
+// repeatedKernel reports the first write by a kernel in an execution that is not ordered after the one before. Both
+// executions make that write, on the same hidden stream. Checker.mu is held.
+func (j *judge) repeatedKernel(on *line, k *account) {
+	m := on.model.root()
 	if m == nil || m.beside == nil {
 		return
 	}
 	for i, list := range [][]kernel.Touch{k.said, k.seen} {
 		for _, w := range list {
-			lo := c.ledger.canonical(w.Addr)
-			a := c.ledger.find(lo)
+			lo := j.ledger.canonical(w.Addr)
+			a := j.ledger.find(lo)
 			if !w.Write || a == nil {
 				continue
 			}
 			p := *m.last
 			p.Paged = i > 0
-			c.race(&p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
+			j.race(&p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
 			m.beside = nil
 			return
 		}
@@ -197,13 +197,13 @@ func inOneRun(a, b origin) bool {
 }
 
 // nameTasks turns a race of two tasks in one run of m into one of the captured calls. It puts first the call that
-// writes, whichever order they ran in, and adds the call that executes the model. mu is held.
-func (c *Checker) nameTasks(d *draft, m *model, p, before *past) {
+// writes, whichever order they ran in, and adds the call that executes the model. Checker.mu is held.
+func (j *judge) nameTasks(d *draft, m *model, p, before *past) {
 	w := d.whole
 	if w.lo == w.hi {
 		w = access{d.lo, d.hi}
 	}
-	a, b := c.taskOf(p, w, d.does), c.taskOf(before, access{d.lo, d.hi}, d.did)
+	a, b := j.taskOf(p, w, d.does), j.taskOf(before, access{d.lo, d.hi}, d.did)
 	if a == nil || b == nil || a == b {
 		return
 	}
@@ -222,13 +222,12 @@ func after(a, b taskName) bool {
 	return a.stream > b.stream || a.stream == b.stream && a.task > b.task
 }
 
-// taskOf returns the task of a model that made an access to w, or nil if several may have. mu is held.
-func (c *Checker) taskOf(p *past, w access, how string) *capturedTask {
-	i := slices.IndexFunc(c.queues, func(q *queue) bool { return q.line == p.Line && q.model != nil })
-	if i < 0 {
+// taskOf returns the task of a model that made an access to w, or nil if several may have. Checker.mu is held.
+func (j *judge) taskOf(p *past, w access, how string) *capturedTask {
+	on, kernel := j.lines[p.Line], p.Of.from.is().kernel
+	if on.model == nil {
 		return nil
 	}
-	on, kernel := c.queues[i], p.Of.from.is().kernel
 	if kernel == "" {
 		t, _ := on.model.nearest(on.stream, w.lo, w.hi, how)
 		return t

@@ -39,8 +39,8 @@ func (p *program) counted() {
 		}
 		return true
 	})
-	if n != p.c.runs {
-		p.t.Errorf("%d borders are counted, there are %d", p.c.runs, n)
+	if n != p.c.pages.runs {
+		p.t.Errorf("%d borders are counted, there are %d", p.c.pages.runs, n)
 	}
 }
 
@@ -61,8 +61,8 @@ func faults(addr uintptr, write bool) (yes bool) {
 	return false
 }
 
-// pages returns the states of n pages: x closed, r read-only, - open.
-func pages(addr core.Addr, n int) string {
+// pageStates returns the states of n pages: x closed, r read-only, - open.
+func pageStates(addr core.Addr, n int) string {
 	var b strings.Builder
 	for i := range core.Addr(n) {
 		switch at := addr + i*pageBytes; {
@@ -80,7 +80,7 @@ func pages(addr core.Addr, n int) string {
 // are checks the states of pages.
 func (p *program) are(what string, addr core.Addr, want string) {
 	p.t.Helper()
-	if got := pages(addr, len(want)); got != want {
+	if got := pageStates(addr, len(want)); got != want {
 		p.t.Errorf("%s: pages are %s, want %s", what, got, want)
 	}
 }

@@ -14,13 +14,14 @@ import (
 // An allocation is not a task, but it has a number of its own on the stream's line. A use of the memory is either
 // ordered after the allocation or a race, even if the stream had nothing to do before.
 
-// comes records an allocation of pool memory. mu is held.
-func (c *Checker) comes(a *allocation, r core.Resource) {
+// poolAllocated records an allocation of pool memory in the order of a stream; on is nil if the stream is gone.
+// Checker.mu is held.
+func (j *judge) poolAllocated(a *allocation, on *line, stream int32) {
 	a.pooled = true
-	q, old := c.byStream[r.Number], c.ledger.findGone(a.start)
+	old := j.ledger.findGone(a.start)
 	if old != nil && old.pooled && old.freedAt != 0 {
 		a.before, old.before = old, nil
-		if old.freedOn == r.Number && !old.left {
+		if old.freedOn == stream && !old.left {
 			return // the free will be judged; a use not ordered after it is not ordered after a either
 		}
 	}
@@ -28,12 +29,12 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	if old != nil {
 		end = max(end, old.end())
 	}
-	c.shadow.Forget(a.start, end)
-	if q != nil {
-		p := &past{Line: q.line, N: c.number(q), Mark: c.marks[q.line], Of: maker{from: a.by}, Way: gives}
-		p.Of.from.stream, p.Of.from.part = r.Number, &part{born: a.born}
-		c.marks[q.line]++ // so that later uses on the stream differ from tasks before the allocation
-		c.shadow.Add(&cell{Lo: a.start, Hi: a.end(), Write: p})
+	j.shadow.Forget(a.start, end)
+	if on != nil {
+		p := &past{Line: on.id, N: on.number(), Mark: on.mark, Of: maker{from: a.by}, Way: gives}
+		p.Of.from.stream, p.Of.from.part = stream, &part{born: a.born}
+		on.mark++ // so that later uses on the stream differ from tasks before the allocation
+		j.shadow.Add(&cell{Lo: a.start, Hi: a.end(), Write: p})
 	}
 }
 
@@ -89,7 +90,7 @@ func (c *Checker) goes(q *queue, t *task) {
 		pending := false
 		if f := o.flying; f != nil && o != q && f.uses(a.start, a.end()) {
 			late(f.t.from, "is given", a.start, a.end())
-			f.lost = append(f.lost, a)
+			f.t.lost = append(f.t.lost, a)
 		}
 		for _, w := range o.waiting {
 			if f, found := uses(w); found {
@@ -106,26 +107,26 @@ func (c *Checker) goes(q *queue, t *task) {
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}
-	p := &past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{from: t.from}, Way: frees}
+	p := &past{Line: q.id, N: t.n, Mark: t.mark, Of: maker{from: t.from}, Way: frees}
 	clash := func(before *past, wrote bool, lo, hi uintptr) {
 		if before.Way != gives {
 			late(before.Of.from, did(before, wrote), lo, hi)
 		}
 	}
-	c.shadow.Wrote(p, q.clock, a.start, a.end(), clash)
-	c.judgePaged(q, p, a, a.start, a.end(), true, clash)
+	c.judge.shadow.Wrote(p, q.clock, a.start, a.end(), clash)
+	c.judge.comparePaged(q.line, p, a, a.start, a.end(), true, clash)
 	a.left = true
 }
 
 // losePool judges a pool that is about to be destroyed. Its memory must not be in use, and must not be freed
 // afterwards. Checker.mu is held.
 func losePool(c *Checker, from origin, pool uintptr) {
-	known := c.knownTo(from)
+	known := c.judge.knownTo(from)
 	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.pool != pool || a.freedAt != 0 {
 			return true
 		}
-		f, found := c.inFlight(known, a.start, a.end(), true)
+		f, found := c.judge.inFlight(known, a.start, a.end(), true)
 		if !found {
 			f, found = c.awaited(a.start, a.end())
 		}
@@ -144,13 +145,13 @@ func losePool(c *Checker, from origin, pool uintptr) {
 	})
 }
 
-// freeStray reports pool memory that is freed in the order of a stream after its pool was destroyed. Checker.mu is
+// strayFree reports pool memory that is freed in the order of a stream after its pool was destroyed. Checker.mu is
 // held.
-func freeStray(c *Checker, from origin, a *allocation) {
+func (j *judge) strayFree(from origin, a *allocation) {
 	if a == nil || a.orphan == nil {
 		return
 	}
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: "use-after-free", role: "called", offence: from, others: []other{{"freed", *a.orphan}}, lo: a.start,
 		hi: a.end(), memory: a, summary: "memory is freed to a pool that was destroyed",
 		advice: "Free the memory of a pool before aclrtMemPoolDestroy.",
@@ -158,37 +159,37 @@ func freeStray(c *Checker, from origin, a *allocation) {
 	a.orphan = nil
 }
 
-// used returns the allocation at addr that t uses. For pool memory that is the one at the time of t's submission. mu is
-// held.
-func (c *Checker) used(t *task, addr uintptr) *allocation {
-	a := c.ledger.find(addr)
+// used returns the allocation at addr that t uses. For pool memory that is the one at the time of t's submission.
+// Checker.mu is held.
+func (j *judge) used(born uint64, addr uintptr) *allocation {
+	a := j.ledger.find(addr)
 	if a == nil {
-		if a = c.ledger.findGone(addr); a == nil || !a.pooled || a.freedAt == 0 {
+		if a = j.ledger.findGone(addr); a == nil || !a.pooled || a.freedAt == 0 {
 			return nil
 		}
 	}
-	if b := a.before; b != nil && t != nil && t.born < a.born && addr < b.end() {
+	if b := a.before; b != nil && born < a.born && addr < b.end() {
 		a = b
 	}
-	if a.left && t != nil && t.born < a.freedAt {
+	if a.left && born < a.freedAt {
 		return nil // goes has reported it
 	}
 	return a
 }
 
-// judgeGone reports an access of the host to pool memory that was freed. mu is held.
-func (c *Checker) judgeGone(from origin, lo, hi uintptr) {
-	if a := c.ledger.findGone(lo); a != nil && a.pooled {
-		c.usedAfter(from, a, lo, min(hi, a.end()))
+// gone reports an access of the host to pool memory that was freed. Checker.mu is held.
+func (j *judge) gone(from origin, lo, hi uintptr) {
+	if a := j.ledger.findGone(lo); a != nil && a.pooled {
+		j.usedAfter(from, a, lo, min(hi, a.end()))
 	}
 }
 
-// usedAfter reports the use of pool memory after its free. mu is held.
-func (c *Checker) usedAfter(from origin, a *allocation, lo, hi uintptr) {
+// usedAfter reports the use of pool memory after its free. Checker.mu is held.
+func (j *judge) usedAfter(from origin, a *allocation, lo, hi uintptr) {
 	if from.is().model != nil {
 		return // reported when the model was executed
 	}
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: "use-after-free", role: how(from), offence: from, lo: lo, hi: hi, memory: a,
 		summary: "memory of a pool is used after it was freed",
 	})

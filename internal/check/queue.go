@@ -14,9 +14,7 @@ type queue struct {
 	c      *Checker      // immutable
 	events driver.Events // immutable
 	inner  driver.Queue  // immutable
-	stream int32         // immutable; number of the stream
-	device int32         // immutable; physical number
-	line   uint32        // immutable
+	*line                // immutable
 
 	// failure is the error of the running task. The queue below writes it, with no lock; the thread that marked this
 	// queue as running reads it after the queue below has ended the task.
@@ -24,13 +22,11 @@ type queue struct {
 
 	// What follows is guarded by Checker.mu.
 
-	waiting   []*task // tasks that have not begun
-	submitted uint64  // number of the last task or pool allocation on the line
-	running   uint64  // number of the running task; 0: none
-	calling   bool    // the running task is a function of the program
-	closed    bool    // submitted tasks are discarded
-	final     bool    // Close was called: the queue stays closed
-	clock     clock   // tasks before the next one
+	waiting []*task // tasks that have not begun
+	running uint64  // number of the running task; 0: none
+	calling bool    // the running task is a function of the program
+	closed  bool    // submitted tasks are discarded
+	final   bool    // Close was called: the queue stays closed
 
 	timer   *time.Timer // set while the head is a wait with a limit
 	expired bool        // timer has fired
@@ -49,31 +45,21 @@ type queue struct {
 	frees map[uint32]*allocation // pool memory freed by tasks being submitted
 
 	coming []submission // tasks being submitted: at most one a thread
-
-	model *model // the model of a hidden stream; nil: a stream of the program
 }
 
 // task is a queued operation. Checker.mu guards it until a thread carries it out or discards it; that thread owns it
 // afterwards.
 type task struct {
-	op    driver.Op
+	work
 	q     *queue
-	n     uint64 // number on its line
-	mark  uint64 // Checker.marks of its line at its submission
-	known *clock // what the host knew at its submission
-	from  origin
 	order *order  // what it signals or waits for; may be nil
 	sums  []sum   // snapshots of its host memory at its submission
 	lo    uintptr // [lo, hi) has all ranges that the operation names
 	hi    uintptr
 	given []uintptr // addresses of memory among the arguments of a kernel
-	led   []led     // ranges reached through device memory, by its contents at the submission
 	calls uint64    // functions of the program that had begun at its submission
 	fails *injected // injected: the task fails with this and is not carried out
 	mute  bool      // an earlier operation of the same task has failed so
-	born  uint64    // Checker.born at its submission
-
-	early *earlyWait // queue.early at its submission
 
 	passed bool        // the gate is open
 	after  clock       // what came before the gate opened
@@ -88,13 +74,6 @@ type submission struct {
 	model *model // the model that it executes; may be nil
 	fails *injected
 	mute  bool // an earlier operation has failed
-}
-
-// led is a range that a task reaches through device memory.
-type led struct {
-	lo, hi uintptr
-	write  bool
-	open   bool // known only after it has run
 }
 
 // sum is a snapshot of host memory.
@@ -146,7 +125,7 @@ func (q *queue) submit(op *driver.Op) {
 	if q.closed {
 		q.arrived(op.Tag)
 		c.mu.Unlock()
-		q.discard(&task{op: *op, q: q}) // without a number: the line may belong to another queue
+		q.discard(&task{work: work{op: *op}, q: q}) // without a number: the line may belong to another queue
 		return
 	}
 	t := c.newTask(q, op)
@@ -155,8 +134,8 @@ func (q *queue) submit(op *driver.Op) {
 	if op.Kind.TouchesMemory() {
 		c.judgeSubmit(t)
 		if op.Launch != nil {
-			c.judgeBlocks(t)
-			c.usesModule(t)
+			c.judge.blocks(&t.work)
+			c.judge.usesModule(&t.work)
 			q.kernels = t.n
 			if l := op.Launch; l.Copied {
 				t.leadTo(c.ledger.given(l))
@@ -175,13 +154,6 @@ func (q *queue) submit(op *driver.Op) {
 	c.lookAfter()
 }
 
-// number returns the next number on the line of q. mu is held.
-func (c *Checker) number(q *queue) uint64 {
-	q.submitted++
-	c.lines[q.line] = q.submitted
-	return q.submitted
-}
-
 // newTask makes a task of an operation, and numbers it. mu is held.
 func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	var t *task
@@ -192,8 +164,9 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 		t = new(task)
 	}
 	s := q.arrived(op.Tag)
-	t.op, t.q, t.n, t.order, t.early, t.known = *op, q, c.number(q), s.order, q.early, c.known
-	t.calls, t.mark, t.born = c.functions, c.marks[q.line], c.ledger.born
+	t.op, t.q, t.line, t.n, t.order, t.early, t.known = *op, q, q.line, q.number(), s.order, q.early, c.judge.known
+	t.word = op.Kind == driver.OpCompute && s.order != nil
+	t.calls, t.mark, t.born = c.functions, q.mark, c.ledger.born
 	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
 	if m := q.model.root(); m != nil && m.run.site != nil { // else it is part of a running model
 		t.from, s.model = m.run, q.model
@@ -201,7 +174,7 @@ func (c *Checker) newTask(q *queue, op *driver.Op) *task {
 	}
 	t.from.part = c.ledger.partOf(kernelOf(op), s.model)
 	if s.model != nil && s.model.built && q.model == nil {
-		s.model.ran.add(t)
+		s.model.ran.add(&t.work)
 	}
 	t.fails, t.mute = s.fails, s.mute
 	if s.model != nil && t.fails == nil && len(c.inject) > 0 {
@@ -239,7 +212,7 @@ func (q *queue) isComing(task uint32) int {
 // recycle returns an unused task to the pool. mu is held.
 func (c *Checker) recycle(t *task) {
 	if len(c.pool) < 4096 {
-		*t = task{sums: t.sums[:0], led: t.led[:0], given: t.given[:0]}
+		*t = task{work: work{led: t.led[:0]}, sums: t.sums[:0], given: t.given[:0]}
 		c.pool = append(c.pool, t)
 	}
 }
@@ -251,12 +224,12 @@ func (c *Checker) enlist(t *task) {
 	case driver.OpAwait:
 		q.early = nil
 	case driver.OpSet:
-		c.marks[q.line]++ // so that tasks before the flag differ from those after it
+		q.mark++ // so that tasks before the flag differ from those after it
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
 	case driver.OpFunc, driver.OpCompute:
 		if o := t.order; o != nil {
-			c.marks[q.line]++
+			q.mark++
 			o.setters = append(o.setters, q)
 			t.frees = q.freedBy(op.Tag.Task)
 		}
@@ -323,7 +296,7 @@ func (q *queue) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q.idle() {
-		c.learnOf(q, q.submitted)
+		c.judge.learnOf(q.line, q.submitted)
 		return true
 	}
 	c.advance(q)
@@ -347,10 +320,10 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	target := q.submitted
-	c.marks[q.line]++ // tasks submitted later are not waited for
+	q.mark++ // tasks submitted later are not waited for
 	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
 	if ok && q.model == nil { // else the runtime waits, not the program
-		c.learnOf(q, target)
+		c.judge.learnOf(q.line, target)
 	}
 	return ok
 }

@@ -33,12 +33,12 @@ func runKernels(c *Checker) {
 // has compared them with the accesses already known to be in flight. Checker.mu is held, but released while kernels
 // run.
 func judgeKernels(c *Checker, from origin, op *driver.Op) {
-	if s := c.serving[from.thread]; s != nil && from.thread != 0 {
+	if s := c.judge.serving[from.thread]; s != nil && from.thread != 0 {
 		return // it is entered like a task
 	}
 	runKernels(c)
 	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
-		if lo >= hi || c.ledger.find(lo) == nil || c.judgeHost(from, lo, hi, write) || hi-lo <= wordBytes {
+		if lo >= hi || c.ledger.find(lo) == nil || c.judge.hostAccessBeside(from, lo, hi, write) || hi-lo <= wordBytes {
 			return true
 		}
 		for _, q := range c.queues {
@@ -64,13 +64,13 @@ func (f *flying) judgeHost(c *Checker) {
 			for _, wrote := range []bool{true, false} {
 				if !found && x.Has(f.p.Line, f.p.N, wrote) && (wrote || h.write) {
 					found = true
-					c.collision(h.from, h.write, flight{f.t.from, does(wrote), lo, hi})
+					c.judge.collision(h.from, h.write, flight{f.t.from, does(wrote), lo, hi})
 				}
 			}
 		}
-		c.shadow.Each(h.bytes.lo, h.bytes.hi, look)
+		c.judge.shadow.Each(h.bytes.lo, h.bytes.hi, look)
 		if lo, hi := innerPages(h.bytes.lo, h.bytes.hi, a.start, a.end()); lo < hi {
-			c.paged.Each(lo, hi, look)
+			c.judge.paged.Each(lo, hi, look)
 		}
 	}
 }

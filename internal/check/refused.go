@@ -15,7 +15,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d := draft{role: "called", offence: c.originOf(t), summary: err.API + ": " + err.Text, detail: err.API}
+	d := draft{role: "called", offence: c.judge.originOf(t), summary: err.API + ": " + err.Text, detail: err.API}
 	if err.Arg != "" {
 		d.summary = err.API + ": " + err.Argument() + ": " + err.Text
 	}
@@ -158,10 +158,10 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 		return
 	}
 	if d.Kind == core.StrayFree {
-		freeStray(c, c.originOf(t), a)
+		c.judge.strayFree(c.judge.originOf(t), a)
 		return
 	}
-	f := draft{role: "called", offence: c.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
+	f := draft{role: "called", offence: c.judge.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
 	name := "the call"
 	if n := c.report.name(f.offence.site); n != "" {
 		name = n

@@ -17,19 +17,19 @@ func (u *flagWaits) judge(q *queue, t *task, resets bool) {
 	if q.model != nil {
 		return // executions are compared as a whole
 	}
-	if l := u.reset; l != nil && !resets && l.line != q.line && !q.clock.Has(l.line, l.n) {
+	if l := u.reset; l != nil && !resets && l.line != q.id && !q.clock.Has(l.line, l.n) {
 		u.report(c, l.from, t.from, t.from)
 	}
 	if !resets {
-		u.last.add(t)
+		u.last.add(&t.work)
 		return
 	}
 	for _, l := range u.last {
-		if l.line != q.line && !q.clock.Has(l.line, l.n) {
+		if l.line != q.id && !q.clock.Has(l.line, l.n) {
 			u.report(c, t.from, l.from, t.from)
 		}
 	}
-	u.last, u.reset = nil, &launched{q.line, t.n, t.from}
+	u.last, u.reset = nil, &launched{q.id, t.n, t.from}
 }
 
 // report makes a finding of a reset and a wait that are not ordered; last is the one that ran last. Checker.mu is held.

@@ -116,7 +116,7 @@ func (c *Checker) openers(t *task) []*queue {
 	if t.op.N == 0 {
 		return nil
 	}
-	return c.writers(t.word())
+	return c.writers(t.polled())
 }
 
 // expire ends the wait of task n, whose time is up.
@@ -165,7 +165,7 @@ func (c *Checker) step(q *queue, b bound) {
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
 	c.pending--
-	q.running, q.current = t.n, t
+	q.running, q.current, q.born = t.n, t, t.born
 	q.clock.Join(*t.known)
 	if m := q.model.root(); m != nil && m.before != nil {
 		q.clock.Join(*m.before)
@@ -179,9 +179,9 @@ func (c *Checker) step(q *queue, b bound) {
 	if t.op.Kind == driver.OpHostFunc {
 		q.calling = true
 		if t.launches() {
-			c.compare(t)
+			c.pages.compare(t, c.functions)
 		} else {
-			c.learnOf(q, t.n-1) // the function may use the results of earlier tasks
+			c.judge.learnOf(q.line, t.n-1) // the function may use the results of earlier tasks
 		}
 		c.functions++
 		go q.call(t)
@@ -211,7 +211,7 @@ func (q *queue) call(t *task) {
 	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(systemThread(), &serving{q: q, n: t.n, task: t.from.task})()
+	defer q.c.serve(systemThread(), &serving{line: q.line, n: t.n, from: t.from})()
 	t.op.Fn()
 }
 
@@ -219,7 +219,7 @@ func (q *queue) call(t *task) {
 func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
-		q.clock.Raise(q.line, t.n)
+		q.clock.Raise(q.id, t.n)
 		t.op.Flag.(*flag).raise(q.clock)
 	case driver.OpClear:
 		f := t.op.Flag.(*flag)
@@ -266,7 +266,7 @@ func (c *Checker) move(q *queue, t *task) error {
 		return c.failure(t)
 	}
 	o := c.hand(q, t)
-	c.judgeRun(q, t)
+	c.begin(t)
 	if s := t.op.Segs; s != nil && c.report.seed != 0 {
 		c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
 	}
@@ -296,7 +296,7 @@ func (q *queue) finish(t *task, err error) {
 	if t.launches() {
 		c.joinModel(&q.clock, t.from.is().model)
 	}
-	q.clock.Raise(q.line, t.n)
+	q.clock.Raise(q.id, t.n)
 	q.running, q.current, q.calling = 0, nil, false
 	c.recycle(t)
 	c.changed()
@@ -343,44 +343,39 @@ func (c *Checker) runAll() {
 	}
 }
 
-// learn adds by to what the host knows to be complete. mu is held.
-func (c *Checker) learn(by clock) {
-	if c.known.Covers(by) {
+// learn adds by to what the host knows to be complete. Checker.mu is held.
+func (j *judge) learn(by clock) {
+	if j.known.Covers(by) {
 		return
 	}
-	k := c.known.Clone()
+	k := j.known.Clone()
 	k.Join(by)
-	c.know(k)
+	j.know(k)
 }
 
-// know replaces what the host knows, and counts a mark for each line that has progressed. mu is held.
-func (c *Checker) know(k clock) {
+// know replaces what the host knows, and counts a mark for each line that has progressed. Checker.mu is held.
+func (j *judge) know(k clock) {
 	for i, n := range k {
-		if n > 0 && !c.known.Has(uint32(i), n) {
-			c.marks[i]++
+		if n > 0 && !j.known.Has(uint32(i), n) {
+			j.lines[i].mark++
 		}
 	}
-	c.known = &k
-	if len(c.shutRegistered) > 0 {
-		c.openRegistered()
-	}
-	if len(c.early) > 0 {
-		c.openEarly()
-	}
+	j.known = &k
+	j.learned()
 }
 
-// learnOf adds the first n tasks of q's line, and those ordered before them, to what the host knows. mu is held.
-func (c *Checker) learnOf(q *queue, n uint64) {
-	if c.known.Has(q.line, n) {
+// learnOf adds the first n tasks of a line, and those ordered before them, to what the host knows. Checker.mu is held.
+func (j *judge) learnOf(of *line, n uint64) {
+	if j.known.Has(of.id, n) {
 		return
 	}
-	k := c.known.Clone()
-	own := q.clock
+	k := j.known.Clone()
+	own := of.clock
 	for i, m := range own {
-		if uint32(i) != q.line {
+		if uint32(i) != of.id {
 			k.Raise(uint32(i), m)
 		}
 	}
-	k.Raise(q.line, n)
-	c.know(k)
+	k.Raise(of.id, n)
+	j.know(k)
 }

@@ -200,11 +200,9 @@ func TestKernelNotAllSeen(t *testing.T) {
 		other := p.dev(64)
 		p.c.mu.Lock()
 		q := p.c.queues[len(p.c.queues)-1]
-		task := &task{op: driver.Op{Kind: driver.OpLaunch, Launch: &driver.Launch{Copied: true}}, q: q, born: p.c.ledger.born}
-		q.current = task
-		p.c.judgeKernel(q, task, &past{}, nil, &account{seen: []kernel.Touch{{Addr: uintptr(other), N: 4096}},
-			allSeen: all})
-		q.current = nil
+		q.born = p.c.ledger.born
+		p.c.judge.kernel(&work{op: driver.Op{Kind: driver.OpLaunch, Launch: &driver.Launch{Copied: true}}, line: q.line,
+			born: q.born}, &past{}, nil, &account{seen: []kernel.Touch{{Addr: uintptr(other), N: 4096}}, allSeen: all})
 		p.c.mu.Unlock()
 		p.down(host, dev, 8192, s)
 		p.ok(p.SynchronizeStream(s))

@@ -33,10 +33,10 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 		runGiven(c, addr)
 	}
 	from := c.report.accessBy(by, thread)
-	a, r := c.runAt(addr)
+	a, r := c.pages.runAt(addr)
 	if r == nil {
-		if near := c.fencedBy(addr); near != nil && c.ledger.findGone(addr) == nil {
-			c.judgeBeside(from, near, addr, addr+length, write)
+		if near := c.pages.fencedBy(addr); near != nil && c.ledger.findGone(addr) == nil {
+			c.pages.beside(from, near, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
 		if gone := c.ledger.findGone(addr); gone != nil {
@@ -46,21 +46,21 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 			})
 			return Touch{What: notOurs}
 		}
-		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.ledger.aliased(addr) != nil ||
-			c.elsewhere(addr) {
-			c.judgeDeviceTouch(from, addr, addr+length, write)
+		if lo, hi := c.pages.guard.DeviceSpan(); addr >= lo && addr < hi || c.ledger.aliased(addr) != nil ||
+			c.pages.elsewhere(addr) {
+			c.judge.deviceTouch(from, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
-		if c.accessible(addr, write) {
+		if c.pages.accessible(addr, write) {
 			page := addr &^ (pageBytes - 1)
-			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
+			return Touch{What: goOn, Page: page, Length: uint64(c.pages.nextRun(addr, addr+length) - page)}
 		}
 		return Touch{What: notOurs}
 	}
 	if pc != 0 || !write { // the kernel may write less than the buffer given
-		c.judgeBeside(from, a, addr, addr+length, write)
+		c.pages.beside(from, a, addr, addr+length, write)
 	}
-	return c.judgeTouch(addr, addr+length, write, from, a, r)
+	return c.pages.touch(addr, addr+length, write, from, a, r)
 }
 
 // accessBy returns the origin of an access to memory, usually outside of any call. Checker.mu is held.
@@ -71,26 +71,26 @@ func (r *report) accessBy(by core.Caller, thread uint32) origin {
 	return origin{thread: thread, site: s}
 }
 
-// judgeDeviceTouch reports an access of the host to device memory, which also faults on hardware. mu is held.
-func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
-	a := c.ledger.find(lo)
+// deviceTouch reports an access of the host to device memory, which also faults on hardware. Checker.mu is held.
+func (j *judge) deviceTouch(from origin, lo, hi uintptr, write bool) {
+	a := j.ledger.find(lo)
 	address := lo
 	where := "which is no allocation"
-	switch r := c.ledger.aliased(lo); {
+	switch r := j.ledger.aliased(lo); {
 	case a != nil:
 		where = fmt.Sprintf("which is memory of device %d", a.device)
 		if a.what != core.DeviceMemory {
 			where = fmt.Sprintf("which is %s memory of device %d", a.kind(), a.device)
 		}
 		hi = min(hi, a.end())
-	case c.ledger.reserved(lo) != nil:
+	case j.ledger.reserved(lo) != nil:
 		where = "where addresses are reserved, and no memory is mapped"
 	case r != nil:
 		where = "which is the device's address of registered memory"
 		a, hi = r, min(hi-r.alias+r.start, r.end())
-		lo = c.ledger.canonical(lo)
+		lo = j.ledger.canonical(lo)
 	}
-	c.report.add(draft{
+	j.report.add(draft{
 		rule: "device-memory-on-host", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), address, where),
 	})
@@ -98,13 +98,13 @@ func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
 
 // nextRun returns the start of the next pages that can be closed after addr, which is on none of them, but at most hi
 // rounded up to a page. mu is held.
-func (c *Checker) nextRun(addr, hi uintptr) uintptr {
+func (p *pages) nextRun(addr, hi uintptr) uintptr {
 	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
 	from := addr
-	if a := c.ledger.find(addr); a != nil {
+	if a := p.ledger.find(addr); a != nil {
 		from = a.start
 	}
-	c.ledger.memory.Ascend(from, func(start uintptr, a *allocation) bool {
+	p.ledger.memory.Ascend(from, func(start uintptr, a *allocation) bool {
 		for _, r := range a.runs {
 			if r.lo > addr {
 				next = min(next, r.lo)
@@ -117,47 +117,47 @@ func (c *Checker) nextRun(addr, hi uintptr) uintptr {
 
 // accessible reports whether an access can be tried again: memory that is being registered or unregistered is closed
 // for a moment. mu is held, but released while it asks.
-func (c *Checker) accessible(addr uintptr, write bool) bool {
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	return c.guard.Accessible(addr, write)
+func (p *pages) accessible(addr uintptr, write bool) bool {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	return p.guard.Accessible(addr, write)
 }
 
-// judgeTouch is Touch for a known run of pages. mu is held.
-func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocation, r *pageRun) Touch {
+// touch is Touch for a known run of pages. mu is held.
+func (p *pages) touch(lo, hi uintptr, write bool, from origin, a *allocation, r *pageRun) Touch {
 	first := r.page(lo)
 	last := r.page(min(hi, r.hi) - 1)
 	most := readOnly // most closed state that allows the access
 	if write {
 		most = open
 	}
-	mistake := c.judgeAccess(from, lo, min(hi, max(a.end(), lo+1)), write)
+	mistake := p.judge.hostAccess(from, lo, min(hi, max(a.end(), lo+1)), write)
 	step := false
 	for i := first; i <= last; i++ {
 		if r.state[i] <= most {
 			continue // another thread has opened it
 		}
 		page := r.lo + uintptr(i)*pageBytes
-		level := c.level(c.knownTo(from), page, page+pageBytes)
+		level := p.level(nil, p.judge.knownTo(from), page, page+pageBytes)
 		complete := level == open
-		if kernel := c.serving[kernelThread]; from.thread == kernelThread && kernel != nil && level == open &&
+		if kernel := p.judge.serving[kernelThread]; from.thread == kernelThread && kernel != nil && level == open &&
 			kernel.follows(page) {
 			step, level = true, most
 		}
-		if level > most && (mistake && (r.gaveUp(page) || c.report.tiring) || c.opensFor(from, page, most)) {
+		if level > most && (mistake && (r.gaveUp(page) || p.report.tiring) || p.opensFor(from, page, most)) {
 			level = open
 		}
 		if level > most {
 			step = true
 			level = most
 		}
-		if level == open && !step && c.openAround(a, r, i) {
+		if level == open && !step && p.openAround(a, r, i) {
 			continue
 		}
 		if complete {
-			c.warm(a, r, i, i+1)
+			p.warm(a, r, i, i+1)
 		}
-		if !c.protect(r, i, i+1, level) {
+		if !p.protect(r, i, i+1, level) {
 			return Touch{What: notOurs}
 		}
 	}
@@ -165,7 +165,7 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 	if step {
 		answer.What = stepOnce
 	}
-	if at, ok := c.guard.EngineView(answer.Page); ok {
+	if at, ok := p.guard.EngineView(answer.Page); ok {
 		answer.Delta = at - answer.Page
 	}
 	return answer
@@ -184,45 +184,42 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 
 // opensFor reports whether a page is to stay open until a function of the program ends. It does if only tasks after the
 // function close the page, and the function has been stepped through it often. mu is held.
-func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
-	s := c.serving[from.thread]
+func (p *pages) opensFor(from origin, page uintptr, most uint8) bool {
+	s := p.judge.serving[from.thread]
 	if s == nil || from.thread == 0 {
 		return false
 	}
 	if s.steps[page]++; s.steps[page] < patienceN {
 		return false
 	}
-	behind := s.q.waiting
-	s.q.waiting = nil // they are ordered after the function
-	level := c.level(c.knownTo(from), page, page+pageBytes)
-	s.q.waiting = behind
-	return level <= most
+	behind := func(l *line) bool { return l == s.line } // its tasks are ordered after the function
+	return p.level(behind, p.judge.knownTo(from), page, page+pageBytes) <= most
 }
 
 // reclose closes the pages again that were opened for a function that has ended. mu is held.
-func (c *Checker) reclose(s *serving) {
+func (p *pages) reclose(s *serving) {
 	for page := range s.steps {
-		c.closeAgain(page)
+		p.closeAgain(page)
 	}
 }
 
 // closeAgain closes a page as far as accesses in flight demand. mu is held.
-func (c *Checker) closeAgain(page uintptr) {
-	if _, r := c.runAt(page); r != nil {
+func (p *pages) closeAgain(page uintptr) {
+	if _, r := p.runAt(page); r != nil {
 		i := r.page(page)
-		level := c.level(*c.known, page, page+pageBytes)
-		if isLent(c, page) {
+		level := p.level(nil, *p.judge.known, page, page+pageBytes)
+		if p.judge.backlog.isLent(page) {
 			level = closed
 		}
 		if r.state[i] < level {
-			c.protect(r, i, i+1, level)
+			p.protect(r, i, i+1, level)
 		}
 	}
 }
 
 // runAt returns the allocation and the page run at addr, or nil. mu is held.
-func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
-	a := c.ledger.onPage(addr)
+func (p *pages) runAt(addr uintptr) (*allocation, *pageRun) {
+	a := p.ledger.onPage(addr)
 	if a == nil {
 		return nil, nil
 	}
@@ -239,33 +236,33 @@ func (c *Checker) Stepped(t Touch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := t.Page; at < t.Page+uintptr(t.Length); at += pageBytes {
-		c.closeAgain(at)
+		c.pages.closeAgain(at)
 	}
 }
 
 // Window returns the range of pinned memory.
 func (c *Checker) Window() (low, high uintptr) {
-	if c.guard == nil {
+	if c.pages.guard == nil {
 		return 0, 0
 	}
-	return c.guard.Span()
+	return c.pages.guard.Span()
 }
 
-// setSpans tells the front end where to catch faults: in pinned memory, registered memory and [lo, hi). mu is held.
-func (c *Checker) setSpans(lo, hi uintptr) {
-	if c.report.front == nil || !c.closing {
+// tellSpans tells the front end where to catch faults: in pinned memory, registered memory and [lo, hi). mu is held.
+func (p *pages) tellSpans(lo, hi uintptr) {
+	if p.report.front == nil || !p.closing {
 		return
 	}
 	var all spanSet
-	all.Add(c.guard.Span())
+	all.Add(p.guard.Span())
 	all.Add(lo, hi)
-	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
+	p.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.what == core.RegisteredMemory {
 			all.Add(a.start, a.end())
 		}
 		return true
 	})
-	c.report.front.SetSpans(all.Pairs())
+	p.report.front.SetSpans(all.Pairs())
 }
 
 // reserved returns the reserved address range that addr is in, or nil. Checker.mu is held.
@@ -280,20 +277,20 @@ func (l *ledger) reserved(addr uintptr) *handle {
 
 // elsewhere reports whether addr is a device address outside of the driver's device memory: it is mapped, or memory of
 // another process. mu is held.
-func (c *Checker) elsewhere(addr uintptr) bool {
-	a := c.ledger.find(addr)
-	return a != nil && a.what == core.ImportedMemory || c.ledger.reserved(addr) != nil
+func (p *pages) elsewhere(addr uintptr) bool {
+	a := p.ledger.find(addr)
+	return a != nil && a.what == core.ImportedMemory || p.ledger.reserved(addr) != nil
 }
 
-// setRegistered tells the front end which memory is registered, and which device addresses lie outside of device
+// tellRegistered tells the front end which memory is registered, and which device addresses lie outside of device
 // memory. mu is held.
-func (c *Checker) setRegistered() {
-	c.setSpans(0, 0)
-	if c.report.front == nil {
+func (p *pages) tellRegistered() {
+	p.tellSpans(0, 0)
+	if p.report.front == nil {
 		return
 	}
 	var hosts, aliases spanSet
-	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
+	p.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		switch {
 		case a.what == core.RegisteredMemory && !a.vanished:
 			hosts.Add(a.start, a.end())
@@ -302,14 +299,14 @@ func (c *Checker) setRegistered() {
 		}
 		return true
 	})
-	for _, h := range c.ledger.handles {
+	for _, h := range p.ledger.handles {
 		if h.r.Kind == core.AddressRange && !h.freed {
 			aliases.Add(h.r.Name, h.r.Name+uintptr(h.r.Size))
 		}
 	}
-	c.ledger.aliases.Scan(func(alias uintptr, a *allocation) bool {
+	p.ledger.aliases.Scan(func(alias uintptr, a *allocation) bool {
 		aliases.Add(alias, alias+uintptr(a.size))
 		return true
 	})
-	c.report.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
+	p.report.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
 }

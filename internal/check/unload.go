@@ -30,8 +30,8 @@ type launched struct {
 type launches []launched
 
 // add replaces the launch on t's line by t.
-func (list *launches) add(t *task) {
-	now := launched{t.q.line, t.n, t.from}
+func (list *launches) add(w *work) {
+	now := launched{w.line.id, w.n, w.from}
 	if i := slices.IndexFunc(*list, func(l launched) bool { return l.line == now.line }); i >= 0 {
 		(*list)[i] = now
 		return
@@ -56,17 +56,17 @@ func (l *ledger) module(of driver.Module) *loaded {
 }
 
 // usesModule records the launch of a binary's kernel, and reports a model that launches it after the binary was
-// unloaded: the core refuses other launches. mu is held.
-func (c *Checker) usesModule(t *task) {
-	m := c.ledger.module(t.op.Launch.Module)
+// unloaded: the core refuses other launches. Checker.mu is held.
+func (j *judge) usesModule(w *work) {
+	m := j.ledger.module(w.op.Launch.Module)
 	if m.gone {
-		c.report.add(draft{
-			rule: "use-after-free", role: "submitted", offence: t.from, others: []other{{"unloaded", m.by}},
-			summary: fmt.Sprintf("%s runs after its binary was unloaded", c.report.task(t.from)),
+		j.report.add(draft{
+			rule: "use-after-free", role: "submitted", offence: w.from, others: []other{{"unloaded", m.by}},
+			summary: fmt.Sprintf("%s runs after its binary was unloaded", j.report.task(w.from)),
 			advice:  "Destroy the model before aclrtBinaryUnLoad, or execute it no more.",
 		})
 	}
-	m.last.add(t)
+	m.last.add(w)
 }
 
 // Unloading implements core.CheckHooks.
@@ -74,8 +74,8 @@ func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []c
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from := c.originOf(t)
-	known := c.knownTo(from)
+	from := c.judge.originOf(t)
+	known := c.judge.knownTo(from)
 	found := false
 	for _, of := range modules {
 		m := c.ledger.module(of)

@@ -29,28 +29,29 @@ func (c *Checker) Updated(id uint32, task int, own int32, number uint32, by int3
 	if m == nil || q == nil || q.model == nil && q.current == nil {
 		return
 	}
-	s, p := m.slotOf(own, number), &past{Line: q.line}
+	s, p := m.slotOf(own, number), &past{Line: q.id}
 	s.task = task
 	if q.model == nil {
 		p.N, p.Of.from, s.update = q.current.n, q.current.from, origin{}
 	} else {
 		p.N, p.Of.from, s.update = q.over(), q.model.root().run, q.model.tasks[byTask].from
 	}
-	c.judgeSlot(m, s, p, q.clock, true)
+	c.judge.slotAccess(m, s, p, q.clock, true)
 	s.Write, s.Reads = p, s.Reads[:0]
 }
 
-// judgeKernelOf reports a kernel that is about to run on q and is not ordered with its updates. mu is held.
-func (c *Checker) judgeKernelOf(q *queue, t *task, p *past) {
-	if m := q.model; m != nil {
-		s := m.slotOf(q.stream, t.op.Tag.Task)
-		c.judgeSlot(m, s, p, q.clock, false)
-		s.AddRead(p, q.clock)
+// updatedKernel reports a kernel that is about to run on q and is not ordered with its updates. Checker.mu is held.
+func (j *judge) updatedKernel(w *work, p *past) {
+	if m := w.line.model; m != nil {
+		s := m.slotOf(w.line.stream, w.op.Tag.Task)
+		j.slotAccess(m, s, p, w.line.clock, false)
+		s.AddRead(p, w.line.clock)
 	}
 }
 
-// judgeSlot reports an update of a kernel and an execution of it, or two updates, that are not ordered. mu is held.
-func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
+// slotAccess reports an update of a kernel and an execution of it, or two updates, that are not ordered. Checker.mu is
+// held.
+func (j *judge) slotAccess(m *model, s *slot, p *past, k clock, write bool) {
 	s.Judge(p, k, write, 0, 0, func(before *past, wrote bool, _, _ uintptr) {
 		run, update, how := p.Of.from, before.Of.from, "is updated by"
 		if write && wrote {
@@ -61,13 +62,13 @@ func (c *Checker) judgeSlot(m *model, s *slot, p *past, k clock, write bool) {
 		d := draft{rule: "stream-race", role: "submitted", offence: run,
 			others: []other{{"submitted", update}, {"captured", m.tasks[s.task].from}},
 			summary: fmt.Sprintf("%s %s %s, and nothing orders the two: the old one may run, or the new one",
-				c.report.task(run), how, c.report.task(update))}
+				j.report.task(run), how, j.report.task(update))}
 		if s.update.site != nil {
 			d.others = append(d.others, other{"captured", s.update})
 		} else if !write || !wrote {
 			d.advice = updateAdvice
 		}
-		c.report.add(d)
+		j.report.add(d)
 	})
 }
 

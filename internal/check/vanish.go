@@ -70,7 +70,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 			c.judgeVanish(from, a, lo, hi, how)
 		}
 	}
-	c.setRegistered()
+	c.pages.tellRegistered()
 }
 
 // judgeForeign reports pinned memory that is passed to the allocator of the C library, which does not know it.
@@ -109,7 +109,7 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 	if how.Kind == Returned && (start != a.start || end != a.end()) {
 		return
 	}
-	f, found := c.inFlight(c.knownTo(from), start, end, true)
+	f, found := c.judge.inFlight(c.judge.knownTo(from), start, end, true)
 	if !found {
 		f, found = c.awaited(start, end)
 	}
@@ -133,12 +133,12 @@ func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Wa
 		})
 	}
 	if !a.freed { // another thread may have unregistered it
-		c.vanish(a)
+		c.pages.release(a)
 	}
 }
 
-// vanish opens the pages of memory that the program has released, for good, and forgets its accesses. mu is held.
-func (c *Checker) vanish(a *allocation) {
+// release opens the pages of memory that the program has released, for good, and forgets its accesses. mu is held.
+func (p *pages) release(a *allocation) {
 	a.vanished, a.leaked = true, true
 	for _, r := range a.runs {
 		for i := 0; i < len(r.state); {
@@ -147,11 +147,11 @@ func (c *Checker) vanish(a *allocation) {
 				j++
 			}
 			if r.state[i] != open {
-				c.protect(r, i, j, open)
+				p.protect(r, i, j, open)
 			}
 			i = j
 		}
 	}
-	c.dropPages(a)
-	c.shadow.Forget(a.start, a.end())
+	p.drop(a)
+	p.judge.shadow.Forget(a.start, a.end())
 }

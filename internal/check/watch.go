@@ -21,20 +21,20 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 		c.tasks++
 	}
 	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
-		s := submission{task: task, site: c.report.here(t, c.crowded()), order: orderOf(o)}
+		s := submission{task: task, site: c.report.here(t, c.judge.crowded()), order: orderOf(o)}
 		s.fails = c.arm(s.site, stream)
 		q.coming = append(q.coming, s)
 	}
 }
 
-// crowded reports whether memory has so many accesses that no more is to be kept of each. mu is held.
-func (c *Checker) crowded() bool { return c.shadow.Len() >= shadow.ManyCells }
+// crowded reports whether memory has so many accesses that no more is to be kept of each. Checker.mu is held.
+func (j *judge) crowded() bool { return j.shadow.Len() >= shadow.ManyCells }
 
-// originOf returns the current call of a thread as an origin. mu is held.
-func (c *Checker) originOf(t *core.Thread) origin {
-	s := c.report.here(t, c.crowded())
-	if s.thread == 0 && len(c.serving) > 0 { // a Go program: the system thread identifies its functions
-		if n := systemThread(); c.serving[n] != nil {
+// originOf returns the current call of a thread as an origin. Checker.mu is held.
+func (j *judge) originOf(t *core.Thread) origin {
+	s := j.report.here(t, j.crowded())
+	if s.thread == 0 && len(j.serving) > 0 { // a Go program: the system thread identifies its functions
+		if n := systemThread(); j.serving[n] != nil {
 			s.thread = n
 		}
 	}
@@ -48,27 +48,27 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tasks++
-	from := c.originOf(t)
+	from := c.judge.originOf(t)
 	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
 	var found []draft
 	c.report.held = &found
 	defer func() { c.report.held = nil }()
 	switch op.Kind {
 	case driver.OpBatch:
-		c.judgeBatch(from, "called", op)
+		c.judge.overlaps(from, "called", op)
 	case driver.OpCopy:
-		judgeSelf(c, from, "called", op)
+		c.judge.selfOverlap(from, "called", op)
 	}
 	collides := false
 	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.ledger.find(lo)
-		c.judgeBounds(&from, op, a, lo, hi, write)
+		c.judge.bounds(&from, op, a, lo, hi, write)
 		switch {
 		case lo >= hi:
 		case a == nil:
-			c.judgeGone(from, lo, hi)
+			c.judge.gone(from, lo, hi)
 		default:
-			collides = c.judgeAccess(from, lo, hi, write) || collides
+			collides = c.judge.hostAccess(from, lo, hi, write) || collides
 		}
 		return true
 	})
@@ -95,9 +95,9 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool)
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.verify(&from, a)
+		c.pages.verify(&from, a, c.calls.Load())
 		if !write {
-			c.judgeWritten(&from, a, lo, hi, op, usedBy(op))
+			c.judge.neverWritten(&from, a, lo, hi, op, usedBy(op))
 		} else if a.what == core.DeviceMemory {
 			a.written.Add(lo, hi)
 		}
@@ -109,14 +109,14 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool)
 func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.setSpans(r.Name, r.Name+uintptr(r.Size))
+	c.pages.tellSpans(r.Name, r.Name+uintptr(r.Size))
 }
 
 // serving is a running function of the program that is a task of a stream, or a running kernel.
 type serving struct {
-	q    *queue
+	line *line
 	n    uint64 // number on its line
-	task uint32 // number on its stream
+	from origin
 
 	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
 	followed int               // accesses of a kernel that were followed
@@ -127,15 +127,15 @@ func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.steps = map[uintptr]uint8{}
-	before := c.serving[thread]
-	c.serving[thread] = s
+	before := c.judge.serving[thread]
+	c.judge.serving[thread] = s
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.serving, thread)
-		c.reclose(s)
+		delete(c.judge.serving, thread)
+		c.pages.reclose(s)
 		if before != nil {
-			c.serving[thread] = before
+			c.judge.serving[thread] = before
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	q := c.byStream[stream]
 	var s *serving
 	if q != nil && q.current != nil {
-		s = &serving{q: q, n: q.running, task: q.current.from.task}
+		s = &serving{line: q.line, n: q.running, from: q.current.from}
 	}
 	c.mu.Unlock()
 	if s == nil {
@@ -168,16 +168,20 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.born++
-	by := c.originOf(t)
+	by := c.judge.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.ledger.born,
 			pool: r.Pool, leaked: r.Swept}
 		a.phys = c.ledger.under.Locate(r.Name).Device
 		if r.Pooled {
-			c.comes(a, r)
+			var on *line
+			if q := c.byStream[r.Number]; q != nil {
+				on = q.line
+			}
+			c.judge.poolAllocated(a, on, r.Number)
 		} else if r.Kind != core.RegisteredMemory {
-			c.shadow.Forget(a.start, a.end()) // the memory may have belonged to a pool
+			c.judge.shadow.Forget(a.start, a.end()) // the memory may have belonged to a pool
 		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
@@ -192,14 +196,14 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 		c.ledger.trimHandles()
 	}
 	if hasSpan(r.Kind) {
-		c.setRegistered()
+		c.pages.tellRegistered()
 	}
 }
 
 // remember enters a new allocation. mu is held.
 func (c *Checker) remember(a *allocation) {
 	c.ledger.add(a, func(old *allocation) { c.forget(old, origin{}) })
-	c.setPages(a, true)
+	c.pages.tellPages(a, true)
 }
 
 // forget ends an allocation, with its pages and its history. mu is held.
@@ -207,11 +211,11 @@ func (c *Checker) forget(a *allocation, by origin) {
 	if !c.ledger.remove(a, by) {
 		return
 	}
-	c.setPages(a, false)
-	c.dropPages(a)
+	c.pages.tellPages(a, false)
+	c.pages.drop(a)
 	if a.what != core.RegisteredMemory && (!a.pooled || a.freedAt == 0) {
-		c.shadow.Forget(a.start, a.end())
-		c.paged.Forget(a.start, a.end())
+		c.judge.shadow.Forget(a.start, a.end())
+		c.judge.paged.Forget(a.start, a.end())
 	}
 }
 
@@ -247,7 +251,7 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from := c.originOf(t)
+	from := c.judge.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		if a := c.ledger.live(r.Kind, r.Name); a != nil {
@@ -256,14 +260,14 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 		if a := c.ledger.live(r.Kind, r.Name); a != nil && r.Pooled {
 			c.willGo(a, r)
 		} else if a != nil {
-			c.verify(&from, a)
+			c.pages.verify(&from, a, c.calls.Load())
 			c.judgeFree(from, a)
-			c.dropEarly(a)
+			c.pages.dropEarly(a)
 		}
 	case r.Kind == core.PoolHandle:
 		losePool(c, from, r.Name)
 	case r.Kind == core.ModelHandle:
-		judgeModelGone(c, from, uint32(r.Number))
+		c.judge.modelGone(from, uint32(r.Number))
 	case r.Kind == core.StreamHandle:
 		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
 			d := draft{
@@ -286,7 +290,7 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 // judgeFree reports memory that is freed while it is in flight, and runs the tasks that use it: after the free they
 // could only fail. mu is held.
 func (c *Checker) judgeFree(from origin, a *allocation) {
-	f, found := c.inFlight(c.knownTo(from), a.start, a.end(), true)
+	f, found := c.judge.inFlight(c.judge.knownTo(from), a.start, a.end(), true)
 	if !found {
 		f, found = c.awaited(a.start, a.end())
 	}
@@ -309,7 +313,7 @@ func (c *Checker) settle(a *allocation) {
 		if f := q.flying; f != nil { // a kernel may not end
 			if f.uses(a.start, a.end()) {
 				c.until(c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
-				f.lost = append(f.lost, a)
+				f.t.lost = append(f.t.lost, a)
 			}
 			continue
 		}
@@ -340,7 +344,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 		for _, t := range q.waiting {
 			switch {
 			case t.awaits(lo, hi):
-				at, end := t.word()
+				at, end := t.polled()
 				return flight{t.from, "waits for", at, end}, true
 			case t.isGiven(lo, hi):
 				return flight{t.from, "was given", lo, hi}, true
@@ -351,19 +355,19 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 }
 
 // unknown reports whether q has work that the host does not know to be complete.
-func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.Has(q.line, q.work) }
+func (q *queue) unknown() bool { return q.work != 0 && !q.c.judge.known.Has(q.id, q.work) }
 
 // Released implements core.CheckHooks.
 func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from := c.originOf(t)
+	from := c.judge.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		if a := c.ledger.live(r.Kind, r.Name); a != nil {
 			c.forget(a, from)
 			if hasSpan(r.Kind) {
-				c.setRegistered()
+				c.pages.tellRegistered()
 			}
 		}
 		return
@@ -383,7 +387,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 			c.ledger.leak(h)
 		}
 		if hasSpan(r.Kind) {
-			c.setRegistered()
+			c.pages.tellRegistered()
 		}
 	}
 }
@@ -395,14 +399,15 @@ func (c *Checker) endQueue(stream int32) {
 	if q == nil {
 		return
 	}
-	k := c.known.Clone()
+	k := c.judge.known.Clone()
 	k.Join(q.clock)
-	k.Raise(q.line, q.submitted)
-	c.know(k)
+	k.Raise(q.id, q.submitted)
+	c.judge.know(k)
 	delete(c.byStream, stream)
 	c.queues = slices.DeleteFunc(c.queues, func(o *queue) bool { return o == q })
+	c.judge.lines[q.id] = &line{id: q.id, submitted: q.submitted, mark: q.mark}
 	if q.idle() {
-		c.free = append(c.free, q.line)
+		c.judge.free = append(c.judge.free, q.id)
 	}
 }
 
@@ -413,12 +418,12 @@ func (c *Checker) Ending(t *core.Thread) {
 	where, role, from := "the process ends", "ended", origin{}
 	switch {
 	case t != nil:
-		where, from = "aclFinalize is called", c.originOf(t)
+		where, from = "aclFinalize is called", c.judge.originOf(t)
 	case c.report.language == finding.Go:
 		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
 		from.site.stack, from.site.api = c.report.stacks.Here()
 	}
-	c.verifyAll(from)
+	c.pages.verifyAll(from, c.calls.Load())
 	for _, q := range c.queues {
 		if !q.unknown() || q.reported == q.work {
 			continue
