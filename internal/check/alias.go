@@ -66,6 +66,6 @@ func (l *ledger) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool)
 
 // polled returns the range of the word that a gate waits for. Checker.mu is held.
 func (t *task) polled() (lo, hi uintptr) {
-	lo = t.q.c.ledger.canonical(t.op.Src)
+	lo = t.q.s.ledger.canonical(t.op.Src)
 	return lo, lo + uintptr(t.op.N)
 }

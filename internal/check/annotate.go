@@ -15,8 +15,8 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr = c.ledger.canonical(addr)
-	c.decide(addr, addr+uintptr(n))
-	runGiven(c, addr)
+	c.schedule.runUndecided(addr, addr+uintptr(n))
+	c.schedule.runGiven(addr)
 	_, found := c.judge.inFlight(*c.judge.known, addr, addr+uintptr(n), true)
 	return found
 }
@@ -115,11 +115,11 @@ func (c *Checker) Report() []byte {
 
 // Judge judges an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
 func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
-	c.called()
+	c.schedule.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decide(addr, addr+uintptr(n))
-	runGiven(c, c.ledger.canonical(addr))
+	c.schedule.runUndecided(addr, addr+uintptr(n))
+	c.schedule.runGiven(c.ledger.canonical(addr))
 	c.judge.hostAccess(c.judge.originOf(t), addr, addr+uintptr(n), write)
 }
 

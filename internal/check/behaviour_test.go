@@ -22,7 +22,7 @@ import (
 func (p *program) pending() int {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	return p.c.pending
+	return p.c.schedule.pending
 }
 
 // TestLate proves that nothing runs before the program waits for it, that a query runs one task, and that a wait for

@@ -56,15 +56,12 @@
 package check
 
 import (
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ropeway/internal/check/inject"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
 )
 
@@ -131,32 +128,14 @@ type lock struct{ mu sync.Mutex }
 // Checker implements core.CheckHooks; the core uses [Checker.Driver].
 type Checker struct {
 	*lock
-	seed     uint64        // immutable
-	depth    int           // immutable
-	patience time.Duration // immutable
-	start    time.Time     // immutable
-	drv      *watched      // immutable
-	calls    atomic.Uint64
-	wanted   atomic.Int32 // threads that wait for functions of streams
-	ticker   atomic.Bool  // a goroutine runs work that no call waits for
+	drv *watched // immutable
 
 	report   *report
 	ledger   *ledger
 	judge    *judge
 	pages    *pages
-	rng      *rand.Rand
-	queues   []*queue
-	byStream map[int32]*queue
-	pending  int // tasks submitted and not run
-	tasks    uint64
-	waiters  hostqueue.Waiters
-	pool     []*task
-
-	functions uint64     // number of functions that have begun
-	served    []*serving // kernels that run, oldest first
-	waits     waits
-
-	inject []*inject.Injection
+	schedule *schedule
+	tasks    uint64 // submitted by the program
 }
 
 // New makes a checker around a driver.
@@ -167,19 +146,12 @@ func New(o Options) *Checker {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	c := &Checker{lock: new(lock), seed: o.Seed, depth: o.Depth, patience: o.Patience, start: time.Now(),
-		rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)), byStream: map[int32]*queue{}, waits: waits{},
-		report: newReport(o),
-	}
-	for i := range o.Inject {
-		c.inject = append(c.inject, &o.Inject[i])
-	}
+	c := &Checker{lock: new(lock), report: newReport(o)}
 	c.ledger = newLedger(o.Driver, c.report)
 	c.judge = newJudge(c.ledger, c.report)
-	c.pages = &pages{lock: c.lock, report: c.report, ledger: c.ledger, judge: c.judge, guard: o.Driver.Caps().Guard,
-		shutRegistered: map[*allocation]bool{}}
-	c.judge.learned = c.pages.learned
-	c.judge.backlog = c
+	c.pages = newPages(c.lock, o.Driver.Caps().Guard, c.judge)
+	c.schedule = newSchedule(o, c.pages)
+	c.judge.learned, c.judge.backlog = c.pages.learned, c.schedule
 	c.drv = &watched{Driver: o.Driver, c: c}
 	return c
 }
@@ -240,7 +212,7 @@ func (w *watched) Open(i int) (driver.Device, error) {
 	return &device{Device: d, c: w.c, number: int32(i)}, nil
 }
 
-func (w *watched) NewFlag() driver.Flag { return &flag{c: w.c} }
+func (w *watched) NewFlag() driver.Flag { return &flag{s: w.c.schedule} }
 
 // Close ends the report and closes the driver below.
 func (w *watched) Close() error {
@@ -257,14 +229,14 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, events: o.Events}
+	q := &queue{s: c.schedule, events: o.Events}
 	o.Events = driver.Events{Failed: q.failed} // the checker decides when work runs, and so reports failures and times
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.line = c.judge.newLine(o.Number)
-	c.queues = append(c.queues, q)
-	c.byStream[q.stream] = q
+	c.schedule.queues = append(c.schedule.queues, q)
+	c.schedule.byStream[q.stream] = q
 	return q
 }
 

@@ -8,7 +8,7 @@ import (
 
 // flag implements driver.Flag. Its clock has what happened before it was last set.
 type flag struct {
-	c       *Checker
+	s       *schedule
 	set     bool
 	at      int64
 	clock   clock
@@ -23,7 +23,7 @@ func (f *flag) ready() bool { return f.set || f.err != nil }
 
 // raise sets the flag, after what by has. mu is held.
 func (f *flag) raise(by clock) {
-	f.at = max(int64(time.Since(f.c.start)), f.at+1)
+	f.at = max(int64(time.Since(f.s.start)), f.at+1)
 	if f.set {
 		return // a wait for the flag need not have waited for this set
 	}
@@ -46,32 +46,32 @@ func without(list []*queue, q *queue) []*queue {
 
 // Set implements driver.Flag: the host sets it, after what the host knows.
 func (f *flag) Set() {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	f.raise(*f.c.judge.known)
-	f.c.changed()
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	f.raise(*f.s.judge.known)
+	f.s.changed()
 }
 
 // IsSet implements driver.Flag: a query runs one task.
 func (f *flag) IsSet() bool {
-	c := f.c
-	c.called()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s := f.s
+	s.called()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !f.set {
 		if len(f.setters) > 0 {
-			c.advance(f.setters[0])
+			s.advance(f.setters[0])
 		}
 		return false
 	}
-	c.judge.learn(f.clock)
+	s.judge.learn(f.clock)
 	return true
 }
 
 // SetAt implements driver.Flag.
 func (f *flag) SetAt() int64 {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
 	if !f.set {
 		return 0
 	}
@@ -80,25 +80,25 @@ func (f *flag) SetAt() int64 {
 
 // Err implements driver.Flag.
 func (f *flag) Err() error {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
 	return f.err
 }
 
 // Wait implements driver.Flag.
 func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	c := f.c
-	c.called()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ok := c.until(timeout, cancel, f.ready, func() *queue {
+	s := f.s
+	s.called()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ok := s.until(timeout, cancel, f.ready, func() *queue {
 		if len(f.setters) == 0 {
 			return nil
 		}
 		return f.setters[0]
 	})
 	if ok && f.set {
-		c.judge.learn(f.clock)
+		s.judge.learn(f.clock)
 	}
 	return ok
 }

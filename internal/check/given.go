@@ -26,7 +26,7 @@ const longer = 20
 // memory there. Checker.mu is held.
 func (t *task) leadTo(words []uintptr) {
 	for _, at := range words {
-		if a := t.q.c.ledger.find(at); a != nil {
+		if a := t.q.s.ledger.find(at); a != nil {
 			t.given = append(t.given, at)
 			t.shutGiven(a)
 		}
@@ -35,16 +35,16 @@ func (t *task) leadTo(words []uintptr) {
 
 // shutGiven closes the host memory of an allocation that is given to a kernel of t. Checker.mu is held.
 func (t *task) shutGiven(a *allocation) {
-	c := t.q.c
-	if !a.ofHost() || a.vanished || !c.report.on("host-write-in-flight") && !c.report.on("host-read-in-flight") {
+	s := t.q.s
+	if !a.ofHost() || a.vanished || !s.report.on("host-write-in-flight") && !s.report.on("host-read-in-flight") {
 		return
 	}
 	t.q.given = t.n
-	for _, r := range c.pages.runsOf(a) {
+	for _, r := range s.pages.runsOf(a) {
 		if a.what == core.RegisteredMemory {
-			c.pages.shutRegistered[a] = true
+			s.pages.shutRegistered[a] = true
 		}
-		c.pages.close(t, r, r.lo, r.hi, closed)
+		s.pages.close(t, r, r.lo, r.hi, closed)
 	}
 }
 
@@ -72,19 +72,19 @@ func (q *queue) givenTo(lo, hi uintptr) *task {
 }
 
 // runGiven runs the kernels that are given the host memory at addr, which the host is about to touch, unless something
-// blocks them. Checker.mu is held, but released while they run.
-func runGiven(c *Checker, addr uintptr) {
-	a := c.ledger.find(addr)
+// blocks them. mu is held, but released while they run.
+func (s *schedule) runGiven(addr uintptr) {
+	a := s.ledger.find(addr)
 	if a == nil || !a.ofHost() {
 		return
 	}
-	for _, q := range slices.Clone(c.queues) {
+	for _, q := range slices.Clone(s.queues) {
 		if t := q.givenTo(a.start, a.end()); t != nil {
-			for last := t.n; len(q.waiting) > 0 && q.waiting[0].n <= last && c.advance(q); {
+			for last := t.n; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q); {
 			}
 			if f := q.flying; f != nil && f.t.isGiven(a.start, a.end()) && !f.awaited {
 				f.awaited = true
-				c.until(longer*c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
+				s.until(longer*s.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
 			}
 		}
 	}
@@ -103,17 +103,17 @@ func (s *serving) follows(page uintptr) bool {
 }
 
 // polls reports whether the access f is one of a kernel that runs, which may poll a word. mu is held.
-func (c *Checker) polls(f flight) bool {
-	return slices.ContainsFunc(c.queues, func(q *queue) bool {
+func (s *schedule) polls(f flight) bool {
+	return slices.ContainsFunc(s.queues, func(q *queue) bool {
 		k := q.flying
 		return k != nil && k.t.from.stream == f.from.stream && k.t.from.task == f.from.task
 	})
 }
 
 // isLent reports whether a page has host memory that is given to a kernel which is not over. mu is held.
-func (c *Checker) isLent(page uintptr) bool {
-	a := c.ledger.onPage(page)
-	return a != nil && slices.ContainsFunc(c.queues, func(q *queue) bool {
+func (s *schedule) isLent(page uintptr) bool {
+	a := s.ledger.onPage(page)
+	return a != nil && slices.ContainsFunc(s.queues, func(q *queue) bool {
 		return q.givenTo(a.start, a.end()) != nil
 	})
 }

@@ -38,8 +38,8 @@ func (j *judge) inFlightOn(skip func(*line) bool, known clock, lo, hi uintptr, w
 
 // pendingOn returns an access of a task that has not run and collides with a write or a read of [lo, hi), except on
 // lines for which skip is true. mu is held.
-func (c *Checker) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (f flight, found bool) {
-	for _, q := range c.queues {
+func (s *schedule) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (f flight, found bool) {
+	for _, q := range s.queues {
 		for _, t := range q.waiting {
 			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q.line)) {
 				return f, true
@@ -81,7 +81,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	if t.word && !write && hi-lo <= wordBytes {
 		return // a read of a word that is written atomically
 	}
-	t.q.c.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
+	t.q.s.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
 			f, found = flight{t.from, does(w), max(l, lo), min(h, hi)}, true
 		}
@@ -158,17 +158,17 @@ func (r *report) function(s *site) string {
 	return name
 }
 
-// judgeSubmit judges a task at its submission: bounds, alignment and overlaps. It closes the task's host memory. mu is
+// submitted judges a task at its submission: bounds, alignment and overlaps. It closes the task's host memory. mu is
 // held.
-func (c *Checker) judgeSubmit(t *task) {
+func (s *schedule) submitted(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
-	c.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
+	s.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
-		a := c.ledger.find(lo)
-		c.judge.bounds(&t.from, &t.op, a, lo, hi, write)
+		a := s.ledger.find(lo)
+		s.judge.bounds(&t.from, &t.op, a, lo, hi, write)
 		if a != nil {
-			c.pages.verify(&t.from, a, c.calls.Load())
-			c.pages.closeFor(t, a, lo, hi, write)
+			s.pages.verify(&t.from, a, s.calls.Load())
+			s.pages.closeFor(t, a, lo, hi, write)
 		}
 		return true
 	})
@@ -176,13 +176,13 @@ func (c *Checker) judgeSubmit(t *task) {
 	switch op.Kind {
 	case driver.OpCopy:
 		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
-			c.judge.alignment(t.from, "submitted", op)
-			c.judge.selfOverlap(t.from, "submitted", op)
+			s.judge.alignment(t.from, "submitted", op)
+			s.judge.selfOverlap(t.from, "submitted", op)
 		}
 	case driver.OpBatch:
-		c.judge.overlaps(t.from, "submitted", op)
+		s.judge.overlaps(t.from, "submitted", op)
 	case driver.OpDesc, driver.OpOffset:
-		c.judge.predict(&t.work)
+		s.judge.predict(&t.work)
 	}
 }
 

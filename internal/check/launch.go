@@ -39,68 +39,68 @@ func (f *flying) uses(lo, hi uintptr) bool {
 }
 
 // begin judges a task that is about to run, and returns the record of its accesses. mu is held.
-func (c *Checker) begin(t *task) *past {
-	c.pages.compare(t, c.functions)
-	return c.judge.runs(&t.work)
+func (s *schedule) begin(t *task) *past {
+	s.pages.compare(t, s.functions)
+	return s.judge.runs(&t.work)
 }
 
 // launch starts a kernel, and waits for it within b and patience. If it takes longer, a goroutine of its own waits for
 // it. mu is held, but released while it waits.
-func (c *Checker) launch(q *queue, t *task, b bound) {
-	f := &flying{t: t, order: c.hand(q, t), serves: serving{line: q.line, n: t.n, from: t.from}}
-	f.p = c.begin(t)
-	c.judge.updatedKernel(&t.work, f.p)
-	f.words = c.judgeGiven(&t.work)
+func (s *schedule) launch(q *queue, t *task, b bound) {
+	f := &flying{t: t, order: s.signal(q, t), serves: serving{line: q.line, n: t.n, from: t.from}}
+	f.p = s.begin(t)
+	s.judge.updatedKernel(&t.work, f.p)
+	f.words = s.judgeGiven(&t.work)
 	op := t.op
 	op.Launch = op.Launch.Lend()
 	f.touched.asks(op.Launch)
 	op.Done, q.failure, q.flying = nil, nil, f
-	c.serveKernel(&f.serves)
-	c.mu.Unlock()
+	s.serveKernel(&f.serves)
+	s.mu.Unlock()
 	q.inner.Submit(op)
-	left := b.left(c.patience)
+	left := b.left(s.patience)
 	over := left > 0 && q.inner.Wait(left, b.cancel)
-	c.mu.Lock()
+	s.mu.Lock()
 	if over {
-		c.land(q, f)
+		s.land(q, f)
 		return
 	}
 	go func() {
 		q.inner.Wait(0, nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.land(q, f)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.land(q, f)
 	}()
 }
 
 // land ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports a
 // failure.
-func (c *Checker) land(q *queue, f *flying) {
-	c.endKernel(&f.serves)
-	c.judge.kernel(&f.t.work, f.p, f.words, &f.touched)
-	f.judgeHost(c)
-	c.judge.fault(&f.t.work, f.words, q.failure)
-	c.look(f.order)
+func (s *schedule) land(q *queue, f *flying) {
+	s.endKernel(&f.serves)
+	s.judge.kernel(&f.t.work, f.p, f.words, &f.touched)
+	f.judgeHost(s)
+	s.judge.fault(&f.t.work, f.words, q.failure)
+	s.askGates(f.order)
 	q.flying = nil
 	q.finish(f.t, q.failure)
 }
 
 // serveKernel records that a kernel runs: its accesses to closed host memory are judged in stream order. Kernels under
 // the checker run one at a time, in the order in which they were started. mu is held.
-func (c *Checker) serveKernel(s *serving) {
-	s.steps = map[uintptr]uint8{}
-	c.served = append(c.served, s)
-	c.judge.serving[kernelThread] = c.served[0]
+func (s *schedule) serveKernel(by *serving) {
+	by.steps = map[uintptr]uint8{}
+	s.served = append(s.served, by)
+	s.judge.serving[kernelThread] = s.served[0]
 }
 
 // endKernel undoes serveKernel. mu is held.
-func (c *Checker) endKernel(s *serving) {
-	c.served = slices.DeleteFunc(c.served, func(o *serving) bool { return o == s })
-	delete(c.judge.serving, kernelThread)
-	if len(c.served) > 0 {
-		c.judge.serving[kernelThread] = c.served[0]
+func (s *schedule) endKernel(by *serving) {
+	s.served = slices.DeleteFunc(s.served, func(o *serving) bool { return o == by })
+	delete(s.judge.serving, kernelThread)
+	if len(s.served) > 0 {
+		s.judge.serving[kernelThread] = s.served[0]
 	}
-	c.pages.reclose(s)
+	s.pages.reclose(by)
 }
 
 // mostWords limits the words of a kernel's arguments that are read.
@@ -135,20 +135,20 @@ func kernelOf(op *driver.Op) string {
 
 // judgeGiven reports arguments of a kernel that point to freed memory or to memory that a device does not reach. It
 // returns the words of the arguments. The kernel is about to run. mu is held, but released in between.
-func (c *Checker) judgeGiven(w *work) (words []uintptr) {
+func (s *schedule) judgeGiven(w *work) (words []uintptr) {
 	l := w.op.Launch
-	if at := c.ledger.canonical(l.Args); !l.Copied && l.Size > 0 && c.ledger.find(at) == nil {
+	if at := s.ledger.canonical(l.Args); !l.Copied && l.Size > 0 && s.ledger.find(at) == nil {
 		if w.from.is().model == nil { // else it was reported when the model was executed
-			c.judge.freedOperand(w, at, "given arguments in")
+			s.judge.freedOperand(w, at, "given arguments in")
 		}
-		c.judgePageable(w, at, "arguments in ", finding.Error,
+		s.judgePageable(w, at, "arguments in ", finding.Error,
 			"Copy the arguments to device memory first, or launch with aclrtLaunchKernelWithHostArgs, which takes "+
 				"them from the host.")
 	}
-	words = c.ledger.given(l)
+	words = s.ledger.given(l)
 	for _, at := range words {
-		if c.ledger.find(at) == nil && !c.judge.freedOperand(w, at, "given") {
-			c.judgePageable(w, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
+		if s.ledger.find(at) == nil && !s.judge.freedOperand(w, at, "given") {
+			s.judgePageable(w, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
 				"address, or register the host memory (aclrtHostRegister) and give it the device address.")
 		}
 	}
@@ -186,14 +186,14 @@ const lowest = 1 << 32
 
 // judgePageable reports that a kernel is given an address of host memory that is neither pinned nor registered. No
 // allocation has at. mu is held, but released in between.
-func (c *Checker) judgePageable(w *work, at uintptr, what string, least finding.Severity, advice string) {
-	if c.pages.guard == nil || at < lowest || c.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+func (s *schedule) judgePageable(w *work, at uintptr, what string, least finding.Severity, advice string) {
+	if s.pages.guard == nil || at < lowest || s.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
 		return
 	}
-	if lo, hi := c.pages.guard.DeviceSpan(); lo == hi || !c.pages.accessible(at, false) {
+	if lo, hi := s.pages.guard.DeviceSpan(); lo == hi || !s.pages.accessible(at, false) {
 		return // the device uses the host's memory, or the mapping cannot be read
 	}
-	c.report.add(draft{
+	s.report.add(draft{
 		rule: "wrong-direction", least: least, role: "submitted", offence: w.from, lo: at, hi: at + 1, detail: what,
 		summary: fmt.Sprintf("kernel %s is given %shost memory that is neither pinned nor registered, which a device "+
 			"does not reach", w.from.is().kernel, what),

@@ -76,7 +76,7 @@ func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32
 		}
 	}
 	m.streams = append(m.streams, captured{stream: stream, own: own, joined: from})
-	if q := c.byStream[own]; q != nil {
+	if q := c.schedule.byStream[own]; q != nil {
 		q.model = m
 	}
 }
@@ -91,7 +91,7 @@ func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, numbe
 	}
 	v := capturedTask{from: c.judge.originOf(t), name: taskName{own, number}}
 	if op != nil {
-		v.fails = c.arm(v.from.site, m.captured(own))
+		v.fails = c.schedule.inject.arm(v.from.site, m.captured(own))
 	}
 	if op == nil || op.Kind != driver.OpBatch {
 		c.judge.addCaptured(m, v, op)
@@ -187,7 +187,7 @@ func (c *Checker) ModelGone(id uint32) {
 		return
 	}
 	for _, s := range m.streams {
-		c.endQueue(s.own)
+		c.schedule.endQueue(s.own)
 	}
 	delete(c.ledger.models, id)
 	c.ledger.goneModels = keepLast(c.ledger.goneModels, m)
@@ -222,7 +222,7 @@ func (l *ledger) spansOf(op *driver.Op) (list []touched) {
 func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, q := c.ledger.models[id], c.byStream[stream]
+	m, q := c.ledger.models[id], c.schedule.byStream[stream]
 	if m == nil || q == nil {
 		return
 	}
@@ -243,7 +243,7 @@ func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32
 func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m, q := c.ledger.models[id], c.byStream[stream]; m != nil && q != nil {
+	if m, q := c.ledger.models[id], c.schedule.byStream[stream]; m != nil && q != nil {
 		name := taskName{stream, task}
 		before := q.clock.Clone()
 		m.run, m.before = m.runs[name], &before

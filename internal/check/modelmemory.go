@@ -59,11 +59,11 @@ func (t *task) launches() bool {
 	return t.op.Kind == driver.OpHostFunc && t.from.is().model != nil && t.q.model == nil
 }
 
-// leads adds the accesses of a model to those of the task that executes it: all of them are in flight. An access that
-// depends on values in memory is open until the execution: see decide. mu is held.
-func (c *Checker) leads(t *task, m *model) {
+// touchModel adds the accesses of a model to those of the task that executes it: all of them are in flight. An access
+// that depends on values in memory is open until the execution: see decide. mu is held.
+func (s *schedule) touchModel(t *task, m *model) {
 	for _, sub := range m.subs {
-		c.leads(t, sub)
+		s.touchModel(t, sub)
 	}
 	open := m.built || m.parent != nil
 	for i := range m.tasks {
@@ -73,11 +73,11 @@ func (c *Checker) leads(t *task, m *model) {
 				t.leadTo(v.given)
 			}
 		}
-		for _, s := range m.tasks[i].spans {
-			t.led = append(t.led, led{s.lo, s.hi, s.write, open})
-			if a := c.ledger.find(s.lo); a != nil {
+		for _, span := range m.tasks[i].spans {
+			t.led = append(t.led, led{span.lo, span.hi, span.write, open})
+			if a := s.ledger.find(span.lo); a != nil {
 				sums := len(t.sums)
-				c.pages.closeFor(t, a, s.lo, s.hi, s.write)
+				s.pages.closeFor(t, a, span.lo, span.hi, span.write)
 				if open {
 					t.sums = t.sums[:sums] // if the model does not touch it, the host may write there
 				}
@@ -86,13 +86,13 @@ func (c *Checker) leads(t *task, m *model) {
 	}
 }
 
-// decide runs pending executions that might touch [lo, hi), which is about to be used, so that their accesses are
+// runUndecided runs pending executions that might touch [lo, hi), which is about to be used, so that their accesses are
 // known. mu is held, but released while they run.
-func (c *Checker) decide(lo, hi uintptr) {
+func (s *schedule) runUndecided(lo, hi uintptr) {
 	isOpen := func(l led) bool { return l.open && l.lo < hi && lo < l.hi }
-	for _, q := range slices.Clone(c.queues) {
+	for _, q := range slices.Clone(s.queues) {
 		for slices.ContainsFunc(q.waiting, func(t *task) bool { return slices.ContainsFunc(t.led, isOpen) }) &&
-			c.advance(q) {
+			s.advance(q) {
 		}
 	}
 }
@@ -106,12 +106,12 @@ func (m *model) root() *model {
 }
 
 // joinModel adds the tasks that have run on the hidden streams of a model to k. mu is held.
-func (c *Checker) joinModel(k *clock, m *model) {
+func (s *schedule) joinModel(k *clock, m *model) {
 	for _, sub := range m.subs {
-		c.joinModel(k, sub)
+		s.joinModel(k, sub)
 	}
-	for _, s := range m.streams {
-		if q := c.byStream[s.own]; q != nil {
+	for _, stream := range m.streams {
+		if q := s.byStream[stream.own]; q != nil {
 			k.Join(q.clock)
 			k.Raise(q.id, q.over())
 		}

@@ -218,7 +218,7 @@ func (p *program) sums(s core.Handle, task int, base core.Addr) string {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	var list []string
-	for _, x := range p.c.byStream[p.numberLocked(s)].waiting[task].sums {
+	for _, x := range p.c.schedule.byStream[p.numberLocked(s)].waiting[task].sums {
 		list = append(list, fmt.Sprintf("%d+%d", x.lo-base, x.n))
 	}
 	return strings.Join(list, " ")

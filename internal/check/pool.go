@@ -38,11 +38,11 @@ func (j *judge) poolAllocated(a *allocation, on *line, stream int32) {
 	}
 }
 
-// willGo records that a task which is about to be submitted frees pool memory. mu is held.
-func (c *Checker) willGo(a *allocation, r core.Resource) {
-	c.ledger.born++ // tasks submitted later use the memory too late
-	a.freedOn, a.freedAt = r.Number, c.ledger.born
-	if q := c.byStream[r.Number]; q != nil {
+// expectFree records that a task which is about to be submitted frees pool memory. mu is held.
+func (s *schedule) expectFree(a *allocation, r core.Resource) {
+	s.ledger.born++ // tasks submitted later use the memory too late
+	a.freedOn, a.freedAt = r.Number, s.ledger.born
+	if q := s.byStream[r.Number]; q != nil {
 		if q.frees == nil {
 			q.frees = map[uint32]*allocation{}
 		}
@@ -57,8 +57,8 @@ func (q *queue) freedBy(task uint32) *allocation {
 	return a
 }
 
-// goes judges a task that frees pool memory: every use of the memory must come before it. mu is held.
-func (c *Checker) goes(q *queue, t *task) {
+// freePooled judges a task that frees pool memory: every use of the memory must come before it. mu is held.
+func (s *schedule) freePooled(q *queue, t *task) {
 	a := t.frees
 	told := map[taskName]bool{}
 	late := func(from origin, does string, lo, hi uintptr) {
@@ -67,12 +67,12 @@ func (c *Checker) goes(q *queue, t *task) {
 			return
 		}
 		told[name] = true
-		c.report.add(draft{
+		s.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: t.from, others: []other{{"submitted", from}}, lo: lo,
 			hi: hi, memory: a,
 			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two",
-				c.report.task(t.from),
-				c.report.task(from), does),
+				s.report.task(t.from),
+				s.report.task(from), does),
 			advice: "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or " +
 				"synchronise before freeing it.",
 		})
@@ -86,7 +86,7 @@ func (c *Checker) goes(q *queue, t *task) {
 		}
 		return w.collides(a.start, a.end(), true)
 	}
-	for _, o := range slices.Clone(c.queues) {
+	for _, o := range slices.Clone(s.queues) {
 		pending := false
 		if f := o.flying; f != nil && o != q && f.uses(a.start, a.end()) {
 			late(f.t.from, "is given", a.start, a.end())
@@ -99,11 +99,11 @@ func (c *Checker) goes(q *queue, t *task) {
 			}
 		}
 		for pending { // run the use now: after the free it could only fail
-			n := c.needed(o)
+			n := s.needed(o)
 			if n == nil {
 				break
 			}
-			c.step(n, bound{})
+			s.step(n, bound{})
 			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
 		}
 	}
@@ -113,32 +113,32 @@ func (c *Checker) goes(q *queue, t *task) {
 			late(before.Of.from, did(before, wrote), lo, hi)
 		}
 	}
-	c.judge.shadow.Wrote(p, q.clock, a.start, a.end(), clash)
-	c.judge.comparePaged(q.line, p, a, a.start, a.end(), true, clash)
+	s.judge.shadow.Wrote(p, q.clock, a.start, a.end(), clash)
+	s.judge.comparePaged(q.line, p, a, a.start, a.end(), true, clash)
 	a.left = true
 }
 
 // losePool judges a pool that is about to be destroyed. Its memory must not be in use, and must not be freed
-// afterwards. Checker.mu is held.
-func losePool(c *Checker, from origin, pool uintptr) {
-	known := c.judge.knownTo(from)
-	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
+// afterwards. mu is held.
+func (s *schedule) losePool(from origin, pool uintptr) {
+	known := s.judge.knownTo(from)
+	s.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		if a.pool != pool || a.freedAt != 0 {
 			return true
 		}
-		f, found := c.judge.inFlight(known, a.start, a.end(), true)
+		f, found := s.judge.inFlight(known, a.start, a.end(), true)
 		if !found {
-			f, found = c.awaited(a.start, a.end())
+			f, found = s.awaited(a.start, a.end())
 		}
 		if !found || f.from.task == 0 { // f is its allocation
 			a.orphan = &from
 			return true
 		}
-		c.report.add(draft{
+		s.report.add(draft{
 			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 			hi: f.hi, memory: a,
 			summary: fmt.Sprintf("a memory pool is destroyed, and %s %s memory of it, which is not known to be "+
-				"complete", c.report.task(f.from), f.does),
+				"complete", s.report.task(f.from), f.does),
 			advice: "Free the memory of a pool, and synchronise, before aclrtMemPoolDestroy.",
 		})
 		return true

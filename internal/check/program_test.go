@@ -24,7 +24,7 @@ import (
 
 // TestMain ignores lookAfter: it ends at its next tick, for which programs with a long patience do not wait.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*Checker).lookAfter.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*schedule).lookAfter.func1"))
 }
 
 // keeper is a sink that keeps everything.

@@ -11,7 +11,7 @@ import (
 // queue is the checker's driver.Queue: it holds a stream's tasks back until a call waits for them, and carries out
 // those that touch memory on the queue below.
 type queue struct {
-	c      *Checker      // immutable
+	s      *schedule     // immutable
 	events driver.Events // immutable
 	inner  driver.Queue  // immutable
 	*line                // immutable
@@ -114,71 +114,72 @@ func (q *queue) Submit(op driver.Op) {
 
 // submit is Submit for all operations but programs. It does not keep op.
 func (q *queue) submit(op *driver.Op) {
-	c := q.c
-	c.called()
-	c.mu.Lock()
-	for len(q.waiting) >= c.depth && !q.closed {
-		if !c.advance(q) {
-			c.sleep(hostqueue.Limit{})
+	s := q.s
+	s.called()
+	s.mu.Lock()
+	for len(q.waiting) >= s.depth && !q.closed {
+		if !s.advance(q) {
+			s.sleep(hostqueue.Limit{})
 		}
 	}
 	if q.closed {
 		q.arrived(op.Tag)
-		c.mu.Unlock()
+		s.mu.Unlock()
 		q.discard(&task{work: work{op: *op}, q: q}) // without a number: the line may belong to another queue
 		return
 	}
-	t := c.newTask(q, op)
-	c.pending++
-	c.enlist(t)
+	t := s.newTask(q, op)
+	s.pending++
+	s.enlist(t)
 	if op.Kind.TouchesMemory() {
-		c.judgeSubmit(t)
+		s.submitted(t)
 		if op.Launch != nil {
-			c.judge.blocks(&t.work)
-			c.judge.usesModule(&t.work)
+			s.judge.blocks(&t.work)
+			s.judge.usesModule(&t.work)
 			q.kernels = t.n
 			if l := op.Launch; l.Copied {
-				t.leadTo(c.ledger.given(l))
+				t.leadTo(s.ledger.given(l))
 			}
 		}
 	} else if t.launches() {
 		m := t.from.is().model
-		c.leads(t, m)
+		s.touchModel(t, m)
 	}
 	if op.Kind.TouchesMemory() || op.Kind == driver.OpHostFunc {
 		q.work, q.workBy = t.n, t.from
 	}
 	q.waiting = append(q.waiting, t)
-	c.changed()
-	c.mu.Unlock()
-	c.lookAfter()
+	s.changed()
+	s.mu.Unlock()
+	s.lookAfter()
 }
 
 // newTask makes a task of an operation, and numbers it. mu is held.
-func (c *Checker) newTask(q *queue, op *driver.Op) *task {
+func (s *schedule) newTask(q *queue, op *driver.Op) *task {
 	var t *task
-	if n := len(c.pool); n > 0 {
-		t = c.pool[n-1]
-		c.pool = c.pool[:n-1]
+	if n := len(s.unused); n > 0 {
+		t = s.unused[n-1]
+		s.unused = s.unused[:n-1]
 	} else {
 		t = new(task)
 	}
-	s := q.arrived(op.Tag)
-	t.op, t.q, t.line, t.n, t.order, t.early, t.known = *op, q, q.line, q.number(), s.order, q.early, c.judge.known
-	t.word = op.Kind == driver.OpCompute && s.order != nil
-	t.calls, t.mark, t.born = c.functions, q.mark, c.ledger.born
-	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: s.site}
+	announced := q.arrived(op.Tag)
+	t.op, t.q, t.line, t.n, t.order, t.early, t.known = *op, q, q.line, q.number(), announced.order, q.early,
+		s.judge.known
+	t.word = op.Kind == driver.OpCompute && announced.order != nil
+	t.calls, t.mark, t.born = s.functions, q.mark, s.ledger.born
+	t.from = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: announced.site}
 	if m := q.model.root(); m != nil && m.run.site != nil { // else it is part of a running model
-		t.from, s.model = m.run, q.model
+		t.from, announced.model = m.run, q.model
 		t.known = m.before // what the host learned after the call that executes the model orders nothing
 	}
-	t.from.part = c.ledger.partOf(kernelOf(op), s.model)
-	if s.model != nil && s.model.built && q.model == nil {
-		s.model.ran.add(&t.work)
+	t.from.part = s.ledger.partOf(kernelOf(op), announced.model)
+	if announced.model != nil && announced.model.built && q.model == nil {
+		announced.model.ran.add(&t.work)
 	}
-	t.fails, t.mute = s.fails, s.mute
-	if s.model != nil && t.fails == nil && len(c.inject) > 0 {
-		t.fails = c.faultOf(s.model, q, op)
+	t.fails, t.mute = announced.fails, announced.mute
+	if announced.model != nil && t.fails == nil && len(s.inject.list) > 0 {
+		t.fails = s.inject.faultOf(announced.model, q, op)
 		if i := q.isComing(op.Tag.Task); i >= 0 && t.fails != nil { // the rest of the program does not run
 			q.coming[i].fails, q.coming[i].mute = t.fails, true
 		}
@@ -210,15 +211,15 @@ func (q *queue) isComing(task uint32) int {
 }
 
 // recycle returns an unused task to the pool. mu is held.
-func (c *Checker) recycle(t *task) {
-	if len(c.pool) < 4096 {
+func (s *schedule) recycle(t *task) {
+	if len(s.unused) < 4096 {
 		*t = task{work: work{led: t.led[:0]}, sums: t.sums[:0], given: t.given[:0]}
-		c.pool = append(c.pool, t)
+		s.unused = append(s.unused, t)
 	}
 }
 
 // enlist adds t to the setters or waiters of its flag or order. mu is held.
-func (c *Checker) enlist(t *task) {
+func (s *schedule) enlist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
 	case driver.OpAwait:
@@ -241,7 +242,7 @@ func (c *Checker) enlist(t *task) {
 }
 
 // delist undoes enlist for a task that runs or is discarded. mu is held.
-func (c *Checker) delist(t *task) {
+func (s *schedule) delist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
 	case driver.OpSet:
@@ -259,16 +260,16 @@ func (c *Checker) delist(t *task) {
 
 // discard ends a task without running it. mu is not held.
 func (q *queue) discard(t *task) {
-	c := q.c
-	c.mu.Lock()
+	s := q.s
+	s.mu.Lock()
 	if t.n != 0 {
-		c.delist(t)
+		s.delist(t)
 	}
 	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet && t.op.Err != nil && !f.set {
 		f.err = t.op.Err
 	}
-	c.changed()
-	c.mu.Unlock()
+	s.changed()
+	s.mu.Unlock()
 	if t.op.Kind == driver.OpWaitCond && !t.passed {
 		t.op.Gate.Leave()
 	}
@@ -291,52 +292,52 @@ func (q *queue) over() uint64 {
 
 // Idle implements driver.Queue: a query runs one task.
 func (q *queue) Idle() bool {
-	c := q.c
-	c.called()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s := q.s
+	s.called()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if q.idle() {
-		c.judge.learnOf(q.line, q.submitted)
+		s.judge.learnOf(q.line, q.submitted)
 		return true
 	}
-	c.advance(q)
+	s.advance(q)
 	return false
 }
 
 // Stalled implements driver.Queue.
 func (q *queue) Stalled() bool {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
 	if q.running != 0 {
 		return q.calling
 	}
-	return len(q.waiting) > 0 && q.c.needed(q) == nil
+	return len(q.waiting) > 0 && q.s.needed(q) == nil
 }
 
 // Wait implements driver.Queue.
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	c := q.c
-	c.called()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s := q.s
+	s.called()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	target := q.submitted
 	q.mark++ // tasks submitted later are not waited for
-	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
+	ok := s.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
 	if ok && q.model == nil { // else the runtime waits, not the program
-		c.judge.learnOf(q.line, target)
+		s.judge.learnOf(q.line, target)
 	}
 	return ok
 }
 
 // Drop implements driver.Queue. A launch at the head runs: on hardware it has begun.
 func (q *queue) Drop() {
-	c := q.c
-	c.mu.Lock()
+	s := q.s
+	s.mu.Lock()
 	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].op.Kind == driver.OpLaunch {
-		c.step(q, bound{})
+		s.step(q, bound{})
 	}
 	list := q.take()
-	c.mu.Unlock()
+	s.mu.Unlock()
 	q.inner.Drop()
 	for _, t := range list {
 		q.discard(t)
@@ -347,39 +348,39 @@ func (q *queue) Drop() {
 func (q *queue) take() []*task {
 	list := q.waiting
 	q.waiting = nil
-	q.c.pending -= len(list)
+	q.s.pending -= len(list)
 	q.stopTimer()
-	q.c.changed()
+	q.s.changed()
 	return list
 }
 
 // Shut implements driver.Queue.
 func (q *queue) Shut() {
-	q.c.mu.Lock()
+	q.s.mu.Lock()
 	q.closed = true
-	q.c.mu.Unlock()
+	q.s.mu.Unlock()
 	q.Drop()
 }
 
 // Open implements driver.Queue.
 func (q *queue) Open() {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
 	q.closed = q.final
 }
 
 // Close implements driver.Queue. Unlike Wait it adds nothing to what the host knows.
 func (q *queue) Close() {
-	c := q.c
-	c.mu.Lock()
+	s := q.s
+	s.mu.Lock()
 	q.final = true
-	c.mu.Unlock()
+	s.mu.Unlock()
 	q.Shut()
-	c.mu.Lock()
+	s.mu.Lock()
 	for !q.idle() {
-		c.sleep(hostqueue.Limit{})
+		s.sleep(hostqueue.Limit{})
 	}
-	c.mu.Unlock()
+	s.mu.Unlock()
 	q.inner.Close()
 }
 

@@ -21,27 +21,26 @@ type hostAccess struct {
 	write bool
 }
 
-// runKernels runs the queued kernels that nothing blocks. Checker.mu is held, but released while they run.
-func runKernels(c *Checker) {
-	for _, q := range slices.Clone(c.queues) {
-		for last := q.kernels; len(q.waiting) > 0 && q.waiting[0].n <= last && c.advance(q); {
+// runKernels runs the queued kernels that nothing blocks. mu is held, but released while they run.
+func (s *schedule) runKernels() {
+	for _, q := range slices.Clone(s.queues) {
+		for last := q.kernels; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q); {
 		}
 	}
 }
 
 // judgeKernels compares the accesses of op, a synchronous call of from, with those of the queued kernels. The caller
-// has compared them with the accesses already known to be in flight. Checker.mu is held, but released while kernels
-// run.
-func judgeKernels(c *Checker, from origin, op *driver.Op) {
-	if s := c.judge.serving[from.thread]; s != nil && from.thread != 0 {
+// has compared them with the accesses already known to be in flight. mu is held, but released while kernels run.
+func (s *schedule) judgeKernels(from origin, op *driver.Op) {
+	if by := s.judge.serving[from.thread]; by != nil && from.thread != 0 {
 		return // it is entered like a task
 	}
-	runKernels(c)
-	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
-		if lo >= hi || c.ledger.find(lo) == nil || c.judge.hostAccessBeside(from, lo, hi, write) || hi-lo <= wordBytes {
+	s.runKernels()
+	s.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
+		if lo >= hi || s.ledger.find(lo) == nil || s.judge.hostAccessBeside(from, lo, hi, write) || hi-lo <= wordBytes {
 			return true
 		}
-		for _, q := range c.queues {
+		for _, q := range s.queues {
 			if f := q.flying; f != nil && len(f.beside) < mostBeside {
 				f.beside = append(f.beside, hostAccess{from, access{lo, hi}, write})
 			}
@@ -52,9 +51,9 @@ func judgeKernels(c *Checker, from origin, op *driver.Op) {
 
 // judgeHost reports the host's accesses during the kernel's run that collide with those of the kernel. Checker.mu is
 // held.
-func (f *flying) judgeHost(c *Checker) {
+func (f *flying) judgeHost(s *schedule) {
 	for _, h := range f.beside {
-		a := c.ledger.find(h.bytes.lo)
+		a := s.ledger.find(h.bytes.lo)
 		if a == nil {
 			continue
 		}
@@ -64,13 +63,13 @@ func (f *flying) judgeHost(c *Checker) {
 			for _, wrote := range []bool{true, false} {
 				if !found && x.Has(f.p.Line, f.p.N, wrote) && (wrote || h.write) {
 					found = true
-					c.judge.collision(h.from, h.write, flight{f.t.from, does(wrote), lo, hi})
+					s.judge.collision(h.from, h.write, flight{f.t.from, does(wrote), lo, hi})
 				}
 			}
 		}
-		c.judge.shadow.Each(h.bytes.lo, h.bytes.hi, look)
+		s.judge.shadow.Each(h.bytes.lo, h.bytes.hi, look)
 		if lo, hi := innerPages(h.bytes.lo, h.bytes.hi, a.start, a.end()); lo < hi {
-			c.judge.paged.Each(lo, hi, look)
+			s.judge.paged.Each(lo, hi, look)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 			"wrong count."
 		f.detail = "limit"
 	case core.EarlyWait:
-		if q := c.byStream[d.Stream]; q != nil {
+		if q := c.schedule.byStream[d.Stream]; q != nil {
 			q.early = &earlyWait{from: f.offence, event: d.Text}
 		}
 		return

@@ -235,11 +235,11 @@ func (c *Checker) end() {
 		return
 	}
 	c.report.ended = true
-	e := finding.End{Tasks: c.tasks, Calls: c.calls.Load()}
+	e := finding.End{Tasks: c.tasks, Calls: c.schedule.calls.Load()}
 	for _, f := range c.report.kept {
 		e.Counts = append(e.Counts, f.Count)
 	}
-	for _, i := range c.inject {
+	for _, i := range c.schedule.inject.list {
 		e.Injected = append(e.Injected, i.Shot())
 	}
 	c.report.sink.End(e)

@@ -13,12 +13,12 @@ type flagWaits struct {
 
 // judge compares a wait for the flag or a reset of it, t of q, with those before. Checker.mu is held.
 func (u *flagWaits) judge(q *queue, t *task, resets bool) {
-	c := q.c
+	s := q.s
 	if q.model != nil {
 		return // executions are compared as a whole
 	}
 	if l := u.reset; l != nil && !resets && l.line != q.id && !q.clock.Has(l.line, l.n) {
-		u.report(c, l.from, t.from, t.from)
+		u.report(s, l.from, t.from, t.from)
 	}
 	if !resets {
 		u.last.add(&t.work)
@@ -26,22 +26,22 @@ func (u *flagWaits) judge(q *queue, t *task, resets bool) {
 	}
 	for _, l := range u.last {
 		if l.line != q.id && !q.clock.Has(l.line, l.n) {
-			u.report(c, t.from, l.from, t.from)
+			u.report(s, t.from, l.from, t.from)
 		}
 	}
 	u.last, u.reset = nil, &launched{q.id, t.n, t.from}
 }
 
 // report makes a finding of a reset and a wait that are not ordered; last is the one that ran last. Checker.mu is held.
-func (u *flagWaits) report(c *Checker, reset, wait, last origin) {
+func (u *flagWaits) report(s *schedule, reset, wait, last origin) {
 	first := reset
 	if last == reset {
 		first = wait
 	}
-	c.report.add(draft{
+	s.report.add(draft{
 		rule: "stream-race", role: "submitted", offence: last, others: []other{{"submitted", first}}, detail: "event",
-		summary: fmt.Sprintf("%s resets an event that %s waits for, and nothing orders the two", c.report.task(reset),
-			c.report.task(wait)),
+		summary: fmt.Sprintf("%s resets an event that %s waits for, and nothing orders the two", s.report.task(reset),
+			s.report.task(wait)),
 		advice: "Reset an event on the stream that waits for it, after the wait, and record it again after that: let " +
 			"an event or a synchronisation order the two.",
 	})

@@ -1,45 +1,89 @@
 package check
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
 
+// schedule decides when work runs: it holds tasks back in queues until a call waits for them, and knows what they wait
+// for. It asks pages to close the memory of a task when it is submitted, and judge to judge it when it runs.
+// Checker.mu guards it, and is released while a task runs.
+type schedule struct {
+	*lock
+	report *report
+	ledger *ledger
+	judge  *judge
+	pages  *pages
+	inject injections
+
+	seed     uint64        // immutable
+	depth    int           // immutable
+	patience time.Duration // immutable
+	start    time.Time     // immutable
+	rng      *rand.Rand
+
+	queues    []*queue
+	byStream  map[int32]*queue
+	pending   int // tasks submitted and not run
+	waiters   hostqueue.Waiters
+	unused    []*task
+	served    []*serving // kernels that run, oldest first
+	functions uint64     // number of functions of the program that have begun
+	waits     waits
+
+	calls  atomic.Uint64
+	wanted atomic.Int32 // threads that wait for functions of streams
+	ticker atomic.Bool  // a goroutine runs work that no call waits for
+}
+
+func newSchedule(o Options, p *pages) *schedule {
+	s := &schedule{lock: p.lock, report: p.report, ledger: p.ledger, judge: p.judge, pages: p, seed: o.Seed,
+		inject: injections{report: p.report, ledger: p.ledger}, depth: o.Depth, patience: o.Patience,
+		start: time.Now(), rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)), byStream: map[int32]*queue{},
+		waits: waits{}}
+	for i := range o.Inject {
+		s.inject.list = append(s.inject.list, &o.Inject[i])
+	}
+	return s
+}
+
 // called counts a call of the program: it postpones the work that no call waits for.
-func (c *Checker) called() { c.calls.Add(1) }
+func (s *schedule) called() { s.calls.Add(1) }
 
 // changed wakes all sleepers. mu is held.
-func (c *Checker) changed() { c.waiters.WakeAll() }
+func (s *schedule) changed() { s.waiters.WakeAll() }
 
 // sleep waits for a change, and returns false at the limit. mu is held, but released while it waits.
-func (c *Checker) sleep(l hostqueue.Limit) bool {
-	w := c.waiters.Add()
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	return w.Sleep(l, &c.mu, &c.waiters)
+func (s *schedule) sleep(l hostqueue.Limit) bool {
+	w := s.waiters.Add()
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return w.Sleep(l, &s.mu, &s.waiters)
 }
 
 // until runs tasks until done returns true, and returns false at the timeout or when cancel is closed. from returns the
 // queue that done depends on, or nil. mu is held, but released while it waits.
-func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
+func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
 	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
 	if timeout > 0 {
 		b.until = time.Now().Add(timeout)
 	}
 	for !done() {
 		q := from()
-		if q != nil && c.advanceWithin(q, b) {
+		if q != nil && s.advanceWithin(q, b) {
 			continue
 		}
 		if done() {
 			break
 		}
-		c.waits.blocked(c, q, timeout > 0)
-		if !c.sleep(l) {
+		s.waits.blocked(s, q, timeout > 0)
+		if !s.sleep(l) {
 			return done()
 		}
 	}
@@ -62,13 +106,13 @@ func (b bound) left(patience time.Duration) time.Duration {
 
 // needed returns the queue whose head must run so that q proceeds: q, or one that opens what q waits for. It returns
 // nil if nothing can run because q waits for the host or for a task that is running. mu is held.
-func (c *Checker) needed(q *queue) *queue {
+func (s *schedule) needed(q *queue) *queue {
 	var seen []*queue
-	return c.neededBy(q, &seen)
+	return s.neededBy(q, &seen)
 }
 
 // neededBy is needed for a queue that those in seen wait for. mu is held.
-func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
+func (s *schedule) neededBy(q *queue, seen *[]*queue) *queue {
 	if q.running != 0 || len(q.waiting) == 0 || slices.Contains(*seen, q) {
 		return nil
 	}
@@ -76,8 +120,8 @@ func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 		return q
 	}
 	*seen = append(*seen, q)
-	for _, o := range c.openers(q.waiting[0]) {
-		if n := c.neededBy(o, seen); n != nil {
+	for _, o := range s.openers(q.waiting[0]) {
+		if n := s.neededBy(o, seen); n != nil {
 			return n
 		}
 	}
@@ -91,7 +135,7 @@ func (q *queue) blocked() bool {
 	case driver.OpAwait:
 		over = t.op.Flag.(*flag).ready()
 	case driver.OpWaitCond:
-		over = q.c.pass(t)
+		over = q.s.gateOpen(t)
 	default:
 		return false
 	}
@@ -106,7 +150,7 @@ func (q *queue) blocked() bool {
 }
 
 // openers returns the queues that may open what t, a head, waits for. mu is held.
-func (c *Checker) openers(t *task) []*queue {
+func (s *schedule) openers(t *task) []*queue {
 	if t.op.Kind == driver.OpAwait {
 		return t.op.Flag.(*flag).setters
 	}
@@ -116,55 +160,55 @@ func (c *Checker) openers(t *task) []*queue {
 	if t.op.N == 0 {
 		return nil
 	}
-	return c.writers(t.polled())
+	return s.writers(t.polled())
 }
 
 // expire ends the wait of task n, whose time is up.
 func (q *queue) expire(n uint64) {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
 	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].n == n && q.timer != nil {
 		q.expired = true
-		q.c.changed()
+		q.s.changed()
 	}
 }
 
 // advance runs one task: the head that q needs or, drawn from the seed, one that is not ordered with it. It returns
 // false if there is none. mu is held, but released while the task runs.
-func (c *Checker) advance(q *queue) bool { return c.advanceWithin(q, bound{}) }
+func (s *schedule) advance(q *queue) bool { return s.advanceWithin(q, bound{}) }
 
 // advanceWithin is advance for a call whose wait b limits. mu is held, but released while the task runs.
-func (c *Checker) advanceWithin(q *queue, b bound) bool {
-	n := c.needed(q)
+func (s *schedule) advanceWithin(q *queue, b bound) bool {
+	n := s.needed(q)
 	if n == nil {
 		return false
 	}
-	if c.report.seed != 0 && c.rng.IntN(2) == 0 {
-		n = c.any()
+	if s.report.seed != 0 && s.rng.IntN(2) == 0 {
+		n = s.anyReady()
 	}
-	c.step(n, b)
+	s.step(n, b)
 	return true
 }
 
-// any returns a queue that can run, drawn from the seed; there must be one. mu is held.
-func (c *Checker) any() *queue {
+// anyReady returns a queue that can run, drawn from the seed; there must be one. mu is held.
+func (s *schedule) anyReady() *queue {
 	var ready []*queue
-	for _, q := range c.queues {
+	for _, q := range s.queues {
 		if q.running == 0 && len(q.waiting) > 0 && !q.blocked() {
 			ready = append(ready, q)
 		}
 	}
-	return ready[c.rng.IntN(len(ready))]
+	return ready[s.rng.IntN(len(ready))]
 }
 
 // step runs the head of q, which must not be blocked. A function of the program or a kernel may not end: step starts it
 // and waits for it within b and patience. Usually it ends by then, and its accesses are judged before those of the next
 // task; otherwise it is left running. mu is held, but released while the task runs.
-func (c *Checker) step(q *queue, b bound) {
+func (s *schedule) step(q *queue, b bound) {
 	t := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
-	c.pending--
+	s.pending--
 	q.running, q.current, q.born = t.n, t, t.born
 	q.clock.Join(*t.known)
 	if m := q.model.root(); m != nil && m.before != nil {
@@ -172,38 +216,38 @@ func (c *Checker) step(q *queue, b bound) {
 	}
 	expired := q.expired
 	q.stopTimer()
-	c.delist(t)
+	s.delist(t)
 	if q.events.Ran != nil {
 		q.began = q.events.Now()
 	}
 	if t.op.Kind == driver.OpHostFunc {
 		q.calling = true
 		if t.launches() {
-			c.pages.compare(t, c.functions)
+			s.pages.compare(t, s.functions)
 		} else {
-			c.judge.learnOf(q.line, t.n-1) // the function may use the results of earlier tasks
+			s.judge.learnOf(q.line, t.n-1) // the function may use the results of earlier tasks
 		}
-		c.functions++
+		s.functions++
 		go q.call(t)
 		n := t.n
-		if left := b.left(c.patience); left > 0 {
-			c.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
+		if left := b.left(s.patience); left > 0 {
+			s.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
 		}
 		return
 	}
 	if t.op.Launch != nil && t.fails == nil {
-		c.launch(q, t, b)
+		s.launch(q, t, b)
 		return
 	}
-	q.finish(t, c.exec(q, t, expired))
+	q.finish(t, s.exec(q, t, expired))
 }
 
 // call runs a function of the program. The queue proceeds even if the function ends its goroutine.
 func (q *queue) call(t *task) {
 	defer func() {
-		q.c.mu.Lock()
-		defer q.c.mu.Unlock()
-		q.finish(t, q.c.failure(t))
+		q.s.mu.Lock()
+		defer q.s.mu.Unlock()
+		q.finish(t, q.s.inject.failure(t))
 	}()
 	if t.fails != nil {
 		return
@@ -211,12 +255,12 @@ func (q *queue) call(t *task) {
 	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(systemThread(), &serving{line: q.line, n: t.n, from: t.from})()
+	defer q.s.serve(systemThread(), &serving{line: q.line, n: t.n, from: t.from})()
 	t.op.Fn()
 }
 
 // exec carries t out. mu is held, but released while memory moves.
-func (c *Checker) exec(q *queue, t *task, expired bool) error {
+func (s *schedule) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
 		q.clock.Raise(q.id, t.n)
@@ -237,69 +281,69 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 			return driver.ErrTimeout
 		}
 	case driver.OpWaitCond:
-		return c.goPast(q, t)
+		return s.endGate(q, t)
 	case driver.OpFunc:
 		if t.frees != nil {
-			c.goes(q, t)
+			s.freePooled(q, t)
 		}
-		o := c.hand(q, t)
-		c.mu.Unlock()
+		o := s.signal(q, t)
+		s.mu.Unlock()
 		t.op.Fn()
-		c.mu.Lock()
-		c.look(o)
+		s.mu.Lock()
+		s.askGates(o)
 	case driver.OpFail:
 		return t.op.Err
 	default:
-		return c.move(q, t)
+		return s.move(q, t)
 	}
-	return c.failure(t)
+	return s.inject.failure(t)
 }
 
 // move judges and carries out a task that touches memory and is not a kernel. mu is held, but released while memory
 // moves.
-func (c *Checker) move(q *queue, t *task) error {
+func (s *schedule) move(q *queue, t *task) error {
 	if t.fails != nil {
 		if t.op.Segs != nil {
 			t.op.Segs.Release()
 			t.op.Segs = nil
 		}
-		return c.failure(t)
+		return s.inject.failure(t)
 	}
-	o := c.hand(q, t)
-	c.begin(t)
-	if s := t.op.Segs; s != nil && c.report.seed != 0 {
-		c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
+	o := s.signal(q, t)
+	s.begin(t)
+	if segs := t.op.Segs; segs != nil && s.report.seed != 0 {
+		s.rng.Shuffle(len(segs.List), func(i, j int) { segs.List[i], segs.List[j] = segs.List[j], segs.List[i] })
 	}
 	op := t.op
 	op.Done, q.failure = nil, nil
-	c.mu.Unlock()
+	s.mu.Unlock()
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
-	c.mu.Lock()
+	s.mu.Lock()
 	t.op.Segs = nil // the queue below has released it
-	c.look(o)
+	s.askGates(o)
 	return q.failure
 }
 
 // finish ends t. It reports a failure before the next task runs. Checker.mu is held, but released while it reports.
 func (q *queue) finish(t *task, err error) {
-	c := q.c
+	s := q.s
 	if err != nil {
-		c.report.failedTasks = keepLast(c.report.failedTasks, t.from)
+		s.report.failedTasks = keepLast(s.report.failedTasks, t.from)
 	}
 	if q.events.Ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
-		c.mu.Unlock()
+		s.mu.Unlock()
 		hostqueue.Finish(&q.events, &t.op, began, err)
-		c.mu.Lock()
+		s.mu.Lock()
 	}
 	if t.launches() {
-		c.joinModel(&q.clock, t.from.is().model)
+		s.joinModel(&q.clock, t.from.is().model)
 	}
 	q.clock.Raise(q.id, t.n)
 	q.running, q.current, q.calling = 0, nil, false
-	c.recycle(t)
-	c.changed()
+	s.recycle(t)
+	s.changed()
 }
 
 // ticks divides patience: lookAfter looks for work this often. While a thread waits for functions, it runs work after
@@ -307,25 +351,25 @@ func (q *queue) finish(t *task, err error) {
 const ticks = 25
 
 // lookAfter starts a goroutine that runs the work no call waits for, after a time without calls of the program.
-func (c *Checker) lookAfter() {
-	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
+func (s *schedule) lookAfter() {
+	if s.ticker.Load() || !s.ticker.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		quiet := 0 // ticks without a call
-		for last := c.calls.Load(); ; {
-			time.Sleep(c.patience / ticks)
-			c.mu.Lock()
-			if now := c.calls.Load(); now != last {
+		for last := s.calls.Load(); ; {
+			time.Sleep(s.patience / ticks)
+			s.mu.Lock()
+			if now := s.calls.Load(); now != last {
 				last, quiet = now, 0
-			} else if quiet++; quiet >= ticks || c.wanted.Load() > 0 {
-				c.runAll()
+			} else if quiet++; quiet >= ticks || s.wanted.Load() > 0 {
+				s.runAll()
 			}
-			over := c.pending == 0
+			over := s.pending == 0
 			if over {
-				c.ticker.Store(false)
+				s.ticker.Store(false)
 			}
-			c.mu.Unlock()
+			s.mu.Unlock()
 			if over {
 				return
 			}
@@ -334,11 +378,11 @@ func (c *Checker) lookAfter() {
 }
 
 // runAll runs all tasks that can run, in an order drawn from the seed. mu is held, but released while a task runs.
-func (c *Checker) runAll() {
-	for ran := true; ran && c.pending > 0; {
+func (s *schedule) runAll() {
+	for ran := true; ran && s.pending > 0; {
 		ran = false
-		for _, q := range append([]*queue(nil), c.queues...) {
-			ran = c.advance(q) || ran
+		for _, q := range append([]*queue(nil), s.queues...) {
+			ran = s.advance(q) || ran
 		}
 	}
 }

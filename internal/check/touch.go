@@ -28,9 +28,9 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decide(addr, addr+length)
+	c.schedule.runUndecided(addr, addr+length)
 	if thread != kernelThread {
-		runGiven(c, addr)
+		c.schedule.runGiven(addr)
 	}
 	from := c.report.accessBy(by, thread)
 	a, r := c.pages.runAt(addr)

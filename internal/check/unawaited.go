@@ -13,7 +13,7 @@ func (c *Checker) RunningBeside(t *core.Thread, stream int32, turn driver.Flag) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, ok := turn.(*flag)
-	q := c.byStream[stream]
+	q := c.schedule.byStream[stream]
 	if !ok || q == nil || int(q.id) >= len(f.clock) {
 		return func() {}
 	}

@@ -25,7 +25,7 @@ func (m *model) slotOf(own int32, number uint32) *slot {
 func (c *Checker) Updated(id uint32, task int, own int32, number uint32, by int32, byTask int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, q := c.ledger.models[id], c.byStream[by]
+	m, q := c.ledger.models[id], c.schedule.byStream[by]
 	if m == nil || q == nil || q.model == nil && q.current == nil {
 		return
 	}

@@ -56,7 +56,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
-	c.decide(lo, hi)
+	c.schedule.runUndecided(lo, hi)
 	from := c.report.accessBy(by, thread)
 	if how.Call != "" {
 		from.site.api = how.Call
@@ -67,7 +67,7 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	}
 	for _, a := range c.ledger.registeredIn(lo, hi) {
 		if !a.vanished && !a.freed {
-			c.judgeVanish(from, a, lo, hi, how)
+			c.schedule.judgeVanish(from, a, lo, hi, how)
 		}
 	}
 	c.pages.tellRegistered()
@@ -104,36 +104,36 @@ func (l *ledger) registeredIn(lo, hi uintptr) (list []*allocation) {
 }
 
 // judgeVanish is Vanish for one registration. mu is held, but released while tasks run.
-func (c *Checker) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Way) {
+func (s *schedule) judgeVanish(from origin, a *allocation, lo, hi uintptr, how Way) {
 	start, end := max(lo, a.start), min(hi, a.end())
 	if how.Kind == Returned && (start != a.start || end != a.end()) {
 		return
 	}
-	f, found := c.judge.inFlight(c.judge.knownTo(from), start, end, true)
+	f, found := s.judge.inFlight(s.judge.knownTo(from), start, end, true)
 	if !found {
-		f, found = c.awaited(start, end)
+		f, found = s.awaited(start, end)
 	}
 	switch {
 	case found:
-		c.report.add(draft{
+		s.report.add(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, others: []other{{"submitted", f.from}},
 			lo: f.lo, hi: f.hi, memory: a,
-			summary: "registered memory " + how.under(c.report.stillDoes(f)),
+			summary: "registered memory " + how.under(s.report.stillDoes(f)),
 			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before releasing it.",
 		})
 		a.vanished = true // so that its bytes are not compared
-		c.settle(a)
+		s.runUsers(a)
 	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
 		return // a neighbour on the same page, which is registered too
 	case !a.leaked:
-		c.report.add(draft{
+		s.report.add(draft{
 			rule: "free-in-flight", role: how.role(), offence: from, lo: start, hi: end, memory: a,
 			summary: fmt.Sprintf("registered memory %s before it was unregistered: devices may still use it", how),
 			advice:  "Unregister the memory (aclrtHostUnregister) before releasing it.",
 		})
 	}
 	if !a.freed { // another thread may have unregistered it
-		c.pages.release(a)
+		s.pages.release(a)
 	}
 }
 

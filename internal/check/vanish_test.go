@@ -264,7 +264,7 @@ func TestAliasAsked(t *testing.T) {
 		t.Error("what is in flight depends on the address")
 	}
 	p.c.mu.Lock()
-	p.c.runAll()
+	p.c.schedule.runAll()
 	p.c.mu.Unlock()
 	p.c.Complete(alias, 64)
 	p.reads(host, 64)

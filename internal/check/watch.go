@@ -20,9 +20,9 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 	if t != nil { // else it is one of a model, and the execution counts
 		c.tasks++
 	}
-	if q := c.byStream[stream]; q != nil { // else the stream is gone, and so is the task
+	if q := c.schedule.byStream[stream]; q != nil { // else the stream is gone, and so is the task
 		s := submission{task: task, site: c.report.here(t, c.judge.crowded()), order: orderOf(o)}
-		s.fails = c.arm(s.site, stream)
+		s.fails = c.schedule.inject.arm(s.site, stream)
 		q.coming = append(q.coming, s)
 	}
 }
@@ -44,12 +44,12 @@ func (j *judge) originOf(t *core.Thread) origin {
 // Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is
 // made, against the accesses in flight then; its findings count after it has been made.
 func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
-	c.called()
+	c.schedule.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tasks++
 	from := c.judge.originOf(t)
-	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool { c.decide(lo, hi); return true })
+	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool { c.schedule.runUndecided(lo, hi); return true })
 	var found []draft
 	c.report.held = &found
 	defer func() { c.report.held = nil }()
@@ -88,14 +88,14 @@ func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool)
 		c.report.add(d)
 	}
 	if !collides {
-		judgeKernels(c, from, op)
+		c.schedule.judgeKernels(from, op)
 	}
 	c.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.ledger.find(lo)
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.pages.verify(&from, a, c.calls.Load())
+		c.pages.verify(&from, a, c.schedule.calls.Load())
 		if !write {
 			c.judge.neverWritten(&from, a, lo, hi, op, usedBy(op))
 		} else if a.what == core.DeviceMemory {
@@ -123,19 +123,19 @@ type serving struct {
 }
 
 // serve records that a thread runs a function, until the result is called.
-func (c *Checker) serve(thread uint32, s *serving) (end func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.steps = map[uintptr]uint8{}
-	before := c.judge.serving[thread]
-	c.judge.serving[thread] = s
+func (s *schedule) serve(thread uint32, by *serving) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by.steps = map[uintptr]uint8{}
+	before := s.judge.serving[thread]
+	s.judge.serving[thread] = by
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.judge.serving, thread)
-		c.pages.reclose(s)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.judge.serving, thread)
+		s.pages.reclose(by)
 		if before != nil {
-			c.judge.serving[thread] = before
+			s.judge.serving[thread] = before
 		}
 	}
 }
@@ -143,14 +143,14 @@ func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 // WaitingForFuncs implements core.CheckHooks: until the result is called, the checker runs work that no call waits for
 // sooner.
 func (c *Checker) WaitingForFuncs() (end func()) {
-	c.wanted.Add(1)
-	return func() { c.wanted.Add(-1) }
+	c.schedule.wanted.Add(1)
+	return func() { c.schedule.wanted.Add(-1) }
 }
 
 // RunningFunc implements core.CheckHooks: t runs a function of aclrtLaunchCallback that the stream waits for.
 func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
-	q := c.byStream[stream]
+	q := c.schedule.byStream[stream]
 	var s *serving
 	if q != nil && q.current != nil {
 		s = &serving{line: q.line, n: q.running, from: q.current.from}
@@ -159,12 +159,12 @@ func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 	if s == nil {
 		return func() {}
 	}
-	return c.serve(t.ID(), s)
+	return c.schedule.serve(t.ID(), s)
 }
 
 // Acquired implements core.CheckHooks.
 func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
-	c.called()
+	c.schedule.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.born++
@@ -176,7 +176,7 @@ func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
 		a.phys = c.ledger.under.Locate(r.Name).Device
 		if r.Pooled {
 			var on *line
-			if q := c.byStream[r.Number]; q != nil {
+			if q := c.schedule.byStream[r.Number]; q != nil {
 				on = q.line
 			}
 			c.judge.poolAllocated(a, on, r.Number)
@@ -248,28 +248,28 @@ func (l *ledger) trimHandles() {
 
 // Releasing implements core.CheckHooks.
 func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
-	c.called()
+	c.schedule.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.judge.originOf(t)
 	switch {
 	case isMemory(r.Kind):
 		if a := c.ledger.live(r.Kind, r.Name); a != nil {
-			c.decide(a.start, a.end())
+			c.schedule.runUndecided(a.start, a.end())
 		}
 		if a := c.ledger.live(r.Kind, r.Name); a != nil && r.Pooled {
-			c.willGo(a, r)
+			c.schedule.expectFree(a, r)
 		} else if a != nil {
-			c.pages.verify(&from, a, c.calls.Load())
-			c.judgeFree(from, a)
+			c.pages.verify(&from, a, c.schedule.calls.Load())
+			c.schedule.judgeFree(from, a)
 			c.pages.dropEarly(a)
 		}
 	case r.Kind == core.PoolHandle:
-		losePool(c, from, r.Name)
+		c.schedule.losePool(from, r.Name)
 	case r.Kind == core.ModelHandle:
 		c.judge.modelGone(from, uint32(r.Number))
 	case r.Kind == core.StreamHandle:
-		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
+		if q := c.schedule.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
 			d := draft{
 				rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", q.workBy}},
 				summary: fmt.Sprintf("stream %d goes with its context while %s is pending", r.Number,
@@ -289,36 +289,36 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 
 // judgeFree reports memory that is freed while it is in flight, and runs the tasks that use it: after the free they
 // could only fail. mu is held.
-func (c *Checker) judgeFree(from origin, a *allocation) {
-	f, found := c.judge.inFlight(c.judge.knownTo(from), a.start, a.end(), true)
+func (s *schedule) judgeFree(from origin, a *allocation) {
+	f, found := s.judge.inFlight(s.judge.knownTo(from), a.start, a.end(), true)
 	if !found {
-		f, found = c.awaited(a.start, a.end())
+		f, found = s.awaited(a.start, a.end())
 	}
 	if !found {
 		return
 	}
-	c.report.add(draft{
+	s.report.add(draft{
 		rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
 		hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), c.report.stillDoes(f)),
+		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), s.report.stillDoes(f)),
 	})
-	c.settle(a)
+	s.runUsers(a)
 }
 
-// settle runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
-func (c *Checker) settle(a *allocation) {
-	for _, q := range append([]*queue(nil), c.queues...) {
-		for q.uses(a) && c.advance(q) {
+// runUsers runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
+func (s *schedule) runUsers(a *allocation) {
+	for _, q := range append([]*queue(nil), s.queues...) {
+		for q.uses(a) && s.advance(q) {
 		}
 		if f := q.flying; f != nil { // a kernel may not end
 			if f.uses(a.start, a.end()) {
-				c.until(c.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
+				s.until(s.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
 				f.t.lost = append(f.t.lost, a)
 			}
 			continue
 		}
 		for q.current != nil && !q.calling && q.current.lo < a.end() && a.start < q.current.hi {
-			c.sleep(hostqueue.Limit{})
+			s.sleep(hostqueue.Limit{})
 		}
 	}
 }
@@ -336,8 +336,8 @@ func (t *task) uses(a *allocation) bool {
 
 // awaited returns a task that waits for a word in [lo, hi), or a kernel that is not over and is given an address there.
 // mu is held.
-func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
-	for _, q := range c.queues {
+func (s *schedule) awaited(lo, hi uintptr) (f flight, found bool) {
+	for _, q := range s.queues {
 		if k := q.flying; k != nil && k.uses(lo, hi) {
 			return flight{k.t.from, "was given", lo, hi}, true
 		}
@@ -355,7 +355,7 @@ func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 }
 
 // unknown reports whether q has work that the host does not know to be complete.
-func (q *queue) unknown() bool { return q.work != 0 && !q.c.judge.known.Has(q.id, q.work) }
+func (q *queue) unknown() bool { return q.work != 0 && !q.s.judge.known.Has(q.id, q.work) }
 
 // Released implements core.CheckHooks.
 func (c *Checker) Released(t *core.Thread, r core.Resource) {
@@ -372,7 +372,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 		}
 		return
 	case r.Kind == core.StreamHandle:
-		c.endQueue(r.Number)
+		c.schedule.endQueue(r.Number)
 	}
 	h := c.ledger.handles[r.Name]
 	switch {
@@ -394,20 +394,20 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 
 // endQueue frees the line of a stream that was destroyed, for another stream. Its tasks are over or discarded. mu is
 // held.
-func (c *Checker) endQueue(stream int32) {
-	q := c.byStream[stream]
+func (s *schedule) endQueue(stream int32) {
+	q := s.byStream[stream]
 	if q == nil {
 		return
 	}
-	k := c.judge.known.Clone()
+	k := s.judge.known.Clone()
 	k.Join(q.clock)
 	k.Raise(q.id, q.submitted)
-	c.judge.know(k)
-	delete(c.byStream, stream)
-	c.queues = slices.DeleteFunc(c.queues, func(o *queue) bool { return o == q })
-	c.judge.lines[q.id] = &line{id: q.id, submitted: q.submitted, mark: q.mark}
+	s.judge.know(k)
+	delete(s.byStream, stream)
+	s.queues = slices.DeleteFunc(s.queues, func(o *queue) bool { return o == q })
+	s.judge.lines[q.id] = &line{id: q.id, submitted: q.submitted, mark: q.mark}
 	if q.idle() {
-		c.judge.free = append(c.judge.free, q.id)
+		s.judge.free = append(s.judge.free, q.id)
 	}
 }
 
@@ -423,8 +423,8 @@ func (c *Checker) Ending(t *core.Thread) {
 		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
 		from.site.stack, from.site.api = c.report.stacks.Here()
 	}
-	c.pages.verifyAll(from, c.calls.Load())
-	for _, q := range c.queues {
+	c.pages.verifyAll(from, c.schedule.calls.Load())
+	for _, q := range c.schedule.queues {
 		if !q.unknown() || q.reported == q.work {
 			continue
 		}
@@ -446,13 +446,13 @@ func (c *Checker) Ending(t *core.Thread) {
 func (c *Checker) Quiesce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runAll()
-	c.until(quietLimit, nil, func() bool {
-		return !slices.ContainsFunc(c.queues, func(q *queue) bool {
+	c.schedule.runAll()
+	c.schedule.until(quietLimit, nil, func() bool {
+		return !slices.ContainsFunc(c.schedule.queues, func(q *queue) bool {
 			return q.running != 0 && !q.calling && (q.flying == nil || !q.flying.endless)
 		})
 	}, func() *queue { return nil })
-	for _, q := range c.queues {
+	for _, q := range c.schedule.queues {
 		if q.flying != nil {
 			q.flying.endless = true // a process comes here more than once when it ends
 		}
