@@ -164,6 +164,7 @@ func (q *queue) submit(op *driver.Op) {
 		}
 	} else if t.launches() {
 		m := t.from.is().model
+		m.runs[taskName{q.stream, t.from.task}] = t.from
 		c.leads(t, m)
 	}
 	if op.Kind.TouchesMemory() || op.Kind == driver.OpHostFunc {
