@@ -36,10 +36,11 @@ type wait struct {
 
 // Waiting implements core.CheckHooks.
 func (c *Checker) Waiting(t *core.Thread) (end func()) {
+	thread, w := t.ID(), &wait{t: t}
 	if t.Caller() == nil {
 		runtime.LockOSThread() // the map has waits by thread
+		thread = systemThread()
 	}
-	thread, w := systemThread(), &wait{t: t}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.schedule.waits[thread]

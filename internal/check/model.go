@@ -235,8 +235,6 @@ func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32
 	if m.looked != c.ledger.frees && !c.ledger.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
 		m.looked = c.ledger.frees
 	}
-	m.runs[taskName{stream, task}] = origin{site: s.site, part: c.ledger.partOf("", m), stream: stream, task: task,
-		thread: t.ID()}
 }
 
 // ExecutionBegins implements core.CheckHooks.

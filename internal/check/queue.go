@@ -143,6 +143,7 @@ func (q *queue) submit(op *driver.Op) {
 		}
 	} else if t.launches() {
 		m := t.from.is().model
+		m.runs[taskName{q.stream, t.from.task}] = t.from
 		s.touchModel(t, m)
 	}
 	if op.Kind.TouchesMemory() || op.Kind == driver.OpHostFunc {
