@@ -28,17 +28,9 @@ func (l *ledger) dropAlias(a *allocation) {
 }
 
 // aliased returns the registration that has addr as a device address, or nil. Checker.mu is held.
-func (l *ledger) aliased(addr uintptr) (found *allocation) {
-	if l.aliases.Len() == 0 {
-		return nil
-	}
-	l.aliases.Descend(addr, func(start uintptr, a *allocation) bool {
-		if uint64(addr-start) < a.size {
-			found = a
-		}
-		return false
-	})
-	return found
+func (l *ledger) aliased(addr uintptr) *allocation {
+	_, a := holding(&l.aliases, addr)
+	return a
 }
 
 // canonical returns the program's own address for addr. Checker.mu is held.

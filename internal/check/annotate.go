@@ -17,7 +17,7 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	addr = c.ledger.canonical(addr)
 	c.schedule.runUndecided(addr, addr+uintptr(n))
 	c.schedule.runGiven(addr)
-	_, found := c.judge.inFlight(*c.judge.known, addr, addr+uintptr(n), true)
+	_, found := c.judge.inFlight(nil, *c.judge.known, addr, addr+uintptr(n), true)
 	return found
 }
 

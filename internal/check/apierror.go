@@ -128,11 +128,11 @@ func (r *report) drops(by core.Caller, s *site) bool {
 			return dropped
 		}
 	}
-	if s == nil || s.stack == nil || s.stack.InGo {
+	if s == nil || s.stack == nil || s.stack.inGo {
 		return false
 	}
-	if !s.stack.Of.asked {
-		s.stack.Of.asked, s.stack.Of.drops = true, discard.By(s.stack.PCs, discard.Self)
+	if !s.stack.asked {
+		s.stack.asked, s.stack.drops = true, discard.By(s.stack.pcs, discard.Self)
 	}
-	return s.stack.Of.drops
+	return s.stack.drops
 }

@@ -13,24 +13,13 @@ import (
 
 // onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. Checker.mu is held.
 func (l *ledger) onPage(addr uintptr) *allocation {
-	a := l.find(addr)
-	if a == nil {
-		l.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
-			if addr < pageEnd(b.end()) {
-				a = b
-			}
-			return false
-		})
+	if _, a := upTo(&l.memory, addr); a != nil && addr < pageEnd(a.end()) {
+		return a
 	}
-	if a == nil {
-		l.memory.Ascend(addr, func(start uintptr, b *allocation) bool {
-			if start&^(pageBytes-1) <= addr {
-				a = b
-			}
-			return false
-		})
+	if a := atOrAfter(&l.memory, addr); a != nil && pageFloor(a.start) <= addr {
+		return a
 	}
-	return a
+	return nil
 }
 
 func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
@@ -38,7 +27,7 @@ func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes
 // tellPages tells the front end which pages have bytes of pinned memory. mu is held.
 func (p *pages) tellPages(a *allocation, there bool) {
 	if p.report.front != nil && p.closing && a.what == core.PinnedMemory {
-		p.report.front.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
+		p.report.front.SetPages(pageFloor(a.start), pageEnd(a.end()), there)
 	}
 }
 
@@ -50,18 +39,12 @@ func (p *pages) fencedBy(addr uintptr) (near *allocation) {
 		return nil
 	}
 	var far uintptr
-	p.ledger.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
-		if a.start >= lo {
-			near, far = a, addr-a.end()
-		}
-		return false
-	})
-	p.ledger.memory.Ascend(addr, func(start uintptr, a *allocation) bool {
-		if start < hi && (near == nil || start-addr <= far) {
-			near = a
-		}
-		return false
-	})
+	if _, a := upTo(&p.ledger.memory, addr); a != nil && a.start >= lo {
+		near, far = a, addr-a.end()
+	}
+	if a := atOrAfter(&p.ledger.memory, addr); a != nil && a.start < hi && (near == nil || a.start-addr <= far) {
+		near = a
+	}
 	return near
 }
 

@@ -50,9 +50,19 @@
 //
 // # Ownership
 //
-// Checker.mu guards all fields, unless they are immutable or say otherwise. It is released while work of the driver and
-// functions of the program and of the core run; a queue that is running a task is marked, and no other thread runs it.
-// With the lock held, code outside of the checker is called only through the driver below, the Sink and the FrontEnd.
+// Checker implements the hooks of the core, and ties five parts, each of which knows those after it:
+//
+//   - schedule: the queues, and when the tasks in them run. It alone holds work back.
+//   - pages: which pages are closed to the program, and what stands in for those that cannot be closed.
+//   - judge: what orders tasks (clocks) and what they touched (shadows). It asks the schedule for tasks that have not
+//     run through the interface backlog; without one it judges work that runs by itself.
+//   - ledger: what exists and who made it: memory, handles, models.
+//   - report: the findings, and names for calls and tasks.
+//
+// One mutex, lock.mu, guards the parts, unless a field is immutable or says otherwise: an access is judged by what all
+// of them have, at one time. It is released while work of the driver and functions of the program and of the core run;
+// a queue that is running a task is marked, and no other thread runs it. With the lock held, code outside of the
+// checker is called only through the driver below, the Sink and the FrontEnd.
 package check
 
 import (
@@ -192,8 +202,7 @@ func (c *Checker) SpeakGo() {
 		return
 	}
 	s := &site{api: "ropeway.Open"}
-	s.stack, s.api = c.report.stacks.Here()
-	s.api = "ropeway.Open"
+	s.stack, _ = c.report.stacks.here()
 	c.report.sink.Unclosed(c.report.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
 		summary: "the runtime is never closed"}))
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,7 +30,7 @@ type wait struct {
 	t     *core.Thread
 	from  origin // the call; set once it is blocked
 	on    *queue // the queue that blocks it; nil: not blocked yet
-	timed bool   // a call of stare is scheduled
+	timed bool   // a call of reportIfQuiet is scheduled
 	told  bool   // it has been reported
 	over  bool
 }
@@ -80,20 +81,20 @@ func (all waits) blocked(s *schedule, q *queue, limited bool) {
 		if !limited && !w.timed {
 			w.timed = true
 			calls := s.calls.Load()
-			time.AfterFunc(quietTicks*s.patience, func() { w.stare(s, calls) })
+			time.AfterFunc(quietTicks*s.patience, func() { w.reportIfQuiet(s, calls) })
 		}
 	}
 }
 
-// stare reports the wait if it is still blocked and the program's number of calls is still calls.
-func (w *wait) stare(s *schedule, calls uint64) {
+// reportIfQuiet reports the wait if it is still blocked and the program's number of calls is still calls.
+func (w *wait) reportIfQuiet(s *schedule, calls uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := hold{s: s}
 	switch now := s.calls.Load(); {
 	case w.over || w.told:
 	case now != calls:
-		time.AfterFunc(quietTicks*s.patience, func() { w.stare(s, now) })
+		time.AfterFunc(quietTicks*s.patience, func() { w.reportIfQuiet(s, now) })
 	case h.follow(w.on) == bySilence:
 		w.report(&h, finding.Warning)
 	default:
@@ -104,12 +105,7 @@ func (w *wait) stare(s *schedule, calls uint64) {
 // report makes a finding of the blocked wait. Checker.mu is held.
 func (w *wait) report(h *hold, least finding.Severity) {
 	w.told = true
-	name := "a call"
-	if w.from.site != nil {
-		if n := h.s.report.name(w.from.site); n != "" {
-			name = n
-		}
-	}
+	name := cmp.Or(h.s.report.name(w.from.site), "a call")
 	h.s.report.add(draft{
 		rule: "deadlock", least: least, role: "called", offence: w.from, others: h.others,
 		summary: fmt.Sprintf("%s waits for stream %d: %s", name, w.on.stream, strings.Join(h.why, ", and ")),

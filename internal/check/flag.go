@@ -31,9 +31,6 @@ func (f *flag) raise(by clock) {
 	f.clock = by.Clone()
 }
 
-// forget removes q from the setters of f. mu is held.
-func (f *flag) forget(q *queue) { f.setters = without(f.setters, q) }
-
 // without returns list with one q less. It does not change list.
 func without(list []*queue, q *queue) []*queue {
 	for i, s := range list {
@@ -60,7 +57,7 @@ func (f *flag) IsSet() bool {
 	defer s.mu.Unlock()
 	if !f.set {
 		if len(f.setters) > 0 {
-			s.advance(f.setters[0])
+			s.advance(f.setters[0], bound{})
 		}
 		return false
 	}

@@ -200,7 +200,7 @@ func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here 
 	c.schedule.called()
 	c.mu.Lock()
 	o := orderOf(p)
-	for len(o.setters) > 0 && c.schedule.advance(o.setters[0]) && waits {
+	for len(o.setters) > 0 && c.schedule.advance(o.setters[0], bound{}) && waits {
 	}
 	c.mu.Unlock()
 	end := func() {}

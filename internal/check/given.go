@@ -22,9 +22,9 @@ const (
 // other calls. The kernel may be waiting for the host.
 const longer = 20
 
-// leadTo adds the addresses of memory among words, arguments of a kernel that t launches, to t.given, and closes host
+// addGiven adds the addresses of memory among words, arguments of a kernel that t launches, to t.given, and closes host
 // memory there. Checker.mu is held.
-func (t *task) leadTo(words []uintptr) {
+func (t *task) addGiven(words []uintptr) {
 	for _, at := range words {
 		if a := t.q.s.ledger.find(at); a != nil {
 			t.given = append(t.given, at)
@@ -80,7 +80,7 @@ func (s *schedule) runGiven(addr uintptr) {
 	}
 	for _, q := range slices.Clone(s.queues) {
 		if t := q.givenTo(a.start, a.end()); t != nil {
-			for last := t.n; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q); {
+			for last := t.n; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q, bound{}); {
 			}
 			if f := q.flying; f != nil && f.t.isGiven(a.start, a.end()) && !f.awaited {
 				f.awaited = true

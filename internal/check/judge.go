@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,14 +18,9 @@ type flight struct {
 	lo, hi uintptr // the bytes that both touch
 }
 
-// inFlight returns an access that is not complete for known and collides with a write or a read of [lo, hi). Checker.mu
-// is held.
-func (j *judge) inFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
-	return j.inFlightOn(nil, known, lo, hi, write)
-}
-
-// inFlightOn is inFlight without the tasks that wait on queues for which skip is true. Checker.mu is held.
-func (j *judge) inFlightOn(skip func(*line) bool, known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+// inFlight returns an access that is not complete for known and collides with a write or a read of [lo, hi). Tasks that
+// have not run do not count on lines for which skip, if it is not nil, is true. Checker.mu is held.
+func (j *judge) inFlight(skip func(*line) bool, known clock, lo, hi uintptr, write bool) (f flight, found bool) {
 	if f, found = j.backlog.pendingOn(skip, lo, hi, write); found {
 		return f, true
 	}
@@ -50,16 +44,23 @@ func (s *schedule) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) 
 }
 
 // knownTo returns the clock of what is complete for an origin. A function in the order of a stream also knows the
-// stream's earlier tasks. Checker.mu is held.
+// stream's earlier tasks; one that its stream does not wait for does not know the tasks after it. Checker.mu is held.
 func (j *judge) knownTo(from origin) clock {
 	s := j.serving[from.thread]
-	if s == nil || from.thread == 0 {
-		return j.knownBeside(from.thread)
+	at, beside := j.unawaited[from.thread]
+	switch {
+	case from.thread == 0:
+	case s != nil:
+		k := j.known.Clone()
+		k.Join(s.line.clock)
+		k.Raise(s.line.id, s.n)
+		return k
+	case beside && j.known.Has(at.line, at.n+1):
+		k := j.known.Clone()
+		k[at.line] = at.n
+		return k
 	}
-	k := j.known.Clone()
-	k.Join(s.line.clock)
-	k.Raise(s.line.id, s.n)
-	return k
+	return *j.known
 }
 
 // combines reports whether op computes its result from the old contents of its destination: a reduction. Its access to
@@ -70,7 +71,7 @@ func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src
 // collides returns the access of t, a task that has not run, that collides with a write or a read of [lo, hi).
 // Checker.mu is held.
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
-	for _, l := range t.led {
+	for _, l := range t.reached {
 		if l.lo < hi && lo < l.hi && (l.write || write) {
 			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
 		}
@@ -123,12 +124,7 @@ func (r *report) stillDoes(f flight) string {
 
 // task names a task for people.
 func (r *report) task(from origin) string {
-	name := "a task"
-	if from.site != nil {
-		if n := r.name(from.site); n != "" {
-			name = n
-		}
-	}
+	name := cmp.Or(r.name(from.site), "a task")
 	if k := from.is().kernel; k != "" {
 		name = fmt.Sprintf("kernel %s of %s", k, name)
 	}
@@ -141,9 +137,12 @@ func (r *report) task(from origin) string {
 	return fmt.Sprintf("%s (task %d of stream %d)", name, from.task, from.stream)
 }
 
-// name returns the program's name of the function at a site, "" if it is not known.
+// name returns the program's name of the function at a site, "" if it is not known or s is nil.
 func (r *report) name(s *site) string {
-	if s.api != "" {
+	switch {
+	case s == nil:
+		return ""
+	case s.api != "":
 		return s.api
 	}
 	return r.languageOf(origin{site: s}).Name(r.function(s))
@@ -349,16 +348,10 @@ func (j *judge) runs(w *work) (p *past) {
 		j.access(w.line, p, a, lo, hi, write)
 		return true
 	})
-	switch w.op.Kind {
-	case driver.OpDesc:
-		j.descriptor(w.line, p, &w.op)
-	case driver.OpOffset:
-		if bases, ok := j.ledger.peek(w.op.Src, 8); ok {
-			j.reached(w.line, p, w.op.Src, 8, uintptr(binary.LittleEndian.Uint64(bases)+w.op.SrcPitch), w.op.N, false)
-		}
-		if bases, ok := j.ledger.peek(w.op.Dst, 8); ok {
-			j.reached(w.line, p, w.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+w.op.DstPitch), w.op.N, true)
-		}
+	if !j.unset(w.from, &w.op) {
+		indirect(&w.op, j.ledger.peek, func(cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
+			return j.reached(w.line, p, cell, size, at, n, write)
+		})
 	}
 	return p
 }
@@ -378,7 +371,7 @@ func (j *judge) access(on *line, p *past, a *allocation, lo, hi uintptr, write b
 		if before.Way == gives && on.born < before.Of.from.part.born {
 			return // the task was submitted before this allocation of the memory
 		}
-		j.raceIn(whole, p, write, before, wrote, lo, hi, a)
+		j.race(whole, p, write, before, wrote, lo, hi, a)
 	}
 	j.comparePaged(on, p, a, lo, hi, write, report)
 	if !write {
@@ -391,13 +384,9 @@ func (j *judge) access(on *line, p *past, a *allocation, lo, hi uintptr, write b
 	j.shadow.Wrote(p, on.clock, lo, hi, report)
 }
 
-// race reports two accesses that are not ordered. Checker.mu is held.
-func (j *judge) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
-	j.raceIn(access{}, p, write, before, wrote, lo, hi, a)
-}
-
-// raceIn is race with the whole range of p's access. Checker.mu is held.
-func (j *judge) raceIn(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+// race reports two accesses that are not ordered, p and before. whole is the whole range of p's access; lo == hi: just
+// [lo, hi). Checker.mu is held.
+func (j *judge) race(whole access, p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	from := p.Of.from
 	if before.Way == byHost {
 		j.collision(before.Of.from, wrote, flight{from, does(write), lo, hi})
@@ -478,7 +467,7 @@ func (j *judge) hostAccess(from origin, lo, hi uintptr, write bool) (mistake boo
 		p.Of.from, p.Way = s.from, byTask
 		report = func(before *past, wrote bool, lo, hi uintptr) {
 			mistake = true
-			j.race(p, write, before, wrote, lo, hi, j.ledger.find(lo))
+			j.race(access{}, p, write, before, wrote, lo, hi, j.ledger.find(lo))
 		}
 	}
 	if write {
@@ -492,7 +481,7 @@ func (j *judge) hostAccess(from origin, lo, hi uintptr, write bool) (mistake boo
 // hostAccessBeside judges an access of the host outside of stream order, and reports whether it is a mistake.
 // Checker.mu is held.
 func (j *judge) hostAccessBeside(from origin, lo, hi uintptr, write bool) bool {
-	f, found := j.inFlightOn(j.backlog.unsignalled, j.knownBeside(from.thread), lo, hi, write)
+	f, found := j.inFlight(j.backlog.unsignalled, j.knownTo(from), lo, hi, write)
 	if !found || hi-lo <= wordBytes && j.backlog.polls(f) {
 		return false
 	}
@@ -506,12 +495,7 @@ func (j *judge) collision(from origin, write bool, f flight) {
 	if write {
 		rule, verb = "host-write-in-flight", "writes"
 	}
-	subject := "the host"
-	if from.site != nil {
-		if n := j.report.name(from.site); n != "" {
-			subject = n
-		}
-	}
+	subject := cmp.Or(j.report.name(from.site), "the host")
 	j.report.add(draft{
 		rule: rule, role: done(write), offence: from, others: []other{{"submitted", f.from}},
 		lo: f.lo, hi: f.hi, memory: j.ledger.find(f.lo), did: f.does,

@@ -29,8 +29,8 @@ func kindName(kind core.ResourceKind) string {
 	return "event"
 }
 
-// isMemoryKind reports whether resources of a kind have addresses that tasks use.
-func isMemoryKind(kind core.ResourceKind) bool {
+// isMemory reports whether resources of a kind have addresses that tasks use.
+func isMemory(kind core.ResourceKind) bool {
 	switch kind {
 	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
 		core.ManagedMemory:

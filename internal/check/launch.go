@@ -62,20 +62,20 @@ func (s *schedule) launch(q *queue, t *task, b bound) {
 	over := left > 0 && q.inner.Wait(left, b.cancel)
 	s.mu.Lock()
 	if over {
-		s.land(q, f)
+		s.endLaunch(q, f)
 		return
 	}
 	go func() {
 		q.inner.Wait(0, nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.land(q, f)
+		s.endLaunch(q, f)
 	}()
 }
 
-// land ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports a
-// failure.
-func (s *schedule) land(q *queue, f *flying) {
+// endLaunch ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports
+// a failure.
+func (s *schedule) endLaunch(q *queue, f *flying) {
 	s.endKernel(&f.serves)
 	s.judge.kernel(&f.t.work, f.p, f.words, &f.touched)
 	f.judgeHost(s)
@@ -241,11 +241,7 @@ func (j *judge) fault(w *work, words []uintptr, err error) {
 		j.freedOperand(w, at, "using")
 		return
 	}
-	var a *allocation
-	j.ledger.memory.Descend(at, func(_ uintptr, last *allocation) bool {
-		a = last
-		return false
-	})
+	_, a := upTo(&j.ledger.memory, at)
 	if a == nil || a.ofHost() || at-a.end() >= farthest {
 		return
 	}

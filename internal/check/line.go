@@ -62,21 +62,21 @@ type line struct {
 
 // work is an operation in the order of a line, as it is judged.
 type work struct {
-	op    driver.Op
-	line  *line
-	n     uint64 // number on its line
-	mark  uint64 // mark of its line at its submission
-	born  uint64 // ledger.born at its submission
-	known *clock // what the host knew at its submission
-	from  origin
-	early *earlyWait    // queue.early at its submission
-	word  bool          // it writes one word atomically, for waits
-	led   []led         // ranges reached through device memory, by its contents at the submission
-	lost  []*allocation // memory freed while it runs, a kernel, which was reported
+	op      driver.Op
+	line    *line
+	n       uint64 // number on its line
+	mark    uint64 // mark of its line at its submission
+	born    uint64 // ledger.born at its submission
+	known   *clock // what the host knew at its submission
+	from    origin
+	early   *earlyWait    // queue.early at its submission
+	word    bool          // it writes one word atomically, for waits
+	reached []reach       // ranges reached through device memory, by its contents at the submission
+	lost    []*allocation // memory freed while it runs, a kernel, which was reported
 }
 
-// led is a range that a task reaches through device memory.
-type led struct {
+// reach is a range that a task reaches through device memory.
+type reach struct {
 	lo, hi uintptr
 	write  bool
 	open   bool // known only after it has run

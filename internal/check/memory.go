@@ -19,13 +19,13 @@ type ledger struct {
 	born   uint64        // number of allocations, handles and frees of pool memory so far
 	frees  uint64        // number of allocations freed so far
 
-	memory       btree.Map[uintptr, *allocation] // live allocations by address
-	near         [4]*allocation                  // the last results of find
+	memory       byAddress      // live allocations by address
+	near         [4]*allocation // the last results of find
 	nearest      int
-	gone         btree.Map[uintptr, *allocation] // freed allocations, until the address is used again
-	unregistered map[uintptr]*allocation         // by their start
-	inner        map[uintptr]*allocation         // registrations of pinned memory, by their start
-	aliases      btree.Map[uintptr, *allocation] // registrations by their device address
+	gone         byAddress               // freed allocations, until the address is used again
+	unregistered map[uintptr]*allocation // by their start
+	inner        map[uintptr]*allocation // registrations of pinned memory, by their start
+	aliases      byAddress               // registrations by their device address
 
 	handles    map[uintptr]*handle
 	models     map[uint32]*model // models and captures by their ids
@@ -60,12 +60,12 @@ type allocation struct {
 	orphan  *origin     // pooled: where its pool was destroyed, if that was not reported; else nil
 	pooled  bool        // it belongs to a pool, and comes and goes in the order of streams
 	freedOn int32       // pooled: the stream that frees it
-	freedAt uint64      // pooled: Checker.born at the submission of the free
+	freedAt uint64      // pooled: ledger.born at the submission of the free
 	left    bool        // pooled: the free has run
 	before  *allocation // pooled: the previous allocation at its address
 
 	marred   bool   // pinned: an access beside it has been reported
-	verified uint64 // pinned: Checker.calls when the bytes beside it were last compared
+	verified uint64 // pinned: number of the call for which the bytes beside it were last compared
 	intact   origin // pinned: the last call that found the bytes beside it unchanged
 
 	runs  []*pageRun // host memory: pages that can be closed
@@ -78,9 +78,6 @@ func (a *allocation) kind() string { return kindName(a.what) }
 
 // gone returns the past participle for the release of an allocation, for people.
 func (a *allocation) gone() string { return kindGone(a.what) }
-
-// isMemory reports whether a resource has addresses that tasks use.
-func isMemory(kind core.ResourceKind) bool { return isMemoryKind(kind) }
 
 // ofHost reports whether an allocation is host memory that can be closed to the host.
 func (a *allocation) ofHost() bool {
@@ -179,7 +176,7 @@ func (l *ledger) find(addr uintptr) *allocation {
 			return a
 		}
 	}
-	found := holding(&l.memory, addr)
+	_, found := holding(&l.memory, addr)
 	if found != nil {
 		l.near[l.nearest], l.nearest = found, (l.nearest+1)%len(l.near)
 	}
@@ -188,18 +185,37 @@ func (l *ledger) find(addr uintptr) *allocation {
 
 // findGone returns the freed allocation that addr was in, or nil.
 func (l *ledger) findGone(addr uintptr) *allocation {
-	return holding(&l.gone, addr)
+	_, found := holding(&l.gone, addr)
+	return found
 }
 
-// holding returns the allocation of a list that addr is in, or nil.
-func holding(list *btree.Map[uintptr, *allocation], addr uintptr) (found *allocation) {
-	list.Descend(addr, func(_ uintptr, a *allocation) bool {
-		if addr < a.end() {
-			found = a
-		}
+// byAddress has allocations by address.
+type byAddress = btree.Map[uintptr, *allocation]
+
+// upTo returns the last allocation of a list up to addr, and its address there; nil if there is none.
+func upTo(list *byAddress, addr uintptr) (at uintptr, last *allocation) {
+	list.Descend(addr, func(start uintptr, a *allocation) bool {
+		at, last = start, a
 		return false
 	})
-	return found
+	return at, last
+}
+
+// atOrAfter returns the first allocation of a list that starts at addr or above, or nil.
+func atOrAfter(list *byAddress, addr uintptr) (first *allocation) {
+	list.Ascend(addr, func(_ uintptr, a *allocation) bool {
+		first = a
+		return false
+	})
+	return first
+}
+
+// holding returns the allocation of a list that addr is in, and its address there; nil if there is none.
+func holding(list *byAddress, addr uintptr) (at uintptr, found *allocation) {
+	if at, found = upTo(list, addr); found != nil && addr-at < uintptr(found.size) {
+		return at, found
+	}
+	return 0, nil
 }
 
 // mostGone limits the freed allocations and handles that are kept.
@@ -223,23 +239,11 @@ func (l *ledger) add(a *allocation, displaced func(*allocation)) {
 
 // reused forgets freed allocations with addresses in [lo, hi), which are used again. Checker.mu is held.
 func (l *ledger) reused(lo, hi uintptr) {
-	for {
-		old := l.findGone(lo)
-		if old == nil {
-			break
-		}
+	for old := l.findGone(lo); old != nil; old = l.findGone(lo) {
 		l.gone.Delete(old.start)
 	}
-	var within []uintptr
-	l.gone.Ascend(lo, func(at uintptr, _ *allocation) bool {
-		if at >= hi {
-			return false
-		}
-		within = append(within, at)
-		return true
-	})
-	for _, at := range within {
-		l.gone.Delete(at)
+	for old := atOrAfter(&l.gone, lo); old != nil && old.start < hi; old = atOrAfter(&l.gone, lo) {
+		l.gone.Delete(old.start)
 	}
 }
 

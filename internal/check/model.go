@@ -25,7 +25,7 @@ type model struct {
 	streams []captured          // captured streams, in the order in which they joined
 	tasks   []capturedTask      // in the order of submission
 	runs    map[taskName]origin // executions launched that have not begun in hidden streams
-	looked  uint64              // Checker.frees when all its memory was last seen to be allocated
+	looked  uint64              // ledger.frees when all its memory was last seen to be allocated
 	run     origin              // the execution that its hidden streams carry out
 	before  *clock              // what came before that execution; nil: none runs
 	last    *past               // the last execution that began in hidden streams; nil: none

@@ -60,7 +60,7 @@ func (t *task) launches() bool {
 }
 
 // touchModel adds the accesses of a model to those of the task that executes it: all of them are in flight. An access
-// that depends on values in memory is open until the execution: see decide. mu is held.
+// that depends on values in memory is open until the execution: see runUndecided. mu is held.
 func (s *schedule) touchModel(t *task, m *model) {
 	for _, sub := range m.subs {
 		s.touchModel(t, sub)
@@ -70,11 +70,11 @@ func (s *schedule) touchModel(t *task, m *model) {
 		if v := &m.tasks[i]; v.kernel != "" {
 			t.q.kernels = t.n
 			if !open {
-				t.leadTo(v.given)
+				t.addGiven(v.given)
 			}
 		}
 		for _, span := range m.tasks[i].spans {
-			t.led = append(t.led, led{span.lo, span.hi, span.write, open})
+			t.reached = append(t.reached, reach{span.lo, span.hi, span.write, open})
 			if a := s.ledger.find(span.lo); a != nil {
 				sums := len(t.sums)
 				s.pages.closeFor(t, a, span.lo, span.hi, span.write)
@@ -89,10 +89,10 @@ func (s *schedule) touchModel(t *task, m *model) {
 // runUndecided runs pending executions that might touch [lo, hi), which is about to be used, so that their accesses are
 // known. mu is held, but released while they run.
 func (s *schedule) runUndecided(lo, hi uintptr) {
-	isOpen := func(l led) bool { return l.open && l.lo < hi && lo < l.hi }
+	isOpen := func(l reach) bool { return l.open && l.lo < hi && lo < l.hi }
 	for _, q := range slices.Clone(s.queues) {
-		for slices.ContainsFunc(q.waiting, func(t *task) bool { return slices.ContainsFunc(t.led, isOpen) }) &&
-			s.advance(q) {
+		for slices.ContainsFunc(q.waiting, func(t *task) bool { return slices.ContainsFunc(t.reached, isOpen) }) &&
+			s.advance(q, bound{}) {
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (j *judge) repeatedRun(on *line, n uint64, m *model) {
 	}
 	if t := m.touching(0, ^uintptr(0), does(true)); t != nil {
 		s := t.spans[slices.IndexFunc(t.spans, func(s touched) bool { return s.write })]
-		j.race(m.last, true, before, true, s.lo, s.hi, s.memory)
+		j.race(access{}, m.last, true, before, true, s.lo, s.hi, s.memory)
 		return
 	}
 	m.beside = before // the writes of its kernels are known after they have run
@@ -150,7 +150,7 @@ func (j *judge) repeatedKernel(on *line, k *account) {
 			}
 			p := *m.last
 			p.Paged = i > 0
-			j.race(&p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
+			j.race(access{}, &p, true, m.beside, true, lo, min(lo+uintptr(w.N), a.end()), a)
 			m.beside = nil
 			return
 		}

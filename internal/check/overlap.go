@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"ropeway/internal/driver"
@@ -25,15 +26,7 @@ func findOverlap(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 	for i, s := range list {
 		parts = append(parts, part{s.Dst, s.Dst + uintptr(s.N), i, true}, part{s.Src, s.Src + uintptr(s.N), i, false})
 	}
-	slices.SortFunc(parts, func(x, y part) int {
-		switch {
-		case x.lo < y.lo:
-			return -1
-		case x.lo > y.lo:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(parts, func(x, y part) int { return cmp.Compare(x.lo, y.lo) })
 	// A later part can first meet only the write that reaches furthest, the part that does, and the part of another
 	// segment that does.
 	var write, any, next part

@@ -26,29 +26,27 @@ func countPages(lo, hi uintptr) int { return int((pageEnd(hi) - pageFloor(lo)) /
 // outsidePages returns the seen pages that no declared range covers. A written page needs a declared write; a page that
 // is read needs any declared access.
 func outsidePages(seen, declared []kernel.Touch) (list []kernel.Touch) {
-	for _, s := range seen {
-		left := []kernel.Touch{s}
-		for _, d := range declared {
-			if s.Write && !d.Write || d.N == 0 {
-				continue
-			}
-			lo, hi := pageFloor(d.Addr), pageEnd(d.Addr+uintptr(d.N))
-			var rest []kernel.Touch
-			for _, l := range left {
-				rest = appendTouch(rest, l, l.Addr, min(lo, l.Addr+uintptr(l.N)))
-				rest = appendTouch(rest, l, max(hi, l.Addr), l.Addr+uintptr(l.N))
-			}
-			left = rest
+	var written, any spanSet
+	for _, d := range declared {
+		lo, hi := pageFloor(d.Addr), pageEnd(d.Addr+uintptr(d.N))
+		if d.N > 0 {
+			any.Add(lo, hi)
 		}
-		list = append(list, left...)
+		if d.N > 0 && d.Write {
+			written.Add(lo, hi)
+		}
 	}
-	return list
-}
-
-// appendTouch appends the part [lo, hi) of a range unless it is empty.
-func appendTouch(list []kernel.Touch, of kernel.Touch, lo, hi uintptr) []kernel.Touch {
-	if lo < hi {
-		list = append(list, kernel.Touch{Addr: lo, N: uint64(hi - lo), Write: of.Write})
+	for _, s := range seen {
+		said := any
+		if s.Write {
+			said = written
+		}
+		for at, end := s.Addr, s.Addr+uintptr(s.N); at < end; {
+			lo, hi := said.Missing(at, end)
+			if at = hi; lo < hi {
+				list = append(list, kernel.Touch{Addr: lo, N: uint64(hi - lo), Write: s.Write})
+			}
+		}
 	}
 	return list
 }

@@ -145,13 +145,7 @@ func (p *pages) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 
 // protect sets the state of pages i to j, and counts the borders. mu is held.
 func (p *pages) protect(r *pageRun, i, j int, state uint8) bool {
-	access := driver.ReadWrite
-	switch state {
-	case readOnly:
-		access = driver.ReadOnly
-	case closed:
-		access = driver.NoAccess
-	}
+	access := [...]driver.Access{open: driver.ReadWrite, readOnly: driver.ReadOnly, closed: driver.NoAccess}[state]
 	lo, hi := r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes
 	if err := p.guard.Protect(lo, hi, access); err != nil {
 		p.report.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
@@ -234,20 +228,25 @@ func (p *pages) openAround(a *allocation, r *pageRun, i int) bool {
 	for last < len(r.state) && r.state[last] != open {
 		last++
 	}
-	if _, busy := p.judge.inFlight(*p.judge.known, r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes,
-		true); busy {
+	if p.busy(r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes) {
 		return false
 	}
 	p.warm(a, r, first, last)
 	return p.protect(r, first, last, open)
 }
 
+// busy returns whether an access to [lo, hi) is in flight for the host. mu is held.
+func (p *pages) busy(lo, hi uintptr) bool {
+	_, found := p.judge.inFlight(nil, *p.judge.known, lo, hi, true)
+	return found
+}
+
 // level returns the state that accesses in flight demand of [lo, hi), for code with the clock known. mu is held.
 func (p *pages) level(skip func(*line) bool, known clock, lo, hi uintptr) uint8 {
-	if _, found := p.judge.inFlightOn(skip, known, lo, hi, false); found {
+	if _, found := p.judge.inFlight(skip, known, lo, hi, false); found {
 		return closed
 	}
-	if _, found := p.judge.inFlightOn(skip, known, lo, hi, true); found {
+	if _, found := p.judge.inFlight(skip, known, lo, hi, true); found {
 		return readOnly
 	}
 	return open
@@ -305,9 +304,7 @@ func (p *pages) openKnown(r *pageRun) bool {
 			continue
 		}
 		step := j - i
-		if _, busy := p.judge.inFlight(*p.judge.known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes,
-			true); busy &&
-			step <= few {
+		if step <= few && p.busy(r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) {
 			step = 1
 		}
 		for ; i < j; i += step {

@@ -126,7 +126,7 @@ func (s *schedule) losePool(from origin, pool uintptr) {
 		if a.pool != pool || a.freedAt != 0 {
 			return true
 		}
-		f, found := s.judge.inFlight(known, a.start, a.end(), true)
+		f, found := s.judge.inFlight(nil, known, a.start, a.end(), true)
 		if !found {
 			f, found = s.awaited(a.start, a.end())
 		}
@@ -172,7 +172,7 @@ func (j *judge) used(born uint64, addr uintptr) *allocation {
 		a = b
 	}
 	if a.left && born < a.freedAt {
-		return nil // goes has reported it
+		return nil // freePooled has reported it
 	}
 	return a
 }

@@ -118,7 +118,7 @@ func (q *queue) submit(op *driver.Op) {
 	s.called()
 	s.mu.Lock()
 	for len(q.waiting) >= s.depth && !q.closed {
-		if !s.advance(q) {
+		if !s.advance(q, bound{}) {
 			s.sleep(hostqueue.Limit{})
 		}
 	}
@@ -130,7 +130,7 @@ func (q *queue) submit(op *driver.Op) {
 	}
 	t := s.newTask(q, op)
 	s.pending++
-	s.enlist(t)
+	t.enlist()
 	if op.Kind.TouchesMemory() {
 		s.submitted(t)
 		if op.Launch != nil {
@@ -138,7 +138,7 @@ func (q *queue) submit(op *driver.Op) {
 			s.judge.usesModule(&t.work)
 			q.kernels = t.n
 			if l := op.Launch; l.Copied {
-				t.leadTo(s.ledger.given(l))
+				t.addGiven(s.ledger.given(l))
 			}
 		}
 	} else if t.launches() {
@@ -197,7 +197,7 @@ func (q *queue) arrived(tag driver.Tag) submission {
 	}
 	s := q.coming[i]
 	if tag.More {
-		q.coming[i].site, q.coming[i].mute = s.site.again(), s.fails != nil
+		q.coming[i].site, q.coming[i].mute = s.site.further(), s.fails != nil
 		return s
 	}
 	last := len(q.coming) - 1
@@ -214,48 +214,52 @@ func (q *queue) isComing(task uint32) int {
 // recycle returns an unused task to the pool. mu is held.
 func (s *schedule) recycle(t *task) {
 	if len(s.unused) < 4096 {
-		*t = task{work: work{led: t.led[:0]}, sums: t.sums[:0], given: t.given[:0]}
+		*t = task{work: work{reached: t.reached[:0]}, sums: t.sums[:0], given: t.given[:0]}
 		s.unused = append(s.unused, t)
 	}
 }
 
-// enlist adds t to the setters or waiters of its flag or order. mu is held.
-func (s *schedule) enlist(t *task) {
-	q, op := t.q, &t.op
-	switch op.Kind {
-	case driver.OpAwait:
-		q.early = nil
+// listed returns the list of queues that t is in until it runs: those that set its flag or signal its order, or those
+// that wait for it. It returns nil if there is none. Checker.mu is held.
+func (t *task) listed() *[]*queue {
+	switch t.op.Kind {
 	case driver.OpSet:
-		q.mark++ // so that tasks before the flag differ from those after it
-		f := op.Flag.(*flag)
-		f.setters = append(f.setters, q)
+		return &t.op.Flag.(*flag).setters
 	case driver.OpFunc, driver.OpCompute:
-		if o := t.order; o != nil {
-			q.mark++
-			o.setters = append(o.setters, q)
-			t.frees = q.freedBy(op.Tag.Task)
+		if t.order != nil {
+			return &t.order.setters
 		}
 	case driver.OpWaitCond:
-		if o := t.order; o != nil {
-			o.waiters = append(o.waiters, q)
+		if t.order != nil {
+			return &t.order.waiters
 		}
+	}
+	return nil
+}
+
+// enlist adds the queue of t to its list. Checker.mu is held.
+func (t *task) enlist() {
+	if t.op.Kind == driver.OpAwait {
+		t.q.early = nil
+	}
+	list := t.listed()
+	if list == nil {
+		return
+	}
+	*list = append(*list, t.q)
+	if t.op.Kind == driver.OpWaitCond {
+		return
+	}
+	t.line.mark++ // so that tasks before the signal differ from those after it
+	if t.order != nil {
+		t.frees = t.q.freedBy(t.op.Tag.Task)
 	}
 }
 
-// delist undoes enlist for a task that runs or is discarded. mu is held.
-func (s *schedule) delist(t *task) {
-	q, op := t.q, &t.op
-	switch op.Kind {
-	case driver.OpSet:
-		op.Flag.(*flag).forget(q)
-	case driver.OpFunc, driver.OpCompute:
-		if o := t.order; o != nil {
-			o.setters = without(o.setters, q)
-		}
-	case driver.OpWaitCond:
-		if o := t.order; o != nil {
-			o.waiters = without(o.waiters, q)
-		}
+// delist undoes enlist for a task that runs or is discarded. Checker.mu is held.
+func (t *task) delist() {
+	if list := t.listed(); list != nil {
+		*list = without(*list, t.q)
 	}
 }
 
@@ -264,7 +268,7 @@ func (q *queue) discard(t *task) {
 	s := q.s
 	s.mu.Lock()
 	if t.n != 0 {
-		s.delist(t)
+		t.delist()
 	}
 	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet && t.op.Err != nil && !f.set {
 		f.err = t.op.Err
@@ -301,7 +305,7 @@ func (q *queue) Idle() bool {
 		s.judge.learnOf(q.line, q.submitted)
 		return true
 	}
-	s.advance(q)
+	s.advance(q, bound{})
 	return false
 }
 
@@ -337,7 +341,7 @@ func (q *queue) Drop() {
 	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].op.Kind == driver.OpLaunch {
 		s.step(q, bound{})
 	}
-	list := q.take()
+	list := q.empty()
 	s.mu.Unlock()
 	q.inner.Drop()
 	for _, t := range list {
@@ -345,8 +349,8 @@ func (q *queue) Drop() {
 	}
 }
 
-// take empties the queue, and returns its tasks. Checker.mu is held.
-func (q *queue) take() []*task {
+// empty empties the queue, and returns its tasks. Checker.mu is held.
+func (q *queue) empty() []*task {
 	list := q.waiting
 	q.waiting = nil
 	q.s.pending -= len(list)

@@ -24,7 +24,7 @@ type hostAccess struct {
 // runKernels runs the queued kernels that nothing blocks. mu is held, but released while they run.
 func (s *schedule) runKernels() {
 	for _, q := range slices.Clone(s.queues) {
-		for last := q.kernels; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q); {
+		for last := q.kernels; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q, bound{}); {
 		}
 	}
 }

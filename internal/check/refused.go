@@ -1,12 +1,20 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
+
+// ruleOf has the rules of causes; what has other causes is an api-error, unless more is found.
+var ruleOf = map[core.Cause]string{
+	core.OutOfBounds: "out-of-bounds", core.PastEnd: "out-of-bounds", core.WrongDirection: "wrong-direction",
+	core.HostToHost: "host-to-host-async", core.BothWays: "mixed-directions", core.Misaligned: "misaligned",
+	core.NoContext: "wrong-context", core.OtherContext: "wrong-context", core.Unreachable: "peer-access",
+}
 
 // Refused implements core.CheckHooks.
 func (c *Checker) Refused(t *core.Thread, err *core.Error) {
@@ -15,7 +23,9 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d := draft{role: "called", offence: c.judge.originOf(t), summary: err.API + ": " + err.Text, detail: err.API}
+	from := c.judge.originOf(t)
+	defer c.report.failed(from, err)
+	d := draft{role: "called", offence: from, summary: err.API + ": " + err.Text, detail: err.API}
 	if err.Arg != "" {
 		d.summary = err.API + ": " + err.Argument() + ": " + err.Text
 	}
@@ -28,19 +38,15 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		if d.rule != "" {
 			c.report.add(d)
 		}
-		c.report.failed(d.offence, err)
 		return
 	}
 	if c.ledger.usedUp(&d, t, err) {
 		c.report.add(d)
-		c.report.failed(d.offence, err)
 		return
 	}
+	d.rule = ruleOf[err.Cause]
 	switch err.Cause {
-	case core.OutOfBounds:
-		d.rule = "out-of-bounds"
 	case core.PastEnd:
-		d.rule = "out-of-bounds"
 		if a == nil {
 			a = c.ledger.rounded(at)
 		}
@@ -51,23 +57,12 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 				"from there",
 				err.API, err.Argument(), count(uintptr(err.Length)), err.Value, count(uintptr(a.size)), a.kind(), left)
 		}
-	case core.WrongDirection:
-		d.rule = "wrong-direction"
-	case core.HostToHost:
-		d.rule = "host-to-host-async"
-	case core.BothWays:
-		d.rule = "mixed-directions"
-	case core.Misaligned:
-		d.rule = "misaligned"
-	case core.NoContext, core.OtherContext:
-		d.rule = "wrong-context"
 	case core.Unreachable:
-		d.rule, d.memory = "peer-access", a
+		d.memory = a
 	case core.NotToFree:
 		c.ledger.badFree(&d, err, a)
 	case core.Gone:
 		if m := c.ledger.models[err.Model]; m != nil && c.ledger.judgeStale(d.offence, m) {
-			c.report.failed(d.offence, err)
 			return
 		}
 		if !c.ledger.isGone(&d, err) && releasesObject(err.API) && (a != nil || c.ledger.strange(&d, t.Caller(), err)) {
@@ -80,7 +75,6 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		}
 		c.report.add(d)
 	}
-	c.report.failed(d.offence, err)
 }
 
 // strange reports whether a call frees memory that is in no allocation and drops the code. A program that looks at the
@@ -162,10 +156,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 		return
 	}
 	f := draft{role: "called", offence: c.judge.originOf(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
-	name := "the call"
-	if n := c.report.name(f.offence.site); n != "" {
-		name = n
-	}
+	name := cmp.Or(c.report.name(f.offence.site), "the call")
 	switch d.Kind {
 	case core.WrongKind:
 		f.rule, f.summary = "wrong-direction", name+": "+d.Text

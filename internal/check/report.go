@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check/stacks"
 	"ropeway/internal/finding"
 	"ropeway/internal/symbol"
 )
@@ -32,7 +31,7 @@ type report struct {
 	seed     uint64
 	server   *int             // in a pod: see finding.Finding
 	language finding.Language // of the program, unless an interpreter is in it
-	stacks   stacks.Table[fromHere]
+	stacks   stacks
 	symbols  *symbol.Table
 
 	kept    []*finding.Finding

@@ -76,7 +76,7 @@ func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done fun
 	}
 	for !done() {
 		q := from()
-		if q != nil && s.advanceWithin(q, b) {
+		if q != nil && s.advance(q, b) {
 			continue
 		}
 		if done() {
@@ -174,11 +174,8 @@ func (q *queue) expire(n uint64) {
 }
 
 // advance runs one task: the head that q needs or, drawn from the seed, one that is not ordered with it. It returns
-// false if there is none. mu is held, but released while the task runs.
-func (s *schedule) advance(q *queue) bool { return s.advanceWithin(q, bound{}) }
-
-// advanceWithin is advance for a call whose wait b limits. mu is held, but released while the task runs.
-func (s *schedule) advanceWithin(q *queue, b bound) bool {
+// false if there is none. b limits the wait of the call. mu is held, but released while the task runs.
+func (s *schedule) advance(q *queue, b bound) bool {
 	n := s.needed(q)
 	if n == nil {
 		return false
@@ -216,7 +213,7 @@ func (s *schedule) step(q *queue, b bound) {
 	}
 	expired := q.expired
 	q.stopTimer()
-	s.delist(t)
+	t.delist()
 	if q.events.Ran != nil {
 		q.began = q.events.Now()
 	}
@@ -382,7 +379,7 @@ func (s *schedule) runAll() {
 	for ran := true; ran && s.pending > 0; {
 		ran = false
 		for _, q := range append([]*queue(nil), s.queues...) {
-			ran = s.advance(q) || ran
+			ran = s.advance(q, bound{}) || ran
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// The driver sees the pages that a kernel touches without declaring it (driver.Launch.Seen). Checker.paged has them,
+// The driver sees the pages that a kernel touches without declaring it (driver.Launch.Seen). judge.paged has them,
 // apart from accesses with known bytes, because a page does not stand for all its bytes. A collision is reported only
 // if every byte of the page collides, whichever one was touched. Two kernels seen on the same page are not judged: they
 // may have touched different bytes.
@@ -100,7 +100,7 @@ func (j *judge) comparePages(on *line, p *past, a *allocation, lo, hi uintptr, w
 	var wrote bool
 	end := func() {
 		if l, h := innerPages(from, to, a.start, a.end()); l < h && first != nil {
-			j.race(p, write, first, wrote, l, h, a)
+			j.race(access{}, p, write, first, wrote, l, h, a)
 		}
 	}
 	j.shadow.Each(lo, hi, func(x *cell) {

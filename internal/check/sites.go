@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 
-	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -22,7 +21,7 @@ type origin struct {
 type part struct {
 	kernel string // name of the kernel, "": none
 	model  *model // the model executed; nil: none
-	born   uint64 // of an allocation of pool memory: Checker.born then
+	born   uint64 // of an allocation of pool memory: ledger.born then
 }
 
 // partOf returns the part for a kernel and a model. Checker.mu is held.
@@ -72,23 +71,14 @@ func (s *site) calls(by core.Caller) {
 	}
 }
 
-// again returns a site for a further operation of a task, which must not share past with the first one.
-func (s *site) again() *site {
+// further returns a site for a further operation of a task, which must not share past with the first one.
+func (s *site) further() *site {
 	if s == nil || s.shared {
 		return s
 	}
 	other := *s
 	other.shared = true
 	return &other
-}
-
-// stack is the place of a call, with the facts about calls from there.
-type stack = stacks.Stack[fromHere]
-
-type fromHere struct {
-	plain *site // a call from here, without its arguments
-	asked bool  // drops is known
-	drops bool  // the code that calls from here return is dropped
 }
 
 // There may be a million tasks in flight. With shadow.ManyCells ranges or more, arguments of calls are not kept; beyond
@@ -104,19 +94,19 @@ func (r *report) here(t *core.Thread, plain bool) *site {
 	by := t.Caller()
 	if by == nil {
 		s := &site{thread: t.ID()}
-		s.stack, s.api = r.stacks.Here()
+		s.stack, s.api = r.stacks.here()
 		return s
 	}
-	stack := r.stacks.By(by)
+	stack := r.stacks.by(by)
 	if plain {
 		function, arguments, in := by.Calling()
-		if p := stack.Of.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
+		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {
 			return p
 		}
-		stack.Of.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
+		stack.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
 			shared: true, cut: len(arguments) > 0}
-		return stack.Of.plain
+		return stack.plain
 	}
 	s := &site{thread: t.ID(), stack: stack, ignored: ignored(by)}
 	s.calls(by)
@@ -132,14 +122,14 @@ func ignored(by core.Caller) bool {
 // frames returns the frames of a stack with their names.
 func (r *report) frames(s *stack) []finding.Frame {
 	if r.front == nil {
-		return s.Frames(nil, r.symbols.Frames)
+		return s.frames(nil, r.symbols.Frames)
 	}
-	return s.Frames(r.front.FrameName, r.symbols.Frames)
+	return s.frames(r.front.FrameName, r.symbols.Frames)
 }
 
 // languageOf returns the language of the calls at an origin.
 func (r *report) languageOf(from origin) finding.Language {
-	if s := from.site; s != nil && s.stack != nil && len(s.stack.Named) > 0 {
+	if s := from.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
 		return finding.Python
 	}
 	return r.language

@@ -1,6 +1,9 @@
 package check
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // addressSpan is a range of addresses.
 type addressSpan struct{ Lo, Hi uintptr }
@@ -14,12 +17,7 @@ func (s *spanSet) Add(lo, hi uintptr) {
 		return
 	}
 	l := *s
-	i, _ := slices.BinarySearchFunc(l, lo, func(x addressSpan, lo uintptr) int {
-		if x.Hi < lo {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(l), func(i int) bool { return l[i].Hi >= lo })
 	j := i
 	for j < len(l) && l[j].Lo <= hi {
 		lo, hi = min(lo, l[j].Lo), max(hi, l[j].Hi)
@@ -34,12 +32,7 @@ func (s *spanSet) Add(lo, hi uintptr) {
 
 // Missing returns the first part of [lo, hi) that is not in the set, which is empty if there is none.
 func (s spanSet) Missing(lo, hi uintptr) (uintptr, uintptr) {
-	i, _ := slices.BinarySearchFunc(s, lo, func(x addressSpan, lo uintptr) int {
-		if x.Hi <= lo {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(s), func(i int) bool { return s[i].Hi > lo })
 	if i < len(s) && s[i].Lo <= lo {
 		lo = s[i].Hi
 		i++

@@ -65,14 +65,9 @@ func (l *ledger) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 
 // streamsOf returns the calls that made the live streams of a device, oldest first. Checker.mu is held.
 func (l *ledger) streamsOf(device int32) (list []other) {
-	var streams []*handle
-	for _, h := range l.handles {
-		if h.r.Kind == core.StreamHandle && h.r.Device == device && !h.freed {
-			streams = append(streams, h)
-		}
-	}
-	slices.SortFunc(streams, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
-	for _, h := range streams {
+	for _, h := range l.unreleased(func(h *handle) bool {
+		return h.r.Kind == core.StreamHandle && h.r.Device == device
+	}) {
 		list = append(list, other{"made", h.by})
 	}
 	return list

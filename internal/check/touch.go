@@ -52,7 +52,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 			return Touch{What: notOurs}
 		}
 		if c.pages.accessible(addr, write) {
-			page := addr &^ (pageBytes - 1)
+			page := pageFloor(addr)
 			return Touch{What: goOn, Page: page, Length: uint64(c.pages.nextRun(addr, addr+length) - page)}
 		}
 		return Touch{What: notOurs}
@@ -65,7 +65,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 
 // accessBy returns the origin of an access to memory, usually outside of any call. Checker.mu is held.
 func (r *report) accessBy(by core.Caller, thread uint32) origin {
-	stack := r.stacks.By(by)
+	stack := r.stacks.by(by)
 	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
 	s.calls(by)
 	return origin{thread: thread, site: s}
@@ -99,7 +99,7 @@ func (j *judge) deviceTouch(from origin, lo, hi uintptr, write bool) {
 // nextRun returns the start of the next pages that can be closed after addr, which is on none of them, but at most hi
 // rounded up to a page. mu is held.
 func (p *pages) nextRun(addr, hi uintptr) uintptr {
-	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
+	next := pageEnd(max(hi, addr+1))
 	from := addr
 	if a := p.ledger.find(addr); a != nil {
 		from = a.start

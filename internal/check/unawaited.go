@@ -25,15 +25,3 @@ func (c *Checker) RunningBeside(t *core.Thread, stream int32, turn driver.Flag) 
 		delete(c.judge.unawaited, thread)
 	}
 }
-
-// knownBeside returns the clock of what is complete for a thread. In a function that its stream does not wait for, the
-// stream's tasks after the function are left out. Checker.mu is held.
-func (j *judge) knownBeside(thread uint32) clock {
-	at, ok := j.unawaited[thread]
-	if !ok || thread == 0 || !j.known.Has(at.line, at.n+1) {
-		return *j.known
-	}
-	k := j.known.Clone()
-	k[at.line] = at.n
-	return k
-}

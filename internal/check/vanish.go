@@ -109,7 +109,7 @@ func (s *schedule) judgeVanish(from origin, a *allocation, lo, hi uintptr, how W
 	if how.Kind == Returned && (start != a.start || end != a.end()) {
 		return
 	}
-	f, found := s.judge.inFlight(s.judge.knownTo(from), start, end, true)
+	f, found := s.judge.inFlight(nil, s.judge.knownTo(from), start, end, true)
 	if !found {
 		f, found = s.awaited(start, end)
 	}

@@ -96,9 +96,7 @@ func (p *pages) openEarly() {
 		if i == j {
 			return true
 		}
-		if _, busy := p.judge.inFlight(*p.judge.known, e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes,
-			true); !busy &&
-			!p.judge.backlog.isLent(e.r.lo) {
+		if !p.busy(e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes) && !p.judge.backlog.isLent(e.r.lo) {
 			p.protect(e.r, i, j, open)
 		}
 		return true

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -74,14 +75,14 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	})
 	return func(done bool) {
 		if done {
-			c.made(from, op, found, collides)
+			c.ran(from, op, found, collides)
 		}
 	}
 }
 
-// made ends an operation that from carried out. found has its findings so far; collides says that it collides with a
+// ran ends an operation that from carried out. found has its findings so far; collides says that it collides with a
 // known access in flight.
-func (c *Checker) made(from origin, op *driver.Op, found []draft, collides bool) {
+func (c *Checker) ran(from origin, op *driver.Op, found []draft, collides bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range found {
@@ -290,7 +291,7 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 // judgeFree reports memory that is freed while it is in flight, and runs the tasks that use it: after the free they
 // could only fail. mu is held.
 func (s *schedule) judgeFree(from origin, a *allocation) {
-	f, found := s.judge.inFlight(s.judge.knownTo(from), a.start, a.end(), true)
+	f, found := s.judge.inFlight(nil, s.judge.knownTo(from), a.start, a.end(), true)
 	if !found {
 		f, found = s.awaited(a.start, a.end())
 	}
@@ -308,7 +309,7 @@ func (s *schedule) judgeFree(from origin, a *allocation) {
 // runUsers runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
 func (s *schedule) runUsers(a *allocation) {
 	for _, q := range append([]*queue(nil), s.queues...) {
-		for q.uses(a) && s.advance(q) {
+		for q.uses(a) && s.advance(q, bound{}) {
 		}
 		if f := q.flying; f != nil { // a kernel may not end
 			if f.uses(a.start, a.end()) {
@@ -421,7 +422,7 @@ func (c *Checker) Ending(t *core.Thread) {
 		where, from = "aclFinalize is called", c.judge.originOf(t)
 	case c.report.language == finding.Go:
 		where, role, from = "the runtime is closed", "closed", origin{site: &site{}}
-		from.site.stack, from.site.api = c.report.stacks.Here()
+		from.site.stack, from.site.api = c.report.stacks.here()
 	}
 	c.pages.verifyAll(from, c.schedule.calls.Load())
 	for _, q := range c.schedule.queues {
@@ -464,28 +465,34 @@ const quietLimit = 10 * time.Second
 
 // leaks reports resources that are not released, oldest first. Checker.mu is held.
 func (l *ledger) leaks() {
-	var memory []*allocation
-	l.memory.Scan(func(_ uintptr, a *allocation) bool {
-		memory = append(memory, a)
-		return true
-	})
-	for _, a := range l.inner {
-		memory = append(memory, a)
-	}
-	slices.SortFunc(memory, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
-	for _, a := range memory {
+	for _, a := range l.oldest(func(*allocation) bool { return true }) {
 		l.leakMemory(a)
 	}
-	var handles []*handle
-	for _, h := range l.handles {
-		if !h.freed {
-			handles = append(handles, h)
-		}
-	}
-	slices.SortFunc(handles, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
-	for _, h := range handles {
+	for _, h := range l.unreleased(func(*handle) bool { return true }) {
 		l.leak(h)
 	}
+}
+
+// oldest returns the live memory and registrations that ok selects, oldest first. Checker.mu is held.
+func (l *ledger) oldest(ok func(*allocation) bool) (list []*allocation) {
+	l.memory.Scan(func(_ uintptr, a *allocation) bool {
+		list = append(list, a)
+		return true
+	})
+	list = slices.DeleteFunc(slices.AppendSeq(list, maps.Values(l.inner)), func(a *allocation) bool { return !ok(a) })
+	slices.SortFunc(list, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
+	return list
+}
+
+// unreleased returns the live handles that ok selects, oldest first. Checker.mu is held.
+func (l *ledger) unreleased(ok func(*handle) bool) (list []*handle) {
+	for _, h := range l.handles {
+		if !h.freed && ok(h) {
+			list = append(list, h)
+		}
+	}
+	slices.SortFunc(list, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
+	return list
 }
 
 // leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it.
@@ -528,15 +535,8 @@ func (l *ledger) leak(h *handle) {
 func (c *Checker) sweep(phys int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []*allocation
-	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
-		if a.what == core.DeviceMemory && a.phys == phys {
-			list = append(list, a)
-		}
-		return true
-	})
-	slices.SortFunc(list, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
-	for _, a := range list {
+	onIt := func(a *allocation) bool { return a.what == core.DeviceMemory && a.phys == phys }
+	for _, a := range c.ledger.oldest(onIt) {
 		c.ledger.leakMemory(a)
 		c.forget(a, origin{})
 	}
