@@ -25,7 +25,7 @@ var large = map[string][]string{
 		"internal/driver/soft.Driver", "internal/product.Product",
 	},
 	"methods": {
-		"internal/arena.Arena", "internal/check.program", "internal/conformance.env", "internal/core.Stream",
+		"internal/arena.Arena", "internal/conformance.env", "internal/core.Stream",
 		"internal/core.Thread", "internal/core/model.Model", "internal/driver/cuda.fake",
 		"internal/driver/cuda.queue", "internal/driver/cuda/libcuda.library", "internal/driver/hostqueue.Queue",
 		"internal/driver/soft.Driver",

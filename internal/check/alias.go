@@ -16,17 +16,6 @@ func (l *ledger) nameAlias(a *allocation) {
 	}
 }
 
-// dropAlias removes the device address of a registration, and keeps it like that of freed memory. Checker.mu is held.
-func (l *ledger) dropAlias(a *allocation) {
-	if a.alias == 0 {
-		return
-	}
-	l.aliases.Delete(a.alias)
-	stale := *a
-	stale.start, stale.alias = a.alias, 0
-	l.wasFreed(&stale)
-}
-
 // aliased returns the registration that has addr as a device address, or nil. Checker.mu is held.
 func (l *ledger) aliased(addr uintptr) *allocation {
 	_, a := holding(&l.aliases, addr)

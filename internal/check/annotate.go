@@ -115,7 +115,7 @@ func (c *Checker) Report() []byte {
 
 // Judge judges an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
 func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.schedule.runUndecided(addr, addr+uintptr(n))

@@ -19,7 +19,7 @@ import (
 	"ropeway/internal/finding"
 )
 
-func (p *program) pending() int {
+func (p *scene) pending() int {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	return p.c.schedule.pending

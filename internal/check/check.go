@@ -159,7 +159,8 @@ func New(o Options) *Checker {
 	c := &Checker{lock: new(lock), report: newReport(o)}
 	c.ledger = newLedger(o.Driver, c.report)
 	c.judge = newJudge(c.ledger, c.report)
-	c.pages = newPages(c.lock, o.Driver.Caps().Guard, c.judge)
+	c.pages = &pages{lock: c.lock, report: c.report, ledger: c.ledger, judge: c.judge, guard: o.Driver.Caps().Guard,
+		shutRegistered: map[*allocation]bool{}}
 	c.schedule = newSchedule(o, c.pages)
 	c.judge.learned, c.judge.backlog = c.pages.learned, c.schedule
 	c.drv = &watched{Driver: o.Driver, c: c}

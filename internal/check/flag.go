@@ -46,13 +46,13 @@ func (f *flag) Set() {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	f.raise(*f.s.judge.known)
-	f.s.changed()
+	f.s.waiters.WakeAll()
 }
 
 // IsSet implements driver.Flag: a query runs one task.
 func (f *flag) IsSet() bool {
 	s := f.s
-	s.called()
+	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !f.set {
@@ -85,7 +85,7 @@ func (f *flag) Err() error {
 // Wait implements driver.Flag.
 func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	s := f.s
-	s.called()
+	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ok := s.until(timeout, cancel, f.ready, func() *queue {

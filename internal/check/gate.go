@@ -68,7 +68,7 @@ func (s *schedule) unsignalled(l *line) bool {
 func (s *schedule) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed()
+	s.waiters.WakeAll()
 }
 
 // clockOfGate returns the clock that an open gate passes on. Anything may have written a word in memory, so the clock
@@ -197,7 +197,7 @@ func (t *task) awaits(lo, hi uintptr) bool {
 
 // Querying implements core.CheckHooks: a query runs one task, a wait all tasks that are needed.
 func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	o := orderOf(p)
 	for len(o.setters) > 0 && c.schedule.advance(o.setters[0], bound{}) && waits {

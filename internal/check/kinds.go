@@ -2,58 +2,27 @@ package check
 
 import "ropeway/internal/core"
 
-var kindNames = map[core.ResourceKind]string{
-	core.DeviceMemory:      "device",
-	core.PinnedMemory:      "pinned",
-	core.MappedMemory:      "mapped",
-	core.ImportedMemory:    "imported",
-	core.ManagedMemory:     "managed",
-	core.RegisteredMemory:  "registered",
-	core.StreamHandle:      "stream",
-	core.ContextHandle:     "context",
-	core.NotifyHandle:      "notify",
-	core.CountNotifyHandle: "count notify",
-	core.PoolHandle:        "memory pool",
-	core.PhysicalMemory:    "physical memory",
-	core.AddressRange:      "address range",
-	core.ModelHandle:       "model",
-	core.BinaryHandle:      "binary",
-	core.FunctionHandle:    "function",
-}
-
-// kindName returns the name of a kind; for memory, the word before "memory".
-func kindName(kind core.ResourceKind) string {
-	if n, ok := kindNames[kind]; ok {
-		return n
-	}
-	return "event"
-}
-
-// isMemory reports whether resources of a kind have addresses that tasks use.
-func isMemory(kind core.ResourceKind) bool {
-	switch kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory,
-		core.ManagedMemory:
-		return true
-	}
-	return false
-}
-
-// kindGone returns the past participle for the release of a kind.
-func kindGone(kind core.ResourceKind) string {
-	switch kind {
-	case core.RegisteredMemory:
-		return "unregistered"
-	case core.MappedMemory:
-		return "unmapped"
-	case core.ImportedMemory:
-		return "closed"
-	case core.DeviceMemory, core.PinnedMemory, core.ManagedMemory, core.PhysicalMemory:
-		return "freed"
-	case core.AddressRange:
-		return "released"
-	case core.BinaryHandle, core.FunctionHandle:
-		return "unloaded"
-	}
-	return "destroyed"
+// kinds has words for resources: the name, for memory the word before "memory"; the past participle for the release;
+// and whether they have addresses that tasks use.
+var kinds = map[core.ResourceKind]struct {
+	name, gone string
+	memory     bool
+}{
+	core.DeviceMemory:      {"device", "freed", true},
+	core.PinnedMemory:      {"pinned", "freed", true},
+	core.MappedMemory:      {"mapped", "unmapped", true},
+	core.ImportedMemory:    {"imported", "closed", true},
+	core.ManagedMemory:     {"managed", "freed", true},
+	core.RegisteredMemory:  {"registered", "unregistered", true},
+	core.EventHandle:       {"event", "destroyed", false},
+	core.StreamHandle:      {"stream", "destroyed", false},
+	core.ContextHandle:     {"context", "destroyed", false},
+	core.NotifyHandle:      {"notify", "destroyed", false},
+	core.CountNotifyHandle: {"count notify", "destroyed", false},
+	core.PoolHandle:        {"memory pool", "destroyed", false},
+	core.PhysicalMemory:    {"physical memory", "freed", false},
+	core.AddressRange:      {"address range", "released", false},
+	core.ModelHandle:       {"model", "destroyed", false},
+	core.BinaryHandle:      {"binary", "unloaded", false},
+	core.FunctionHandle:    {"function", "unloaded", false},
 }

@@ -38,17 +38,12 @@ func (f *flying) uses(lo, hi uintptr) bool {
 		slices.ContainsFunc(f.words, func(at uintptr) bool { return lo <= at && at < hi })
 }
 
-// begin judges a task that is about to run, and returns the record of its accesses. mu is held.
-func (s *schedule) begin(t *task) *past {
-	s.pages.compare(t, s.functions)
-	return s.judge.runs(&t.work)
-}
-
 // launch starts a kernel, and waits for it within b and patience. If it takes longer, a goroutine of its own waits for
 // it. mu is held, but released while it waits.
 func (s *schedule) launch(q *queue, t *task, b bound) {
 	f := &flying{t: t, order: s.signal(q, t), serves: serving{line: q.line, n: t.n, from: t.from}}
-	f.p = s.begin(t)
+	s.pages.compare(t, s.functions)
+	f.p = s.judge.runs(&t.work)
 	s.judge.updatedKernel(&t.work, f.p)
 	f.words = s.judgeGiven(&t.work)
 	op := t.op

@@ -74,10 +74,10 @@ type allocation struct {
 
 func (a *allocation) end() uintptr { return a.start + uintptr(a.size) }
 
-func (a *allocation) kind() string { return kindName(a.what) }
+func (a *allocation) kind() string { return kinds[a.what].name }
 
 // gone returns the past participle for the release of an allocation, for people.
-func (a *allocation) gone() string { return kindGone(a.what) }
+func (a *allocation) gone() string { return kinds[a.what].gone }
 
 // ofHost reports whether an allocation is host memory that can be closed to the host.
 func (a *allocation) ofHost() bool {
@@ -94,10 +94,9 @@ type handle struct {
 	swept   bool // released with its context
 	leaked  bool
 
-	refs  []other // retained physical memory: live references, oldest first
-	past  []other // the last releases of references
-	took  int     // number of times it was retained
-	frees int     // number of references freed while others were left
+	refs []other // retained physical memory: live references, oldest first
+	past []other // the last releases of references
+	took int     // number of times it was retained
 }
 
 // mostNamed limits the references to physical memory that a finding names.
@@ -114,7 +113,6 @@ func (h *handle) retain(by origin) {
 
 // release drops a reference: the oldest, because the caller does not say which one.
 func (h *handle) release(by origin) {
-	h.frees++
 	h.refs = h.refs[1:]
 	h.past = append(h.past, other{"freed", by})
 	if len(h.past) > mostNamed {
@@ -137,7 +135,7 @@ func were(n int) string {
 func (h *handle) leakCounted(d *draft) {
 	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle or an import retained it %s, so it takes %d calls of "+
 		"aclrtFreePhysical, and there %s",
-		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
+		finding.Plural(h.took, "time"), 1+h.took, were(1+h.took-len(h.refs)))
 	d.advice = "Call aclrtFreePhysical once for the call that made the handle and once for each " +
 		"aclrtMemRetainAllocationHandle."
 	d.inGo = "Call Physical.Close once."
@@ -149,10 +147,10 @@ func (h *handle) leakCounted(d *draft) {
 	d.others = slices.Concat(d.others, h.refs[1:min(len(h.refs), mostNamed)], h.past)
 }
 
-func (h *handle) kind() string { return kindName(h.r.Kind) }
+func (h *handle) kind() string { return kinds[h.r.Kind].name }
 
 // gone returns the past participle for the release of a handle, for people.
-func (h *handle) gone() string { return kindGone(h.r.Kind) }
+func (h *handle) gone() string { return kinds[h.r.Kind].gone }
 
 // String names a handle for people.
 func (h *handle) String() string {
@@ -269,7 +267,12 @@ func (l *ledger) live(kind core.ResourceKind, addr uintptr) *allocation {
 func (l *ledger) remove(a *allocation, by origin) (own bool) {
 	a.freed, a.freedBy = true, by
 	l.frees++
-	l.dropAlias(a)
+	if a.alias != 0 { // it is kept like the address of freed memory
+		l.aliases.Delete(a.alias)
+		stale := *a
+		stale.start, stale.alias = a.alias, 0
+		l.wasFreed(&stale)
+	}
 	if own = l.inner[a.start] != a; own {
 		l.memory.Delete(a.start)
 		l.near = [4]*allocation{}

@@ -105,19 +105,6 @@ func (m *model) root() *model {
 	return m
 }
 
-// joinModel adds the tasks that have run on the hidden streams of a model to k. mu is held.
-func (s *schedule) joinModel(k *clock, m *model) {
-	for _, sub := range m.subs {
-		s.joinModel(k, sub)
-	}
-	for _, stream := range m.streams {
-		if q := s.byStream[stream.own]; q != nil {
-			k.Join(q.clock)
-			k.Raise(q.id, q.over())
-		}
-	}
-}
-
 // repeatedRun reports an execution of a model on q that is not ordered after the one before, which may have been on
 // another stream: both use the same hidden streams. Checker.mu is held.
 func (j *judge) repeatedRun(on *line, n uint64, m *model) {

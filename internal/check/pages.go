@@ -39,11 +39,6 @@ type pages struct {
 	isolated       int                  // ranges that the system was asked to keep apart
 }
 
-func newPages(l *lock, g driver.Guard, j *judge) *pages {
-	return &pages{lock: l, report: j.report, ledger: j.ledger, judge: j, guard: g,
-		shutRegistered: map[*allocation]bool{}}
-}
-
 // pageRun is a run of pages of one allocation that can be closed.
 type pageRun struct {
 	lo, hi   uintptr

@@ -28,7 +28,7 @@ func closing(t *testing.T, options ...func(*Options)) (*program, *caller) {
 }
 
 // counted checks the number of borders.
-func (p *program) counted() {
+func (p *scene) counted() {
 	p.t.Helper()
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -78,7 +78,7 @@ func pageStates(addr core.Addr, n int) string {
 }
 
 // are checks the states of pages.
-func (p *program) are(what string, addr core.Addr, want string) {
+func (p *scene) are(what string, addr core.Addr, want string) {
 	p.t.Helper()
 	if got := pageStates(addr, len(want)); got != want {
 		p.t.Errorf("%s: pages are %s, want %s", what, got, want)
@@ -214,7 +214,7 @@ func guarded(g *guarding) func(*Options) {
 }
 
 // sums returns the ranges, relative to base, with snapshots for the pending task of a stream.
-func (p *program) sums(s core.Handle, task int, base core.Addr) string {
+func (p *scene) sums(s core.Handle, task int, base core.Addr) string {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	var list []string
@@ -224,7 +224,7 @@ func (p *program) sums(s core.Handle, task int, base core.Addr) string {
 	return strings.Join(list, " ")
 }
 
-func (p *program) numberLocked(s core.Handle) int32 { return p.c.ledger.handles[uintptr(s)].r.Number }
+func (p *scene) numberLocked(s core.Handle) int32 { return p.c.ledger.handles[uintptr(s)].r.Number }
 
 // TestSeveralRuns proves that if memory can be closed only in parts, the rest has snapshots, which find a write.
 func TestSeveralRuns(t *testing.T) {

@@ -115,7 +115,7 @@ func (q *queue) Submit(op driver.Op) {
 // submit is Submit for all operations but programs. It does not keep op.
 func (q *queue) submit(op *driver.Op) {
 	s := q.s
-	s.called()
+	s.calls.Add(1)
 	s.mu.Lock()
 	for len(q.waiting) >= s.depth && !q.closed {
 		if !s.advance(q, bound{}) {
@@ -150,7 +150,7 @@ func (q *queue) submit(op *driver.Op) {
 		q.work, q.workBy = t.n, t.from
 	}
 	q.waiting = append(q.waiting, t)
-	s.changed()
+	s.waiters.WakeAll()
 	s.mu.Unlock()
 	s.lookAfter()
 }
@@ -273,7 +273,7 @@ func (q *queue) discard(t *task) {
 	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet && t.op.Err != nil && !f.set {
 		f.err = t.op.Err
 	}
-	s.changed()
+	s.waiters.WakeAll()
 	s.mu.Unlock()
 	if t.op.Kind == driver.OpWaitCond && !t.passed {
 		t.op.Gate.Leave()
@@ -298,7 +298,7 @@ func (q *queue) over() uint64 {
 // Idle implements driver.Queue: a query runs one task.
 func (q *queue) Idle() bool {
 	s := q.s
-	s.called()
+	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.idle() {
@@ -322,7 +322,7 @@ func (q *queue) Stalled() bool {
 // Wait implements driver.Queue.
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	s := q.s
-	s.called()
+	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	target := q.submitted
@@ -355,7 +355,7 @@ func (q *queue) empty() []*task {
 	q.waiting = nil
 	q.s.pending -= len(list)
 	q.stopTimer()
-	q.s.changed()
+	q.s.waiters.WakeAll()
 	return list
 }
 

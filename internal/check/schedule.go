@@ -37,9 +37,9 @@ type schedule struct {
 	functions uint64     // number of functions of the program that have begun
 	waits     waits
 
-	calls  atomic.Uint64
-	wanted atomic.Int32 // threads that wait for functions of streams
-	ticker atomic.Bool  // a goroutine runs work that no call waits for
+	calls  atomic.Uint64 // calls of the program; each postpones the work that no call waits for
+	wanted atomic.Int32  // threads that wait for functions of streams
+	ticker atomic.Bool   // a goroutine runs work that no call waits for
 }
 
 func newSchedule(o Options, p *pages) *schedule {
@@ -52,12 +52,6 @@ func newSchedule(o Options, p *pages) *schedule {
 	}
 	return s
 }
-
-// called counts a call of the program: it postpones the work that no call waits for.
-func (s *schedule) called() { s.calls.Add(1) }
-
-// changed wakes all sleepers. mu is held.
-func (s *schedule) changed() { s.waiters.WakeAll() }
 
 // sleep waits for a change, and returns false at the limit. mu is held, but released while it waits.
 func (s *schedule) sleep(l hostqueue.Limit) bool {
@@ -169,7 +163,7 @@ func (q *queue) expire(n uint64) {
 	defer q.s.mu.Unlock()
 	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].n == n && q.timer != nil {
 		q.expired = true
-		q.s.changed()
+		q.s.waiters.WakeAll()
 	}
 }
 
@@ -180,7 +174,7 @@ func (s *schedule) advance(q *queue, b bound) bool {
 	if n == nil {
 		return false
 	}
-	if s.report.seed != 0 && s.rng.IntN(2) == 0 {
+	if s.seed != 0 && s.rng.IntN(2) == 0 {
 		n = s.anyReady()
 	}
 	s.step(n, b)
@@ -307,8 +301,9 @@ func (s *schedule) move(q *queue, t *task) error {
 		return s.inject.failure(t)
 	}
 	o := s.signal(q, t)
-	s.begin(t)
-	if segs := t.op.Segs; segs != nil && s.report.seed != 0 {
+	s.pages.compare(t, s.functions)
+	s.judge.runs(&t.work)
+	if segs := t.op.Segs; segs != nil && s.seed != 0 {
 		s.rng.Shuffle(len(segs.List), func(i, j int) { segs.List[i], segs.List[j] = segs.List[j], segs.List[i] })
 	}
 	op := t.op
@@ -335,12 +330,13 @@ func (q *queue) finish(t *task, err error) {
 		s.mu.Lock()
 	}
 	if t.launches() {
-		s.joinModel(&q.clock, t.from.is().model)
+		m := t.from.is().model
+		s.joinRun(&q.clock, func(o *queue) bool { return o.model.within(m.id) })
 	}
 	q.clock.Raise(q.id, t.n)
 	q.running, q.current, q.calling = 0, nil, false
 	s.recycle(t)
-	s.changed()
+	s.waiters.WakeAll()
 }
 
 // ticks divides patience: lookAfter looks for work this often. While a thread waits for functions, it runs work after

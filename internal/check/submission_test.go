@@ -10,7 +10,7 @@ import (
 )
 
 // coming returns the number of tasks of all streams that the core has announced and not submitted.
-func (p *program) coming() (n int) {
+func (p *scene) coming() (n int) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	for _, q := range p.c.schedule.queues {

@@ -71,7 +71,7 @@ func (j *judge) usesModule(w *work) {
 
 // Unloading implements core.CheckHooks.
 func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []core.Resource) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.judge.originOf(t)

@@ -45,7 +45,7 @@ func (j *judge) originOf(t *core.Thread) origin {
 // Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is
 // made, against the accesses in flight then; its findings count after it has been made.
 func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tasks++
@@ -165,13 +165,13 @@ func (c *Checker) RunningFunc(t *core.Thread, stream int32) (end func()) {
 
 // Acquired implements core.CheckHooks.
 func (c *Checker) Acquired(t *core.Thread, r core.Resource) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.born++
 	by := c.judge.originOf(t)
 	switch {
-	case isMemory(r.Kind):
+	case kinds[r.Kind].memory:
 		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.ledger.born,
 			pool: r.Pool, leaked: r.Swept}
 		a.phys = c.ledger.under.Locate(r.Name).Device
@@ -249,12 +249,12 @@ func (l *ledger) trimHandles() {
 
 // Releasing implements core.CheckHooks.
 func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
-	c.schedule.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.judge.originOf(t)
 	switch {
-	case isMemory(r.Kind):
+	case kinds[r.Kind].memory:
 		if a := c.ledger.live(r.Kind, r.Name); a != nil {
 			c.schedule.runUndecided(a.start, a.end())
 		}
@@ -309,7 +309,7 @@ func (s *schedule) judgeFree(from origin, a *allocation) {
 // runUsers runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
 func (s *schedule) runUsers(a *allocation) {
 	for _, q := range append([]*queue(nil), s.queues...) {
-		for q.uses(a) && s.advance(q, bound{}) {
+		for slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) }) && s.advance(q, bound{}) {
 		}
 		if f := q.flying; f != nil { // a kernel may not end
 			if f.uses(a.start, a.end()) {
@@ -322,11 +322,6 @@ func (s *schedule) runUsers(a *allocation) {
 			s.sleep(hostqueue.Limit{})
 		}
 	}
-}
-
-// uses reports whether a task of q that has not run uses an allocation. Checker.mu is held.
-func (q *queue) uses(a *allocation) bool {
-	return slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) })
 }
 
 // uses reports whether t, which has not run, uses an allocation. Checker.mu is held.
@@ -364,7 +359,7 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	defer c.mu.Unlock()
 	from := c.judge.originOf(t)
 	switch {
-	case isMemory(r.Kind):
+	case kinds[r.Kind].memory:
 		if a := c.ledger.live(r.Kind, r.Name); a != nil {
 			c.forget(a, from)
 			if hasSpan(r.Kind) {
