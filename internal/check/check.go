@@ -200,6 +200,7 @@ type Checker struct {
 	telling int   // more than 0: the program prints new findings itself
 	told    []int // counts of kept at the last call of News
 	sink    Sink
+	drafts  uint64 // findings made, folded and dropped ones included
 	folded  map[foldKey]int
 	alike   map[string]int // by finding.Key
 	counts  []int

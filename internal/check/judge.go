@@ -156,6 +156,11 @@ func (c *Checker) function(s *site) string {
 // held.
 func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
+	f, drafts := t.step, c.drafts
+	if f != nil && f.isLive() {
+		f.shutAgain(c, t)
+		return
+	}
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		a := c.find(lo)
@@ -177,6 +182,9 @@ func (c *Checker) judgeSubmit(t *task) {
 		c.judgeBatch(t.from, "submitted", op)
 	case driver.OpDesc, driver.OpOffset:
 		c.foresee(t)
+	}
+	if f != nil && t.run > 1 && c.drafts == drafts {
+		f.learn(c, t)
 	}
 }
 
@@ -321,18 +329,27 @@ func done(write bool) string {
 
 // judgeRun judges a task that is about to run, and returns the record of its accesses. mu is held.
 func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
-	if s := t.from.site; s != nil && !s.shared && q.model == nil { // tasks of a model share the site of its execution
-		p = &s.past
-	} else {
-		p = new(past)
-	}
-	*p = past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{t.from, t.early}, Word: t.isWord(),
-		Small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.Len()+c.paged.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow, c.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
+		c.memory.Scan(func(_ uintptr, a *allocation) bool { a.touchedBy(c, nil); return true })
+	}
+	steady := t.isSteady(c)
+	if steady {
+		p = t.step.p
+		t.pass()
+	} else if s := t.from.site; s != nil && !s.shared && q.model == nil && t.step == nil {
+		p = &s.past
+	} else { // a step, or a task of a hidden stream, which shares the site of an execution
+		p = new(past)
 	}
 	c.compare(t)
+	*p = past{Line: q.line, N: t.n, Mark: t.mark, Of: maker{t.from, t.early}, Word: t.isWord(),
+		Small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
+	drafts, beside := c.drafts, c.shadow.Beside
+	if steady {
+		return p
+	}
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
 		a := c.used(t, lo)
@@ -352,6 +369,12 @@ func (c *Checker) judgeRun(q *queue, t *task) (p *past) {
 		if bases, ok := c.peek(t.op.Dst, 8); ok {
 			c.reach(q, p, t.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
 		}
+	}
+	if f := t.step; f != nil {
+		f.p, f.ran = p, t.run
+	}
+	if t.of != nil && (c.drafts != drafts || c.shadow.Beside != beside) {
+		t.of.uneven = t.run
 	}
 	return p
 }
@@ -373,6 +396,7 @@ func (c *Checker) enter(q *queue, p *past, a *allocation, lo, hi uintptr, write 
 		}
 		c.raceIn(whole, p, write, before, wrote, lo, hi, a)
 	}
+	a.touchedBy(c, q.current)
 	c.judgePaged(q, p, a, lo, hi, write, report)
 	if !write {
 		c.shadow.Read(p, q.clock, lo, hi, report)
@@ -473,6 +497,9 @@ func (c *Checker) judgeAccess(from origin, lo, hi uintptr, write bool) (mistake 
 			mistake = true
 			c.race(p, write, before, wrote, lo, hi, c.find(lo))
 		}
+	}
+	if a := c.find(lo); a != nil {
+		a.touchedBy(c, nil)
 	}
 	if write {
 		c.shadow.Wrote(p, s.q.clock, lo, hi, report)

@@ -38,10 +38,10 @@ func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes)
 
 // runsOf returns the page runs of an allocation that can be closed. mu is held.
 func (c *Checker) runsOf(a *allocation) []*pageRun {
-	if a.asked {
+	if a.runs != nil {
 		return a.runs
 	}
-	a.asked = true
+	a.runs = []*pageRun{}
 	if !c.closing || !a.ofHost() {
 		return nil
 	}
@@ -62,10 +62,6 @@ func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 	if c.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
 		return
 	}
-	want := readOnly
-	if write {
-		want = closed
-	}
 	if !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
 		return
 	}
@@ -78,13 +74,21 @@ func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
 		if a.what == core.RegisteredMemory {
 			c.shutRegistered[a] = true
 		}
-		if !c.close(t, r, first, end, want) {
+		if !c.close(t, r, first, end, wanted(write)) {
 			break
 		}
 		c.sum(t, left, first, write)
 		left = end
 	}
 	c.sum(t, left, hi, write)
+}
+
+// wanted returns the state of pages that a task reads or writes.
+func wanted(write bool) uint8 {
+	if write {
+		return closed
+	}
+	return readOnly
 }
 
 // sum takes a snapshot of host memory that cannot be closed. mu is held.
@@ -163,7 +167,7 @@ func (c *Checker) dropPages(a *allocation) {
 		c.runs -= r.borders(0, len(r.state))
 		c.isolated -= r.isolated
 	}
-	a.runs, a.asked = nil, true
+	a.runs = []*pageRun{}
 	delete(c.shutRegistered, a)
 }
 

@@ -78,6 +78,8 @@ type task struct {
 	passed bool        // the gate is open
 	after  clock       // what came before the gate opened
 	frees  *allocation // pool memory that it frees
+
+	play
 }
 
 // submission is the core's announcement of a task, before its operations.
@@ -113,7 +115,7 @@ func (q *queue) failed(_ driver.Tag, err error) { q.failure = err }
 // Copy implements driver.Queue.
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	op := driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag}
-	q.submit(&op)
+	q.submit(&op, nil, 0)
 }
 
 // CopyNow implements driver.Queue: no copy runs before a call waits for it.
@@ -121,20 +123,21 @@ func (q *queue) CopyNow(uintptr, uintptr, uint64) bool { return false }
 
 // Launch implements driver.Queue.
 func (q *queue) Launch(l *driver.Launch, tag driver.Tag) {
-	q.submit(&driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag})
+	q.submit(&driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag}, nil, 0)
 }
 
 // Submit implements driver.Queue: op runs when a call waits for it.
 func (q *queue) Submit(op driver.Op) {
 	if op.Kind == driver.OpProgram {
-		hostqueue.EachStep(&op, q.Submit)
+		q.submitProgram(&op)
 		return
 	}
-	q.submit(&op)
+	q.submit(&op, nil, 0)
 }
 
-// submit is Submit for all operations but programs. It does not keep op.
-func (q *queue) submit(op *driver.Op) {
+// submit is Submit for all operations but programs. It does not keep op. r and n are for a step of a program: see
+// playOf.
+func (q *queue) submit(op *driver.Op, r *replay, n int) {
 	c := q.c
 	c.called()
 	c.mu.Lock()
@@ -150,6 +153,7 @@ func (q *queue) submit(op *driver.Op) {
 		return
 	}
 	t := c.newTask(q, op)
+	t.play = r.playOf(op, n)
 	c.pending++
 	c.enlist(t)
 	if op.Kind.TouchesMemory() {

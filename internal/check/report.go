@@ -64,6 +64,7 @@ func (c *Checker) on(rule string) bool { return !c.off[rule] }
 
 // report sends a finding to the sink, or counts it if an equal one was reported before. mu is held.
 func (c *Checker) report(d draft) {
+	c.drafts++
 	if c.held != nil {
 		*c.held = append(*c.held, d)
 		return

@@ -74,6 +74,7 @@ func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, w
 		return
 	}
 	none := func(*past, bool, uintptr, uintptr) {}
+	a.touchedBy(c, nil)
 	c.collide(q, p, a, lo, hi, write)
 	if write {
 		if a.what == core.DeviceMemory {
