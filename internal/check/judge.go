@@ -161,6 +161,11 @@ func (r *report) function(s *site) string {
 // held.
 func (s *schedule) submitted(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
+	f, drafts := t.step, s.report.drafts
+	if f != nil && f.isLive() {
+		f.closePages(s.pages, t, s.calls.Load())
+		return
+	}
 	s.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		a := s.ledger.find(lo)
@@ -182,6 +187,9 @@ func (s *schedule) submitted(t *task) {
 		s.judge.overlaps(t.from, "submitted", op)
 	case driver.OpDesc, driver.OpOffset:
 		s.judge.predict(&t.work)
+	}
+	if f != nil && t.run > 1 && s.report.drafts == drafts {
+		f.learn(s.pages, t)
 	}
 }
 
@@ -326,19 +334,27 @@ func done(write bool) string {
 
 // runs judges a task that is about to run, and returns the record of its accesses. Checker.mu is held.
 func (j *judge) runs(w *work) (p *past) {
-	if s := w.from.site; s != nil && !s.shared &&
-		w.line.model == nil { // tasks of a model share the site of its execution
-		p = &s.past
-	} else {
-		p = new(past)
-	}
-	*p = past{Line: w.line.id, N: w.n, Mark: w.mark, Of: maker{w.from, w.early}, Word: w.word,
-		Small: w.op.Kind == driver.OpCopy && w.op.N <= wordBytes}
 	if j.shadow.Len()+j.paged.Len() > mostCells {
 		j.report.note("too many separate ranges were touched without a synchronisation: what is known of them was " +
 			"dropped")
 		j.shadow, j.paged = shadow.Shadow[maker]{}, shadow.Shadow[maker]{}
+		j.ledger.memory.Scan(func(_ uintptr, a *allocation) bool { j.touchedBy(a, nil); return true })
 	}
+	steady := j.isSteady(w)
+	if steady {
+		p = w.step.p
+		w.pass()
+	} else if s := w.from.site; s != nil && !s.shared && w.line.model == nil && w.step == nil {
+		p = &s.past
+	} else { // a step, or a task of a hidden stream, which shares the site of an execution
+		p = new(past)
+	}
+	*p = past{Line: w.line.id, N: w.n, Mark: w.mark, Of: maker{w.from, w.early}, Word: w.word,
+		Small: w.op.Kind == driver.OpCopy && w.op.N <= wordBytes}
+	if steady {
+		return p
+	}
+	drafts, beside := j.report.drafts, j.shadow.Beside
 	j.ledger.touches(&w.op, func(lo, hi uintptr, write bool) bool {
 		reads := !write && w.op.Kind != driver.OpDesc || combines(&w.op)
 		a := j.used(w.born, lo)
@@ -352,6 +368,12 @@ func (j *judge) runs(w *work) (p *past) {
 		indirect(&w.op, j.ledger.peek, func(cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
 			return j.reached(w.line, p, cell, size, at, n, write)
 		})
+	}
+	if f := w.step; f != nil {
+		f.p, f.ran = p, w.run
+	}
+	if w.of != nil && (j.report.drafts != drafts || j.shadow.Beside != beside) {
+		w.of.uneven = w.run
 	}
 	return p
 }
@@ -373,6 +395,7 @@ func (j *judge) access(on *line, p *past, a *allocation, lo, hi uintptr, write b
 		}
 		j.race(whole, p, write, before, wrote, lo, hi, a)
 	}
+	j.touchedBy(a, on)
 	j.comparePaged(on, p, a, lo, hi, write, report)
 	if !write {
 		j.shadow.Read(p, on.clock, lo, hi, report)
@@ -469,6 +492,9 @@ func (j *judge) hostAccess(from origin, lo, hi uintptr, write bool) (mistake boo
 			mistake = true
 			j.race(access{}, p, write, before, wrote, lo, hi, j.ledger.find(lo))
 		}
+	}
+	if a := j.ledger.find(lo); a != nil {
+		j.touchedBy(a, nil)
 	}
 	if write {
 		j.shadow.Wrote(p, s.line.clock, lo, hi, report)

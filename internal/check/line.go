@@ -57,11 +57,13 @@ type line struct {
 	mark      uint64 // number of times that its progress was recorded
 	clock     clock  // tasks before the next one
 	born      uint64 // ledger.born at the submission of the task that runs
+	play      play   // of the task that runs
 	model     *model // the model of a hidden stream; nil: a stream of the program
 }
 
 // work is an operation in the order of a line, as it is judged.
 type work struct {
+	play
 	op      driver.Op
 	line    *line
 	n       uint64 // number on its line

@@ -68,8 +68,9 @@ type allocation struct {
 	verified uint64 // pinned: number of the call for which the bytes beside it were last compared
 	intact   origin // pinned: the last call that found the bytes beside it unchanged
 
-	runs  []*pageRun // host memory: pages that can be closed
-	asked bool       // runs is filled in
+	user user
+
+	runs []*pageRun // host memory: pages that can be closed; nil: not asked for yet
 }
 
 func (a *allocation) end() uintptr { return a.start + uintptr(a.size) }

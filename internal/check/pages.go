@@ -54,10 +54,10 @@ func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes)
 
 // runsOf returns the page runs of an allocation that can be closed. mu is held.
 func (p *pages) runsOf(a *allocation) []*pageRun {
-	if a.asked {
+	if a.runs != nil {
 		return a.runs
 	}
-	a.asked = true
+	a.runs = []*pageRun{}
 	if !p.closing || !a.ofHost() {
 		return nil
 	}
@@ -78,10 +78,6 @@ func (p *pages) closeFor(t *task, a *allocation, lo, hi uintptr, write bool) {
 	if p.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
 		return
 	}
-	want := readOnly
-	if write {
-		want = closed
-	}
 	if !p.report.on("host-write-in-flight") && !p.report.on("host-read-in-flight") {
 		return
 	}
@@ -94,13 +90,21 @@ func (p *pages) closeFor(t *task, a *allocation, lo, hi uintptr, write bool) {
 		if a.what == core.RegisteredMemory {
 			p.shutRegistered[a] = true
 		}
-		if !p.close(t, r, first, end, want) {
+		if !p.close(t, r, first, end, wanted(write)) {
 			break
 		}
 		p.snapshot(t, left, first, write)
 		left = end
 	}
 	p.snapshot(t, left, hi, write)
+}
+
+// wanted returns the state of pages that a task reads or writes.
+func wanted(write bool) uint8 {
+	if write {
+		return closed
+	}
+	return readOnly
 }
 
 // snapshot takes a snapshot of host memory that cannot be closed. mu is held.
@@ -173,7 +177,7 @@ func (p *pages) drop(a *allocation) {
 		p.runs -= r.borders(0, len(r.state))
 		p.isolated -= r.isolated
 	}
-	a.runs, a.asked = nil, true
+	a.runs = []*pageRun{}
 	delete(p.shutRegistered, a)
 }
 

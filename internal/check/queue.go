@@ -92,7 +92,7 @@ func (q *queue) failed(_ driver.Tag, err error) { q.failure = err }
 // Copy implements driver.Queue.
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	op := driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag}
-	q.submit(&op)
+	q.submit(&op, nil, 0)
 }
 
 // CopyNow implements driver.Queue: no copy runs before a call waits for it.
@@ -100,20 +100,21 @@ func (q *queue) CopyNow(uintptr, uintptr, uint64) bool { return false }
 
 // Launch implements driver.Queue.
 func (q *queue) Launch(l *driver.Launch, tag driver.Tag) {
-	q.submit(&driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag})
+	q.submit(&driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: tag}, nil, 0)
 }
 
 // Submit implements driver.Queue: op runs when a call waits for it.
 func (q *queue) Submit(op driver.Op) {
 	if op.Kind == driver.OpProgram {
-		hostqueue.EachStep(&op, q.Submit)
+		q.submitProgram(&op)
 		return
 	}
-	q.submit(&op)
+	q.submit(&op, nil, 0)
 }
 
-// submit is Submit for all operations but programs. It does not keep op.
-func (q *queue) submit(op *driver.Op) {
+// submit is Submit for all operations but programs. It does not keep op. r and n are for a step of a program: see
+// playOf.
+func (q *queue) submit(op *driver.Op, r *replay, n int) {
 	s := q.s
 	s.calls.Add(1)
 	s.mu.Lock()
@@ -129,6 +130,7 @@ func (q *queue) submit(op *driver.Op) {
 		return
 	}
 	t := s.newTask(q, op)
+	t.play = r.playOf(op, n)
 	s.pending++
 	t.enlist()
 	if op.Kind.TouchesMemory() {

@@ -38,8 +38,9 @@ type report struct {
 	folded  map[foldKey]int // indices of kept
 	alike   map[string]int  // the same by finding.Key
 	noted   map[string]bool
-	telling int   // more than 0: the program prints new findings itself
-	told    []int // counts of kept at the last call of News
+	drafts  uint64 // findings made, folded and dropped ones included
+	telling int    // more than 0: the program prints new findings itself
+	told    []int  // counts of kept at the last call of News
 	ended   bool
 	held    *[]draft // holds back findings about a call that may be refused; nil: none
 	tiring  bool     // the last finding has been reported often
@@ -106,6 +107,7 @@ func (r *report) on(rule string) bool { return !r.off[rule] }
 
 // add sends a finding to the sink, or counts it if an equal one was reported before. Checker.mu is held.
 func (r *report) add(d draft) {
+	r.drafts++
 	if r.held != nil {
 		*r.held = append(*r.held, d)
 		return

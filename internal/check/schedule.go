@@ -200,7 +200,7 @@ func (s *schedule) step(q *queue, b bound) {
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
 	s.pending--
-	q.running, q.current, q.born = t.n, t, t.born
+	q.running, q.current, q.born, q.play = t.n, t, t.born, t.play
 	q.clock.Join(*t.known)
 	if m := q.model.root(); m != nil && m.before != nil {
 		q.clock.Join(*m.before)

@@ -74,6 +74,7 @@ func (j *judge) pageAccess(on *line, p *past, a *allocation, lo, hi uintptr, wri
 		return
 	}
 	none := func(*past, bool, uintptr, uintptr) {}
+	j.touchedBy(a, nil)
 	j.comparePages(on, p, a, lo, hi, write)
 	if write {
 		if a.what == core.DeviceMemory {
