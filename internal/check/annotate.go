@@ -129,3 +129,31 @@ func (c *Checker) Note(text string) {
 	defer c.mu.Unlock()
 	c.report.note(text)
 }
+
+// Injecting reports whether any faults are injected.
+func (c *Checker) Injecting() bool { return len(c.schedule.inject.list) > 0 }
+
+// Before is called by a front end before it carries a call out. If it returns an error, the call returns that instead.
+// stream is the handle that the call is given, 0 if it takes none.
+func (c *Checker) Before(function string, stream core.Handle) *core.Error {
+	if !c.Injecting() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number := int32(-1)
+	if h := c.ledger.handles[uintptr(stream)]; h != nil {
+		number = h.r.Number
+	}
+	for _, i := range c.schedule.inject.list {
+		i.Called(function, number)
+	}
+	for _, i := range c.schedule.inject.list {
+		if i.Fires(function, number, false) {
+			c.schedule.inject.fired(i)
+			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
+				Injected: true}
+		}
+	}
+	return nil
+}

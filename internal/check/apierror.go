@@ -80,8 +80,7 @@ func (r *report) notMade(thread uint32) *failure {
 // held.
 func (r *report) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || mayDropCode(err.API) ||
-		ordinaryCode(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || mayDropCode(err.API) || ordinaryCode(err.Code) {
 		return false // a Go program gets an error value
 	}
 	if _, found := r.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {

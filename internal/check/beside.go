@@ -11,19 +11,6 @@ import (
 // allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is compared when the memory
 // is copied or freed, and when the program ends.
 
-// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. Checker.mu is held.
-func (l *ledger) onPage(addr uintptr) *allocation {
-	if _, a := upTo(&l.memory, addr); a != nil && addr < pageEnd(a.end()) {
-		return a
-	}
-	if a := atOrAfter(&l.memory, addr); a != nil && pageFloor(a.start) <= addr {
-		return a
-	}
-	return nil
-}
-
-func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
-
 // tellPages tells the front end which pages have bytes of pinned memory. mu is held.
 func (p *pages) tellPages(a *allocation, there bool) {
 	if p.report.front != nil && p.closing && a.what == core.PinnedMemory {
@@ -63,19 +50,6 @@ func (p *pages) beside(from origin, a *allocation, lo, hi uintptr, write bool) {
 		rule: "host-out-of-bounds", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s %s %s", does(write), count(hi-lo), besides(a, lo, hi)),
 	})
-}
-
-// besides says for people where bytes beside an allocation are.
-func besides(a *allocation, lo, hi uintptr) string {
-	where, off := "past the end", lo-a.end()
-	if lo < a.start {
-		where, off = "before the start", a.start-hi
-	}
-	far := "just"
-	if off > 0 {
-		far = count(off)
-	}
-	return fmt.Sprintf("%s %s of %s of %s memory", far, where, count(uintptr(a.size)), a.kind())
 }
 
 // verify reports changes of the pattern beside an allocation, once a call; now is the number of the call. mu is held.

@@ -46,7 +46,7 @@
 // is judged outside of the signal handler.
 //
 // Registered memory has two addresses. The checker converts both to the program's own before it judges an access
-// (alias.go).
+// (ledger.canonical).
 //
 // # Ownership
 //
@@ -254,4 +254,22 @@ func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 func (d *device) Close() error {
 	d.c.sweep(d.number)
 	return d.Device.Close()
+}
+
+// end sends the summary, once.
+func (c *Checker) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.report.ended {
+		return
+	}
+	c.report.ended = true
+	e := finding.End{Tasks: c.tasks, Calls: c.schedule.calls.Load()}
+	for _, f := range c.report.kept {
+		e.Counts = append(e.Counts, f.Count)
+	}
+	for _, i := range c.schedule.inject.list {
+		e.Injected = append(e.Injected, i.Shot())
+	}
+	c.report.sink.End(e)
 }

@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -33,30 +32,6 @@ type wait struct {
 	timed bool   // a call of reportIfQuiet is scheduled
 	told  bool   // it has been reported
 	over  bool
-}
-
-// Waiting implements core.CheckHooks.
-func (c *Checker) Waiting(t *core.Thread) (end func()) {
-	thread, w := t.ID(), &wait{t: t}
-	if t.Caller() == nil {
-		runtime.LockOSThread() // the map has waits by thread
-		thread = systemThread()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.schedule.waits[thread]
-	c.schedule.waits[thread] = w
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		w.over = true
-		if c.schedule.waits[thread] = before; before == nil {
-			delete(c.schedule.waits, thread)
-		}
-		if t.Caller() == nil {
-			runtime.UnlockOSThread()
-		}
-	}
 }
 
 // blocked records that the calling thread, if it is in one of the waits, is blocked by q. Checker.mu is held.

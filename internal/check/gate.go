@@ -194,32 +194,3 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	at, end := t.polled()
 	return at < hi && lo < end
 }
-
-// Querying implements core.CheckHooks: a query runs one task, a wait all tasks that are needed.
-func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
-	c.schedule.calls.Add(1)
-	c.mu.Lock()
-	o := orderOf(p)
-	for len(o.setters) > 0 && c.schedule.advance(o.setters[0], bound{}) && waits {
-	}
-	c.mu.Unlock()
-	end := func() {}
-	if waits {
-		end = c.WaitingForFuncs()
-	}
-	return func(over, here bool) {
-		end()
-		if !over {
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if here {
-			c.judge.learn(o.clock)
-			return
-		}
-		var k clock
-		c.schedule.joinRun(&k, func(*queue) bool { return true })
-		c.judge.learn(k)
-	}
-}

@@ -80,15 +80,6 @@ func (j *judge) reached(on *line, p *past, cell uintptr, size uint64, at uintptr
 	return true
 }
 
-// peek returns a copy of device memory as it is now, nil if it cannot be read.
-func (l *ledger) peek(at uintptr, n uint64) []byte {
-	b := make([]byte, n)
-	if l.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n}) != nil {
-		return nil
-	}
-	return b
-}
-
 // predict adds to w.reached the ranges that w will reach through device memory, unless pending work may change these
 // addresses. Checker.mu is held.
 func (j *judge) predict(w *work) {

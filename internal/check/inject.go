@@ -1,11 +1,8 @@
 package check
 
 import (
-	"slices"
-
 	"ropeway/internal/abi"
 	"ropeway/internal/check/inject"
-	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 )
@@ -30,7 +27,8 @@ func (x *injections) fired(i *inject.Injection) {
 // injected is the error of a task that an injection makes fail.
 type injected struct{ by *inject.Injection }
 
-func (e *injected) Error() string  { return "injected" }
+func (e *injected) Error() string { return "injected" }
+
 func (e *injected) Code() abi.Code { return e.by.Code }
 
 // Injected reports that the program gets the code itself, even if the task is one of a model: see core/model.
@@ -69,21 +67,6 @@ func (x *injections) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	return nil
 }
 
-// touchesAll reports whether list is not empty and op makes all accesses in it. Checker.mu is held.
-func (l *ledger) touchesAll(op *driver.Op, list []touched) bool {
-	if !op.Kind.TouchesMemory() {
-		return false
-	}
-	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
-		missing := true
-		l.touches(op, func(lo, hi uintptr, write bool) bool {
-			missing = lo != s.lo || hi != s.hi || write != s.write
-			return missing
-		})
-		return missing
-	})
-}
-
 // failure returns the injected error of t, which has run, or nil. Checker.mu is held.
 func (x *injections) failure(t *task) error {
 	if t.fails == nil || t.mute {
@@ -91,32 +74,4 @@ func (x *injections) failure(t *task) error {
 	}
 	x.fired(t.fails.by)
 	return t.fails
-}
-
-// Injecting reports whether any faults are injected.
-func (c *Checker) Injecting() bool { return len(c.schedule.inject.list) > 0 }
-
-// Before is called by a front end before it carries a call out. If it returns an error, the call returns that instead.
-// stream is the handle that the call is given, 0 if it takes none.
-func (c *Checker) Before(function string, stream core.Handle) *core.Error {
-	if !c.Injecting() {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	number := int32(-1)
-	if h := c.ledger.handles[uintptr(stream)]; h != nil {
-		number = h.r.Number
-	}
-	for _, i := range c.schedule.inject.list {
-		i.Called(function, number)
-	}
-	for _, i := range c.schedule.inject.list {
-		if i.Fires(function, number, false) {
-			c.schedule.inject.fired(i)
-			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
-				Injected: true}
-		}
-	}
-	return nil
 }

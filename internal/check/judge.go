@@ -3,8 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
@@ -28,19 +26,6 @@ func (j *judge) inFlight(skip func(*line) bool, known clock, lo, hi uintptr, wri
 		return flight{p.Of.from, did(p, wrote), at, end}, true
 	}
 	return j.pagedInFlight(known, lo, hi, write)
-}
-
-// pendingOn returns an access of a task that has not run and collides with a write or a read of [lo, hi), except on
-// lines for which skip is true. mu is held.
-func (s *schedule) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (f flight, found bool) {
-	for _, q := range s.queues {
-		for _, t := range q.waiting {
-			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q.line)) {
-				return f, true
-			}
-		}
-	}
-	return flight{}, false
 }
 
 // knownTo returns the clock of what is complete for an origin. A function in the order of a stream also knows the
@@ -67,270 +52,6 @@ func (j *judge) knownTo(from origin) clock {
 // the destination is a write, which collides with all that a read collides with, and the destination must have been
 // written before.
 func combines(op *driver.Op) bool { return op.Kind == driver.OpCompute && op.Src != 0 && op.Dst != 0 }
-
-// collides returns the access of t, a task that has not run, that collides with a write or a read of [lo, hi).
-// Checker.mu is held.
-func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
-	for _, l := range t.reached {
-		if l.lo < hi && lo < l.hi && (l.write || write) {
-			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
-		}
-	}
-	if hi <= t.lo || lo >= t.hi || !t.op.Kind.TouchesMemory() {
-		return
-	}
-	if t.word && !write && hi-lo <= wordBytes {
-		return // a read of a word that is written atomically
-	}
-	t.q.s.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
-		if l < hi && lo < h && (w || write) {
-			f, found = flight{t.from, does(w), max(l, lo), min(h, hi)}, true
-		}
-		return !found
-	})
-	return f, found
-}
-
-// does returns the verb of an access, for people.
-func does(write bool) string {
-	if write {
-		return "writes"
-	}
-	return "reads"
-}
-
-// did returns the verb of an access that has been made, for people.
-func did(p *past, wrote bool) string {
-	switch p.Way {
-	case frees:
-		return "frees"
-	case gives:
-		return "gave out in the order of its stream"
-	}
-	return does(wrote)
-}
-
-// stillDoes names the task of an access in flight and what the task may still do.
-func (r *report) stillDoes(f flight) string {
-	still := f.does
-	switch f.does {
-	case did(&past{Way: gives}, false):
-		still = "may not have given out yet"
-	case does(false), does(true), did(&past{Way: frees}, false):
-		still = "may still " + strings.TrimSuffix(f.does, "s")
-	}
-	return fmt.Sprintf("a pending %s %s", strings.TrimPrefix(r.task(f.from), "a "), still)
-}
-
-// task names a task for people.
-func (r *report) task(from origin) string {
-	name := cmp.Or(r.name(from.site), "a task")
-	if k := from.is().kernel; k != "" {
-		name = fmt.Sprintf("kernel %s of %s", k, name)
-	}
-	if m := from.is().model; m != nil {
-		name = fmt.Sprintf("%s of model %d", name, m.id)
-	}
-	if from.task == 0 { // an allocation of pool memory, which is no task
-		return fmt.Sprintf("%s (on stream %d)", name, from.stream)
-	}
-	return fmt.Sprintf("%s (task %d of stream %d)", name, from.task, from.stream)
-}
-
-// name returns the program's name of the function at a site, "" if it is not known or s is nil.
-func (r *report) name(s *site) string {
-	switch {
-	case s == nil:
-		return ""
-	case s.api != "":
-		return s.api
-	}
-	return r.languageOf(origin{site: s}).Name(r.function(s))
-}
-
-// function returns the name of the C function at a site, "" if it is not known.
-func (r *report) function(s *site) string {
-	if !s.inCall || r.front == nil {
-		return ""
-	}
-	name, _ := r.front.Describe(s.function, nil)
-	return name
-}
-
-// submitted judges a task at its submission: bounds, alignment and overlaps. It closes the task's host memory. mu is
-// held.
-func (s *schedule) submitted(t *task) {
-	t.lo, t.hi = ^uintptr(0), 0
-	f, drafts := t.step, s.report.drafts
-	if f != nil && f.isLive() {
-		f.closePages(s.pages, t, s.calls.Load())
-		return
-	}
-	s.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
-		a := s.ledger.find(lo)
-		s.judge.bounds(&t.from, &t.op, a, lo, hi, write)
-		if a != nil {
-			s.pages.verify(&t.from, a, s.calls.Load())
-			s.pages.closeFor(t, a, lo, hi, write)
-		}
-		return true
-	})
-	op := &t.op
-	switch op.Kind {
-	case driver.OpCopy:
-		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
-			s.judge.alignment(t.from, "submitted", op)
-			s.judge.selfOverlap(t.from, "submitted", op)
-		}
-	case driver.OpBatch:
-		s.judge.overlaps(t.from, "submitted", op)
-	case driver.OpDesc, driver.OpOffset:
-		s.judge.predict(&t.work)
-	}
-	if f != nil && t.run > 1 && s.report.drafts == drafts {
-		f.learn(s.pages, t)
-	}
-}
-
-// selfOverlap reports a copy whose source and destination overlap and are not equal. role says what from did with it.
-// Checker.mu is held.
-func (j *judge) selfOverlap(from origin, role string, op *driver.Op) {
-	lo, hi := max(op.Dst, op.Src), min(op.Dst, op.Src)+uintptr(op.N)
-	if op.Kind != driver.OpCopy || op.Dst == op.Src || lo >= hi {
-		return
-	}
-	j.report.add(draft{
-		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: j.ledger.find(lo), detail: "copy",
-		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
-		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
-			"share no bytes, one after the other.",
-	})
-}
-
-// overlaps reports segments of a batch that overlap where one of them writes: segments run in any order. role says what
-// from did with the batch. Checker.mu is held.
-func (j *judge) overlaps(from origin, role string, op *driver.Op) {
-	if j.report.on("batch-overlap") {
-		if a, b, lo, hi, found := findOverlap(op.Segs.List); found {
-			j.report.add(draft{
-				rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: j.ledger.find(lo),
-				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b,
-					count(hi-lo)),
-			})
-		}
-	}
-}
-
-// how returns the role of an origin: it submitted a task, or called.
-func how(from origin) string {
-	if from.task == 0 {
-		return "called"
-	}
-	return "submitted"
-}
-
-// count formats a number of bytes.
-func count(n uintptr) string {
-	if n == 1 {
-		return "1 byte"
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
-// are returns the verb that follows count(n).
-func are(n uintptr, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
-// alignment is the alignment of addresses that the documents of aclrtMemcpyAsync demand.
-const alignment = 64
-
-// alignment reports a copy whose addresses are not aligned. role says what from did with it. Checker.mu is held.
-func (j *judge) alignment(from origin, role string, op *driver.Op) {
-	if op.Kind != driver.OpCopy || (op.Dst|op.Src)%alignment == 0 || !j.report.on("misaligned") {
-		return
-	}
-	name, at := "dst", j.ledger.canonical(op.Dst)
-	if at%alignment == 0 || j.ledger.find(at) == nil {
-		name, at = "src", j.ledger.canonical(op.Src)
-	}
-	a := j.ledger.find(at)
-	if a == nil || at%alignment == 0 {
-		return // memory of the core, or a variable of the device
-	}
-	j.report.add(draft{
-		rule: "misaligned", role: role, offence: from, lo: at, hi: at + uintptr(op.N), memory: a,
-		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
-	})
-}
-
-// bounds reports a range that ends after the size the program asked for; the driver's rounding does not count. op may
-// be nil. a is the allocation at lo, or nil. Checker.mu is held.
-func (j *judge) bounds(from *origin, op *driver.Op, a *allocation, lo, hi uintptr, write bool) {
-	if a == nil {
-		a = j.ledger.rounded(lo)
-	}
-	if a == nil || lo >= hi {
-		return
-	}
-	end := j.ledger.reachOf(a, hi)
-	if hi <= end {
-		return
-	}
-	whole, segment := access{lo, hi}, j.segment(op, lo, hi)
-	lo = max(lo, end)
-	j.report.add(draft{
-		rule: "out-of-bounds", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, does: does(write),
-		whole: whole,
-		summary: fmt.Sprintf("%s%s past the end of %d bytes of %s memory would be %s", segment, count(hi-lo), a.size,
-			a.kind(), done(write)),
-	})
-}
-
-// segment names the segment of a batch that touches [lo, hi), for the beginning of a sentence, or returns "". op may be
-// nil. Checker.mu is held.
-func (j *judge) segment(op *driver.Op, lo, hi uintptr) string {
-	if op == nil || op.Kind != driver.OpBatch {
-		return ""
-	}
-	i := slices.IndexFunc(op.Segs.List, func(s driver.Segment) bool {
-		return uintptr(s.N) == hi-lo && (j.ledger.canonical(s.Dst) == lo || j.ledger.canonical(s.Src) == lo)
-	})
-	if i < 0 {
-		return "" // the range is part of a segment, or several adjacent ones
-	}
-	return fmt.Sprintf("segment %d: ", i)
-}
-
-// reachOf returns the end of an allocation; for a mapping, the end of the contiguous mappings after it, as far as hi.
-func (l *ledger) reachOf(a *allocation, hi uintptr) uintptr {
-	end := a.end()
-	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = l.find(end) {
-		end = next.end()
-	}
-	return end
-}
-
-// rounded returns the allocation whose rounding has addr, just after its end, or nil. Memory after an allocation may
-// also be another one, of the program or of the core. Checker.mu is held.
-func (l *ledger) rounded(addr uintptr) *allocation {
-	a, _ := l.memory.Get(l.under.Describe(addr).Start)
-	if a == nil || a.what == core.RegisteredMemory {
-		return nil
-	}
-	return a
-}
-
-func done(write bool) string {
-	if write {
-		return "written"
-	}
-	return "read"
-}
 
 // runs judges a task that is about to run, and returns the record of its accesses. Checker.mu is held.
 func (j *judge) runs(w *work) (p *past) {
@@ -433,44 +154,9 @@ func (j *judge) race(whole access, p *past, write bool, before *past, wrote bool
 		d.others = append(d.others, other{"waited", w.from})
 		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
 		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the " +
-			"first task, and " +
-			"aclrtStreamWaitEvent after that, in the order of the calls."
+			"first task, and aclrtStreamWaitEvent after that, in the order of the calls."
 	}
 	j.report.add(d)
-}
-
-// usedBy returns what op does with the bytes that it reads, for people.
-func usedBy(op *driver.Op) string {
-	switch {
-	case combines(op):
-		return "combined"
-	case op.Kind == driver.OpLaunch:
-		return "read as arguments of kernel " + kernelOf(op)
-	}
-	return "copied"
-}
-
-// neverWritten reports a read of device memory that was never written; used says what reads it. op may be nil.
-// Checker.mu is held.
-func (j *judge) neverWritten(from *origin, a *allocation, lo, hi uintptr, op *driver.Op, used string) {
-	if a.what != core.DeviceMemory || !j.report.on("uninitialised-read") {
-		return
-	}
-	whole := access{lo, hi}
-	if lo, hi := a.written.Missing(lo, min(hi, a.end())); lo < hi {
-		d := draft{
-			rule: "uninitialised-read", role: how(*from), offence: *from, lo: lo, hi: hi, memory: a, whole: whole,
-			summary: fmt.Sprintf("%s%s of device memory %s %s that %s never written",
-				j.segment(op, whole.lo, whole.hi), count(hi-lo), are(hi-lo, "is", "are"), used,
-				are(hi-lo, "was", "were")),
-		}
-		if f := j.report.failedOn(a); f != nil {
-			d.others = []other{{"failed", f.from}}
-			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
-		}
-		j.report.add(d)
-		a.written.Add(lo, hi) // report it once
-	}
 }
 
 // hostAccess judges an access of the host, by a call or by an instruction, and reports whether it is a mistake. The
@@ -527,4 +213,231 @@ func (j *judge) collision(from origin, write bool, f flight) {
 		lo: f.lo, hi: f.hi, memory: j.ledger.find(f.lo), did: f.does,
 		summary: fmt.Sprintf("%s %s %s that %s", subject, verb, count(f.hi-f.lo), j.report.stillDoes(f)),
 	})
+}
+
+// judge decides which accesses collide: it has what orders tasks, and what they touched. It sees a task only when it
+// runs, and neither holds work back nor closes memory; what does that sets backlog and learned. Checker.mu guards it.
+type judge struct {
+	report  *report
+	ledger  *ledger
+	backlog backlog // tasks that are held back
+	learned func()  // called after the host has learned of complete tasks
+
+	known  *clock   // what the host knows to be complete; replaced, never changed
+	lines  []*line  // by id
+	free   []uint32 // ids of unused lines
+	shadow shadow.Shadow[maker]
+	paged  shadow.Shadow[maker] // pages that kernels were seen to touch
+
+	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
+	unawaited map[uint32]launched // running functions that their streams do not wait for, by thread
+}
+
+func newJudge(l *ledger, r *report) *judge {
+	return &judge{report: r, ledger: l, backlog: noBacklog{}, learned: func() {}, known: new(clock),
+		serving: map[uint32]*serving{}, unawaited: map[uint32]launched{}}
+}
+
+// backlog has the tasks that were submitted and have not run.
+type backlog interface {
+	// pendingOn returns an access of such a task that collides with a write or a read of [lo, hi), except on lines for
+	// which skip, if it is not nil, is true.
+	pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (flight, bool)
+	// unsignalled reports whether the next task of a line waits for a signal that nothing queued sends.
+	unsignalled(*line) bool
+	// polls reports whether f is an access of a kernel that runs, which may poll a word.
+	polls(f flight) bool
+	// isLent reports whether a page has host memory that is given to a kernel which is not over.
+	isLent(page uintptr) bool
+}
+
+// noBacklog is the backlog where all work runs at once.
+type noBacklog struct{}
+
+func (noBacklog) pendingOn(func(*line) bool, uintptr, uintptr, bool) (f flight, found bool) { return }
+
+func (noBacklog) unsignalled(*line) bool { return false }
+
+func (noBacklog) polls(flight) bool { return false }
+
+func (noBacklog) isLent(uintptr) bool { return false }
+
+// line is an order of numbered tasks, that of a stream. Checker.mu guards it.
+type line struct {
+	id        uint32 // immutable; its index in clocks
+	stream    int32  // immutable; number of the stream
+	submitted uint64 // number of the last task or pool allocation
+	mark      uint64 // number of times that its progress was recorded
+	clock     clock  // tasks before the next one
+	born      uint64 // ledger.born at the submission of the task that runs
+	play      play   // of the task that runs
+	model     *model // the model of a hidden stream; nil: a stream of the program
+}
+
+// work is an operation in the order of a line, as it is judged.
+type work struct {
+	play
+	op      driver.Op
+	line    *line
+	n       uint64 // number on its line
+	mark    uint64 // mark of its line at its submission
+	born    uint64 // ledger.born at its submission
+	known   *clock // what the host knew at its submission
+	from    origin
+	early   *earlyWait    // queue.early at its submission
+	word    bool          // it writes one word atomically, for waits
+	reached []reach       // ranges reached through device memory, by its contents at the submission
+	lost    []*allocation // memory freed while it runs, a kernel, which was reported
+}
+
+// reach is a range that a task reaches through device memory.
+type reach struct {
+	lo, hi uintptr
+	write  bool
+	open   bool // known only after it has run
+}
+
+// number returns the number of a new task. Checker.mu is held.
+func (l *line) number() uint64 {
+	l.submitted++
+	return l.submitted
+}
+
+// newLine returns a line for a stream: a new one, or one whose stream was destroyed. Checker.mu is held.
+func (j *judge) newLine(stream int32) *line {
+	n := len(j.free)
+	if n == 0 {
+		j.free, n = append(j.free, uint32(len(j.lines))), 1
+		j.lines = append(j.lines, new(line))
+	}
+	id := j.free[n-1]
+	j.free = j.free[:n-1]
+	old := j.lines[id]
+	j.lines[id] = &line{id: id, stream: stream, submitted: old.submitted, mark: old.mark}
+	return j.lines[id]
+}
+
+// past is an access that has been made, with the facts that a finding needs.
+type (
+	past  = shadow.Access[maker]
+	cell  = shadow.Cell[maker]
+	clock = shadow.Clock
+)
+
+// maker is the origin of an access.
+type maker struct {
+	from  origin
+	early *earlyWait // the wait that should have ordered the access, and did not
+}
+
+// Like implements shadow.Owner.
+func (m maker) Like(o maker) bool { return stackOf(m.from) == stackOf(o.from) }
+
+// Values of past.Way: what made the access.
+const (
+	byTask uint8 = iota
+	byHost       // a function of the program, in the order of its stream
+	frees        // a free of pool memory
+	gives        // an allocation of pool memory
+)
+
+// wordBytes is the size of the value that aclrtValueWrite writes.
+const wordBytes = 8
+
+// mostFollowed limits the accesses to host memory that are followed in one kernel, and mostOnPage those on one page:
+// each takes some tens of microseconds.
+const (
+	mostFollowed = 128
+	mostOnPage   = 16
+)
+
+// follows reports whether the page is to be closed again after the kernel's access, so that its next access is seen
+// too.
+func (s *serving) follows(page uintptr) bool {
+	if s.followed >= mostFollowed || s.steps[page] >= mostOnPage {
+		s.steps[page] = mostOnPage // so that it is closed again
+		return false
+	}
+	s.followed++
+	s.steps[page]++
+	return true
+}
+
+// learn adds by to what the host knows to be complete. Checker.mu is held.
+func (j *judge) learn(by clock) {
+	if j.known.Covers(by) {
+		return
+	}
+	k := j.known.Clone()
+	k.Join(by)
+	j.know(k)
+}
+
+// know replaces what the host knows, and counts a mark for each line that has progressed. Checker.mu is held.
+func (j *judge) know(k clock) {
+	for i, n := range k {
+		if n > 0 && !j.known.Has(uint32(i), n) {
+			j.lines[i].mark++
+		}
+	}
+	j.known = &k
+	j.learned()
+}
+
+// learnOf adds the first n tasks of a line, and those ordered before them, to what the host knows. Checker.mu is held.
+func (j *judge) learnOf(of *line, n uint64) {
+	if j.known.Has(of.id, n) {
+		return
+	}
+	k := j.known.Clone()
+	own := of.clock
+	for i, m := range own {
+		if uint32(i) != of.id {
+			k.Raise(uint32(i), m)
+		}
+	}
+	k.Raise(of.id, n)
+	j.know(k)
+}
+
+// pagedInFlight is inFlight for pages that kernels touched. Checker.mu is held.
+func (j *judge) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
+	a := j.ledger.find(lo)
+	if a == nil || j.paged.Len() == 0 {
+		return
+	}
+	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
+		if p, wrote, at, end := j.paged.Pending(known, write, lo, hi); p != nil {
+			return flight{p.Of.from, did(p, wrote), at, end}, true
+		}
+	}
+	return
+}
+
+// There may be a million tasks in flight. With shadow.ManyCells ranges or more, arguments of calls are not kept; beyond
+// mostCells the shadow is dropped.
+const mostCells = 1_500_000
+
+// crowded reports whether memory has so many accesses that no more is to be kept of each. Checker.mu is held.
+func (j *judge) crowded() bool { return j.shadow.Len() >= shadow.ManyCells }
+
+// originOf returns the current call of a thread as an origin. Checker.mu is held.
+func (j *judge) originOf(t *core.Thread) origin {
+	s := j.report.here(t, j.crowded())
+	if s.thread == 0 && len(j.serving) > 0 { // a Go program: the system thread identifies its functions
+		if n := systemThread(); j.serving[n] != nil {
+			s.thread = n
+		}
+	}
+	return origin{site: s, thread: s.thread}
+}
+
+// serving is a running function of the program that is a task of a stream, or a running kernel.
+type serving struct {
+	line *line
+	n    uint64 // number on its line
+	from origin
+
+	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
+	followed int               // accesses of a kernel that were followed
 }

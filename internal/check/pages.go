@@ -52,6 +52,11 @@ type pageRun struct {
 
 func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes) }
 
+// judged reports whether the program's accesses to memory in flight are mistakes. mu is held.
+func (p *pages) judged() bool {
+	return p.report.on("host-write-in-flight") || p.report.on("host-read-in-flight")
+}
+
 // runsOf returns the page runs of an allocation that can be closed. mu is held.
 func (p *pages) runsOf(a *allocation) []*pageRun {
 	if a.runs != nil {
@@ -75,10 +80,7 @@ func (p *pages) runsOf(a *allocation) []*pageRun {
 // closeFor closes the host memory that a task will read or write, and takes a snapshot of memory that cannot be closed.
 // a is the allocation at lo. mu is held.
 func (p *pages) closeFor(t *task, a *allocation, lo, hi uintptr, write bool) {
-	if p.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
-		return
-	}
-	if !p.report.on("host-write-in-flight") && !p.report.on("host-read-in-flight") {
+	if p.guard == nil || !p.judged() || lo >= hi || !a.ofHost() || a.vanished {
 		return
 	}
 	left := lo // everything before left is closed or has a snapshot
@@ -263,19 +265,6 @@ func (p *pages) openRegistered() {
 			delete(p.shutRegistered, a)
 		}
 	}
-}
-
-// OpenKnown opens all host memory with no access in flight. The front end calls it before a system call whose memory it
-// does not know.
-func (c *Checker) OpenKnown() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
-		for _, r := range a.runs {
-			c.pages.openKnown(r)
-		}
-		return true
-	})
 }
 
 // learned opens what may be open now that the host knows more. mu is held.

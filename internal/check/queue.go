@@ -397,3 +397,103 @@ func (q *queue) stopTimer() {
 	}
 	q.timer, q.expired = nil, false
 }
+
+// polled returns the range of the word that a gate waits for. Checker.mu is held.
+func (t *task) polled() (lo, hi uintptr) {
+	lo = t.q.s.ledger.canonical(t.op.Src)
+	return lo, lo + uintptr(t.op.N)
+}
+
+// pendingOn returns an access of a task that has not run and collides with a write or a read of [lo, hi), except on
+// lines for which skip is true. mu is held.
+func (s *schedule) pendingOn(skip func(*line) bool, lo, hi uintptr, write bool) (f flight, found bool) {
+	for _, q := range s.queues {
+		for _, t := range q.waiting {
+			if f, found = t.collides(lo, hi, write); found && (skip == nil || !skip(q.line)) {
+				return f, true
+			}
+		}
+	}
+	return flight{}, false
+}
+
+// collides returns the access of t, a task that has not run, that collides with a write or a read of [lo, hi).
+// Checker.mu is held.
+func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
+	for _, l := range t.reached {
+		if l.lo < hi && lo < l.hi && (l.write || write) {
+			return flight{t.from, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
+		}
+	}
+	if hi <= t.lo || lo >= t.hi || !t.op.Kind.TouchesMemory() {
+		return
+	}
+	if t.word && !write && hi-lo <= wordBytes {
+		return // a read of a word that is written atomically
+	}
+	t.q.s.ledger.touches(&t.op, func(l, h uintptr, w bool) bool {
+		if l < hi && lo < h && (w || write) {
+			f, found = flight{t.from, does(w), max(l, lo), min(h, hi)}, true
+		}
+		return !found
+	})
+	return f, found
+}
+
+// submitted judges a task at its submission: bounds, alignment and overlaps. It closes the task's host memory. mu is
+// held.
+func (s *schedule) submitted(t *task) {
+	t.lo, t.hi = ^uintptr(0), 0
+	f, drafts := t.step, s.report.drafts
+	if f != nil && f.isLive() {
+		f.closePages(s.pages, t, s.calls.Load())
+		return
+	}
+	s.ledger.touches(&t.op, func(lo, hi uintptr, write bool) bool {
+		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
+		a := s.ledger.find(lo)
+		s.judge.bounds(&t.from, &t.op, a, lo, hi, write)
+		if a != nil {
+			s.pages.verify(&t.from, a, s.calls.Load())
+			s.pages.closeFor(t, a, lo, hi, write)
+		}
+		return true
+	})
+	op := &t.op
+	switch op.Kind {
+	case driver.OpCopy:
+		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
+			s.judge.alignment(t.from, "submitted", op)
+			s.judge.selfOverlap(t.from, "submitted", op)
+		}
+	case driver.OpBatch:
+		s.judge.overlaps(t.from, "submitted", op)
+	case driver.OpDesc, driver.OpOffset:
+		s.judge.predict(&t.work)
+	}
+	if f != nil && t.run > 1 && s.report.drafts == drafts {
+		f.learn(s.pages, t)
+	}
+}
+
+// unknown reports whether q has work that the host does not know to be complete.
+func (q *queue) unknown() bool { return q.work != 0 && !q.s.judge.known.Has(q.id, q.work) }
+
+// endQueue frees the line of a stream that was destroyed, for another stream. Its tasks are over or discarded. mu is
+// held.
+func (s *schedule) endQueue(stream int32) {
+	q := s.byStream[stream]
+	if q == nil {
+		return
+	}
+	k := s.judge.known.Clone()
+	k.Join(q.clock)
+	k.Raise(q.id, q.submitted)
+	s.judge.know(k)
+	delete(s.byStream, stream)
+	s.queues = slices.DeleteFunc(s.queues, func(o *queue) bool { return o == q })
+	s.judge.lines[q.id] = &line{id: q.id, submitted: q.submitted, mark: q.mark}
+	if q.idle() {
+		s.judge.free = append(s.judge.free, q.id)
+	}
+}

@@ -3,8 +3,10 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -174,8 +176,7 @@ func (c *Checker) Warned(t *core.Thread, d core.Warning) {
 	case core.LargeLimit:
 		f.rule, f.least = "out-of-bounds", finding.Warning
 		f.summary = fmt.Sprintf("%s: %s is %d, but %d bytes are left from there of %s of %s memory", name, d.Text,
-			d.Length,
-			a.end()-d.Addr, count(uintptr(a.size)), a.kind())
+			d.Length, a.end()-d.Addr, count(uintptr(a.size)), a.kind())
 		f.advice = "Pass the size of the destination, or what is left of it: it is the limit that catches a " +
 			"wrong count."
 		f.detail = "limit"
@@ -218,4 +219,140 @@ func (l *ledger) tooLarge(a *allocation, d core.Warning) bool {
 type earlyWait struct {
 	from  origin
 	event string // its name
+}
+
+// codeOfCapture reports whether a code says that a capture does not allow a call, or is invalid. named: the error names
+// a model.
+func codeOfCapture(code abi.Code, named bool) bool {
+	switch code {
+	case abi.ErrRTCaptureDependency, abi.ErrRTStreamUnjoined, abi.ErrRTStreamCaptured, abi.ErrRTEventCaptured,
+		abi.ErrRTCaptureModeNotSupport, abi.ErrRTStreamCaptureImplicit, abi.ErrStreamCaptureConflict,
+		abi.ErrStreamTaskGroupIntr, abi.ErrRTStreamCaptureUnmatched, abi.ErrRTStreamCaptureWrongThread,
+		abi.ErrRTCaptureModeBlockAsync, abi.ErrRTStreamCaptureInvalidated:
+		return true
+	}
+	return named && losesCapture(code)
+}
+
+// losesCapture reports whether an error with this code that names a model says why its capture is invalid or has ended
+// without a model.
+func losesCapture(code abi.Code) bool {
+	switch code {
+	case abi.ErrStreamCaptureConflict, abi.ErrStreamTaskGroupIntr, abi.ErrRTTaskTypeNotSupport,
+		abi.ErrStreamTaskGroupStatus, abi.ErrRTSubAclgraphIsCapturing:
+		return true
+	}
+	return false
+}
+
+// captureAdvice has the advice on calls that a capture does not allow, if it differs from the rule's.
+var captureAdvice = map[abi.Code]string{
+	abi.ErrRTCaptureModeNotSupport: "Copy before the capture or after its end; or begin it with " +
+		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED; or call aclmdlRICaptureThreadExchangeMode around the copy.",
+	abi.ErrRTCaptureModeBlockAsync: "Copy pinned memory, which does not make the copy a synchronous one; or begin " +
+		"the capture with ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
+	abi.ErrRTCaptureDependency: "Record the event in the capture, or let the host wait for it before the capture " +
+		"begins.",
+	abi.ErrRTStreamUnjoined: "Record an event on the stream that joined, after its last task, and let the stream " +
+		"where the capture began wait for it.",
+	abi.ErrStreamTaskGroupIntr: "End the task group (aclmdlRICaptureTaskGrpEnd) before the capture is given " +
+		"anything else.",
+	abi.ErrRTTaskTypeNotSupport: "Make the call before aclmdlRICaptureTaskGrpBegin, or after " +
+		"aclmdlRICaptureTaskGrpEnd.",
+	abi.ErrStreamTaskGroupStatus: "End the task group (aclmdlRICaptureTaskGrpEnd) before the capture, and capture " +
+		"again: this capture is over.",
+	abi.ErrRTSubAclgraphIsCapturing: "End the captures into the sub-models before that of the model, and capture " +
+		"again: this capture is over.",
+	abi.ErrStreamCaptureConflict: "Give each capture events of its own.",
+	abi.ErrRTStreamCaptureWrongThread: "End the capture in the thread that began it, or begin it with " +
+		"ACL_MODEL_RI_CAPTURE_MODE_RELAXED. This capture is over, and its model stays until it is destroyed.",
+	abi.ErrRTStreamCaptureUnmatched: "End the capture on the stream where it began.",
+}
+
+// theCapture returns the capture that a refused call is about, or nil: the one named by the error, that of a stream
+// among the call's arguments, or the latest open one. Checker.mu is held.
+func (l *ledger) theCapture(err *core.Error, from origin) *model {
+	if m := l.modelOf(err.Model); m != nil {
+		return m
+	}
+	if from.site != nil {
+		for _, x := range from.site.arguments() {
+			h := l.handles[uintptr(x)]
+			if h == nil || h.r.Kind != core.StreamHandle {
+				continue
+			}
+			if m := l.captureOf(h.r.Number); m != nil {
+				return m
+			}
+		}
+	}
+	var latest *model
+	for _, m := range l.models {
+		if m.open && (latest == nil || m.id > latest.id) {
+			latest = m
+		}
+	}
+	return latest
+}
+
+// captureOf returns the open capture that a stream takes part in, or nil. Checker.mu is held.
+func (l *ledger) captureOf(stream int32) *model {
+	for _, m := range l.models {
+		if m.open && slices.ContainsFunc(m.streams, func(s captured) bool { return s.stream == stream }) {
+			return m
+		}
+	}
+	return nil
+}
+
+// judgeCapture makes a finding of a call that a capture does not allow or that has invalidated it. It returns false if
+// the call is neither. Checker.mu is held.
+func (l *ledger) judgeCapture(d *draft, err *core.Error) bool {
+	if !codeOfCapture(err.Code, err.Model != 0) {
+		return false
+	}
+	m := l.theCapture(err, d.offence)
+	if m == nil {
+		return false
+	}
+	if err.Code == abi.ErrRTStreamCaptureInvalidated {
+		return true // the call that broke it is a finding
+	}
+	d.rule, d.code, d.detail = "broken-capture", err.Code, fmt.Sprint(err.API, int(err.Code))
+	d.others = []other{{"began", m.began}}
+	first, why := m.streams[0].stream, ""
+	joined := slices.IndexFunc(m.streams, func(s captured) bool { return s.stream == err.Stream })
+	if joined > 0 {
+		d.others = append(d.others, other{"joined", m.streams[joined].joined})
+	}
+	switch {
+	case err.Code == abi.ErrRTStreamUnjoined:
+		why = fmt.Sprintf("stream %d joined the capture of stream %d and was not joined back", err.Stream, first)
+	case losesCapture(err.Code):
+		why = err.Text
+	case err.Code == abi.ErrRTEventCaptured:
+		why = fmt.Sprintf("the event is part of the capture of stream %d%s", first, m.whose(d.offence))
+	case err.Code == abi.ErrRTStreamCaptureWrongThread:
+		why = fmt.Sprintf("another thread began the capture of stream %d", first)
+	case joined > 0:
+		why = fmt.Sprintf("stream %d has joined the capture of stream %d%s", err.Stream, first, m.whose(d.offence))
+	default:
+		why = fmt.Sprintf("stream %d is being captured%s", first, m.whose(d.offence))
+	}
+	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), why)
+	if a := captureAdvice[err.Code]; a != "" {
+		d.advice = a
+	}
+	return true
+}
+
+// whose says, after a comma, whether the thread of a call began the capture; "" if that is unknown.
+func (m *model) whose(call origin) string {
+	switch {
+	case m.began.thread == 0 || call.thread == 0:
+		return ""
+	case m.began.thread == call.thread:
+		return ", and the same thread began that"
+	}
+	return ", and another thread began that"
 }

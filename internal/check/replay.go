@@ -191,7 +191,7 @@ func (f *footprint) closePages(p *pages, t *task, now uint64) {
 	for _, a := range f.memory {
 		p.verify(&t.from, a, now)
 	}
-	if p.guard == nil || !p.report.on("host-write-in-flight") && !p.report.on("host-read-in-flight") {
+	if p.guard == nil || !p.judged() {
 		return
 	}
 	for _, x := range f.pages {

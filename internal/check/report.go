@@ -15,12 +15,17 @@ const mostKept = 10_000
 // drop is a sink that drops everything.
 type drop struct{}
 
-func (drop) Start(finding.Start)       {}
-func (drop) Finding(*finding.Finding)  {}
-func (drop) Note(string)               {}
-func (drop) Fired(finding.Shot)        {}
+func (drop) Start(finding.Start) {}
+
+func (drop) Finding(*finding.Finding) {}
+
+func (drop) Note(string) {}
+
+func (drop) Fired(finding.Shot) {}
+
 func (drop) Unclosed(*finding.Finding) {}
-func (drop) End(finding.End)           {}
+
+func (drop) End(finding.End) {}
 
 // report has the findings and what they are made of: it folds equal ones, names calls and tasks, and remembers calls
 // that failed, from which others follow. Checker.mu guards it.
@@ -228,20 +233,36 @@ func (r *report) note(text string) {
 	}
 }
 
-// end sends the summary, once.
-func (c *Checker) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.report.ended {
-		return
+// nameCaptured adds the captured calls of tasks of models to a finding. Checker.mu is held.
+func (r *report) nameCaptured(d *draft) {
+	var last *site
+	add := func(from origin, lo, hi uintptr, how string) {
+		m := from.is().model
+		if m == nil || lo == hi || d.calls {
+			return
+		}
+		if t := m.touching(lo, hi, how); t != nil && t.from.site != last {
+			last = t.from.site
+			d.others = append(d.others, other{"captured", t.from})
+		}
 	}
-	c.report.ended = true
-	e := finding.End{Tasks: c.tasks, Calls: c.schedule.calls.Load()}
-	for _, f := range c.report.kept {
-		e.Counts = append(e.Counts, f.Count)
+	list := d.others
+	if w := d.whole; w.hi > w.lo {
+		add(d.offence, w.lo, w.hi, d.does)
+	} else {
+		add(d.offence, d.lo, d.hi, d.does)
 	}
-	for _, i := range c.schedule.inject.list {
-		e.Injected = append(e.Injected, i.Shot())
+	for _, o := range list {
+		add(o.from, d.lo, d.hi, d.did)
 	}
-	c.report.sink.End(e)
+}
+
+// capturedIn returns the stack of the first captured call that a finding names, or nil.
+func capturedIn(list []other) *stack {
+	for _, o := range list {
+		if o.role == "captured" {
+			return stackOf(o.from)
+		}
+	}
+	return nil
 }

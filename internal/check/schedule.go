@@ -380,39 +380,20 @@ func (s *schedule) runAll() {
 	}
 }
 
-// learn adds by to what the host knows to be complete. Checker.mu is held.
-func (j *judge) learn(by clock) {
-	if j.known.Covers(by) {
-		return
-	}
-	k := j.known.Clone()
-	k.Join(by)
-	j.know(k)
-}
-
-// know replaces what the host knows, and counts a mark for each line that has progressed. Checker.mu is held.
-func (j *judge) know(k clock) {
-	for i, n := range k {
-		if n > 0 && !j.known.Has(uint32(i), n) {
-			j.lines[i].mark++
+// serve records that a thread runs a function, until the result is called.
+func (s *schedule) serve(thread uint32, by *serving) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by.steps = map[uintptr]uint8{}
+	before := s.judge.serving[thread]
+	s.judge.serving[thread] = by
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.judge.serving, thread)
+		s.pages.reclose(by)
+		if before != nil {
+			s.judge.serving[thread] = before
 		}
 	}
-	j.known = &k
-	j.learned()
-}
-
-// learnOf adds the first n tasks of a line, and those ordered before them, to what the host knows. Checker.mu is held.
-func (j *judge) learnOf(of *line, n uint64) {
-	if j.known.Has(of.id, n) {
-		return
-	}
-	k := j.known.Clone()
-	own := of.clock
-	for i, m := range own {
-		if uint32(i) != of.id {
-			k.Raise(uint32(i), m)
-		}
-	}
-	k.Raise(of.id, n)
-	j.know(k)
 }

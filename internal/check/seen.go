@@ -131,25 +131,3 @@ func (j *judge) comparePaged(on *line, p *past, a *allocation, lo, hi uintptr, w
 		j.paged.Each(lo, hi, func(x *cell) { x.Judge(p, on.clock, write, max(lo, x.Lo), min(hi, x.Hi), f) })
 	}
 }
-
-// pagedInFlight is inFlight for pages that kernels touched. Checker.mu is held.
-func (j *judge) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
-	a := j.ledger.find(lo)
-	if a == nil || j.paged.Len() == 0 {
-		return
-	}
-	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
-		if p, wrote, at, end := j.paged.Pending(known, write, lo, hi); p != nil {
-			return flight{p.Of.from, did(p, wrote), at, end}, true
-		}
-	}
-	return
-}
-
-// amount says how many bytes two accesses share, or how many pages if the bytes are unknown.
-func amount(a, b *past, lo, hi uintptr) string {
-	if a.Paged || b.Paged {
-		return "memory on " + finding.Plural(countPages(lo, hi), "page")
-	}
-	return count(hi - lo)
-}

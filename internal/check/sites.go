@@ -24,23 +24,6 @@ type part struct {
 	born   uint64 // of an allocation of pool memory: ledger.born then
 }
 
-// partOf returns the part for a kernel and a model. Checker.mu is held.
-func (l *ledger) partOf(kernel string, m *model) *part {
-	if kernel == "" && m == nil {
-		return nil
-	}
-	parts := l.kernels
-	if m != nil {
-		parts = m.parts
-	}
-	p := parts[kernel]
-	if p == nil {
-		p = &part{kernel: kernel, model: m}
-		parts[kernel] = p
-	}
-	return p
-}
-
 // is returns the part of an origin, never nil.
 func (o *origin) is() *part { return cmp.Or(o.part, new(part)) }
 
@@ -80,10 +63,6 @@ func (s *site) further() *site {
 	other.shared = true
 	return &other
 }
-
-// There may be a million tasks in flight. With shadow.ManyCells ranges or more, arguments of calls are not kept; beyond
-// mostCells the shadow is dropped.
-const mostCells = 1_500_000
 
 // here returns the call that t is in; t may be nil. Of plain calls, those from one place share a site. Checker.mu is
 // held.
@@ -169,4 +148,12 @@ func (r *report) at(role string, from origin) finding.Site {
 		}
 	}
 	return f
+}
+
+// accessBy returns the origin of an access to memory, usually outside of any call. Checker.mu is held.
+func (r *report) accessBy(by core.Caller, thread uint32) origin {
+	stack := r.stacks.by(by)
+	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
+	s.calls(by)
+	return origin{thread: thread, site: s}
 }

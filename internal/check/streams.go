@@ -88,16 +88,6 @@ func (l *ledger) capturedIf(ok func(*model) bool) (list []other) {
 	return list
 }
 
-// within reports whether m is a model, or belongs to a condition task in it, at any depth.
-func (m *model) within(id uint32) bool {
-	for ; m != nil; m = m.parent {
-		if m.id == id {
-			return true
-		}
-	}
-	return false
-}
-
 // taker is a line of the program that took streams.
 type taker struct {
 	call  other // with the most frequent stack

@@ -1,14 +1,15 @@
 package check
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/finding"
 )
 
 // ledger has what exists and who made it: allocations, handles, models, binaries, and the last ones of each that are
@@ -68,7 +69,7 @@ type allocation struct {
 	verified uint64 // pinned: number of the call for which the bytes beside it were last compared
 	intact   origin // pinned: the last call that found the bytes beside it unchanged
 
-	user user
+	user user // the program whose tasks alone have touched it
 
 	runs []*pageRun // host memory: pages that can be closed; nil: not asked for yet
 }
@@ -119,33 +120,6 @@ func (h *handle) release(by origin) {
 	if len(h.past) > mostNamed {
 		h.past = h.past[1:]
 	}
-}
-
-// were returns for example "was 1".
-func were(n int) string {
-	switch n {
-	case 0:
-		return "was none"
-	case 1:
-		return "was 1"
-	}
-	return fmt.Sprintf("were %d", n)
-}
-
-// leakCounted adds to a leak of retained physical memory which references are left.
-func (h *handle) leakCounted(d *draft) {
-	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle or an import retained it %s, so it takes %d calls of "+
-		"aclrtFreePhysical, and there %s",
-		finding.Plural(h.took, "time"), 1+h.took, were(1+h.took-len(h.refs)))
-	d.advice = "Call aclrtFreePhysical once for the call that made the handle and once for each " +
-		"aclrtMemRetainAllocationHandle."
-	d.inGo = "Call Physical.Close once."
-	left := h.refs[0]
-	d.role, d.offence = left.role, left.from
-	if left.role != "made" {
-		d.others = []other{{"made", h.by}}
-	}
-	d.others = slices.Concat(d.others, h.refs[1:min(len(h.refs), mostNamed)], h.past)
 }
 
 func (h *handle) kind() string { return kinds[h.r.Kind].name }
@@ -289,4 +263,271 @@ func (l *ledger) remove(a *allocation, by origin) (own bool) {
 	}
 	l.unregistered[a.start] = a // the addresses still belong to the program, which may use them
 	return own
+}
+
+// Registered memory that is mapped has two addresses: the program's own, and an alias for devices. The checker keeps
+// memory under the first, and converts every address of a task or of the program with canonical before it judges it.
+
+// nameAlias adds the device address of a registration, if it has one. Checker.mu is held.
+func (l *ledger) nameAlias(a *allocation) {
+	if alias, err := l.under.Mapped(a.start); err == nil && alias != a.start {
+		a.alias = alias
+		l.reused(alias, alias+uintptr(a.size))
+		l.aliases.Set(alias, a)
+	}
+}
+
+// aliased returns the registration that has addr as a device address, or nil. Checker.mu is held.
+func (l *ledger) aliased(addr uintptr) *allocation {
+	_, a := holding(&l.aliases, addr)
+	return a
+}
+
+// canonical returns the program's own address for addr. Checker.mu is held.
+func (l *ledger) canonical(addr uintptr) uintptr {
+	if a := l.aliased(addr); a != nil {
+		return addr - a.alias + a.start
+	}
+	return addr
+}
+
+// manyRows is the number of rows from which a 2-D copy counts as touching all bytes from its first to its last row.
+const manyRows = 1 << 16
+
+// touches calls f with the canonical range of every access of op. Checker.mu is held.
+func (l *ledger) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
+	if l.aliases.Len() == 0 {
+		op.Ranges(manyRows, f)
+		return
+	}
+	op.Ranges(manyRows, func(lo, hi uintptr, write bool) bool {
+		at := l.canonical(lo)
+		return f(at, at+(hi-lo), write)
+	})
+}
+
+// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. Checker.mu is held.
+func (l *ledger) onPage(addr uintptr) *allocation {
+	if _, a := upTo(&l.memory, addr); a != nil && addr < pageEnd(a.end()) {
+		return a
+	}
+	if a := atOrAfter(&l.memory, addr); a != nil && pageFloor(a.start) <= addr {
+		return a
+	}
+	return nil
+}
+
+// peek returns a copy of device memory as it is now, nil if it cannot be read.
+func (l *ledger) peek(at uintptr, n uint64) []byte {
+	b := make([]byte, n)
+	if l.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n}) != nil {
+		return nil
+	}
+	return b
+}
+
+// touchesAll reports whether list is not empty and op makes all accesses in it. Checker.mu is held.
+func (l *ledger) touchesAll(op *driver.Op, list []touched) bool {
+	if !op.Kind.TouchesMemory() {
+		return false
+	}
+	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
+		missing := true
+		l.touches(op, func(lo, hi uintptr, write bool) bool {
+			missing = lo != s.lo || hi != s.hi || write != s.write
+			return missing
+		})
+		return missing
+	})
+}
+
+// reachOf returns the end of an allocation; for a mapping, the end of the contiguous mappings after it, as far as hi.
+func (l *ledger) reachOf(a *allocation, hi uintptr) uintptr {
+	end := a.end()
+	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = l.find(end) {
+		end = next.end()
+	}
+	return end
+}
+
+// rounded returns the allocation whose rounding has addr, just after its end, or nil. Memory after an allocation may
+// also be another one, of the program or of the core. Checker.mu is held.
+func (l *ledger) rounded(addr uintptr) *allocation {
+	a, _ := l.memory.Get(l.under.Describe(addr).Start)
+	if a == nil || a.what == core.RegisteredMemory {
+		return nil
+	}
+	return a
+}
+
+// mostWords limits the words of a kernel's arguments that are read.
+const mostWords = 8192
+
+// given returns the current words of a launch's arguments. Checker.mu is held.
+func (l *ledger) given(launch *driver.Launch) (words []uintptr) {
+	v := l.under.Caps().View
+	if v == nil || launch.Size == 0 {
+		return nil
+	}
+	args, err := v.View(launch.Args, min(launch.Size, 8*mostWords))
+	if err != nil {
+		return nil // the kernel will fail and report it
+	}
+	for ; len(args) >= 8; args = args[8:] {
+		words = append(words, l.canonical(uintptr(binary.LittleEndian.Uint64(args))))
+	}
+	return words
+}
+
+// kernelOf returns the name of the kernel that op launches, "" if it launches none.
+func kernelOf(op *driver.Op) string {
+	if op.Launch == nil {
+		return ""
+	}
+	if k, ok := op.Launch.Owner().(core.KernelTask); ok {
+		return k.KernelName()
+	}
+	return ""
+}
+
+// modelOf returns the model with an id, even if it was destroyed recently; nil if there is none. Checker.mu is held.
+func (l *ledger) modelOf(id uint32) *model {
+	if m := l.models[id]; m != nil {
+		return m
+	}
+	if i := slices.IndexFunc(l.goneModels, func(m *model) bool { return m.id == id }); i >= 0 {
+		return l.goneModels[i]
+	}
+	return nil
+}
+
+// spansOf returns the accesses of an operation of a model; op may be nil. Checker.mu is held.
+func (l *ledger) spansOf(op *driver.Op) (list []touched) {
+	if op == nil || !op.Kind.TouchesMemory() {
+		return nil
+	}
+	l.touches(op, func(lo, hi uintptr, write bool) bool {
+		if lo < hi {
+			list = append(list, touched{lo, hi, write, l.find(lo)})
+		}
+		return true
+	})
+	return list
+}
+
+// isStale reports whether memory that a task names was freed after the capture. Memory mapped or registered again at
+// the same address is not stale.
+func (l *ledger) isStale(s touched) bool {
+	a := s.memory
+	if a == nil || !a.freed && !a.left {
+		return false
+	}
+	now := l.find(s.lo)
+	return now == nil || a.what != core.MappedMemory && a.what != core.RegisteredMemory
+}
+
+// judgeStale reports memory that was freed after a model captured it, and returns whether there is any. Checker.mu is
+// held.
+func (l *ledger) judgeStale(from origin, m *model) (found bool) {
+	for _, sub := range m.subs {
+		found = l.judgeStale(from, sub) || found
+	}
+	for i := range m.tasks {
+		t := &m.tasks[i]
+		for _, s := range t.spans {
+			if !l.isStale(s) {
+				continue
+			}
+			found = true
+			what := "and is no longer there"
+			if now := l.find(s.lo); now != nil {
+				what = "and another allocation has its address now"
+			}
+			l.report.add(draft{
+				rule: "stale-model", role: "called", offence: from, others: []other{{"captured", t.from}}, lo: s.lo,
+				hi: min(s.hi, s.memory.end()), memory: s.memory,
+				summary: fmt.Sprintf("model %d is executed, and task %d of it %s %s of %s memory that was %s after "+
+					"the capture, %s", m.id, i, does(s.write), count(s.hi-s.lo), s.memory.kind(), s.memory.gone(),
+					what),
+			})
+		}
+	}
+	return found
+}
+
+// partOf returns the part for a kernel and a model. Checker.mu is held.
+func (l *ledger) partOf(kernel string, m *model) *part {
+	if kernel == "" && m == nil {
+		return nil
+	}
+	parts := l.kernels
+	if m != nil {
+		parts = m.parts
+	}
+	p := parts[kernel]
+	if p == nil {
+		p = &part{kernel: kernel, model: m}
+		parts[kernel] = p
+	}
+	return p
+}
+
+// reserved returns the reserved address range that addr is in, or nil. Checker.mu is held.
+func (l *ledger) reserved(addr uintptr) *handle {
+	for _, h := range l.handles {
+		if h.r.Kind == core.AddressRange && !h.freed && addr-h.r.Name < uintptr(h.r.Size) {
+			return h
+		}
+	}
+	return nil
+}
+
+// module returns the record of a binary, and makes it at first. Checker.mu is held.
+func (l *ledger) module(of driver.Module) *loaded {
+	if l.modules[of] == nil {
+		l.modules[of] = new(loaded)
+	}
+	return l.modules[of]
+}
+
+// judgeForeign reports pinned memory that is passed to the allocator of the C library, which does not know it.
+// Checker.mu is held.
+func (l *ledger) judgeForeign(from origin, a *allocation, at uintptr, how Way) {
+	name, _, _ := strings.Cut(how.Call, "(")
+	l.report.add(draft{
+		rule: "invalid-free", role: "called", offence: from, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it",
+			name, at),
+	})
+	a.vanished = true // accesses of the C library beside it are not reported again
+}
+
+// registeredIn returns the registered memory with bytes in [lo, hi). Checker.mu is held.
+func (l *ledger) registeredIn(lo, hi uintptr) (list []*allocation) {
+	take := func(_ uintptr, a *allocation) bool {
+		if a.start >= hi {
+			return false
+		}
+		if a.what == core.RegisteredMemory && lo < a.end() {
+			list = append(list, a)
+		}
+		return true
+	}
+	if first := l.find(lo); first != nil && first.start < lo {
+		take(0, first)
+	}
+	l.memory.Ascend(lo, take)
+	return list
+}
+
+// trimHandles forgets released handles if there are too many. Checker.mu is held.
+func (l *ledger) trimHandles() {
+	if len(l.handles) < mostGone {
+		return
+	}
+	for name, h := range l.handles {
+		if h.freed {
+			delete(l.handles, name)
+		}
+	}
 }

@@ -1,16 +1,14 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"time"
 
-	"ropeway/internal/check/shadow"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
 )
 
@@ -26,20 +24,6 @@ func (c *Checker) Submitting(t *core.Thread, stream int32, task uint32, o *core.
 		s.fails = c.schedule.inject.arm(s.site, stream)
 		q.coming = append(q.coming, s)
 	}
-}
-
-// crowded reports whether memory has so many accesses that no more is to be kept of each. Checker.mu is held.
-func (j *judge) crowded() bool { return j.shadow.Len() >= shadow.ManyCells }
-
-// originOf returns the current call of a thread as an origin. Checker.mu is held.
-func (j *judge) originOf(t *core.Thread) origin {
-	s := j.report.here(t, j.crowded())
-	if s.thread == 0 && len(j.serving) > 0 { // a Go program: the system thread identifies its functions
-		if n := systemThread(); j.serving[n] != nil {
-			s.thread = n
-		}
-	}
-	return origin{site: s, thread: s.thread}
 }
 
 // Running implements core.CheckHooks: a synchronous copy or fill is an access of the host. It is judged before it is
@@ -111,34 +95,6 @@ func (c *Checker) Registering(_ *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pages.tellSpans(r.Name, r.Name+uintptr(r.Size))
-}
-
-// serving is a running function of the program that is a task of a stream, or a running kernel.
-type serving struct {
-	line *line
-	n    uint64 // number on its line
-	from origin
-
-	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
-	followed int               // accesses of a kernel that were followed
-}
-
-// serve records that a thread runs a function, until the result is called.
-func (s *schedule) serve(thread uint32, by *serving) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	by.steps = map[uintptr]uint8{}
-	before := s.judge.serving[thread]
-	s.judge.serving[thread] = by
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.judge.serving, thread)
-		s.pages.reclose(by)
-		if before != nil {
-			s.judge.serving[thread] = before
-		}
-	}
 }
 
 // WaitingForFuncs implements core.CheckHooks: until the result is called, the checker runs work that no call waits for
@@ -235,18 +191,6 @@ func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
 	}
 }
 
-// trimHandles forgets released handles if there are too many. Checker.mu is held.
-func (l *ledger) trimHandles() {
-	if len(l.handles) < mostGone {
-		return
-	}
-	for name, h := range l.handles {
-		if h.freed {
-			delete(l.handles, name)
-		}
-	}
-}
-
 // Releasing implements core.CheckHooks.
 func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	c.schedule.calls.Add(1)
@@ -288,71 +232,6 @@ func (c *Checker) Releasing(t *core.Thread, r core.Resource) {
 	}
 }
 
-// judgeFree reports memory that is freed while it is in flight, and runs the tasks that use it: after the free they
-// could only fail. mu is held.
-func (s *schedule) judgeFree(from origin, a *allocation) {
-	f, found := s.judge.inFlight(nil, s.judge.knownTo(from), a.start, a.end(), true)
-	if !found {
-		f, found = s.awaited(a.start, a.end())
-	}
-	if !found {
-		return
-	}
-	s.report.add(draft{
-		rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", f.from}}, lo: f.lo,
-		hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory is %s that %s", a.kind(), a.gone(), s.report.stillDoes(f)),
-	})
-	s.runUsers(a)
-}
-
-// runUsers runs the tasks that use an allocation which is about to be freed. mu is held, but released while they run.
-func (s *schedule) runUsers(a *allocation) {
-	for _, q := range append([]*queue(nil), s.queues...) {
-		for slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) }) && s.advance(q, bound{}) {
-		}
-		if f := q.flying; f != nil { // a kernel may not end
-			if f.uses(a.start, a.end()) {
-				s.until(s.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
-				f.t.lost = append(f.t.lost, a)
-			}
-			continue
-		}
-		for q.current != nil && !q.calling && q.current.lo < a.end() && a.start < q.current.hi {
-			s.sleep(hostqueue.Limit{})
-		}
-	}
-}
-
-// uses reports whether t, which has not run, uses an allocation. Checker.mu is held.
-func (t *task) uses(a *allocation) bool {
-	_, found := t.collides(a.start, a.end(), true)
-	return found || t.awaits(a.start, a.end()) || t.isGiven(a.start, a.end())
-}
-
-// awaited returns a task that waits for a word in [lo, hi), or a kernel that is not over and is given an address there.
-// mu is held.
-func (s *schedule) awaited(lo, hi uintptr) (f flight, found bool) {
-	for _, q := range s.queues {
-		if k := q.flying; k != nil && k.uses(lo, hi) {
-			return flight{k.t.from, "was given", lo, hi}, true
-		}
-		for _, t := range q.waiting {
-			switch {
-			case t.awaits(lo, hi):
-				at, end := t.polled()
-				return flight{t.from, "waits for", at, end}, true
-			case t.isGiven(lo, hi):
-				return flight{t.from, "was given", lo, hi}, true
-			}
-		}
-	}
-	return
-}
-
-// unknown reports whether q has work that the host does not know to be complete.
-func (q *queue) unknown() bool { return q.work != 0 && !q.s.judge.known.Has(q.id, q.work) }
-
 // Released implements core.CheckHooks.
 func (c *Checker) Released(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
@@ -385,25 +264,6 @@ func (c *Checker) Released(t *core.Thread, r core.Resource) {
 		if hasSpan(r.Kind) {
 			c.pages.tellRegistered()
 		}
-	}
-}
-
-// endQueue frees the line of a stream that was destroyed, for another stream. Its tasks are over or discarded. mu is
-// held.
-func (s *schedule) endQueue(stream int32) {
-	q := s.byStream[stream]
-	if q == nil {
-		return
-	}
-	k := s.judge.known.Clone()
-	k.Join(q.clock)
-	k.Raise(q.id, q.submitted)
-	s.judge.know(k)
-	delete(s.byStream, stream)
-	s.queues = slices.DeleteFunc(s.queues, func(o *queue) bool { return o == q })
-	s.judge.lines[q.id] = &line{id: q.id, submitted: q.submitted, mark: q.mark}
-	if q.idle() {
-		s.judge.free = append(s.judge.free, q.id)
 	}
 }
 
@@ -458,81 +318,105 @@ func (c *Checker) Quiesce() {
 // quietLimit bounds how long an ending process waits for a copy of another thread or for a kernel.
 const quietLimit = 10 * time.Second
 
-// leaks reports resources that are not released, oldest first. Checker.mu is held.
-func (l *ledger) leaks() {
-	for _, a := range l.oldest(func(*allocation) bool { return true }) {
-		l.leakMemory(a)
-	}
-	for _, h := range l.unreleased(func(*handle) bool { return true }) {
-		l.leak(h)
-	}
-}
+// A stream does not wait for a function submitted with ACL_CALLBACK_NO_BLOCK. So the tasks after the function on its
+// stream are in flight for the function, even if the program has waited for them.
 
-// oldest returns the live memory and registrations that ok selects, oldest first. Checker.mu is held.
-func (l *ledger) oldest(ok func(*allocation) bool) (list []*allocation) {
-	l.memory.Scan(func(_ uintptr, a *allocation) bool {
-		list = append(list, a)
-		return true
-	})
-	list = slices.DeleteFunc(slices.AppendSeq(list, maps.Values(l.inner)), func(a *allocation) bool { return !ok(a) })
-	slices.SortFunc(list, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
-	return list
-}
-
-// unreleased returns the live handles that ok selects, oldest first. Checker.mu is held.
-func (l *ledger) unreleased(ok func(*handle) bool) (list []*handle) {
-	for _, h := range l.handles {
-		if !h.freed && ok(h) {
-			list = append(list, h)
-		}
-	}
-	slices.SortFunc(list, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
-	return list
-}
-
-// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it.
-// Checker.mu is held.
-func (l *ledger) leakMemory(a *allocation) {
-	if a.leaked || l.report.language == finding.Go {
-		return
-	}
-	a.leaked = true
-	l.report.add(draft{
-		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(),
-			are(uintptr(a.size), "is", "are")),
-	})
-}
-
-// leak reports a handle that is never destroyed, unless Close does it. Checker.mu is held.
-func (l *ledger) leak(h *handle) {
-	if h.leaked || l.report.language == finding.Go {
-		return
-	}
-	h.leaked = true
-	d := draft{
-		rule: "leak", role: "made", offence: h.by, detail: h.kind(),
-		summary: fmt.Sprintf("%s is never %s", h, h.gone()),
-	}
-	if h.swept {
-		d.summary = fmt.Sprintf("%s is not %s before its context goes", h, h.gone())
-		if stackOf(h.freedBy) != nil { // else the process ends
-			d.others = []other{{"freed", h.freedBy}}
-		}
-	}
-	if h.took > 0 {
-		h.leakCounted(&d)
-	}
-	l.report.add(d)
-}
-
-// sweep reports and forgets the memory of a device that closes.
-func (c *Checker) sweep(phys int32) {
+// RunningBeside implements core.CheckHooks.
+func (c *Checker) RunningBeside(t *core.Thread, stream int32, turn driver.Flag) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	onIt := func(a *allocation) bool { return a.what == core.DeviceMemory && a.phys == phys }
-	for _, a := range c.ledger.oldest(onIt) {
-		c.ledger.leakMemory(a)
-		c.forget(a, origin{})
+	f, ok := turn.(*flag)
+	q := c.schedule.byStream[stream]
+	if !ok || q == nil || int(q.id) >= len(f.clock) {
+		return func() {}
+	}
+	thread := t.ID()
+	c.judge.unawaited[thread] = launched{line: q.id, n: f.clock[q.id]}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.judge.unawaited, thread)
+	}
+}
+
+// Waiting implements core.CheckHooks.
+func (c *Checker) Waiting(t *core.Thread) (end func()) {
+	thread, w := t.ID(), &wait{t: t}
+	if t.Caller() == nil {
+		runtime.LockOSThread() // the map has waits by thread
+		thread = systemThread()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.schedule.waits[thread]
+	c.schedule.waits[thread] = w
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		w.over = true
+		if c.schedule.waits[thread] = before; before == nil {
+			delete(c.schedule.waits, thread)
+		}
+		if t.Caller() == nil {
+			runtime.UnlockOSThread()
+		}
+	}
+}
+
+// Querying implements core.CheckHooks: a query runs one task, a wait all tasks that are needed.
+func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
+	c.schedule.calls.Add(1)
+	c.mu.Lock()
+	o := orderOf(p)
+	for len(o.setters) > 0 && c.schedule.advance(o.setters[0], bound{}) && waits {
+	}
+	c.mu.Unlock()
+	end := func() {}
+	if waits {
+		end = c.WaitingForFuncs()
+	}
+	return func(over, here bool) {
+		end()
+		if !over {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if here {
+			c.judge.learn(o.clock)
+			return
+		}
+		var k clock
+		c.schedule.joinRun(&k, func(*queue) bool { return true })
+		c.judge.learn(k)
+	}
+}
+
+// Unloading implements core.CheckHooks.
+func (c *Checker) Unloading(t *core.Thread, modules []driver.Module, handles []core.Resource) {
+	c.schedule.calls.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.judge.originOf(t)
+	known := c.judge.knownTo(from)
+	found := false
+	for _, of := range modules {
+		m := c.ledger.module(of)
+		if l := m.last.pending(known); l != nil && !found {
+			found = true
+			c.report.add(draft{
+				rule: "free-in-flight", role: "unloaded", offence: from, others: []other{{"submitted", l.from}},
+				summary: fmt.Sprintf("a binary is unloaded while %s is pending", c.report.task(l.from)),
+				advice:  "Synchronise before the binary is unloaded: a device may take the code away at once.",
+			})
+		}
+		m.gone, m.by, m.last = true, from, nil
+	}
+	for _, r := range handles {
+		c.ledger.handles[r.Name] = &handle{r: r, freed: true, freedBy: from}
+	}
+	c.ledger.trimHandles()
+	if len(c.ledger.modules) >= mostGone {
+		maps.DeleteFunc(c.ledger.modules, func(_ driver.Module, m *loaded) bool { return m.gone })
 	}
 }
