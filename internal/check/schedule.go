@@ -26,7 +26,7 @@ func (c *Checker) sleep(l hostqueue.Limit) bool {
 // until runs tasks until done returns true, and returns false at the timeout or when cancel is closed. from returns the
 // queue that done depends on, or nil. mu is held, but released while it waits.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
+	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel, done: done, from: from}
 	if timeout > 0 {
 		b.until = time.Now().Add(timeout)
 	}
@@ -50,6 +50,9 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 type bound struct {
 	until  time.Time       // zero: patience
 	cancel <-chan struct{} // ends the wait when it is closed; may be nil
+	done   func() bool     // see until; nil: the call waits for no more than one task
+	from   func() *queue
+	by     *helper // not nil: the caller is the goroutine of a helper
 }
 
 // left returns the time left to wait; it may be negative.
@@ -184,11 +187,7 @@ func (c *Checker) step(q *queue, b bound) {
 			c.learnOf(q, t.n-1) // the function may use the results of earlier tasks
 		}
 		c.functions++
-		go q.call(t)
-		n := t.n
-		if left := b.left(c.patience); left > 0 {
-			c.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
-		}
+		c.runFunction(q, t, b)
 		return
 	}
 	if t.op.Launch != nil && t.fails == nil {
@@ -198,8 +197,77 @@ func (c *Checker) step(q *queue, b bound) {
 	q.finish(t, c.exec(q, t, expired))
 }
 
-// call runs a function of the program. The queue proceeds even if the function ends its goroutine.
-func (q *queue) call(t *task) {
+// runFunction starts a function of the program, and waits for it within b and patience. mu is held, but released while
+// the function runs.
+func (c *Checker) runFunction(q *queue, t *task, b bound) {
+	left := b.left(c.patience)
+	switch n := t.n; {
+	case left <= 0:
+		go q.run(t)
+	case b.by != nil:
+		b.by.began = time.Now()
+		c.mu.Unlock()
+		defer c.mu.Lock()
+		q.run(t)
+	case b.done == nil:
+		go q.run(t)
+		c.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
+	default:
+		h := &helper{bound: b, began: time.Now(), back: make(chan struct{})}
+		go h.help(q, t)
+		h.await(c)
+	}
+}
+
+// helper is a goroutine that runs a function of the program for a call that waits, and then the other tasks that the
+// call needs: handing each function to a goroutine and back would take longer than most functions. The call takes over
+// again when a function has run for longer than patience.
+type helper struct {
+	bound               // of the call
+	began time.Time     // when the last function began
+	gone  bool          // the call has taken over
+	back  chan struct{} // closed when the goroutine has stopped
+}
+
+// help runs t, a function, and then tasks for the call. Functions may end the goroutine.
+func (h *helper) help(q *queue, t *task) {
+	defer close(h.back)
+	q.run(t)
+	c := q.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := h.bound
+	for b.by = h; !h.gone && !h.done(); {
+		if next := h.from(); next == nil || !c.advanceWithin(next, b) {
+			return
+		}
+	}
+}
+
+// await waits for the goroutine, until the call has to take over. mu is held, but released while it waits.
+func (h *helper) await(c *Checker) {
+	timer := time.NewTimer(h.left(c.patience))
+	defer timer.Stop()
+	for !h.gone {
+		c.mu.Unlock()
+		select {
+		case <-h.back:
+			c.mu.Lock()
+			return
+		case <-h.cancel:
+			c.mu.Lock()
+			h.gone = true
+		case <-timer.C:
+			c.mu.Lock()
+			left := h.left(c.patience - time.Since(h.began))
+			h.gone = left <= 0
+			timer.Reset(left)
+		}
+	}
+}
+
+// run runs a function of the program. The queue proceeds even if the function ends its goroutine.
+func (q *queue) run(t *task) {
 	defer func() {
 		q.c.mu.Lock()
 		defer q.c.mu.Unlock()
