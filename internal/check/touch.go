@@ -143,8 +143,11 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 			kernel.follows(page) {
 			step, level = true, most
 		}
-		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(from, page, most)) {
+		if level > most && mistake && (r.gaveUp(page) || c.tiring) {
 			level = open
+		}
+		if level > most && c.opensFor(from, r, i, most) {
+			continue
 		}
 		if level > most {
 			step = true
@@ -171,37 +174,78 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocat
 }
 
 // gaveUp counts a mistake on a page, and reports whether the page is to be left open.
-func (r *pageRun) gaveUp(page uintptr) bool {
-	if r.mistakes == nil {
-		r.mistakes = map[uintptr]uint8{}
+func (r *pageRun) gaveUp(page uintptr) bool { return isOften(&r.mistakes, page) }
+
+// isOften counts a page, and reports whether it has been counted patienceN times.
+func isOften(pages *map[uintptr]uint8, page uintptr) bool {
+	if *pages == nil {
+		*pages = map[uintptr]uint8{}
 	}
-	if r.mistakes[page] < patienceN {
-		r.mistakes[page]++
-	}
-	return r.mistakes[page] >= patienceN
+	n := min((*pages)[page]+1, patienceN)
+	(*pages)[page] = n
+	return n == patienceN
 }
 
-// opensFor reports whether a page is to stay open until a function of the program ends. It does if only tasks after the
-// function close the page, and the function has been stepped through it often. mu is held.
-func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
+// opensFor opens page i of r, and the closed pages around it, until a function of the program ends. It does so if only
+// tasks after the function close them, and functions have been stepped through page i often; otherwise it returns
+// false. mu is held.
+func (c *Checker) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	s := c.serving[from.thread]
-	if s == nil || from.thread == 0 {
+	if s == nil || from.thread == 0 || !isOften(&r.stepped, r.lo+uintptr(i)*pageBytes) {
 		return false
 	}
-	if s.steps[page]++; s.steps[page] < patienceN {
-		return false
-	}
-	behind := s.q.waiting
+	behind, known := s.q.waiting, c.knownTo(from)
 	s.q.waiting = nil // they are ordered after the function
-	level := c.level(c.knownTo(from), page, page+pageBytes)
-	s.q.waiting = behind
-	return level <= most
+	defer func() { s.q.waiting = behind }()
+	allows := func(i, j int) bool {
+		return c.level(known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) <= most
+	}
+	first, last := i, i+1
+	for first > 0 && r.state[first-1] > most {
+		first--
+	}
+	for last < len(r.state) && r.state[last] > most {
+		last++
+	}
+	if !allows(first, last) {
+		if first, last = i, i+1; !allows(first, last) {
+			return false
+		}
+	}
+	s.opened = append(s.opened, opened{r, first, last})
+	return c.protect(r, first, last, open)
 }
 
-// reclose closes the pages again that were opened for a function that has ended. mu is held.
+// opened are pages of a run that are open until a function ends.
+type opened struct {
+	r           *pageRun
+	first, last int
+}
+
+// reclose closes the pages again that were opened for a function or a kernel that has ended. mu is held.
 func (c *Checker) reclose(s *serving) {
 	for page := range s.steps {
 		c.closeAgain(page)
+	}
+	for _, o := range s.opened {
+		lo, hi := o.r.lo+uintptr(o.first)*pageBytes, o.r.lo+uintptr(o.last)*pageBytes
+		if _, r := c.runAt(lo); r != o.r {
+			continue // the memory was freed
+		}
+		level := c.level(*c.known, lo, hi)
+		if isLent(c, lo) {
+			level = closed
+		}
+		for i := o.first; i < o.last; {
+			j := i + 1
+			for j < o.last && (o.r.state[j] < level) == (o.r.state[i] < level) {
+				j++
+			}
+			if o.r.state[i] < level {
+				c.protect(o.r, i, j, level)
+			}
+			i = j
+		}
 	}
 }
 

@@ -114,7 +114,8 @@ type serving struct {
 	n    uint64 // number on its line
 	task uint32 // number on its stream
 
-	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
+	opened   []opened          // pages opened for a function
+	steps    map[uintptr]uint8 // accesses of a kernel by page
 	followed int               // accesses of a kernel that were followed
 }
 
@@ -122,7 +123,6 @@ type serving struct {
 func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.steps = map[uintptr]uint8{}
 	before := c.serving[thread]
 	c.serving[thread] = s
 	return func() {
