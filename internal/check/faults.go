@@ -79,8 +79,11 @@ func (p *pages) touch(lo, hi uintptr, write bool, from origin, a *allocation, r 
 			kernel.follows(page) {
 			step, level = true, most
 		}
-		if level > most && (mistake && (r.gaveUp(page) || p.report.tiring) || p.opensFor(from, page, most)) {
+		if level > most && mistake && (r.gaveUp(page) || p.report.tiring) {
 			level = open
+		}
+		if level > most && p.opensFor(from, r, i, most) {
+			continue
 		}
 		if level > most {
 			step = true
@@ -107,34 +110,77 @@ func (p *pages) touch(lo, hi uintptr, write bool, from origin, a *allocation, r 
 }
 
 // gaveUp counts a mistake on a page, and reports whether the page is to be left open.
-func (r *pageRun) gaveUp(page uintptr) bool {
-	if r.mistakes == nil {
-		r.mistakes = map[uintptr]uint8{}
+func (r *pageRun) gaveUp(page uintptr) bool { return isOften(&r.mistakes, page) }
+
+// isOften counts a page, and reports whether it has been counted patienceN times.
+func isOften(pages *map[uintptr]uint8, page uintptr) bool {
+	if *pages == nil {
+		*pages = map[uintptr]uint8{}
 	}
-	if r.mistakes[page] < patienceN {
-		r.mistakes[page]++
-	}
-	return r.mistakes[page] >= patienceN
+	n := min((*pages)[page]+1, patienceN)
+	(*pages)[page] = n
+	return n == patienceN
 }
 
-// opensFor reports whether a page is to stay open until a function of the program ends. It does if only tasks after the
-// function close the page, and the function has been stepped through it often. mu is held.
-func (p *pages) opensFor(from origin, page uintptr, most uint8) bool {
+// opensFor opens page i of r, and the closed pages around it, until a function of the program ends. It does so if only
+// tasks after the function close them, and functions have been stepped through page i often; otherwise it returns
+// false. mu is held.
+func (p *pages) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	s := p.judge.serving[from.thread]
-	if s == nil || from.thread == 0 {
+	if s == nil || from.thread == 0 || !isOften(&r.stepped, r.lo+uintptr(i)*pageBytes) {
 		return false
 	}
-	if s.steps[page]++; s.steps[page] < patienceN {
-		return false
-	}
+	known := p.judge.knownTo(from)
 	behind := func(l *line) bool { return l == s.line } // its tasks are ordered after the function
-	return p.level(behind, p.judge.knownTo(from), page, page+pageBytes) <= most
+	allows := func(i, j int) bool {
+		return p.level(behind, known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) <= most
+	}
+	first, last := i, i+1
+	for first > 0 && r.state[first-1] > most {
+		first--
+	}
+	for last < len(r.state) && r.state[last] > most {
+		last++
+	}
+	if !allows(first, last) {
+		if first, last = i, i+1; !allows(first, last) {
+			return false
+		}
+	}
+	s.opened = append(s.opened, opened{r, first, last})
+	return p.protect(r, first, last, open)
 }
 
-// reclose closes the pages again that were opened for a function that has ended. mu is held.
+// opened are pages of a run that are open until a function ends.
+type opened struct {
+	r           *pageRun
+	first, last int
+}
+
+// reclose closes the pages again that were opened for a function or a kernel that has ended. mu is held.
 func (p *pages) reclose(s *serving) {
 	for page := range s.steps {
 		p.closeAgain(page)
+	}
+	for _, o := range s.opened {
+		lo, hi := o.r.lo+uintptr(o.first)*pageBytes, o.r.lo+uintptr(o.last)*pageBytes
+		if _, r := p.runAt(lo); r != o.r {
+			continue // the memory was freed
+		}
+		level := p.level(nil, *p.judge.known, lo, hi)
+		if p.judge.backlog.isLent(lo) {
+			level = closed
+		}
+		for i := o.first; i < o.last; {
+			j := i + 1
+			for j < o.last && (o.r.state[j] < level) == (o.r.state[i] < level) {
+				j++
+			}
+			if o.r.state[i] < level {
+				p.protect(o.r, i, j, level)
+			}
+			i = j
+		}
 	}
 }
 

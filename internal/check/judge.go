@@ -438,6 +438,7 @@ type serving struct {
 	n    uint64 // number on its line
 	from origin
 
-	steps    map[uintptr]uint8 // accesses by page: of a function to memory that later tasks use, or of a kernel
+	opened   []opened          // pages opened for a function
+	steps    map[uintptr]uint8 // accesses of a kernel by page
 	followed int               // accesses of a kernel that were followed
 }

@@ -44,6 +44,7 @@ type pageRun struct {
 	lo, hi   uintptr
 	state    []uint8           // of each page
 	mistakes map[uintptr]uint8 // by page
+	stepped  map[uintptr]uint8 // steps of functions by page
 
 	warm     []warmth // of each page; nil while all are cold
 	trial    *clock   // what the host knew when the last trial began

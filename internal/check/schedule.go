@@ -64,7 +64,7 @@ func (s *schedule) sleep(l hostqueue.Limit) bool {
 // until runs tasks until done returns true, and returns false at the timeout or when cancel is closed. from returns the
 // queue that done depends on, or nil. mu is held, but released while it waits.
 func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
+	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel, done: done, from: from}
 	if timeout > 0 {
 		b.until = time.Now().Add(timeout)
 	}
@@ -88,6 +88,9 @@ func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done fun
 type bound struct {
 	until  time.Time       // zero: patience
 	cancel <-chan struct{} // ends the wait when it is closed; may be nil
+	done   func() bool     // see until; nil: the call waits for no more than one task
+	from   func() *queue
+	by     *helper // not nil: the caller is the goroutine of a helper
 }
 
 // left returns the time left to wait; it may be negative.
@@ -219,11 +222,7 @@ func (s *schedule) step(q *queue, b bound) {
 			s.judge.learnOf(q.line, t.n-1) // the function may use the results of earlier tasks
 		}
 		s.functions++
-		go q.call(t)
-		n := t.n
-		if left := b.left(s.patience); left > 0 {
-			s.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
-		}
+		s.runFunction(q, t, b)
 		return
 	}
 	if t.op.Launch != nil && t.fails == nil {
@@ -233,8 +232,77 @@ func (s *schedule) step(q *queue, b bound) {
 	q.finish(t, s.exec(q, t, expired))
 }
 
-// call runs a function of the program. The queue proceeds even if the function ends its goroutine.
-func (q *queue) call(t *task) {
+// runFunction starts a function of the program, and waits for it within b and patience. mu is held, but released while
+// the function runs.
+func (s *schedule) runFunction(q *queue, t *task, b bound) {
+	left := b.left(s.patience)
+	switch n := t.n; {
+	case left <= 0:
+		go q.run(t)
+	case b.by != nil:
+		b.by.began = time.Now()
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		q.run(t)
+	case b.done == nil:
+		go q.run(t)
+		s.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
+	default:
+		h := &helper{bound: b, began: time.Now(), back: make(chan struct{})}
+		go h.help(q, t)
+		h.await(s)
+	}
+}
+
+// helper is a goroutine that runs a function of the program for a call that waits, and then the other tasks that the
+// call needs: handing each function to a goroutine and back would take longer than most functions. The call takes over
+// again when a function has run for longer than patience.
+type helper struct {
+	bound               // of the call
+	began time.Time     // when the last function began
+	gone  bool          // the call has taken over
+	back  chan struct{} // closed when the goroutine has stopped
+}
+
+// help runs t, a function, and then tasks for the call. Functions may end the goroutine.
+func (h *helper) help(q *queue, t *task) {
+	defer close(h.back)
+	q.run(t)
+	s := q.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := h.bound
+	for b.by = h; !h.gone && !h.done(); {
+		if next := h.from(); next == nil || !s.advance(next, b) {
+			return
+		}
+	}
+}
+
+// await waits for the goroutine, until the call has to take over. mu is held, but released while it waits.
+func (h *helper) await(s *schedule) {
+	timer := time.NewTimer(h.left(s.patience))
+	defer timer.Stop()
+	for !h.gone {
+		s.mu.Unlock()
+		select {
+		case <-h.back:
+			s.mu.Lock()
+			return
+		case <-h.cancel:
+			s.mu.Lock()
+			h.gone = true
+		case <-timer.C:
+			s.mu.Lock()
+			left := h.left(s.patience - time.Since(h.began))
+			h.gone = left <= 0
+			timer.Reset(left)
+		}
+	}
+}
+
+// run runs a function of the program. The queue proceeds even if the function ends its goroutine.
+func (q *queue) run(t *task) {
 	defer func() {
 		q.s.mu.Lock()
 		defer q.s.mu.Unlock()
@@ -384,7 +452,6 @@ func (s *schedule) runAll() {
 func (s *schedule) serve(thread uint32, by *serving) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by.steps = map[uintptr]uint8{}
 	before := s.judge.serving[thread]
 	s.judge.serving[thread] = by
 	return func() {
