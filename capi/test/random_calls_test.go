@@ -12,8 +12,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// left are functions that callProgram leaves out: those that end the library, those that may wait for ever for what no call
-// does, jumps, which may loop for ever, and those that run code of their arguments.
+// left are functions that callProgram leaves out: they end the library, wait for what no other call does, jump, which
+// may loop for ever, or run code of their arguments.
 var left = map[string]bool{
 	"aclInit": true, "aclAppLog": true, "aclFinalize": true, "aclFinalizeReference": true,
 	"aclrtStreamWaitEvent": true, "aclrtValueWait": true, "aclrtCmoWaitBarrier": true, "aclrtTaskUpdateAsync": true,
@@ -30,9 +30,8 @@ func callable(f *table.Function) bool {
 	return f.Status == table.Core && !left[f.Name] && !strings.HasPrefix(f.Name, "aclrtAllocator")
 }
 
-// callProgram returns a program of n calls of any functions by several threads, whose results do not matter. They use
-// the handles and the memory that other calls have made, at the same time and after their end, or anything else. Only a
-// crash or a hang is a fault.
+// callProgram returns a program of n calls of any functions by several threads. Its results do not matter: a crash or a
+// hang is a fault. Arguments are handles and memory of other calls, in use or freed, or any number.
 func callProgram(seed uint64, t *table.Table, threads, n int) *randprog.Program {
 	c := &caller{Rand: rand.New(rand.NewPCG(seed, 2)), table: t, slots: map[string]int{}}
 	c.p = &randprog.Program{Seed: seed, Devices: 2, Threads: threads, Slots: 1}
