@@ -215,7 +215,8 @@ func (d *demo) showCopies() error {
 	if err != nil {
 		return err
 	}
-	d.out.Line("%s", d.out.Bold(demoTable.Row("Copies of "+ui.Bytes(uint64(d.size))+", "+d.product.Name, "time", "GB/s")))
+	head := "Copies of " + ui.Bytes(uint64(d.size)) + ", " + d.product.Name
+	d.out.Line("%s", d.out.Bold(demoTable.Row(head, "time", "GB/s")))
 	for _, row := range rows {
 		d.out.Line("%s", row)
 	}
