@@ -117,9 +117,7 @@ func testProgramFails(e *env) {
 		{Op: &driver.Op{Kind: driver.OpCopy, Dst: to.addr, Src: gone.addr, N: 100}},
 	}, nil)
 	q := e.queue()
-	if err := e.dev.Free(gone.addr); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.dev.Free(gone.addr))
 	q.Submit(driver.Op{Kind: driver.OpProgram, Program: g.Program(), Tag: tag(7)})
 	q.sync()
 	f := q.failures()
