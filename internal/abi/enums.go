@@ -2766,6 +2766,7 @@ func (v PlatformLocalMemType) String() string {
 
 // Macros of the C headers.
 const (
+	ErrorInvalidExceptionInfo            = -0x1        // ACL_ERROR_INVALID_EXCEPTION_INFO
 	MajorVersion                         = 0x1         // ACL_MAJOR_VERSION
 	MinorVersion                         = 0x11        // ACL_MINOR_VERSION
 	PatchVersion                         = 0x0         // ACL_PATCH_VERSION
