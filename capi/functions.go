@@ -10,13 +10,14 @@ import (
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
+	"ropeway/internal/core/older"
 	coreprocess "ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x2e701e6f
+const fingerprint = 0x59bb2fdc
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -534,6 +535,62 @@ var functionNames = [...]string{
 	"acltdtCreateQueueRouteQueryInfo",
 	"acltdtDestroyQueueRouteQueryInfo",
 	"acltdtSetQueueRouteQueryInfo",
+	"rtSetDevice",
+	"rtGetDevice",
+	"rtDeviceReset",
+	"rtGetDeviceCount",
+	"rtGetDevicePhyIdByIndex",
+	"rtGetLogicDevIdByUserDevId",
+	"rtDeviceGetBareTgid",
+	"rtGetDeviceInfo",
+	"rtEnableP2P",
+	"rtDisableP2P",
+	"rtGetSocVersion",
+	"rtGetAiCoreCount",
+	"rtGetAiCpuCount",
+	"rtMalloc",
+	"rtFree",
+	"rtMallocHost",
+	"rtFreeHost",
+	"rtMemcpy",
+	"rtMemcpyAsync",
+	"rtMemcpyAsyncWithoutCheckKind",
+	"rtIpcSetMemoryName",
+	"rtIpcDestroyMemoryName",
+	"rtIpcOpenMemory",
+	"rtIpcCloseMemory",
+	"rtSetIpcMemPid",
+	"rtSetIpcMemorySuperPodPid",
+	"rtStreamCreate",
+	"rtStreamDestroy",
+	"rtStreamSynchronize",
+	"rtStreamGetSqid",
+	"rtStreamGetCqid",
+	"rtGetTaskIdAndStreamID",
+	"rtNotifyCreate",
+	"rtNotifyDestroy",
+	"rtNotifyRecord",
+	"rtNotifyWait",
+	"rtNotifyGetAddrOffset",
+	"rtGetC2cCtrlAddr",
+	"rtDevBinaryRegister",
+	"rtRegisterAllKernel",
+	"rtDevBinaryUnRegister",
+	"rtFunctionRegister",
+	"rtKernelLaunch",
+	"rtKernelLaunchWithFlagV2",
+	"rtKernelLaunchWithHandleV2",
+	"rtsLaunchCpuKernel",
+	"rtAicpuKernelLaunchExWithArgs",
+	"rtRegisterFuncSymbol",
+	"rtRegisterVariable",
+	"rtGeneralCtrl",
+	"MsprofReportApi",
+	"MsprofReportCompactInfo",
+	"MsprofReportAdditionalInfo",
+	"MsprofSysCycleTime",
+	"MsprofSetDeviceIdByGeModelIdx",
+	"MsprofUnsetDeviceIdByGeModelIdx",
 }
 
 // returnsCode reports which functions return an aclError.
@@ -1001,6 +1058,56 @@ var returnsCode = [len(functionNames)]bool{
 	509: true,
 	512: true,
 	513: true,
+	514: true,
+	515: true,
+	516: true,
+	517: true,
+	518: true,
+	519: true,
+	520: true,
+	521: true,
+	522: true,
+	523: true,
+	524: true,
+	525: true,
+	526: true,
+	527: true,
+	528: true,
+	529: true,
+	530: true,
+	531: true,
+	532: true,
+	533: true,
+	534: true,
+	535: true,
+	536: true,
+	537: true,
+	538: true,
+	539: true,
+	540: true,
+	541: true,
+	542: true,
+	543: true,
+	544: true,
+	545: true,
+	546: true,
+	547: true,
+	548: true,
+	549: true,
+	550: true,
+	551: true,
+	552: true,
+	553: true,
+	554: true,
+	555: true,
+	556: true,
+	557: true,
+	558: true,
+	559: true,
+	560: true,
+	561: true,
+	562: true,
+	563: true,
 }
 
 // functions carry calls out, by their numbers; nil where a function is not built yet.
@@ -1394,6 +1501,54 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	427: aclprofSetStampTraceMessage,
 	428: aclprofMark,
 	429: aclprofMarkEx,
+	514: rtSetDevice,
+	515: rtGetDevice,
+	516: rtDeviceReset,
+	517: rtGetDeviceCount,
+	518: rtGetDevicePhyIdByIndex,
+	519: rtGetLogicDevIdByUserDevId,
+	520: rtDeviceGetBareTgid,
+	521: rtGetDeviceInfo,
+	522: rtEnableP2P,
+	523: rtDisableP2P,
+	524: rtGetSocVersion,
+	525: rtGetAiCoreCount,
+	526: rtGetAiCpuCount,
+	527: rtMalloc,
+	528: rtFree,
+	529: rtMallocHost,
+	530: rtFreeHost,
+	531: rtMemcpy,
+	532: rtMemcpyAsync,
+	533: rtMemcpyAsyncWithoutCheckKind,
+	534: rtIpcSetMemoryName,
+	535: rtIpcDestroyMemoryName,
+	536: rtIpcOpenMemory,
+	537: rtIpcCloseMemory,
+	538: rtSetIpcMemPid,
+	539: rtSetIpcMemorySuperPodPid,
+	540: rtStreamCreate,
+	541: rtStreamDestroy,
+	542: rtStreamSynchronize,
+	543: rtStreamGetSqid,
+	544: rtStreamGetCqid,
+	545: rtGetTaskIdAndStreamID,
+	546: rtNotifyCreate,
+	547: rtNotifyDestroy,
+	548: rtNotifyRecord,
+	549: rtNotifyWait,
+	550: rtNotifyGetAddrOffset,
+	551: rtGetC2cCtrlAddr,
+	552: rtDevBinaryRegister,
+	553: rtRegisterAllKernel,
+	554: rtDevBinaryUnRegister,
+	555: rtFunctionRegister,
+	556: rtKernelLaunch,
+	557: rtKernelLaunchWithFlagV2,
+	558: rtKernelLaunchWithHandleV2,
+	559: rtsLaunchCpuKernel,
+	561: rtRegisterFuncSymbol,
+	562: rtRegisterVariable,
 }
 
 func aclrtMemcpy(t *thread, a *slots) uint64 {
@@ -2952,4 +3107,196 @@ func aclprofMark(t *thread, a *slots) uint64 {
 
 func aclprofMarkEx(t *thread, a *slots) uint64 {
 	return uint64(t.Done(coreprocess.ProfMarkEx(t.Thread, pointer[byte](a[0]), a[1], core.Handle(a[2]))))
+}
+
+func rtSetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetDevice(t.Thread, int32(a[0]))))
+}
+
+func rtGetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevice(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtDeviceReset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceReset(t.Thread, int32(a[0]))))
+}
+
+func rtGetDeviceCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetDevicePhyIdByIndex(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevicePhyIdByIndex(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtGetLogicDevIdByUserDevId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetLogicDevIdByUserDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtDeviceGetBareTgid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceGetBareTgid(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtGetDeviceInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceInfo(t.Thread, uint32(a[0]), int32(a[1]), int32(a[2]), pointer[int64](a[3]))))
+}
+
+func rtEnableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.EnableP2P(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))))
+}
+
+func rtDisableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.DisableP2P(t.Thread, uint32(a[0]), uint32(a[1]))))
+}
+
+func rtGetSocVersion(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetSocVersion(t.Thread, pointer[byte](a[0]), uint32(a[1]))))
+}
+
+func rtGetAiCoreCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCoreCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetAiCpuCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCpuCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtMalloc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Malloc(t.Thread, pointer[core.Addr](a[0]), a[1], uint32(a[2]), uint16(a[3]))))
+}
+
+func rtFree(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Free(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMallocHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MallocHost(t.Thread, pointer[core.Addr](a[0]), a[1], uint16(a[2]))))
+}
+
+func rtFreeHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.FreeHost(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMemcpy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Memcpy(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]))))
+}
+
+func rtMemcpyAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtMemcpyAsyncWithoutCheckKind(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsyncWithoutCheckKind(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtIpcSetMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcSetMemoryName(t.Thread, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3])))
+}
+
+func rtIpcDestroyMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcDestroyMemoryName(t.Thread, pointer[byte](a[0]))))
+}
+
+func rtIpcOpenMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcOpenMemory(t.Thread, pointer[core.Addr](a[0]), pointer[byte](a[1]))))
+}
+
+func rtIpcCloseMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.IpcCloseMemory(t.Thread, core.Addr(a[0]))))
+}
+
+func rtSetIpcMemPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemPid(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
+}
+
+func rtSetIpcMemorySuperPodPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemorySuperPodPid(t.Thread, pointer[byte](a[0]), uint32(a[1]), core.Addr(a[2]), int32(a[3]))))
+}
+
+func rtStreamCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamCreate(t.Thread, pointer[core.Handle](a[0]), int32(a[1]))))
+}
+
+func rtStreamDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamSynchronize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamSynchronize(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamGetSqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetSqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]))))
+}
+
+func rtStreamGetCqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetCqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]), pointer[int32](a[2]))))
+}
+
+func rtGetTaskIdAndStreamID(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetTaskIdAndStreamID(pointer[uint32](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtNotifyCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyCreate(t.Thread, int32(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtNotifyDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtNotifyRecord(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyRecord(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyWait(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyWait(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyGetAddrOffset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(signal.NotifyGetAddrOffset(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]))))
+}
+
+func rtGetC2cCtrlAddr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetC2cCtrlAddr(t.Thread, pointer[core.Addr](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtDevBinaryRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.DevBinaryRegister(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtRegisterAllKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterAllKernel(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtDevBinaryUnRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DevBinaryUnRegister(t.Thread, core.Handle(a[0]))))
+}
+
+func rtFunctionRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionRegister(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), pointer[byte](a[3]), uint32(a[4]))))
+}
+
+func rtKernelLaunch(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunch(t.Thread, core.Addr(a[0]), uint32(a[1]), core.Addr(a[2]), uint32(a[3]), core.Addr(a[4]), core.Handle(a[5]))))
+}
+
+func rtKernelLaunchWithFlagV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithFlagV2(t.Thread, core.Addr(a[0]), uint32(a[1]), pointer[abi.ArgsEx](a[2]), core.Addr(a[3]), core.Handle(a[4]), uint32(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtKernelLaunchWithHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithHandleV2(t.Thread, core.Handle(a[0]), a[1], uint32(a[2]), pointer[abi.ArgsEx](a[3]), core.Addr(a[4]), core.Handle(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtsLaunchCpuKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RtsLaunchCpuKernel(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[abi.CpuKernelArgs](a[4]))))
+}
+
+func rtRegisterFuncSymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterFuncSymbol(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), core.Addr(a[3]))))
+}
+
+func rtRegisterVariable(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3], uint32(a[4]), core.Addr(a[5]))))
 }

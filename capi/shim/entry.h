@@ -55,20 +55,10 @@ enum {
 	/* (run, stop, prepare, call, watch) -> 0. Where the functions of kernel.h are. Asked before the first thread enters. */
 	ROPEWAY_KERNELS,
 
-	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */
+	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL and ROPEWAY_LOAD_FUNCTIONS. */
 
 	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
 	ROPEWAY_SYMBOL,
-	/* (address) -> aclError. rtIpcCloseMemory. */
-	ROPEWAY_CLOSE_IMPORT,
-	/* (device, physical number of the peer, flag) -> aclError. rtEnableP2P. */
-	ROPEWAY_ENABLE_PEER,
-	/* (device, physical number of the peer) -> aclError. rtDisableP2P. */
-	ROPEWAY_DISABLE_PEER,
-	/* (binary, symbol, kernel name, reserved) -> aclError. rtRegisterFuncSymbol. */
-	ROPEWAY_FUNC_SYMBOL,
-	/* (binary, host variable, name, size, flags, reserved) -> aclError. rtRegisterVariable. */
-	ROPEWAY_VARIABLE,
 	/* (const ropeway_function *, count, handle of the binary) -> aclError. ropeway_load_functions: see ropeway/kernel.h. */
 	ROPEWAY_LOAD_FUNCTIONS,
 

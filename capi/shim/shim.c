@@ -61,7 +61,7 @@ static uint32_t named(uint32_t function, const uint64_t *slots)
 	return function;
 }
 
-/* What a program calls the function; NULL if no program calls it. Older names have none in the list, and all return a code. */
+/* What a program calls the function; NULL if no program calls it. Those of ropeway have none in the list, and both return a code. */
 static const char *name_of(uint32_t function)
 {
 	if (function < ROPEWAY_FUNCTIONS)

@@ -13,6 +13,14 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
+#include "runtime/dev.h"
+#include "runtime/config.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/base.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -3611,6 +3619,397 @@ static void send_acltdtSetQueueRouteQueryInfo(void)
 	fake_arrived(ROPEWAY_acltdtSetQueueRouteQueryInfo, want, 4, &got, sizeof got);
 }
 
+static void send_rtSetDevice(void)
+{
+	static const uint64_t want[] = {0xffffffff80002021};
+	rtError_t got = rtSetDevice((int32_t)0xffffffff80002021);
+	fake_arrived(ROPEWAY_rtSetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevice(void)
+{
+	static const uint64_t want[] = {0xfedc000000020310};
+	rtError_t got = rtGetDevice((int32_t*)(uintptr_t)0xfedc000000020310);
+	fake_arrived(ROPEWAY_rtGetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtDeviceReset(void)
+{
+	static const uint64_t want[] = {0xffffffff80002041};
+	rtError_t got = rtDeviceReset((int32_t)0xffffffff80002041);
+	fake_arrived(ROPEWAY_rtDeviceReset, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020510};
+	rtError_t got = rtGetDeviceCount((int32_t*)(uintptr_t)0xfedc000000020510);
+	fake_arrived(ROPEWAY_rtGetDeviceCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevicePhyIdByIndex(void)
+{
+	static const uint64_t want[] = {0x80002061, 0xfedc000000020620};
+	rtError_t got = rtGetDevicePhyIdByIndex((uint32_t)0x80002061, (uint32_t*)(uintptr_t)0xfedc000000020620);
+	fake_arrived(ROPEWAY_rtGetDevicePhyIdByIndex, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetLogicDevIdByUserDevId(void)
+{
+	static const uint64_t want[] = {0xffffffff80002071, 0xfedc000000020720};
+	rtError_t got = rtGetLogicDevIdByUserDevId((int32_t)0xffffffff80002071, (int32_t*)(uintptr_t)0xfedc000000020720);
+	fake_arrived(ROPEWAY_rtGetLogicDevIdByUserDevId, want, 2, &got, sizeof got);
+}
+
+static void send_rtDeviceGetBareTgid(void)
+{
+	static const uint64_t want[] = {0xfedc000000020810};
+	rtError_t got = rtDeviceGetBareTgid((uint32_t*)(uintptr_t)0xfedc000000020810);
+	fake_arrived(ROPEWAY_rtDeviceGetBareTgid, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceInfo(void)
+{
+	static const uint64_t want[] = {0x80002091, 0xffffffff80002092, 0xffffffff80002093, 0xfedc000000020940};
+	rtError_t got = rtGetDeviceInfo((uint32_t)0x80002091, (int32_t)0xffffffff80002092, (int32_t)0xffffffff80002093, (int64_t*)(uintptr_t)0xfedc000000020940);
+	fake_arrived(ROPEWAY_rtGetDeviceInfo, want, 4, &got, sizeof got);
+}
+
+static void send_rtEnableP2P(void)
+{
+	static const uint64_t want[] = {0x800020a1, 0x800020a2, 0x800020a3};
+	rtError_t got = rtEnableP2P((uint32_t)0x800020a1, (uint32_t)0x800020a2, (uint32_t)0x800020a3);
+	fake_arrived(ROPEWAY_rtEnableP2P, want, 3, &got, sizeof got);
+}
+
+static void send_rtDisableP2P(void)
+{
+	static const uint64_t want[] = {0x800020b1, 0x800020b2};
+	rtError_t got = rtDisableP2P((uint32_t)0x800020b1, (uint32_t)0x800020b2);
+	fake_arrived(ROPEWAY_rtDisableP2P, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetSocVersion(void)
+{
+	static const uint64_t want[] = {0xfedc000000020c10, 0x800020c2};
+	rtError_t got = rtGetSocVersion((char*)(uintptr_t)0xfedc000000020c10, (uint32_t)0x800020c2);
+	fake_arrived(ROPEWAY_rtGetSocVersion, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetAiCoreCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020d10};
+	rtError_t got = rtGetAiCoreCount((uint32_t*)(uintptr_t)0xfedc000000020d10);
+	fake_arrived(ROPEWAY_rtGetAiCoreCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetAiCpuCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020e10};
+	rtError_t got = rtGetAiCpuCount((uint32_t*)(uintptr_t)0xfedc000000020e10);
+	fake_arrived(ROPEWAY_rtGetAiCpuCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtMalloc(void)
+{
+	static const uint64_t want[] = {0xfedc000000020f10, 0x80000000000020f2, 0x800020f3, 0xa0f4};
+	rtError_t got = rtMalloc((void**)(uintptr_t)0xfedc000000020f10, (uint64_t)0x80000000000020f2, (rtMemType_t)0x800020f3, (const uint16_t)0xa0f4);
+	fake_arrived(ROPEWAY_rtMalloc, want, 4, &got, sizeof got);
+}
+
+static void send_rtFree(void)
+{
+	static const uint64_t want[] = {0xfedc000000021010};
+	rtError_t got = rtFree((void*)(uintptr_t)0xfedc000000021010);
+	fake_arrived(ROPEWAY_rtFree, want, 1, &got, sizeof got);
+}
+
+static void send_rtMallocHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021110, 0x8000000000002112, 0xa113};
+	rtError_t got = rtMallocHost((void**)(uintptr_t)0xfedc000000021110, (uint64_t)0x8000000000002112, (const uint16_t)0xa113);
+	fake_arrived(ROPEWAY_rtMallocHost, want, 3, &got, sizeof got);
+}
+
+static void send_rtFreeHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021210};
+	rtError_t got = rtFreeHost((void*)(uintptr_t)0xfedc000000021210);
+	fake_arrived(ROPEWAY_rtFreeHost, want, 1, &got, sizeof got);
+}
+
+static void send_rtMemcpy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021310, 0x8000000000002132, 0xfedc000000021330, 0x8000000000002134, 0x40002135};
+	rtError_t got = rtMemcpy((void*)(uintptr_t)0xfedc000000021310, (uint64_t)0x8000000000002132, (const void*)(uintptr_t)0xfedc000000021330, (uint64_t)0x8000000000002134, (rtMemcpyKind_t)0x40002135);
+	fake_arrived(ROPEWAY_rtMemcpy, want, 5, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsync(void)
+{
+	static const uint64_t want[] = {0xfedc000000021410, 0x8000000000002142, 0xfedc000000021430, 0x8000000000002144, 0x40002145, 0xfedc000000021460};
+	rtError_t got = rtMemcpyAsync((void*)(uintptr_t)0xfedc000000021410, (uint64_t)0x8000000000002142, (const void*)(uintptr_t)0xfedc000000021430, (uint64_t)0x8000000000002144, (rtMemcpyKind_t)0x40002145, (aclrtStream)(uintptr_t)0xfedc000000021460);
+	fake_arrived(ROPEWAY_rtMemcpyAsync, want, 6, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsyncWithoutCheckKind(void)
+{
+	static const uint64_t want[] = {0xfedc000000021510, 0x8000000000002152, 0xfedc000000021530, 0x8000000000002154, 0xffffffff80002155, 0xfedc000000021560};
+	rtError_t got = rtMemcpyAsyncWithoutCheckKind((void*)(uintptr_t)0xfedc000000021510, (uint64_t)0x8000000000002152, (const void*)(uintptr_t)0xfedc000000021530, (uint64_t)0x8000000000002154, (int32_t)0xffffffff80002155, (aclrtStream)(uintptr_t)0xfedc000000021560);
+	fake_arrived(ROPEWAY_rtMemcpyAsyncWithoutCheckKind, want, 6, &got, sizeof got);
+}
+
+static void send_rtIpcSetMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021610, 0x8000000000002162, 0xfedc000000021630, 0x80002164};
+	rtError_t got = rtIpcSetMemoryName((const void*)(uintptr_t)0xfedc000000021610, (uint64_t)0x8000000000002162, (char*)(uintptr_t)0xfedc000000021630, (uint32_t)0x80002164);
+	fake_arrived(ROPEWAY_rtIpcSetMemoryName, want, 4, &got, sizeof got);
+}
+
+static void send_rtIpcDestroyMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021710};
+	rtError_t got = rtIpcDestroyMemoryName((const char*)(uintptr_t)0xfedc000000021710);
+	fake_arrived(ROPEWAY_rtIpcDestroyMemoryName, want, 1, &got, sizeof got);
+}
+
+static void send_rtIpcOpenMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021810, 0xfedc000000021820};
+	rtError_t got = rtIpcOpenMemory((void**)(uintptr_t)0xfedc000000021810, (const char*)(uintptr_t)0xfedc000000021820);
+	fake_arrived(ROPEWAY_rtIpcOpenMemory, want, 2, &got, sizeof got);
+}
+
+static void send_rtIpcCloseMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021910};
+	rtError_t got = rtIpcCloseMemory((const void*)(uintptr_t)0xfedc000000021910);
+	fake_arrived(ROPEWAY_rtIpcCloseMemory, want, 1, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021a10, 0xfedc000000021a20, 0xffffffff800021a3};
+	rtError_t got = rtSetIpcMemPid((const char*)(uintptr_t)0xfedc000000021a10, (int32_t*)(uintptr_t)0xfedc000000021a20, (int32_t)0xffffffff800021a3);
+	fake_arrived(ROPEWAY_rtSetIpcMemPid, want, 3, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemorySuperPodPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021b10, 0x800021b2, 0xfedc000000021b30, 0xffffffff800021b4};
+	rtError_t got = rtSetIpcMemorySuperPodPid((const char*)(uintptr_t)0xfedc000000021b10, (uint32_t)0x800021b2, (int32_t*)(uintptr_t)0xfedc000000021b30, (int32_t)0xffffffff800021b4);
+	fake_arrived(ROPEWAY_rtSetIpcMemorySuperPodPid, want, 4, &got, sizeof got);
+}
+
+static void send_rtStreamCreate(void)
+{
+	static const uint64_t want[] = {0xfedc000000021c10, 0xffffffff800021c2};
+	rtError_t got = rtStreamCreate((aclrtStream*)(uintptr_t)0xfedc000000021c10, (int32_t)0xffffffff800021c2);
+	fake_arrived(ROPEWAY_rtStreamCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021d10};
+	rtError_t got = rtStreamDestroy((aclrtStream)(uintptr_t)0xfedc000000021d10);
+	fake_arrived(ROPEWAY_rtStreamDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamSynchronize(void)
+{
+	static const uint64_t want[] = {0xfedc000000021e10};
+	rtError_t got = rtStreamSynchronize((aclrtStream)(uintptr_t)0xfedc000000021e10);
+	fake_arrived(ROPEWAY_rtStreamSynchronize, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamGetSqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021f10, 0xfedc000000021f20};
+	rtError_t got = rtStreamGetSqid((aclrtStream)(uintptr_t)0xfedc000000021f10, (uint32_t*)(uintptr_t)0xfedc000000021f20);
+	fake_arrived(ROPEWAY_rtStreamGetSqid, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamGetCqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000022010, 0xfedc000000022020, 0xfedc000000022030};
+	rtError_t got = rtStreamGetCqid((aclrtStream)(uintptr_t)0xfedc000000022010, (uint32_t*)(uintptr_t)0xfedc000000022020, (uint32_t*)(uintptr_t)0xfedc000000022030);
+	fake_arrived(ROPEWAY_rtStreamGetCqid, want, 3, &got, sizeof got);
+}
+
+static void send_rtGetTaskIdAndStreamID(void)
+{
+	static const uint64_t want[] = {0xfedc000000022110, 0xfedc000000022120};
+	rtError_t got = rtGetTaskIdAndStreamID((uint32_t*)(uintptr_t)0xfedc000000022110, (uint32_t*)(uintptr_t)0xfedc000000022120);
+	fake_arrived(ROPEWAY_rtGetTaskIdAndStreamID, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyCreate(void)
+{
+	static const uint64_t want[] = {0xffffffff80002221, 0xfedc000000022220};
+	rtError_t got = rtNotifyCreate((int32_t)0xffffffff80002221, (aclrtNotify*)(uintptr_t)0xfedc000000022220);
+	fake_arrived(ROPEWAY_rtNotifyCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000022310};
+	rtError_t got = rtNotifyDestroy((aclrtNotify)(uintptr_t)0xfedc000000022310);
+	fake_arrived(ROPEWAY_rtNotifyDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtNotifyRecord(void)
+{
+	static const uint64_t want[] = {0xfedc000000022410, 0xfedc000000022420};
+	rtError_t got = rtNotifyRecord((aclrtNotify)(uintptr_t)0xfedc000000022410, (aclrtStream)(uintptr_t)0xfedc000000022420);
+	fake_arrived(ROPEWAY_rtNotifyRecord, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyWait(void)
+{
+	static const uint64_t want[] = {0xfedc000000022510, 0xfedc000000022520};
+	rtError_t got = rtNotifyWait((aclrtNotify)(uintptr_t)0xfedc000000022510, (aclrtStream)(uintptr_t)0xfedc000000022520);
+	fake_arrived(ROPEWAY_rtNotifyWait, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyGetAddrOffset(void)
+{
+	static const uint64_t want[] = {0xfedc000000022610, 0xfedc000000022620};
+	rtError_t got = rtNotifyGetAddrOffset((aclrtNotify)(uintptr_t)0xfedc000000022610, (uint64_t*)(uintptr_t)0xfedc000000022620);
+	fake_arrived(ROPEWAY_rtNotifyGetAddrOffset, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetC2cCtrlAddr(void)
+{
+	static const uint64_t want[] = {0xfedc000000022710, 0xfedc000000022720};
+	rtError_t got = rtGetC2cCtrlAddr((uint64_t*)(uintptr_t)0xfedc000000022710, (uint32_t*)(uintptr_t)0xfedc000000022720);
+	fake_arrived(ROPEWAY_rtGetC2cCtrlAddr, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022810, 0xfedc000000022820};
+	rtError_t got = rtDevBinaryRegister((const rtDevBinary_t*)(uintptr_t)0xfedc000000022810, (void**)(uintptr_t)0xfedc000000022820);
+	fake_arrived(ROPEWAY_rtDevBinaryRegister, want, 2, &got, sizeof got);
+}
+
+static void send_rtRegisterAllKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000022910, 0xfedc000000022920};
+	rtError_t got = rtRegisterAllKernel((const rtDevBinary_t*)(uintptr_t)0xfedc000000022910, (void**)(uintptr_t)0xfedc000000022920);
+	fake_arrived(ROPEWAY_rtRegisterAllKernel, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryUnRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022a10};
+	rtError_t got = rtDevBinaryUnRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022a10);
+	fake_arrived(ROPEWAY_rtDevBinaryUnRegister, want, 1, &got, sizeof got);
+}
+
+static void send_rtFunctionRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022b10, 0xfedc000000022b20, 0xfedc000000022b30, 0xfedc000000022b40, 0x800022b5};
+	rtError_t got = rtFunctionRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022b10, (const void*)(uintptr_t)0xfedc000000022b20, (const char*)(uintptr_t)0xfedc000000022b30, (const void*)(uintptr_t)0xfedc000000022b40, (uint32_t)0x800022b5);
+	fake_arrived(ROPEWAY_rtFunctionRegister, want, 5, &got, sizeof got);
+}
+
+static void send_rtKernelLaunch(void)
+{
+	static const uint64_t want[] = {0xfedc000000022c10, 0x800022c2, 0xfedc000000022c30, 0x800022c4, 0xfedc000000022c50, 0xfedc000000022c60};
+	rtError_t got = rtKernelLaunch((const void*)(uintptr_t)0xfedc000000022c10, (uint32_t)0x800022c2, (void*)(uintptr_t)0xfedc000000022c30, (uint32_t)0x800022c4, (rtSmDesc_t*)(uintptr_t)0xfedc000000022c50, (aclrtStream)(uintptr_t)0xfedc000000022c60);
+	fake_arrived(ROPEWAY_rtKernelLaunch, want, 6, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithFlagV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000022d10, 0x800022d2, 0xfedc000000022d30, 0xfedc000000022d40, 0xfedc000000022d50, 0x800022d6, 0xfedc000000022d70};
+	rtError_t got = rtKernelLaunchWithFlagV2((const void*)(uintptr_t)0xfedc000000022d10, (uint32_t)0x800022d2, (rtArgsEx_t*)(uintptr_t)0xfedc000000022d30, (rtSmDesc_t*)(uintptr_t)0xfedc000000022d40, (aclrtStream)(uintptr_t)0xfedc000000022d50, (uint32_t)0x800022d6, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000022d70);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithFlagV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithHandleV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000022e10, 0x80000000000022e2, 0x800022e3, 0xfedc000000022e40, 0xfedc000000022e50, 0xfedc000000022e60, 0xfedc000000022e70};
+	rtError_t got = rtKernelLaunchWithHandleV2((aclrtBinHandle)(uintptr_t)0xfedc000000022e10, (const uint64_t)0x80000000000022e2, (uint32_t)0x800022e3, (rtArgsEx_t*)(uintptr_t)0xfedc000000022e40, (rtSmDesc_t*)(uintptr_t)0xfedc000000022e50, (aclrtStream)(uintptr_t)0xfedc000000022e60, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000022e70);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithHandleV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtsLaunchCpuKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000022f10, 0x800022f2, 0xfedc000000022f30, 0xfedc000000022f40, 0xfedc000000022f50};
+	rtError_t got = rtsLaunchCpuKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000022f10, (uint32_t)0x800022f2, (aclrtStream)(uintptr_t)0xfedc000000022f30, (const aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000022f40, (rtCpuKernelArgs_t*)(uintptr_t)0xfedc000000022f50);
+	fake_arrived(ROPEWAY_rtsLaunchCpuKernel, want, 5, &got, sizeof got);
+}
+
+static void send_rtAicpuKernelLaunchExWithArgs(void)
+{
+	static const uint64_t want[] = {0x80002301, 0xfedc000000023020, 0x80002303, 0xfedc000000023040, 0xfedc000000023050, 0xfedc000000023060, 0x80002307};
+	rtError_t got = rtAicpuKernelLaunchExWithArgs((const uint32_t)0x80002301, (const char*)(uintptr_t)0xfedc000000023020, (const uint32_t)0x80002303, (const rtAicpuArgsEx_t*)(uintptr_t)0xfedc000000023040, (rtSmDesc_t*)(uintptr_t)0xfedc000000023050, (aclrtStream)(uintptr_t)0xfedc000000023060, (const uint32_t)0x80002307);
+	fake_arrived(ROPEWAY_rtAicpuKernelLaunchExWithArgs, want, 7, &got, sizeof got);
+}
+
+static void send_rtRegisterFuncSymbol(void)
+{
+	static const uint64_t want[] = {0xfedc000000023110, 0xfedc000000023120, 0xfedc000000023130, 0xfedc000000023140};
+	rtError_t got = rtRegisterFuncSymbol((aclrtBinHandle)(uintptr_t)0xfedc000000023110, (const void*)(uintptr_t)0xfedc000000023120, (const char*)(uintptr_t)0xfedc000000023130, (void*)(uintptr_t)0xfedc000000023140);
+	fake_arrived(ROPEWAY_rtRegisterFuncSymbol, want, 4, &got, sizeof got);
+}
+
+static void send_rtRegisterVariable(void)
+{
+	static const uint64_t want[] = {0xfedc000000023210, 0xfedc000000023220, 0xfedc000000023230, 0x8000000000002324, 0x80002325, 0xfedc000000023260};
+	rtError_t got = rtRegisterVariable((aclrtBinHandle)(uintptr_t)0xfedc000000023210, (const void*)(uintptr_t)0xfedc000000023220, (const char*)(uintptr_t)0xfedc000000023230, (size_t)0x8000000000002324, (uint32_t)0x80002325, (void*)(uintptr_t)0xfedc000000023260);
+	fake_arrived(ROPEWAY_rtRegisterVariable, want, 6, &got, sizeof got);
+}
+
+static void send_rtGeneralCtrl(void)
+{
+	static const uint64_t want[] = {0xfedc000000023310, 0x80002332, 0x80002333};
+	rtError_t got = rtGeneralCtrl((uintptr_t*)(uintptr_t)0xfedc000000023310, (uint32_t)0x80002332, (uint32_t)0x80002333);
+	fake_arrived(ROPEWAY_rtGeneralCtrl, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportApi(void)
+{
+	static const uint64_t want[] = {0x80002341, 0xfedc000000023420};
+	int32_t got = MsprofReportApi((uint32_t)0x80002341, (const void*)(uintptr_t)0xfedc000000023420);
+	fake_arrived(ROPEWAY_MsprofReportApi, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofReportCompactInfo(void)
+{
+	static const uint64_t want[] = {0x80002351, 0xfedc000000023520, 0x80002353};
+	int32_t got = MsprofReportCompactInfo((uint32_t)0x80002351, (const void*)(uintptr_t)0xfedc000000023520, (uint32_t)0x80002353);
+	fake_arrived(ROPEWAY_MsprofReportCompactInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportAdditionalInfo(void)
+{
+	static const uint64_t want[] = {0x80002361, 0xfedc000000023620, 0x80002363};
+	int32_t got = MsprofReportAdditionalInfo((uint32_t)0x80002361, (const void*)(uintptr_t)0xfedc000000023620, (uint32_t)0x80002363);
+	fake_arrived(ROPEWAY_MsprofReportAdditionalInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofSysCycleTime(void)
+{
+	uint64_t got = MsprofSysCycleTime();
+	fake_arrived(ROPEWAY_MsprofSysCycleTime, NULL, 0, &got, sizeof got);
+}
+
+static void send_MsprofSetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x80002381, 0x80002382};
+	int32_t got = MsprofSetDeviceIdByGeModelIdx((const uint32_t)0x80002381, (const uint32_t)0x80002382);
+	fake_arrived(ROPEWAY_MsprofSetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofUnsetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x80002391, 0x80002392};
+	int32_t got = MsprofUnsetDeviceIdByGeModelIdx((const uint32_t)0x80002391, (const uint32_t)0x80002392);
+	fake_arrived(ROPEWAY_MsprofUnsetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
+}
+
 const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtMemcpy, 1},
 	{send_aclrtMemcpyAsync, 1},
@@ -4126,4 +4525,60 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_acltdtCreateQueueRouteQueryInfo, 0},
 	{send_acltdtDestroyQueueRouteQueryInfo, 1},
 	{send_acltdtSetQueueRouteQueryInfo, 1},
+	{send_rtSetDevice, 1},
+	{send_rtGetDevice, 1},
+	{send_rtDeviceReset, 1},
+	{send_rtGetDeviceCount, 1},
+	{send_rtGetDevicePhyIdByIndex, 1},
+	{send_rtGetLogicDevIdByUserDevId, 1},
+	{send_rtDeviceGetBareTgid, 1},
+	{send_rtGetDeviceInfo, 1},
+	{send_rtEnableP2P, 1},
+	{send_rtDisableP2P, 1},
+	{send_rtGetSocVersion, 1},
+	{send_rtGetAiCoreCount, 1},
+	{send_rtGetAiCpuCount, 1},
+	{send_rtMalloc, 1},
+	{send_rtFree, 1},
+	{send_rtMallocHost, 1},
+	{send_rtFreeHost, 1},
+	{send_rtMemcpy, 1},
+	{send_rtMemcpyAsync, 1},
+	{send_rtMemcpyAsyncWithoutCheckKind, 1},
+	{send_rtIpcSetMemoryName, 1},
+	{send_rtIpcDestroyMemoryName, 1},
+	{send_rtIpcOpenMemory, 1},
+	{send_rtIpcCloseMemory, 1},
+	{send_rtSetIpcMemPid, 1},
+	{send_rtSetIpcMemorySuperPodPid, 1},
+	{send_rtStreamCreate, 1},
+	{send_rtStreamDestroy, 1},
+	{send_rtStreamSynchronize, 1},
+	{send_rtStreamGetSqid, 1},
+	{send_rtStreamGetCqid, 1},
+	{send_rtGetTaskIdAndStreamID, 1},
+	{send_rtNotifyCreate, 1},
+	{send_rtNotifyDestroy, 1},
+	{send_rtNotifyRecord, 1},
+	{send_rtNotifyWait, 1},
+	{send_rtNotifyGetAddrOffset, 1},
+	{send_rtGetC2cCtrlAddr, 1},
+	{send_rtDevBinaryRegister, 1},
+	{send_rtRegisterAllKernel, 1},
+	{send_rtDevBinaryUnRegister, 1},
+	{send_rtFunctionRegister, 1},
+	{send_rtKernelLaunch, 1},
+	{send_rtKernelLaunchWithFlagV2, 1},
+	{send_rtKernelLaunchWithHandleV2, 1},
+	{send_rtsLaunchCpuKernel, 1},
+	{send_rtAicpuKernelLaunchExWithArgs, 1},
+	{send_rtRegisterFuncSymbol, 1},
+	{send_rtRegisterVariable, 1},
+	{send_rtGeneralCtrl, 1},
+	{send_MsprofReportApi, 0},
+	{send_MsprofReportCompactInfo, 0},
+	{send_MsprofReportAdditionalInfo, 0},
+	{send_MsprofSysCycleTime, 0},
+	{send_MsprofSetDeviceIdByGeModelIdx, 0},
+	{send_MsprofUnsetDeviceIdByGeModelIdx, 0},
 };

@@ -156,7 +156,7 @@ func (l *lane) append(t *core.Thread, k modelTask) {
 func (l *lane) place(t *core.Thread, k modelTask) {
 	k.lane = l.index
 	k.number = uint32(l.own.Tasks.Add(1))
-	t.Submitted(k.number)
+	t.Submitted(l.own, k.number)
 	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
 	l.model.tasks = append(l.model.tasks, k)
 }
