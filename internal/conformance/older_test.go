@@ -284,19 +284,19 @@ func proveOlderCPU() {
 		return launched(e, e.th, e.kernel("put"), 1, nil, putArgs(8, 1))
 	})
 	prove(function, "args-missing", func(e *env) *core.Error {
-		return launched(e, e.th, e.cpuFunction("RunPut"), 0, nil, nil)
+		return launched(e, e.th, cpuFunction(e, "RunPut"), 0, nil, nil)
 	})
 	prove(function, "numBlocks-0", func(e *env) *core.Error {
-		return launched(e, e.th, e.cpuFunction("RunPut"), 0, e.launchAttrs(10, 0), putArgs(8, 1))
+		return launched(e, e.th, cpuFunction(e, "RunPut"), 0, launchAttrs(e, 10, 0), putArgs(8, 1))
 	})
 	prove(function, "cfg-wrong", func(e *env) *core.Error {
-		return launched(e, e.stranger(), e.cpuFunction("RunPut"), 1, e.launchAttrs(10, 0), putArgs(8, 1))
+		return launched(e, e.stranger(), cpuFunction(e, "RunPut"), 1, launchAttrs(e, 10, 0), putArgs(8, 1))
 	})
 	prove(function, "no-context", func(e *env) *core.Error {
-		return launched(e, e.stranger(), e.cpuFunction("RunPut"), 1, nil, putArgs(8, 1))
+		return launched(e, e.stranger(), cpuFunction(e, "RunPut"), 1, nil, putArgs(8, 1))
 	})
 	behaves(function, func(e *env) {
-		f, p := e.cpuFunction("RunPut"), e.words(1, 0)
+		f, p := cpuFunction(e, "RunPut"), e.words(1, 0)
 		e.ok(launched(e, e.th, f, 2, nil, putArgs(p, 7)))
 		is(e, "the sum", e.number(p), 14)
 	})
