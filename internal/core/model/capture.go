@@ -32,15 +32,9 @@ func capturable(t *core.Thread, api string, s *core.Stream) *core.Error {
 		flags |= abi.StreamPersistent
 	}
 	if s.Flags()&flags != 0 {
-		return core.Fail(
-			api,
-			abi.ErrRTInternalError,
-			"stream",
-			"stream %d was made with flags %#x, and those of %#x cannot be captured",
-			s.ID,
-			s.Flags(),
-			s.Flags()&flags,
-		)
+		return core.Fail(api, abi.ErrRTInternalError, "stream",
+			"stream %d was made with flags %#x, and those of %#x cannot be captured", s.ID, s.Flags(),
+			s.Flags()&flags)
 	}
 	return nil
 }
@@ -272,14 +266,9 @@ func notCaptured(api string, s *core.Stream) *core.Error {
 func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	switch {
 	case m.open.mode != abi.ModelRiCaptureModeRelaxed && m.open.by != t && !t.Shared:
-		return core.Fail(
-			api,
-			abi.ErrRTStreamCaptureWrongThread,
-			"stream",
+		return core.Fail(api, abi.ErrRTStreamCaptureWrongThread, "stream",
 			"thread %d ends a capture that thread %d began; only a relaxed one may be ended by another thread",
-			t.ID(),
-			m.open.by.ID(),
-		)
+			t.ID(), m.open.by.ID())
 	case m.state == modelInvalid:
 		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is invalid since %s", m.why)
 	}
@@ -305,15 +294,9 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 func (l *lane) joined(api string) *core.Error {
 	m := l.model
 	unjoined := func(why string) *core.Error {
-		e := core.Fail(
-			api,
-			abi.ErrRTStreamUnjoined,
-			"stream",
+		e := core.Fail(api, abi.ErrRTStreamUnjoined, "stream",
 			"stream %d joined the capture and %s; record an event on it last, and let stream %d wait for that",
-			l.user.ID,
-			why,
-			m.lanes[0].user.ID,
-		)
+			l.user.ID, why, m.lanes[0].user.ID)
 		e.Stream = l.user.ID
 		return e
 	}

@@ -225,13 +225,9 @@ func (l *lane) Wait(api string, t *core.Thread, e *core.Event, external bool) (b
 	switch {
 	case l.bound: // the event has a state, or the call was refused
 	case e.IsEx() && e.HasRecord():
-		return true, core.Fail(
-			api,
-			abi.ErrRTCaptureDependency,
-			"event",
+		return true, core.Fail(api, abi.ErrRTCaptureDependency, "event",
 			"was recorded outside the capture of stream %d, which cannot wait for that; record it in the capture",
-			s.ID,
-		).InCapture(l.model.id)
+			s.ID).InCapture(l.model.id)
 	case e.IsEx():
 		return true, nil // never recorded: there is nothing to wait for
 	case !e.IsExternal():
@@ -253,12 +249,8 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 		return true, err
 	}
 	if s == s.Context.Default {
-		return true, core.Fail(
-			api,
-			abi.ErrRTStreamCaptureImplicit,
-			"stream",
-			"is the default stream, which cannot join the capture that the event belongs to",
-		).InCapture(m.id)
+		return true, core.Fail(api, abi.ErrRTStreamCaptureImplicit, "stream",
+			"is the default stream, which cannot join the capture that the event belongs to").InCapture(m.id)
 	}
 	inner, l := record.(*innerEvent), laneOf(s)
 	if l != nil && l.model != m {
@@ -276,14 +268,8 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 	}
 	if l == nil {
 		if m.state == modelInvalid {
-			return true, core.Fail(
-				api,
-				abi.ErrRTInternalError,
-				"stream",
-				"stream %d cannot join a capture that is invalid since %s",
-				s.ID,
-				m.why,
-			).InCapture(m.id)
+			return true, core.Fail(api, abi.ErrRTInternalError, "stream",
+				"stream %d cannot join a capture that is invalid since %s", s.ID, m.why).InCapture(m.id)
 		}
 		if l = m.addLane(s, false); l == nil || !s.EnterCapture(&l.self) {
 			m.invalidate(t, api, " found no stream for a capture")

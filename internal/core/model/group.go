@@ -144,13 +144,9 @@ func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
 		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d already", s.ID)
 	case g != nil:
 		m.invalidate(t, api, " opened a second task group")
-		return core.Fail(
-			api,
-			abi.ErrStreamTaskGroupIntr,
-			"stream",
+		return core.Fail(api, abi.ErrStreamTaskGroupIntr, "stream",
 			"a task group is open on stream %d of the same capture, which is invalid now",
-			g.lane.user.ID,
-		).InCapture(m.id)
+			g.lane.user.ID).InCapture(m.id)
 	}
 	g := &taskGroup{lane: l}
 	g.self = g
@@ -215,13 +211,8 @@ func groupOf(t *core.Thread, api string, h core.Handle) (*taskGroup, *core.Error
 			return m.groups[n-1], nil
 		}
 	}
-	return nil, core.Fail(
-		api,
-		abi.ErrRTInternalError,
-		"handle",
-		"%#x is no task group, or its model was destroyed",
-		uintptr(h),
-	)
+	return nil, core.Fail(api, abi.ErrRTInternalError, "handle", "%#x is no task group, or its model was destroyed",
+		uintptr(h))
 }
 
 // MdlRICaptureTaskUpdateBegin is aclmdlRICaptureTaskUpdateBegin.

@@ -207,15 +207,8 @@ func MdlRIDestroy(t *core.Thread, modelRI core.Handle) *core.Error {
 			"model %d is still being captured; end the capture first", m.id)
 	}
 	if !m.built && !m.awaitIdle(t.Runtime.Patience) {
-		return core.Fail(
-			api,
-			abi.ErrRTModelRunning,
-			"modelRI",
-			"model %d still has %d executions queued or running after %v",
-			m.id,
-			m.runs.Load(),
-			t.Runtime.Patience,
-		)
+		return core.Fail(api, abi.ErrRTModelRunning, "modelRI",
+			"model %d still has %d executions queued or running after %v", m.id, m.runs.Load(), t.Runtime.Patience)
 	}
 	return t.Releasing(m.resource(), func() *core.Error {
 		if m.destroy() {
@@ -266,14 +259,8 @@ func MdlRIGetName(t *core.Thread, modelRI core.Handle, maxLen uint32, name *byte
 	var text string
 	core.Locked(&m.mu, func() { text = m.name })
 	if uint64(maxLen) < uint64(len(text))+1 {
-		return core.Fail(
-			api,
-			abi.ErrRTInternalError,
-			"maxLen",
-			"%d bytes are too few for the name, which has %d and a 0",
-			maxLen,
-			len(text),
-		)
+		return core.Fail(api, abi.ErrRTInternalError, "maxLen",
+			"%d bytes are too few for the name, which has %d and a 0", maxLen, len(text))
 	}
 	copy(core.Array(name, uint64(maxLen)), text+"\x00")
 	return nil

@@ -120,31 +120,14 @@ func (s *side) do(t testing.TB, a *action) {
 	case "2d":
 		coretest.OK(
 			t,
-			transfer.Memcpy2dAsync(
-				s.th,
-				s.at(a.to, a.dst),
-				a.pitch,
-				s.at(a.from, a.src),
-				a.pitch+3,
-				a.row,
-				1+a.n%9,
-				abi.MemcpyDefault,
-				st,
-			),
+			transfer.Memcpy2dAsync(s.th, s.at(a.to, a.dst), a.pitch, s.at(a.from, a.src), a.pitch+3, a.row, 1+a.n%9,
+				abi.MemcpyDefault, st),
 		)
 	case "reduce":
 		coretest.OK(
 			t,
-			transfer.ReduceAsync(
-				s.th,
-				s.at(a.to%2, a.dst&^3),
-				s.at(a.from%2, a.src&^3),
-				4*(1+a.n/4),
-				abi.MemcpySdmaAutomaticSum,
-				abi.DataTypeInt32,
-				st,
-				0,
-			),
+			transfer.ReduceAsync(s.th, s.at(a.to%2, a.dst&^3), s.at(a.from%2, a.src&^3), 4*(1+a.n/4),
+				abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, st, 0),
 		)
 	case "kernel":
 		s.mixes(t, a, st)
@@ -237,12 +220,8 @@ func randomModels(t *testing.T, th *core.Thread, mix core.Handle) {
 				}
 			}
 			if one.calls.Load() != other.calls.Load() {
-				rt.Fatalf(
-					"run %d: %d functions were called, and %d by the calls themselves",
-					round,
-					other.calls.Load(),
-					one.calls.Load(),
-				)
+				rt.Fatalf("run %d: %d functions were called, and %d by the calls themselves", round,
+					other.calls.Load(), one.calls.Load())
 			}
 		}
 		coretest.OK(t, model.MdlRIDestroy(th, m))
@@ -297,15 +276,8 @@ func TestModelAllocs(t *testing.T) {
 	for i := range uint64(60) {
 		coretest.OK(
 			t,
-			transfer.MemcpyAsync(
-				th,
-				s.dev[0]+core.Addr(i*64),
-				64,
-				s.host[0]+core.Addr(i*64),
-				64,
-				abi.MemcpyHostToDevice,
-				s.streams[0],
-			),
+			transfer.MemcpyAsync(th, s.dev[0]+core.Addr(i*64), 64, s.host[0]+core.Addr(i*64), 64,
+				abi.MemcpyHostToDevice, s.streams[0]),
 		)
 	}
 	var m core.Handle
@@ -352,15 +324,8 @@ func BenchmarkModel(b *testing.B) {
 			for i := range uint64(count) {
 				coretest.OK(
 					b,
-					transfer.MemcpyAsync(
-						th,
-						dev+core.Addr(i*n),
-						n,
-						host+core.Addr((i*2654435761)%count*n),
-						n,
-						abi.MemcpyHostToDevice,
-						s,
-					),
+					transfer.MemcpyAsync(th, dev+core.Addr(i*n), n, host+core.Addr((i*2654435761)%count*n), n,
+						abi.MemcpyHostToDevice, s),
 				)
 			}
 			coretest.OK(b, model.MdlRICaptureEnd(th, s, &m))

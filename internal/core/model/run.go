@@ -56,14 +56,9 @@ func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Str
 // launchable refuses streams on which the product cannot execute models.
 func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if s.IsUnwaited() && t.Product("950") {
-		return core.Refused(
-			api,
-			"stream",
-			"stream %d was made with flags %#x, and the %s executes no models on such streams",
-			s.ID,
-			s.Flags(),
-			t.Runtime.Product.Name,
-		)
+		return core.Refused(api, "stream",
+			"stream %d was made with flags %#x, and the %s executes no models on such streams", s.ID, s.Flags(),
+			t.Runtime.Product.Name)
 	}
 	return nil
 }

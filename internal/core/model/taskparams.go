@@ -28,13 +28,8 @@ func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Err
 			return m, int32(i), nil
 		}
 	}
-	return nil, 0, core.Fail(
-		api,
-		abi.ErrRTInternalError,
-		"task",
-		"%#x is no task of a model, or its model was destroyed",
-		uintptr(h),
-	)
+	return nil, 0, core.Fail(api, abi.ErrRTInternalError, "task",
+		"%#x is no task of a model, or its model was destroyed", uintptr(h))
 }
 
 // capturedTask is taskOf for calls that are not allowed for models built by hand.
@@ -70,15 +65,8 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 	n := uint32(len(all))
 	if streams != nil {
 		if *numStreams < n {
-			return core.Fail(
-				api,
-				abi.ErrRTInsufficientInputArray,
-				"numStreams",
-				"%d are too few for the %d streams of model %d",
-				*numStreams,
-				n,
-				m.id,
-			)
+			return core.Fail(api, abi.ErrRTInsufficientInputArray, "numStreams",
+				"%d are too few for the %d streams of model %d", *numStreams, n, m.id)
 		}
 		slices.Reverse(all) // the last to join comes first
 		copy(core.Array(streams, uint64(n)), all)
@@ -119,14 +107,8 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	clear(list)
 	copy(list, all)
 	if room < n {
-		return core.Fail(
-			api,
-			abi.ErrRTInsufficientInputArray,
-			"numTasks",
-			"%d are too few for the %d tasks of the stream",
-			room,
-			n,
-		)
+		return core.Fail(api, abi.ErrRTInsufficientInputArray, "numTasks",
+			"%d are too few for the %d tasks of the stream", room, n)
 	}
 	*numTasks = n
 	return nil
