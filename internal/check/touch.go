@@ -186,9 +186,9 @@ func isOften(pages *map[uintptr]uint8, page uintptr) bool {
 	return n == patienceN
 }
 
-// opensFor opens page i of r, and the closed pages around it, until a function of the program ends. It does so if only
-// tasks after the function close them, and functions have been stepped through page i often; otherwise it returns
-// false. mu is held.
+// opensFor opens page i of r, and the closed pages around it, until a function of the program ends, as far as tasks that
+// are not ordered after the function allow. It returns false if functions have not been stepped through page i often,
+// or if the access is not allowed. mu is held.
 func (c *Checker) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	s := c.serving[from.thread]
 	if s == nil || from.thread == 0 || !isOften(&r.stepped, r.lo+uintptr(i)*pageBytes) {
@@ -197,8 +197,8 @@ func (c *Checker) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	behind, known := s.q.waiting, c.knownTo(from)
 	s.q.waiting = nil // they are ordered after the function
 	defer func() { s.q.waiting = behind }()
-	allows := func(i, j int) bool {
-		return c.level(known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) <= most
+	level := func(i, j int) uint8 {
+		return c.level(known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes)
 	}
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] > most {
@@ -207,13 +207,15 @@ func (c *Checker) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	for last < len(r.state) && r.state[last] > most {
 		last++
 	}
-	if !allows(first, last) {
-		if first, last = i, i+1; !allows(first, last) {
+	state := level(first, last)
+	if state > most {
+		first, last = i, i+1
+		if state = level(first, last); state > most {
 			return false
 		}
 	}
 	s.opened = append(s.opened, opened{r, first, last})
-	return c.protect(r, first, last, open)
+	return c.protect(r, first, last, state)
 }
 
 // opened are pages of a run that are open until a function ends.
