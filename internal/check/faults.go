@@ -122,9 +122,9 @@ func isOften(pages *map[uintptr]uint8, page uintptr) bool {
 	return n == patienceN
 }
 
-// opensFor opens page i of r, and the closed pages around it, until a function of the program ends, as far as tasks that
-// are not ordered after the function allow. It returns false if functions have not been stepped through page i often,
-// or if the access is not allowed. mu is held.
+// opensFor opens page i of r, and the closed pages around it, until a function of the program ends, as far as tasks
+// that are not ordered after the function allow. It returns false if functions have not been stepped through page i
+// often, or if the access is not allowed. mu is held.
 func (p *pages) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	s := p.judge.serving[from.thread]
 	if s == nil || from.thread == 0 || !isOften(&r.stepped, r.lo+uintptr(i)*pageBytes) {
